@@ -1,0 +1,150 @@
+//! Which values do fields have that the user left out? Those that KF's webhook writes into the object
+//! (behaviour.md, 2.1).
+
+use std::collections::BTreeMap;
+
+use super::{RestartPolicyType, Role, SparkApplicationSpec, SparkPodSpec, names::conf};
+
+/// Seconds between retries, both of runs and of submissions.
+const RETRY_INTERVAL_SECONDS: i64 = 5;
+/// Cores of a driver and of an executor; also Spark's own default.
+const CORES: i32 = 1;
+/// Heap of a driver and of an executor; also Spark's own default.
+const MEMORY: &str = "1g";
+/// Number of executors. Spark's own default is 2.
+const INSTANCES: i32 = 1;
+
+/// The spec with the fields filled in that the user left out. Doing it twice is the same as doing it once.
+///
+/// `type`, `mode` and `restartPolicy.type` have theirs by their types: they are filled in when an object is
+/// read.
+#[must_use]
+pub fn with_defaults(mut spec: SparkApplicationSpec) -> SparkApplicationSpec {
+    let restart = &mut spec.restart_policy;
+    if restart.restart_type != RestartPolicyType::Never {
+        restart.on_failure_retry_interval.get_or_insert(RETRY_INTERVAL_SECONDS);
+        restart.on_submission_failure_retry_interval.get_or_insert(RETRY_INTERVAL_SECONDS);
+    }
+
+    pod_defaults(Role::Driver, &mut spec.driver.pod, &spec.spark_conf);
+    pod_defaults(Role::Executor, &mut spec.executor.pod, &spec.spark_conf);
+
+    let said_in_conf = spec.spark_conf.get(conf::EXECUTOR_INSTANCES).is_some_and(|count| !count.is_empty());
+    if !said_in_conf && !is_dynamic_allocation_on(&spec) {
+        spec.executor.instances.get_or_insert(INSTANCES);
+    }
+    if let Some(allocation) = &mut spec.dynamic_allocation
+        && allocation.enabled
+    {
+        allocation.shuffle_tracking_enabled.get_or_insert(true);
+    }
+    spec
+}
+
+/// Whether the number of executors follows the work: the object decides if there is one, otherwise sparkConf.
+///
+/// KF looks for a key in lower case that Spark does not have, so that a fixed number of executors was set
+/// beside dynamic allocation; we look for Spark's key, and for KF's as well.
+#[must_use]
+pub fn is_dynamic_allocation_on(spec: &SparkApplicationSpec) -> bool {
+    if let Some(allocation) = &spec.dynamic_allocation {
+        return allocation.enabled;
+    }
+    let keys = [conf::DYNAMIC_ALLOCATION, conf::DYNAMIC_ALLOCATION_KUBEFLOW];
+    keys.iter().filter_map(|key| spec.spark_conf.get(*key)).any(|value| is_true(value))
+}
+
+fn pod_defaults(role: Role, pod: &mut SparkPodSpec, spark_conf: &BTreeMap<String, String>) {
+    if !spark_conf.contains_key(&conf::spark(role, conf::CORES)) {
+        pod.cores.get_or_insert(CORES);
+    }
+    if !spark_conf.contains_key(&conf::spark(role, conf::MEMORY)) {
+        pod.memory.get_or_insert_with(|| MEMORY.to_owned());
+    }
+}
+
+/// What Go's `strconv.ParseBool` or Spark take for true.
+fn is_true(value: &str) -> bool {
+    let value = value.trim();
+    value.eq_ignore_ascii_case("true") || matches!(value, "1" | "t" | "T")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn defaulted(spec: Value) -> Value {
+        let spec = with_defaults(serde_json::from_value(spec).unwrap());
+        assert_eq!(with_defaults(spec.clone()), spec, "a second time must change nothing");
+        serde_json::to_value(spec).unwrap()
+    }
+
+    #[test]
+    fn an_empty_spec_gets_what_kubeflow_gives_it() {
+        let expected = json!({
+            "type": "Scala",
+            "sparkVersion": "",
+            "mode": "cluster",
+            "mainApplicationFile": "",
+            "driver": {"cores": 1, "memory": "1g"},
+            "executor": {"cores": 1, "memory": "1g", "instances": 1},
+            "restartPolicy": {"type": "Never"},
+        });
+        assert_eq!(defaulted(json!({})), expected);
+    }
+
+    #[test]
+    fn what_the_user_wrote_stays() {
+        let spec = json!({
+            "driver": {"cores": 2, "memory": "2g"},
+            "executor": {"cores": 3, "memory": "3g", "instances": 4},
+            "restartPolicy":
+                {"type": "OnFailure", "onFailureRetryInterval": 7, "onSubmissionFailureRetryInterval": 8},
+        });
+        let defaulted = defaulted(spec.clone());
+        for section in ["driver", "executor", "restartPolicy"] {
+            assert_eq!(defaulted[section], spec[section]);
+        }
+    }
+
+    #[test]
+    fn spark_conf_counts_as_written() {
+        let spec = defaulted(json!({"sparkConf": {
+            "spark.driver.cores": "2", "spark.driver.memory": "",
+            "spark.executor.cores": "", "spark.executor.memory": "2g", "spark.executor.instances": "3",
+        }}));
+        assert_eq!((&spec["driver"], &spec["executor"]), (&json!({}), &json!({})));
+        let empty = defaulted(json!({"sparkConf": {"spark.executor.instances": ""}}));
+        assert_eq!(empty["executor"]["instances"], 1);
+    }
+
+    #[test]
+    fn retries_wait_five_seconds() {
+        for policy in ["Always", "OnFailure"] {
+            let spec = defaulted(json!({"restartPolicy": {"type": policy}}));
+            let expected =
+                json!({"type": policy, "onFailureRetryInterval": 5, "onSubmissionFailureRetryInterval": 5});
+            assert_eq!(spec["restartPolicy"], expected);
+        }
+    }
+
+    #[test]
+    fn dynamic_allocation_needs_no_number_of_executors() {
+        let spec = defaulted(json!({"dynamicAllocation": {"enabled": true}}));
+        assert_eq!(spec["executor"].get("instances"), None);
+        assert_eq!(spec["dynamicAllocation"], json!({"enabled": true, "shuffleTrackingEnabled": true}));
+        for key in ["spark.dynamicAllocation.enabled", "spark.dynamicallocation.enabled"] {
+            let spec = defaulted(json!({"sparkConf": {key: "true"}}));
+            assert_eq!(spec["executor"].get("instances"), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn the_object_outweighs_spark_conf() {
+        let spec = defaulted(
+            json!({"dynamicAllocation": {}, "sparkConf": {"spark.dynamicAllocation.enabled": "true"}}),
+        );
+        assert_eq!((&spec["executor"]["instances"], &spec["dynamicAllocation"]), (&json!(1), &json!({})));
+    }
+}

@@ -1,0 +1,177 @@
+//! What is every label, annotation, container, environment variable and configuration key called? Here, once.
+
+/// API group of our kinds.
+pub const GROUP: &str = "sparkoperator.k8s.io";
+/// Version of `SparkApplication` and `ScheduledSparkApplication`.
+pub const VERSION: &str = "v1beta2";
+
+/// Labels on pods and on the objects that the operator makes for an application.
+pub mod label {
+    /// The SparkApplication's name: on pods, services, ingresses and disruption budgets.
+    pub const APP_NAME: &str = "sparkoperator.k8s.io/app-name";
+    /// `status.submissionID` of the run that the object belongs to.
+    pub const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
+    /// `"true"` on driver and executor pods; what the operator's pod watch selects.
+    pub const LAUNCHED_BY: &str = "sparkoperator.k8s.io/launched-by-spark-operator";
+    /// `"true"` on pods without a user's template; nothing reads it, kept because KF sets it.
+    pub const MUTATED_BY: &str = "sparkoperator.k8s.io/mutated-by-spark-operator";
+    /// Spark's own: [`DRIVER`](super::role::DRIVER) or [`EXECUTOR`](super::role::EXECUTOR).
+    pub const SPARK_ROLE: &str = "spark-role";
+    /// Spark's own application id (`spark-…`).
+    pub const SPARK_APP_SELECTOR: &str = "spark-app-selector";
+    /// Spark's number of an executor within its application, from 1.
+    pub const SPARK_EXEC_ID: &str = "spark-exec-id";
+    /// Labels with this prefix belong to Kueue and are not copied from the application to its pods.
+    pub const KUEUE_PREFIX: &str = "kueue.x-k8s.io/";
+}
+
+/// Values of [`label::SPARK_ROLE`].
+pub mod role {
+    pub const DRIVER: &str = "driver";
+    pub const EXECUTOR: &str = "executor";
+}
+
+/// The annotation contract (version [`CONTRACT_VERSION`](annotation::CONTRACT_VERSION)): what the webhook is to do to a Spark
+/// pod stands in the pod's own annotations, one concern each, the value being the JSON of the Kubernetes type.
+pub mod annotation {
+    /// Every annotation of the contract begins so.
+    pub const PREFIX: &str = "sparkoperator.k8s.io/";
+    /// The contract's version; a webhook denies a pod whose version is newer than the one it knows.
+    pub const CONTRACT: &str = "sparkoperator.k8s.io/contract";
+    pub const CONTRACT_VERSION: u32 = 1;
+
+    pub const OWNER_REFERENCE: &str = "sparkoperator.k8s.io/owner-reference";
+    pub const ENV: &str = "sparkoperator.k8s.io/env";
+    pub const ENV_FROM: &str = "sparkoperator.k8s.io/env-from";
+    pub const HADOOP_CONFIG_MAP: &str = "sparkoperator.k8s.io/hadoop-config-map";
+    pub const SPARK_CONFIG_MAP: &str = "sparkoperator.k8s.io/spark-config-map";
+    pub const CONFIG_MAPS: &str = "sparkoperator.k8s.io/config-maps";
+    pub const VOLUMES: &str = "sparkoperator.k8s.io/volumes";
+    pub const VOLUME_MOUNTS: &str = "sparkoperator.k8s.io/volume-mounts";
+    pub const PORTS: &str = "sparkoperator.k8s.io/ports";
+    pub const HOST_NETWORK: &str = "sparkoperator.k8s.io/host-network";
+    pub const HOST_ALIASES: &str = "sparkoperator.k8s.io/host-aliases";
+    pub const INIT_CONTAINERS: &str = "sparkoperator.k8s.io/init-containers";
+    pub const SIDECARS: &str = "sparkoperator.k8s.io/sidecars";
+    pub const DNS_CONFIG: &str = "sparkoperator.k8s.io/dns-config";
+    pub const PRIORITY_CLASS_NAME: &str = "sparkoperator.k8s.io/priority-class-name";
+    pub const SCHEDULER_NAME: &str = "sparkoperator.k8s.io/scheduler-name";
+    pub const NODE_SELECTOR: &str = "sparkoperator.k8s.io/node-selector";
+    pub const AFFINITY: &str = "sparkoperator.k8s.io/affinity";
+    pub const TOLERATIONS: &str = "sparkoperator.k8s.io/tolerations";
+    pub const MEMORY_LIMIT: &str = "sparkoperator.k8s.io/memory-limit";
+    pub const GPU: &str = "sparkoperator.k8s.io/gpu";
+    pub const PROMETHEUS: &str = "sparkoperator.k8s.io/prometheus";
+    pub const SECURITY_CONTEXT: &str = "sparkoperator.k8s.io/security-context";
+    pub const POD_SECURITY_CONTEXT: &str = "sparkoperator.k8s.io/pod-security-context";
+    pub const TERMINATION_GRACE_PERIOD_SECONDS: &str =
+        "sparkoperator.k8s.io/termination-grace-period-seconds";
+    pub const LIFECYCLE: &str = "sparkoperator.k8s.io/lifecycle";
+    pub const SHARE_PROCESS_NAMESPACE: &str = "sparkoperator.k8s.io/share-process-namespace";
+}
+
+/// Names of the containers that Spark runs in.
+pub mod container {
+    pub const DRIVER: &str = "spark-kubernetes-driver";
+    pub const EXECUTOR: &str = "spark-kubernetes-executor";
+    /// What Spark 2 called its executor container.
+    pub const EXECUTOR_SPARK_2: &str = "executor";
+}
+
+/// Names of volumes.
+pub mod volume {
+    /// Volumes whose name begins so are scratch space: Spark itself mounts them, the webhook leaves them alone.
+    pub const LOCAL_DIR_PREFIX: &str = "spark-local-dir-";
+    pub const HADOOP_CONFIG_MAP: &str = "hadoop-configmap-volume";
+    pub const SPARK_CONFIG_MAP: &str = "spark-configmap-volume";
+    /// Spark's own: the driver's ConfigMap, which `spark-submit` creates last of all objects.
+    pub const SPARK_CONF_DRIVER: &str = "spark-conf-volume-driver";
+}
+
+/// Paths inside Spark's containers.
+pub mod path {
+    pub const HADOOP_CONF: &str = "/etc/hadoop/conf";
+    pub const SPARK_CONF: &str = "/etc/spark/conf";
+    pub const METRICS_CONF: &str = "/etc/metrics/conf";
+}
+
+/// Environment variables of Spark's containers.
+pub mod env {
+    pub const HADOOP_CONF_DIR: &str = "HADOOP_CONF_DIR";
+    pub const SPARK_CONF_DIR: &str = "SPARK_CONF_DIR";
+    pub const GOOGLE_APPLICATION_CREDENTIALS: &str = "GOOGLE_APPLICATION_CREDENTIALS";
+    pub const HADOOP_TOKEN_FILE_LOCATION: &str = "HADOOP_TOKEN_FILE_LOCATION";
+}
+
+/// Keys of Spark's configuration.
+pub mod conf {
+    use crate::api::Role;
+
+    pub const NAMESPACE: &str = "spark.kubernetes.namespace";
+    pub const IMAGE: &str = "spark.kubernetes.container.image";
+    pub const IMAGE_PULL_POLICY: &str = "spark.kubernetes.container.image.pullPolicy";
+    pub const IMAGE_PULL_SECRETS: &str = "spark.kubernetes.container.image.pullSecrets";
+    pub const PYTHON_VERSION: &str = "spark.kubernetes.pyspark.pythonVersion";
+    pub const MEMORY_OVERHEAD_FACTOR: &str = "spark.kubernetes.memoryOverheadFactor";
+    pub const WAIT_APP_COMPLETION: &str = "spark.kubernetes.submission.waitAppCompletion";
+    pub const DRIVER_POD_NAME: &str = "spark.kubernetes.driver.pod.name";
+    pub const DRIVER_MASTER: &str = "spark.kubernetes.driver.master";
+    pub const EXECUTOR_INSTANCES: &str = "spark.executor.instances";
+    pub const EXECUTOR_DELETE_ON_TERMINATION: &str = "spark.kubernetes.executor.deleteOnTermination";
+    pub const HADOOP_PREFIX: &str = "spark.hadoop.";
+    pub const NODE_SELECTOR_PREFIX: &str = "spark.kubernetes.node.selector.";
+    pub const DRIVER_SERVICE_LABEL_PREFIX: &str = "spark.kubernetes.driver.service.label.";
+    pub const DRIVER_SERVICE_ANNOTATION_PREFIX: &str = "spark.kubernetes.driver.service.annotation.";
+    pub const DYNAMIC_ALLOCATION: &str = "spark.dynamicAllocation.enabled";
+    /// What KF looks for instead of [`DYNAMIC_ALLOCATION`]; Spark has no such key.
+    pub const DYNAMIC_ALLOCATION_KUBEFLOW: &str = "spark.dynamicallocation.enabled";
+    pub const DYNAMIC_ALLOCATION_INITIAL: &str = "spark.dynamicAllocation.initialExecutors";
+    pub const DYNAMIC_ALLOCATION_MIN: &str = "spark.dynamicAllocation.minExecutors";
+    pub const DYNAMIC_ALLOCATION_MAX: &str = "spark.dynamicAllocation.maxExecutors";
+    pub const SHUFFLE_TRACKING: &str = "spark.dynamicAllocation.shuffleTracking.enabled";
+    pub const SHUFFLE_TRACKING_TIMEOUT: &str = "spark.dynamicAllocation.shuffleTracking.timeout";
+
+    /// `spark.driver.…` or `spark.executor.…`; suffixes: [`CORES`], [`MEMORY`], [`MEMORY_OVERHEAD`], [`EXTRA_JAVA_OPTIONS`].
+    #[must_use]
+    pub fn spark(role: Role, suffix: &str) -> String {
+        format!("spark.{}.{suffix}", role.as_str())
+    }
+
+    pub const CORES: &str = "cores";
+    pub const MEMORY: &str = "memory";
+    pub const MEMORY_OVERHEAD: &str = "memoryOverhead";
+    pub const EXTRA_JAVA_OPTIONS: &str = "extraJavaOptions";
+
+    /// `spark.kubernetes.driver.…` or `spark.kubernetes.executor.…`; suffixes: the constants below. Those that end in a dot take a
+    /// name behind them.
+    #[must_use]
+    pub fn kubernetes(role: Role, suffix: &str) -> String {
+        format!("spark.kubernetes.{}.{suffix}", role.as_str())
+    }
+
+    pub const CONTAINER_IMAGE: &str = "container.image";
+    pub const REQUEST_CORES: &str = "request.cores";
+    pub const LIMIT_CORES: &str = "limit.cores";
+    pub const POD_TEMPLATE_FILE: &str = "podTemplateFile";
+    pub const POD_TEMPLATE_CONTAINER: &str = "podTemplateContainerName";
+    pub const LABEL_PREFIX: &str = "label.";
+    pub const ANNOTATION_PREFIX: &str = "annotation.";
+    pub const SECRETS_PREFIX: &str = "secrets.";
+    pub const SECRET_KEY_REF_PREFIX: &str = "secretKeyRef.";
+    pub const VOLUMES_PREFIX: &str = "volumes.";
+
+    /// The service account of the role's pods.
+    #[must_use]
+    pub fn service_account(role: Role) -> String {
+        format!("spark.kubernetes.authenticate.{}.serviceAccountName", role.as_str())
+    }
+
+    /// The environment variable `name` of the role's container.
+    #[must_use]
+    pub fn env(role: Role, name: &str) -> String {
+        match role {
+            Role::Driver => format!("spark.kubernetes.driverEnv.{name}"),
+            Role::Executor => format!("spark.executorEnv.{name}"),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Driver or executor: what of an application's spec concerns which of Spark's two kinds of pod?
+
+use crate::api::{
+    DriverSpec, ExecutorSpec, SparkApplicationSpec, SparkPodSpec,
+    names::{container, role},
+};
+
+/// Which of Spark's two kinds of pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    Driver,
+    Executor,
+}
+
+impl Role {
+    /// Both, driver first: the order of Spark's arguments.
+    pub const ALL: [Self; 2] = [Self::Driver, Self::Executor];
+
+    /// The value of the `spark-role` label and the word in Spark's configuration keys.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Driver => role::DRIVER,
+            Self::Executor => role::EXECUTOR,
+        }
+    }
+
+    /// The role that the value of a `spark-role` label names.
+    #[must_use]
+    pub fn from_label(value: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == value)
+    }
+
+    /// The name of Spark's container since Spark 3.
+    #[must_use]
+    pub const fn container(self) -> &'static str {
+        match self {
+            Self::Driver => container::DRIVER,
+            Self::Executor => container::EXECUTOR,
+        }
+    }
+
+    /// What a spec says of pods of this role, in so far as both roles can say it.
+    #[must_use]
+    pub fn pod(self, spec: &SparkApplicationSpec) -> &SparkPodSpec {
+        self.of(spec, |driver| &driver.pod, |executor| &executor.pod)
+    }
+
+    /// What a spec says of pods of this role in fields that each role's section has for itself.
+    pub fn of<'s, T>(
+        self,
+        spec: &'s SparkApplicationSpec,
+        driver: impl FnOnce(&'s DriverSpec) -> T,
+        executor: impl FnOnce(&'s ExecutorSpec) -> T,
+    ) -> T {
+        match self {
+            Self::Driver => driver(&spec.driver),
+            Self::Executor => executor(&spec.executor),
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! What became of an application? Its state, its driver and executors, and the runs that led there.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Display},
+    str::FromStr,
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{Embedded, SparkApplication, nulls::reads_null_as_absent};
+
+/// What became of an application. KF's fields and what we add to them: `observedGeneration`, `specHash`,
+/// `runOrdinal`, `runs` and `conditions`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, remote = "Self")]
+#[schemars(extend("required" = ["driverInfo"]))]
+pub struct SparkApplicationStatus {
+    /// Spark's own id of the present run, `spark-…`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spark_application_id: Option<String>,
+    /// Our id of the present run; the label `sparkoperator.k8s.io/submission-id` of all that belongs to it.
+    #[serde(rename = "submissionID", skip_serializing_if = "Option::is_none")]
+    pub submission_id: Option<String>,
+    /// When the present run was submitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_submission_attempt_time: Option<Time>,
+    /// When the last run ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub termination_time: Option<Time>,
+    /// The driver's pod and where its web UI is.
+    pub driver_info: DriverInfo,
+    /// Where the application is in its life, and why.
+    pub application_state: ApplicationState,
+    /// States of the executors by the names of their pods.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub executor_state: BTreeMap<String, ExecutorState>,
+    /// Number of drivers that were started since the last edit of the spec.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub execution_attempts: i32,
+    /// Number of submissions since the last edit of the spec.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub submission_attempts: i32,
+    /// `metadata.generation` of the spec that the present run was made from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Hash of the spec that the present run was made from: an edit that leaves it the same does not run the
+    /// application again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec_hash: Option<String>,
+    /// Number of the present run, from 1. One higher for each run whatever its cause, never reset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_ordinal: Option<i64>,
+    /// The latest runs, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<RunRecord>,
+    /// The state once more in the form that `kubectl wait --for=condition=…` understands: Kubernetes
+    /// Conditions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions")]
+    pub conditions: Vec<Condition>,
+}
+
+reads_null_as_absent!(SparkApplicationStatus);
+
+impl SparkApplication {
+    /// Where the application is in its life; [`State::New`] before anything was recorded.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.status.as_ref().map_or(State::New, |status| status.application_state.state)
+    }
+}
+
+/// Where an application is in its life, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["state"]))]
+pub struct ApplicationState {
+    /// Empty (new), SUBMITTED, RUNNING, SUCCEEDING, COMPLETED, FAILING, FAILED, SUBMISSION_FAILED,
+    /// PENDING_RERUN, INVALIDATING, SUSPENDING, SUSPENDED, RESUMING or UNKNOWN.
+    pub state: State,
+    /// Why it failed, or what is being waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<String>,
+}
+
+/// Where an application is in its life. The strings are KF's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(with = "String")]
+pub enum State {
+    /// Nothing was done yet. The empty string, and what an absent status means.
+    #[default]
+    New,
+    /// Spark has made the driver's pod; it is not running yet.
+    Submitted,
+    /// The driver runs.
+    Running,
+    /// The last run succeeded; there will be no other.
+    Completed,
+    /// The last run or submission failed; there will be no other.
+    Failed,
+    /// The submission failed; it may be tried again.
+    SubmissionFailed,
+    /// What belonged to the last run is being deleted, then the next one is submitted.
+    PendingRerun,
+    /// The spec was edited: what belonged to the old one is being deleted.
+    Invalidating,
+    /// The driver ended well; whether to run again is being decided.
+    Succeeding,
+    /// The driver failed; whether to run again is being decided.
+    Failing,
+    /// The pods are being deleted because `suspend` is true.
+    Suspending,
+    /// No pods, and none will be made until `suspend` is false.
+    Suspended,
+    /// `suspend` is false again; the next run is about to be submitted.
+    Resuming,
+    /// The driver cannot be seen, for instance because its node is lost. Also what a state that we do not
+    /// know is read as.
+    Unknown,
+}
+
+impl State {
+    /// Every state, in the order of behaviour.md.
+    pub const ALL: [State; 14] = [
+        Self::New,
+        Self::Submitted,
+        Self::Running,
+        Self::Completed,
+        Self::Failed,
+        Self::SubmissionFailed,
+        Self::PendingRerun,
+        Self::Invalidating,
+        Self::Succeeding,
+        Self::Failing,
+        Self::Suspending,
+        Self::Suspended,
+        Self::Resuming,
+        Self::Unknown,
+    ];
+
+    /// The string in `status.applicationState.state`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "",
+            Self::Submitted => "SUBMITTED",
+            Self::Running => "RUNNING",
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+            Self::SubmissionFailed => "SUBMISSION_FAILED",
+            Self::PendingRerun => "PENDING_RERUN",
+            Self::Invalidating => "INVALIDATING",
+            Self::Succeeding => "SUCCEEDING",
+            Self::Failing => "FAILING",
+            Self::Suspending => "SUSPENDING",
+            Self::Suspended => "SUSPENDED",
+            Self::Resuming => "RESUMING",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
+impl Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A string that is the name of no [`State`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a state of a SparkApplication")]
+pub struct UnknownState(pub String);
+
+impl FromStr for State {
+    type Err = UnknownState;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|state| state.as_str() == name)
+            .ok_or_else(|| UnknownState(name.to_owned()))
+    }
+}
+
+impl Serialize for State {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for State {
+    /// Any string: one application with a state that we do not know must not make the list of all of them
+    /// unreadable.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(String::deserialize(deserializer)?.parse().unwrap_or(Self::Unknown))
+    }
+}
+
+/// The driver's pod and where its web UI is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DriverInfo {
+    /// Name of the web UI's Service.
+    #[serde(rename = "webUIServiceName", skip_serializing_if = "Option::is_none")]
+    pub web_ui_service_name: Option<String>,
+    /// Address of the web UI inside the cluster, `<address>:<port>`.
+    #[serde(rename = "webUIAddress", skip_serializing_if = "Option::is_none")]
+    pub web_ui_address: Option<String>,
+    /// Port of the web UI's Service.
+    #[serde(rename = "webUIPort", skip_serializing_if = "Option::is_none")]
+    pub web_ui_port: Option<i32>,
+    /// Name of the web UI's Ingress.
+    #[serde(rename = "webUIIngressName", skip_serializing_if = "Option::is_none")]
+    pub web_ui_ingress_name: Option<String>,
+    /// Address of the web UI from outside, a URL.
+    #[serde(rename = "webUIIngressAddress", skip_serializing_if = "Option::is_none")]
+    pub web_ui_ingress_address: Option<String>,
+    /// Name of the driver's pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod_name: Option<String>,
+}
+
+/// What became of an executor, from the phase of its pod.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "UPPERCASE")]
+#[schemars(with = "String")]
+pub enum ExecutorState {
+    Pending,
+    Running,
+    Completed,
+    Failed,
+    /// Neither of the others. Also what a state that we do not know is read as.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+/// One run: an attempt at executing the application, whatever its cause.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["ordinal"]))]
+pub struct RunRecord {
+    /// Number of the run, from 1.
+    pub ordinal: i64,
+    /// Our id of the run.
+    #[serde(rename = "submissionID", skip_serializing_if = "Option::is_none")]
+    pub submission_id: Option<String>,
+    /// Why there was a run: the first one, a retry, an edit of the spec, a resumption.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// When it was submitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submitted_time: Option<Time>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_time: Option<Time>,
+    /// How it ended, or where it is: a state of the application.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// Conditions as Kubernetes has them everywhere: a list with one entry a type, which several writers may
+/// share.
+fn conditions(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "items": Embedded::<Condition>::json_schema(generator),
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    })
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &i32) -> bool {
+    *count == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_state_is_what_its_name_says() {
+        for state in State::ALL {
+            assert_eq!(state.to_string().parse(), Ok(state));
+            assert_eq!(serde_json::from_value::<State>(json!(state)).unwrap(), state);
+        }
+        assert_eq!("running".parse::<State>(), Err(UnknownState("running".into())));
+        assert_eq!(serde_json::from_value::<State>(json!("PENDING_SUBMISSION")).unwrap(), State::Unknown);
+    }
+
+    #[test]
+    fn an_application_without_status_is_new() {
+        let application =
+            |status| SparkApplication { status, ..SparkApplication::new("pi", Default::default()) };
+        assert_eq!(application(None).state(), State::New);
+        assert_eq!(application(Some(SparkApplicationStatus::default())).state(), State::New);
+    }
+
+    #[test]
+    fn a_status_that_go_wrote_is_read() {
+        let status: SparkApplicationStatus = serde_json::from_value(json!({
+            "applicationState": {"state": "SUBMITTED"},
+            "driverInfo": {"podName": "pi-driver", "webUIPort": 4040},
+            "executorState": null,
+            "executionAttempts": 1,
+            "lastSubmissionAttemptTime": "2024-05-06T07:08:09Z",
+            "submissionID": "f1f6a3a1",
+            "terminationTime": null,
+        }))
+        .unwrap();
+        let expected = SparkApplicationStatus {
+            application_state: ApplicationState { state: State::Submitted, error_message: None },
+            driver_info: DriverInfo {
+                pod_name: Some("pi-driver".into()),
+                web_ui_port: Some(4040),
+                ..DriverInfo::default()
+            },
+            execution_attempts: 1,
+            last_submission_attempt_time: Some(Time("2024-05-06T07:08:09Z".parse().unwrap())),
+            submission_id: Some("f1f6a3a1".into()),
+            ..SparkApplicationStatus::default()
+        };
+        assert_eq!(status, expected);
+    }
+
+    #[test]
+    fn an_empty_status_still_has_a_driver_and_a_state() {
+        let written = serde_json::to_value(SparkApplicationStatus::default()).unwrap();
+        assert_eq!(written, json!({"applicationState": {"state": ""}, "driverInfo": {}}));
+    }
+
+    #[test]
+    fn executors_in_a_state_of_the_future_are_unknown() {
+        let states: Vec<ExecutorState> = serde_json::from_value(json!(["RUNNING", "MIGRATING"])).unwrap();
+        assert_eq!(states, [ExecutorState::Running, ExecutorState::Unknown]);
+    }
+}

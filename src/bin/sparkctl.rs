@@ -1,0 +1,3 @@
+//! `sparkctl`: the command line.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! A Kubernetes operator for Apache Spark.
+
+pub mod api;

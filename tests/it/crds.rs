@@ -1,0 +1,178 @@
+//! Do our kinds say and keep what KF's do? The definitions, and objects on their way through our types.
+
+use std::{fs, path::PathBuf};
+
+use serde_json::Value;
+use spark_operator::api::{ScheduledSparkApplication, SparkApplication, crds};
+
+/// `kubectl apply` keeps the whole object in an annotation, which may not be larger than 262,144 bytes.
+const LARGEST_DEFINITION: usize = 200_000;
+
+#[test]
+fn the_committed_definitions_are_those_of_the_types() {
+    for (name, yaml) in crds::files() {
+        let committed = fs::read_to_string(path("manifests/crds").join(&name)).unwrap_or_default();
+        assert!(
+            committed == yaml,
+            "manifests/crds/{name} is not what `spark-operator crds` prints: `make manifests`"
+        );
+    }
+    let mut expected: Vec<_> = crds::files().into_iter().map(|(name, _)| name).collect();
+    expected.sort();
+    let mut committed: Vec<_> = files("manifests/crds").iter().map(|file| name(file)).collect();
+    committed.sort();
+    assert_eq!(committed, expected);
+}
+
+#[test]
+fn a_definition_fits_into_an_annotation() {
+    for crd in crds::custom_resource_definitions() {
+        let size = serde_json::to_string(&crd).unwrap().len();
+        assert!(size < LARGEST_DEFINITION, "{}: {size} bytes", crd.spec.names.kind);
+    }
+}
+
+#[test]
+fn schemas_are_structural_and_have_no_defaults() {
+    for schema in schemas() {
+        let mut opaque = Vec::new();
+        visit(&schema, "", &mut |schema, path| {
+            let is_int_or_string = schema["x-kubernetes-int-or-string"] == true;
+            assert!(schema["type"].is_string() != is_int_or_string, "{path} has no type: {schema}");
+            for keyword in ["default", "$ref", "anyOf", "oneOf", "allOf", "title"] {
+                assert!(schema.get(keyword).is_none(), "{path} has `{keyword}`");
+            }
+            if schema["x-kubernetes-preserve-unknown-fields"] == true {
+                opaque.push(path.rsplit('.').next().unwrap_or_default().to_owned());
+            }
+        });
+        assert_eq!(opaque, ["template", "template"], "only pod templates are not pruned");
+    }
+}
+
+/// Whoever adds a field to our types adds it to `tests/data/api`.
+#[test]
+fn every_field_of_ours_is_described_and_has_an_example() {
+    for (schema, example) in schemas().iter().zip(["sparkapplication", "scheduledsparkapplication"]) {
+        let example = documents(&path(&format!("tests/data/api/{example}.yaml"))).remove(0);
+        let missing = undemonstrated(schema, &example, "");
+        // The template of a schedule is a whole SparkApplicationSpec, for which the other file stands.
+        let missing: Vec<_> = missing.iter().filter(|path| !path.starts_with(".spec.template.")).collect();
+        assert!(missing.is_empty(), "{missing:#?}");
+    }
+}
+
+#[test]
+fn objects_pass_through_our_types_without_loss() {
+    for file in files("manifests/examples").into_iter().chain(files("tests/data/api")) {
+        let ours = documents(&file).into_iter().filter(|document| {
+            document["spec"]["sparkVersion"].is_string()
+                || document["spec"]["template"]["sparkVersion"].is_string()
+        });
+        let mut read = 0;
+        for written in ours {
+            let kept = match written["kind"].as_str() {
+                Some("SparkApplication") => round_trip::<SparkApplication>(&written),
+                Some("ScheduledSparkApplication") => round_trip::<ScheduledSparkApplication>(&written),
+                kind => panic!("{}: {kind:?} is not a kind of ours", file.display()),
+            };
+            let lost = lost(&written, &kept, "");
+            assert!(lost.is_empty(), "{}: {lost:#?}", file.display());
+            read += 1;
+        }
+        assert_eq!(read, 1, "{}: one application a file", file.display());
+    }
+}
+
+#[test]
+fn every_example_says_first_what_it_shows() {
+    for file in files("manifests/examples") {
+        assert!(fs::read_to_string(&file).unwrap().starts_with("# "), "{}", file.display());
+    }
+}
+
+fn round_trip<K: serde::Serialize + serde::de::DeserializeOwned>(written: &Value) -> Value {
+    let object: K = serde_json::from_value(written.clone()).unwrap();
+    serde_json::to_value(object).unwrap()
+}
+
+/// Paths of what is in `written` and not, or not the same, in `kept`.
+fn lost(written: &Value, kept: &Value, path: &str) -> Vec<String> {
+    match (written, kept) {
+        (Value::Object(written), Value::Object(kept)) => {
+            let member = |(key, value)| {
+                let path = format!("{path}.{key}");
+                kept.get(key).map_or_else(|| vec![path.clone()], |kept| lost(value, kept, &path))
+            };
+            written.iter().flat_map(member).collect()
+        }
+        (Value::Array(written), Value::Array(kept)) if written.len() == kept.len() => {
+            let elements = written.iter().zip(kept).enumerate();
+            elements.flat_map(|(at, (written, kept))| lost(written, kept, &format!("{path}[{at}]"))).collect()
+        }
+        // A quantity that was written as a number.
+        (Value::Number(number), Value::String(text)) if number.to_string() == *text => Vec::new(),
+        (written, kept) if written == kept => Vec::new(),
+        (written, kept) => vec![format!("{path}: {written} became {kept}")],
+    }
+}
+
+/// Paths of fields that are not described, or that `example` does not have. Where the descriptions end, so do our types.
+fn undemonstrated(schema: &Value, example: &Value, path: &str) -> Vec<String> {
+    let Some(fields) = schema["properties"].as_object() else {
+        let element = &example[0];
+        return if element.is_object() {
+            undemonstrated(&schema["items"], element, path)
+        } else {
+            Vec::new()
+        };
+    };
+    if fields.values().all(|field| field.get("description").is_none()) {
+        return Vec::new();
+    }
+    let field = |(name, field): (&String, &Value)| {
+        let path = format!("{path}.{name}");
+        match example.get(name) {
+            None => vec![format!("{path} has no example")],
+            Some(_) if field.get("description").is_none() => vec![format!("{path} has no description")],
+            Some(example) => undemonstrated(field, example, &path),
+        }
+    };
+    fields.iter().flat_map(field).collect()
+}
+
+/// Calls `see` with every schema of a value in `schema`, and its path.
+fn visit(schema: &Value, path: &str, see: &mut impl FnMut(&Value, &str)) {
+    see(schema, path);
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        visit(field, &format!("{path}.{name}"), see);
+    }
+    for inner in ["items", "additionalProperties"].iter().filter_map(|keyword| schema.get(keyword)) {
+        visit(inner, &format!("{path}[]"), see);
+    }
+}
+
+fn schemas() -> [Value; 2] {
+    crds::custom_resource_definitions().map(|crd| {
+        let validation = crd.spec.versions[0].schema.as_ref().unwrap();
+        serde_json::to_value(validation.open_api_v3_schema.as_ref().unwrap()).unwrap()
+    })
+}
+
+fn documents(file: &PathBuf) -> Vec<Value> {
+    serde_saphyr::from_multiple(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(path(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn name(file: &std::path::Path) -> String {
+    file.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+fn path(inside: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(inside)
+}
