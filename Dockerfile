@@ -1,0 +1,61 @@
+# Which images does the project have, and what is in them?
+#
+#   operator        the operator alone: native submission, no JVM
+#   operator-spark  the operator with Spark, for submission through spark-submit
+#   spark           Spark with the test jobs: the local cluster's stand-in for docker.io/apache/spark
+#
+# What is built outside comes in as named build contexts:
+#
+#   binary        the folder that holds `spark-operator`, say target/release
+#   distribution  an unpacked Spark distribution with the Kubernetes back end (operator-spark, spark)
+#   jobs          the test jobs, compiled (spark)
+#
+#   cargo build --release
+#   docker build --target operator --build-context binary=target/release -t spark-operator .
+#
+# On a machine without Docker and without a registry, `tests/cluster/cluster images build` does the same.
+
+FROM gcr.io/distroless/cc-debian12:nonroot AS operator
+COPY --from=binary spark-operator /usr/bin/spark-operator
+# A number and not a name, because kubelet can verify runAsNonRoot only for a number.
+USER 65532:65532
+ENTRYPOINT ["/usr/bin/spark-operator"]
+
+# Java and Python: changes with Debian only, so it is the lowest layer of both Spark images.
+FROM docker.io/library/debian:bookworm-slim AS runtime
+# The slim image has no manual pages, and Java's package wants to link its own beside them.
+RUN export DEBIAN_FRONTEND=noninteractive && mkdir -p /usr/share/man/man1 \
+ && apt-get update \
+ && apt-get install --yes --no-install-recommends openjdk-17-jre-headless python3 tini procps ca-certificates \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin \
+ # Debian's path names the architecture; this is the one of the public Spark image.
+ && mkdir -p /opt/java && ln -s "$(dirname "$(dirname "$(readlink -f /usr/bin/java)")")" /opt/java/openjdk \
+ && groupadd --system --gid 185 spark \
+ && useradd --system --uid 185 --gid spark --home-dir /opt/spark --no-create-home --shell /usr/sbin/nologin spark \
+ # The entrypoint adds an entry for the uid that the cluster chose, which is always in the root group.
+ && chgrp root /etc/passwd && chmod 664 /etc/passwd
+ENV JAVA_HOME=/opt/java/openjdk SPARK_HOME=/opt/spark
+
+FROM runtime AS spark-distribution
+COPY --from=distribution . /opt/spark/
+RUN mkdir -p /opt/spark/conf /opt/spark/work-dir \
+ && chown spark:root /opt/spark/work-dir && chmod 775 /opt/spark/work-dir
+WORKDIR /opt/spark/work-dir
+
+FROM spark-distribution AS operator-spark
+ARG SPARK_VERSION=4.0.1
+LABEL org.opencontainers.image.title="spark-operator with Spark ${SPARK_VERSION}"
+COPY --from=binary spark-operator /usr/bin/spark-operator
+USER 185:185
+# tini reaps what a killed spark-submit leaves; the operator alone starts no other program.
+ENTRYPOINT ["/usr/bin/tini", "-s", "--", "/usr/bin/spark-operator"]
+
+FROM spark-distribution AS spark
+ARG SPARK_VERSION=4.0.1
+LABEL org.opencontainers.image.title="Spark ${SPARK_VERSION}, stand-in for tests"
+COPY --chmod=755 tests/images/entrypoint.sh /opt/entrypoint.sh
+COPY --chmod=755 tests/images/decom.sh /opt/decom.sh
+# Only this stand-in has them: SparkPi and pi.py at the public image's paths, and the jobs that tests look into.
+COPY --from=jobs . /opt/spark/examples/
+USER 185:185
+ENTRYPOINT ["/opt/entrypoint.sh"]

@@ -1,0 +1,164 @@
+"""How are etcd, kube-apiserver, kube-controller-manager and kube-scheduler started, and when are they ready?"""
+
+import base64
+import json
+import pathlib
+import secrets
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+
+import network
+from layout import Cluster
+from processes import start, wait_until
+from programs import program
+
+ADDRESS = f"https://{network.NODE_ADDRESS}:6443"
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+
+# A CA and a separate leaf: rustls refuses a certificate that is its own authority and a server's at once.
+CERTIFICATES = f"""
+[req]
+distinguished_name = name
+[name]
+[authority]
+basicConstraints = critical,CA:TRUE
+keyUsage = critical,keyCertSign,cRLSign
+subjectKeyIdentifier = hash
+[server]
+basicConstraints = critical,CA:FALSE
+keyUsage = critical,digitalSignature
+extendedKeyUsage = serverAuth
+authorityKeyIdentifier = keyid
+subjectAltName = DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,\
+DNS:kubernetes.default.svc.cluster.local,DNS:localhost,IP:127.0.0.1,\
+IP:{network.NODE_ADDRESS},IP:{network.API_SERVICE_ADDRESS}
+"""
+
+
+def pki(cluster: Cluster) -> pathlib.Path:
+    return cluster.folder / "pki"
+
+
+def make_credentials(cluster: Cluster) -> None:
+    """Keys, certificates, the administrator's token and kubeconfig, all new for each cluster."""
+    folder = pki(cluster)
+    folder.mkdir(mode=0o700)
+    (folder / "openssl.cnf").write_text(CERTIFICATES)
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    certificate = ("req", "-x509", "-config", "openssl.cnf", "-days", "3650", "-nodes",
+                   "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+    openssl(*certificate, "-extensions", "authority", "-subj", f"/CN={cluster.namespace}",
+            "-keyout", "ca.key", "-out", "ca.crt")
+    openssl(*certificate, "-extensions", "server", "-subj", "/CN=kube-apiserver", "-CA", "ca.crt", "-CAkey", "ca.key",
+            "-keyout", "apiserver.key", "-out", "apiserver.crt")
+    openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "service-account.key")
+    openssl("pkey", "-in", "service-account.key", "-pubout", "-out", "service-account.pub")
+
+    token = secrets.token_hex(16)
+    (folder / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
+    authority = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
+    name = cluster.namespace
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": {"server": ADDRESS, "certificate-authority-data": authority}}],
+        "users": [{"name": "admin", "user": {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": "admin"}}],
+    }
+    cluster.kubeconfig.touch(mode=0o600)
+    cluster.kubeconfig.write_text(json.dumps(kubeconfig, indent=2))
+
+
+def start_etcd_and_apiserver(cluster: Cluster, level: str, kubernetes: str) -> None:
+    start(
+        cluster, "etcd", program("etcd"),
+        "--data-dir", cluster.folder / "etcd",
+        "--listen-client-urls=http://127.0.0.1:2379", "--advertise-client-urls=http://127.0.0.1:2379",
+        "--listen-peer-urls=http://127.0.0.1:2380",
+        "--unsafe-no-fsync",  # The data dies with the cluster; no test is about a power cut.
+        "--quota-backend-bytes=8589934592",  # Load tests write more than the default 2 GiB.
+        "--log-level=warn",
+    )
+    keys = pki(cluster)
+    # Started before etcd answers: it retries, and its own start takes longer than etcd's.
+    start(
+        cluster, "kube-apiserver", program("kube-apiserver", kubernetes),
+        "--etcd-servers=http://127.0.0.1:2379",
+        "--bind-address=0.0.0.0", "--secure-port=6443", f"--advertise-address={network.NODE_ADDRESS}",
+        f"--tls-cert-file={keys}/apiserver.crt", f"--tls-private-key-file={keys}/apiserver.key",
+        f"--token-auth-file={keys}/tokens.csv", "--authorization-mode=RBAC",
+        f"--service-account-issuer={ISSUER}",
+        f"--service-account-key-file={keys}/service-account.pub",
+        f"--service-account-signing-key-file={keys}/service-account.key",
+        f"--service-cluster-ip-range={network.SERVICE_SUBNET}",
+        "--allow-privileged=true",
+        "--kubelet-preferred-address-types=InternalIP",
+        # Without a controller-manager nobody makes the `default` accounts which this plugin requires of every pod.
+        *(["--disable-admission-plugins=ServiceAccount"] if level == "api" else []),
+    )
+
+
+def wait_for_apiserver(cluster: Cluster) -> None:
+    wait_until(cluster, "etcd", lambda: network.answers("127.0.0.1", 2379), "etcd listens")
+    # Later than /readyz, which does not wait until the first namespaces are made.
+    wait_until(
+        cluster, "kube-apiserver",
+        lambda: is_ready(cluster) and get(cluster, "/api/v1/namespaces/default"),
+        "the API server is ready and has the default namespace",
+    )
+
+
+def start_controllers(cluster: Cluster, kubernetes: str) -> None:
+    keys = pki(cluster)
+    common = (f"--kubeconfig={cluster.kubeconfig}", "--leader-elect=false", "--secure-port=0")
+    start(
+        cluster, "kube-controller-manager", program("kube-controller-manager", kubernetes), *common,
+        f"--service-account-private-key-file={keys}/service-account.key",
+        # Becomes the ConfigMap kube-root-ca.crt, without which no client in a pod can verify the API server.
+        f"--root-ca-file={keys}/ca.crt",
+        f"--cluster-cidr={network.POD_SUBNET}",
+        "--node-monitor-period=1s",
+    )
+    start(cluster, "kube-scheduler", program("kube-scheduler", kubernetes), *common)
+
+
+def wait_for_controllers(cluster: Cluster) -> None:
+    wait_until(
+        cluster, "kube-controller-manager",
+        lambda: get(cluster, "/api/v1/namespaces/default/serviceaccounts/default")
+        and get(cluster, "/api/v1/namespaces/default/configmaps/kube-root-ca.crt"),
+        "the default service account exists",
+    )
+
+
+def request(cluster: Cluster, path: str) -> bytes | None:
+    """The API server's answer, or None if it refuses or does not answer. Only from inside the namespace."""
+    kubeconfig = json.loads(cluster.kubeconfig.read_text())
+    authority = base64.b64decode(kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"]).decode()
+    call = urllib.request.Request(
+        ADDRESS + path, headers={"Authorization": f"Bearer {kubeconfig['users'][0]['user']['token']}"}
+    )
+    direct = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}),  # A proxy of the caller's environment cannot be reached from here.
+        urllib.request.HTTPSHandler(context=ssl.create_default_context(cadata=authority)),
+    )
+    try:
+        with direct.open(call, timeout=2) as answer:
+            return answer.read()
+    except (urllib.error.URLError, OSError):
+        return None
+
+
+def is_ready(cluster: Cluster) -> bool:
+    return cluster.kubeconfig.exists() and request(cluster, "/readyz") == b"ok"
+
+
+def get(cluster: Cluster, path: str) -> dict | None:
+    answer = request(cluster, path)
+    return json.loads(answer) if answer else None

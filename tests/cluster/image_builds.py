@@ -1,0 +1,232 @@
+"""How are the project's images built on a machine without Docker and without a registry?
+
+From the project's Dockerfile, by buildah. The base images, which cannot be pulled, are stand-ins of the same names
+made of Debian packages. An image is built again only when something that goes into it has changed, and its lower
+layers only when what goes into those has.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import time
+
+import image_store
+import spark
+from layout import cache, locked
+from progress import say
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+
+SLIM = "docker.io/library/debian:bookworm-slim"
+DISTROLESS = "gcr.io/distroless/cc-debian12:nonroot"
+
+# What of Debian is in the distroless image, as far as a Rust program needs it.
+DISTROLESS_PACKAGES = ("base-files", "libc6", "libgcc-s1", "gcc-12-base", "tzdata")
+LEFT_OUT = ("usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale", "usr/share/lintian")
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    name: str  # of the stage in the Dockerfile
+    image: str  # what the result is called; {spark} stands for Spark's version
+    base: str
+    contexts: tuple[str, ...]  # named build contexts that the stage needs
+
+
+TARGETS = (
+    Target("operator", "localhost/spark-operator:dev", DISTROLESS, ("binary",)),
+    # Exactly the public image's name, so that examples for users run unchanged.
+    Target("spark", "docker.io/apache/spark:{spark}", SLIM, ("distribution", "jobs")),
+    Target("operator-spark", "localhost/spark-operator:dev-spark", SLIM, ("binary", "distribution")),
+)
+
+
+def build(names: list[str], operator: pathlib.Path | None, spark_version: str) -> list[str]:
+    """Builds these targets, as far as they are not up to date; returns the images' names."""
+    chosen = [target for target in TARGETS if target.name in names]
+    if any("binary" in target.contexts for target in chosen) and not (operator and operator.is_file()):
+        raise SystemExit("the operator's images need its program: --operator-binary PATH")
+    images = [target.image.format(spark=spark_version) for target in chosen]
+    with locked(work() / ".build.lock", "image builds"):
+        # What a killed build left; we hold the lock, so nobody uses it.
+        for leftover in work().glob("scratch-*"):
+            shutil.rmtree(leftover)
+        with tempfile.TemporaryDirectory(dir=work(), prefix="scratch-") as scratch:
+            build_all(chosen, images, operator, spark_version, pathlib.Path(scratch))
+    return images
+
+
+def build_all(
+    chosen: list[Target], images: list[str], operator: pathlib.Path | None, spark_version: str, scratch: pathlib.Path
+) -> None:
+    wanted = {name for target in chosen for name in target.contexts}
+    contexts = named_contexts(wanted, operator, spark_version, scratch)
+    built = [build_one(target, image, contexts, spark_version, scratch) for target, image in zip(chosen, images)]
+    if any(built):
+        # The working containers of killed builds, and the images that a name has left, except those whose layers the
+        # next build can use.
+        buildah("rm", "--all")
+        buildah("rmi", "--prune")
+
+
+def build_one(
+    target: Target, image: str, contexts: dict[str, "Context"], spark_version: str, scratch: pathlib.Path
+) -> bool:
+    """Whether there was anything to do."""
+    key = digest_of(PROJECT / "Dockerfile", *sorted((PROJECT / "tests" / "images").glob("*.sh")),
+                    target.name, *(contexts[name].key for name in target.contexts))
+    with image_store.store_locked():
+        if image in image_store.images() and keys().get(image) == key:
+            return False
+    started = time.monotonic()
+    ensure_base(target.base, scratch)
+    given = [f"--build-context={name}={contexts[name].folder}" for name in target.contexts]
+    buildah("build", "--layers", "--pull-never", "--quiet", "--target", target.name, "--tag", image,
+            "--build-arg", f"SPARK_VERSION={spark_version}", *given, str(PROJECT))
+    with image_store.store_locked():
+        # Compressed at the least cost: an OCI layout refuses layers as they are, and Spark's are jars anyway.
+        buildah("push", "--quiet", "--compression-format", "zstd", "--compression-level", "1",
+                image, f"oci:{image_store.store()}:{image}")
+        image_store.drop_unused_blobs()
+    write_keys(keys() | {image: key})
+    say(f"built {image} in {time.monotonic() - started:.1f} s")
+    return True
+
+
+def work() -> pathlib.Path:
+    folder = cache() / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def keys() -> dict[str, str]:
+    """Image name → digest of everything that went into it."""
+    file = work() / "built.json"
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def write_keys(keys: dict[str, str]) -> None:
+    unfinished = work() / ".built.json"
+    unfinished.write_text(json.dumps(keys, indent=2))
+    unfinished.rename(work() / "built.json")
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    folder: pathlib.Path
+    key: str  # stands for all that is in the folder
+
+
+def named_contexts(
+    wanted: set[str], operator: pathlib.Path | None, spark_version: str, scratch: pathlib.Path
+) -> dict[str, Context]:
+    contexts = {}
+    if "binary" in wanted:
+        folder = scratch / "binary"
+        folder.mkdir()
+        shutil.copyfile(operator, folder / "spark-operator")
+        (folder / "spark-operator").chmod(0o755)
+        contexts["binary"] = Context(folder, digest_of(folder / "spark-operator"))
+    if "distribution" in wanted:
+        contexts["distribution"] = Context(spark.distribution(spark_version), f"spark {spark_version}")
+    if "jobs" in wanted:
+        sources = PROJECT / "tests" / "images" / "jobs"
+        key = digest_of(spark_version, *sorted(path for path in sources.rglob("*") if path.is_file()))
+        folder = cache() / "spark" / f"jobs-{spark_version}-{key[:12]}"
+        if not folder.exists():
+            unfinished = scratch / "jobs"
+            spark.jobs(spark.distribution(spark_version), sources, unfinished)
+            unfinished.rename(folder)
+        contexts["jobs"] = Context(folder, key)
+    return contexts
+
+
+def digest_of(*parts: str | pathlib.Path) -> str:
+    whole = hashlib.sha256()
+    for part in parts:
+        content = part.read_bytes() if isinstance(part, pathlib.Path) else part.encode()
+        name = part.name if isinstance(part, pathlib.Path) else ""
+        whole.update(f"{name}\0{len(content)}\0".encode() + content)
+    return whole.hexdigest()
+
+
+def buildah(*arguments: str) -> None:
+    result = try_buildah(*arguments)
+    if result.returncode != 0:
+        raise SystemExit(f"buildah {arguments[0]} failed:\n{(result.stdout + result.stderr)[-4000:]}")
+
+
+def try_buildah(*arguments: str) -> subprocess.CompletedProcess:
+    # Its own storage, so that the machine's images are neither used nor touched. In a chroot, because a build step
+    # that only installs packages needs no container runtime, and in a container it would have no network.
+    places = ["--root", str(work() / "buildah"), "--runroot", str(work() / "buildah-run")]
+    environment = dict(os.environ, BUILDAH_ISOLATION="chroot", STORAGE_DRIVER="overlay")
+    return subprocess.run(["buildah", *places, *arguments], env=environment, capture_output=True, text=True)
+
+
+def ensure_base(image: str, scratch: pathlib.Path) -> None:
+    """Makes the stand-in of a base image unless buildah has it."""
+    if try_buildah("inspect", "--type", "image", image).returncode == 0:
+        return
+    say(f"making a stand-in for {image}")
+    root = slim_root()
+    folder = scratch / "base"
+    folder.mkdir()
+    if image == DISTROLESS:
+        distroless_root(root, folder / "root.tar")
+        settings = "USER 65532\nWORKDIR /home/nonroot\n"
+    else:
+        os.link(root, folder / "root.tar")
+        settings = 'CMD ["bash"]\n'
+    path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    (folder / "Dockerfile").write_text(f"FROM scratch\nADD root.tar /\nENV PATH={path}\n{settings}")
+    buildah("build", "--quiet", "--tag", image, str(folder))
+    shutil.rmtree(folder)
+
+
+def slim_root() -> pathlib.Path:
+    """Debian's essential packages and apt, with the machine's own package sources; like the public slim image."""
+    root = work() / "bookworm-slim.tar"
+    if not root.exists():
+        unfinished = root.with_name(".bookworm-slim.tar")
+        excluded = [f"--dpkgopt=path-exclude=/{path}/*" for path in LEFT_OUT]
+        command = ["mmdebstrap", "--quiet", "--variant=minbase", "--format=tar", *excluded, "bookworm", unfinished]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode != 0:
+            raise SystemExit(f"mmdebstrap failed:\n{result.stderr[-3000:]}")
+        unfinished.rename(root)
+    return root
+
+
+def distroless_root(slim: pathlib.Path, target: pathlib.Path) -> None:
+    """The few packages of a distroless image, taken out of the slim one file by file."""
+    accounts = {
+        "etc/passwd": "root:x:0:0:root:/root:/sbin/nologin\n"
+        "nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n",
+        "etc/group": "root:x:0:\nnonroot:x:65532:\n",
+    }
+    with tarfile.open(slim) as source, tarfile.open(target, "w") as result:
+        wanted = set()
+        for package in DISTROLESS_PACKAGES:
+            for suffix in ("", ":amd64", ":arm64"):
+                try:
+                    files = source.extractfile(f"./var/lib/dpkg/info/{package}{suffix}.list")
+                except KeyError:
+                    continue
+                wanted.update(files.read().decode().splitlines())
+        for member in source:
+            path = "/" + member.name.removeprefix("./").rstrip("/")
+            # Debian's lists name /lib/x, which usrmerge has put into /usr/lib/x; the links themselves are needed too.
+            listed = path in wanted or path.removeprefix("/usr") in wanted
+            if (listed or path in ("/lib", "/lib64", "/bin", "/sbin")) and not path.startswith(tuple(f"/{left_out}/" for left_out in LEFT_OUT)):
+                result.addfile(member, source.extractfile(member) if member.isreg() else None)
+        image_store.add_folder(result, "home/nonroot", 0o700, owner=65532)
+        image_store.add_folder(result, "tmp", 0o1777)
+        for name, content in accounts.items():
+            image_store.add_file(result, name, content.encode())

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Does the tool tell its own processes from strangers, and read the formats that it reads?"""
+
+import dataclasses
+import os
+import subprocess
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+
+import processes
+import programs
+
+
+class Processes(unittest.TestCase):
+    def setUp(self):
+        self.child = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(self.child.wait)
+        self.addCleanup(self.child.kill)
+        self.identity = processes.identity_of(self.child.pid)
+
+    def test_a_recorded_process_is_killed(self):
+        self.assertTrue(self.identity.is_alive)
+        processes.kill([self.identity])
+        self.assertFalse(self.identity.is_alive)
+
+    def test_a_process_that_got_a_recorded_pid_later_is_left_alone(self):
+        for change in ({"started": self.identity.started - 1}, {"boot": "an earlier one"}):
+            earlier = dataclasses.replace(self.identity, **change)
+            self.assertFalse(earlier.is_alive)
+            processes.kill([earlier])
+        self.assertIsNone(self.child.poll())
+
+    def test_a_zombie_is_not_alive(self):
+        self.child.kill()
+        os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOWAIT)  # Ended, and still in the process table.
+        self.assertIsNotNone(processes.stat_of(self.child.pid))
+        self.assertFalse(self.identity.is_alive)
+
+    def test_a_command_name_with_parentheses_does_not_shift_the_fields(self):
+        fields = " ".join(str(number) for number in range(4, 30))
+        self.assertEqual(processes.parse_stat(f"77 (a) b) (c) S {fields}"), ("running", 22))
+
+
+class Programs(unittest.TestCase):
+    def test_staging_modules_are_those_of_version_zero(self):
+        go_mod = "require (\n\tk8s.io/api v0.0.0\n\tk8s.io/klog/v2 v2.130.1\n\tk8s.io/utils v0.0.0-2025\n)\n"
+        self.assertEqual(programs.staging_modules(go_mod), ["k8s.io/api"])
+
+    def test_versions_do_not_share_a_program(self):
+        self.assertNotEqual(programs.program("kubelet", "1.34.4"), programs.program("kubelet", "1.33.13"))
+        self.assertEqual(programs.program("etcd", "1.34.4"), programs.program("etcd", "1.33.13"))
+
+
+if __name__ == "__main__":
+    unittest.main()
