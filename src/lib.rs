@@ -1,3 +1,17 @@
-//! A Kubernetes operator for Apache Spark.
+//! A Kubernetes operator for Apache Spark, and where in it things are.
+//!
+//! | module | what | may use |
+//! |---|---|---|
+//! | [`api`] | what users write: kinds, names, defaults | nothing here |
+//! | [`plan`] | what is to be done: pure functions and values | `api` |
+//! | [`controller`] | observe, decide, act: watches, API calls, `spark-submit` | `plan`, `api` |
+//! | [`webhook`] | HTTPS: admission reviews, certificates | `plan`, `api` |
+//! | [`ctl`] | the command line `sparkctl` | `plan`, `api` |
+//! | [`operator`] | `spark-operator run`: all of them in one process | all |
+//! | [`settings`], [`admin`], [`telemetry`], [`shutdown`] | what the process as a whole needs | |
+//!
+//! `controller` and `webhook` never use each other: all that they have to tell each other stands in annotations on pods
+//! ([`plan::customization`]). `tests/it/architecture.rs` keeps it so.
 
 pub mod api;
+pub mod plan;

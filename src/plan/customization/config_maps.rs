@@ -1,0 +1,68 @@
+//! Which ConfigMaps are mounted into Spark's container: Hadoop's, Spark's and any others?
+
+use super::{Concern, Problem, SparkPod, annotation_value::Json, env, volumes};
+use crate::{
+    api::{
+        NamePath, Role, SparkApplication,
+        names::{annotation, env as variable, path, volume},
+    },
+    plan::volume_name,
+};
+use serde_json::json;
+
+pub(super) struct HadoopConfigMap;
+
+impl Concern for HadoopConfigMap {
+    const KEY: &'static str = annotation::HADOOP_CONFIG_MAP;
+    type Value = String;
+
+    fn asked(application: &SparkApplication, _role: Role) -> Option<String> {
+        application.spec.hadoop_config_map.clone()
+    }
+
+    fn apply(pod: &mut SparkPod, config_map: String) -> Result<(), Problem> {
+        mount(pod, volume::HADOOP_CONFIG_MAP, &config_map, path::HADOOP_CONF)?;
+        env::set(pod, variable::HADOOP_CONF_DIR, path::HADOOP_CONF)
+    }
+}
+
+pub(super) struct SparkConfigMap;
+
+impl Concern for SparkConfigMap {
+    const KEY: &'static str = annotation::SPARK_CONFIG_MAP;
+    type Value = String;
+
+    fn asked(application: &SparkApplication, _role: Role) -> Option<String> {
+        application.spec.spark_config_map.clone()
+    }
+
+    fn apply(pod: &mut SparkPod, config_map: String) -> Result<(), Problem> {
+        mount(pod, volume::SPARK_CONFIG_MAP, &config_map, path::SPARK_CONF)?;
+        // Spark has set this variable to its own directory; the later entry counts.
+        env::set(pod, variable::SPARK_CONF_DIR, path::SPARK_CONF)
+    }
+}
+
+pub(super) struct ConfigMaps;
+
+impl Concern for ConfigMaps {
+    const KEY: &'static str = annotation::CONFIG_MAPS;
+    type Value = Json<Vec<NamePath>>;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        let config_maps = &role.pod(&application.spec).config_maps;
+        (!config_maps.is_empty()).then(|| Json(config_maps.clone()))
+    }
+
+    fn apply(pod: &mut SparkPod, Json(config_maps): Self::Value) -> Result<(), Problem> {
+        config_maps.iter().try_for_each(|config_map| {
+            mount(pod, &volume_name::of_config_map(&config_map.name), &config_map.name, &config_map.path)
+        })
+    }
+}
+
+/// Mounts a ConfigMap, read-only, at `path` of Spark's container.
+pub(super) fn mount(pod: &mut SparkPod, volume: &str, config_map: &str, path: &str) -> Result<(), Problem> {
+    volumes::add_volumes(pod, &[json!({"name": volume, "configMap": {"name": config_map}})])?;
+    volumes::add_mounts(pod, &[json!({"name": volume, "readOnly": true, "mountPath": path})])
+}

@@ -1,0 +1,47 @@
+//! Which environment variables are added to Spark's container?
+
+use super::{Concern, Problem, SparkPod, entries};
+use crate::api::{Embedded, Role, SparkApplication, names::annotation};
+use entries::{KeyField, OnClash};
+use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar};
+use serde_json::{Value, json};
+
+pub(super) struct Env;
+
+impl Concern for Env {
+    const KEY: &'static str = annotation::ENV;
+    type Value = Embedded<Vec<EnvVar>>;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        Embedded::list(&role.pod(&application.spec).env)
+    }
+
+    fn apply(pod: &mut SparkPod, env: Self::Value) -> Result<(), Problem> {
+        add(pod, env.entries())
+    }
+}
+
+pub(super) struct EnvFrom;
+
+impl Concern for EnvFrom {
+    const KEY: &'static str = annotation::ENV_FROM;
+    type Value = Embedded<Vec<EnvFromSource>>;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        Embedded::list(&role.pod(&application.spec).env_from)
+    }
+
+    fn apply(pod: &mut SparkPod, sources: Self::Value) -> Result<(), Problem> {
+        entries::add(pod.container(), "envFrom", sources.entries(), &[], OnClash::Append)
+    }
+}
+
+/// Appends environment variables; one that Spark has set already is appended again, since the later one counts.
+fn add(pod: &mut SparkPod, env: &[Value]) -> Result<(), Problem> {
+    entries::add(pod.container(), "env", env, &[KeyField::required("name")], OnClash::Append)
+}
+
+/// Appends one variable with a literal value.
+pub(super) fn set(pod: &mut SparkPod, name: &str, value: &str) -> Result<(), Problem> {
+    add(pod, &[json!({"name": name, "value": value})])
+}

@@ -1,0 +1,88 @@
+//! Which resource limits does Spark's container get beyond those that Spark sets: memory and GPUs?
+
+use super::{Concern, Problem, SparkPod, annotation_value::Json, pod::as_object};
+use crate::{
+    api::{GpuSpec, Role, SparkApplication, names::annotation},
+    plan::quantity,
+};
+use serde_json::Value;
+
+pub(super) struct MemoryLimit;
+
+impl Concern for MemoryLimit {
+    const KEY: &'static str = annotation::MEMORY_LIMIT;
+    type Value = String;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<String> {
+        role.pod(&application.spec).memory_limit.as_deref().map(kubernetes_memory)
+    }
+
+    fn apply(pod: &mut SparkPod, limit: String) -> Result<(), Problem> {
+        if quantity::amount(&limit).is_none() {
+            return Err(Problem::new("", format!("`{limit}` is not a Kubernetes quantity (try `2Gi`)")));
+        }
+        set_limit(pod, "memory", limit.into());
+        Ok(())
+    }
+}
+
+pub(super) struct Gpu;
+
+impl Concern for Gpu {
+    const KEY: &'static str = annotation::GPU;
+    type Value = Json<GpuSpec>;
+
+    /// Nothing for an empty name or no quantity, as in KF.
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        let gpu = role.pod(&application.spec).gpu.clone()?;
+        (!gpu.name.is_empty() && gpu.quantity > 0).then_some(Json(gpu))
+    }
+
+    fn apply(pod: &mut SparkPod, Json(gpu): Self::Value) -> Result<(), Problem> {
+        set_limit(pod, &gpu.name, gpu.quantity.to_string().into());
+        Ok(())
+    }
+}
+
+fn set_limit(pod: &mut SparkPod, resource: &str, limit: Value) {
+    let resources = as_object(pod.container().entry("resources").or_insert(Value::Null));
+    let limits = as_object(resources.entry("limits").or_insert(Value::Null));
+    let there = limits.get(resource).and_then(Value::as_str).and_then(quantity::amount);
+    // The API server rewrites quantities: an equal amount written otherwise is the same limit.
+    if there.is_none() || there != limit.as_str().and_then(quantity::amount) {
+        limits.insert(resource.to_owned(), limit);
+    }
+}
+
+/// A Java memory string as a Kubernetes quantity: `2g` is `2Gi`, `100m` is `100Mi`; what has none of Java's suffixes stays.
+fn kubernetes_memory(memory: &str) -> String {
+    let memory = memory.trim();
+    let lower = memory.to_ascii_lowercase();
+    let suffixes = [("k", "Ki"), ("m", "Mi"), ("g", "Gi"), ("t", "Ti"), ("p", "Pi")];
+    suffixes
+        .iter()
+        .find_map(|(java, kubernetes)| {
+            let number = lower.strip_suffix(&format!("{java}b")).or_else(|| lower.strip_suffix(java))?;
+            Some(format!("{number}{kubernetes}"))
+        })
+        .unwrap_or_else(|| memory.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kubernetes_memory;
+
+    #[test]
+    fn java_memory_becomes_a_quantity() {
+        for (java, kubernetes) in [
+            ("2g", "2Gi"),
+            ("100m", "100Mi"),
+            ("1.5gb", "1.5Gi"),
+            (" 1T ", "1Ti"),
+            ("2Gi", "2Gi"),
+            ("1024", "1024"),
+        ] {
+            assert_eq!(kubernetes_memory(java), kubernetes);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! How are an application's volumes mounted into Spark's container?
+//!
+//! Scratch space (`spark-local-dir-…`) is not mounted here: Spark itself does it, from its configuration (`plan/submission/volumes.rs`).
+
+use super::{Concern, Problem, SparkPod, entries};
+use crate::api::{
+    Embedded, Role, SparkApplication,
+    names::{annotation, volume},
+};
+use entries::{KeyField, OnClash};
+use k8s_openapi::api::core::v1::{Volume, VolumeMount};
+use serde_json::Value;
+
+pub(super) struct Volumes;
+
+impl Concern for Volumes {
+    const KEY: &'static str = annotation::VOLUMES;
+    type Value = Embedded<Vec<Volume>>;
+
+    /// Only volumes that this role mounts, in the order of the mounts.
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        let mut volumes: Vec<Embedded<Volume>> = Vec::new();
+        for mount in mounts(application, role) {
+            let mounted =
+                application.spec.volumes.iter().find(|volume| volume.json()["name"] == mount.json()["name"]);
+            volumes.extend(mounted.filter(|mounted| !volumes.contains(mounted)).cloned());
+        }
+        Embedded::list(&volumes)
+    }
+
+    fn apply(pod: &mut SparkPod, volumes: Self::Value) -> Result<(), Problem> {
+        add_volumes(pod, volumes.entries())
+    }
+}
+
+pub(super) struct VolumeMounts;
+
+impl Concern for VolumeMounts {
+    const KEY: &'static str = annotation::VOLUME_MOUNTS;
+    type Value = Embedded<Vec<VolumeMount>>;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        Embedded::list(&mounts(application, role).cloned().collect::<Vec<_>>())
+    }
+
+    fn apply(pod: &mut SparkPod, mounts: Self::Value) -> Result<(), Problem> {
+        for (i, mount) in mounts.entries().iter().enumerate() {
+            let volumes = pod.spec().get("volumes").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            if !volumes.iter().any(|volume| volume["name"] == mount["name"]) {
+                let names: Vec<_> = volumes.iter().map(|volume| volume["name"].to_string()).collect();
+                return Err(Problem::new(
+                    format!("[{i}].name"),
+                    format!(
+                        "names no volume: {} is none of {}; add it to spec.volumes",
+                        mount["name"],
+                        names.join(", ")
+                    ),
+                ));
+            }
+        }
+        add_mounts(pod, mounts.entries())
+    }
+}
+
+/// The mounts of `role` that the webhook makes: all but scratch space.
+fn mounts(application: &SparkApplication, role: Role) -> impl Iterator<Item = &Embedded<VolumeMount>> {
+    let is_scratch = |mount: &Embedded<VolumeMount>| {
+        mount.json()["name"].as_str().is_some_and(|name| name.starts_with(volume::LOCAL_DIR_PREFIX))
+    };
+    role.pod(&application.spec).volume_mounts.iter().filter(move |mount| !is_scratch(mount))
+}
+
+pub(super) fn add_volumes(pod: &mut SparkPod, volumes: &[Value]) -> Result<(), Problem> {
+    entries::add(pod.spec(), "volumes", volumes, &[KeyField::required("name")], OnClash::Deny)
+}
+
+pub(super) fn add_mounts(pod: &mut SparkPod, mounts: &[Value]) -> Result<(), Problem> {
+    entries::add(pod.container(), "volumeMounts", mounts, &[KeyField::required("mountPath")], OnClash::Deny)
+}

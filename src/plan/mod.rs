@@ -1,0 +1,132 @@
+//! What is to be done? Everything here is pure: no client, clock, environment, randomness or logging; whatever it needs to know is an
+//! argument, and the whole answer is a value.
+
+pub mod customization;
+pub mod digest;
+pub mod driver;
+pub mod events;
+pub mod executors;
+pub mod lifecycle;
+pub mod pod_record;
+pub mod quantity;
+pub mod run;
+pub mod submission;
+pub mod volume_name;
+
+use crate::api::{
+    Role, SparkApplication, SparkApplicationStatus,
+    names::{GROUP, VERSION},
+};
+use events::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use pod_record::PodRecord;
+use run::{Run, SubmissionId};
+use std::time::Duration;
+use submission::SparkSubmit;
+
+/// Everything that the controller saw of one application. Built by `controller::observe`; tests build it from YAML.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// The pod under the driver's name.
+    pub driver: Driver,
+    /// The executor pods of the current run.
+    pub executors: Vec<PodRecord>,
+    /// What became of the `spark-submit` that was started for this application last, as far as this process knows.
+    pub submission: Option<Submission>,
+}
+
+/// The pod under the driver's name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Driver {
+    /// Not in the cache, and the state does not depend on it, so nobody asked.
+    Unseen,
+    /// The API server says that there is none.
+    Gone,
+    /// There it is.
+    Pod {
+        pod: Box<PodRecord>,
+        /// Whether every object that the submission had to create exists; true where nobody needs to know.
+        complete: bool,
+    },
+}
+
+/// A `spark-submit` that this process has started.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Submission {
+    /// For which run.
+    pub id: SubmissionId,
+    pub progress: SubmissionProgress,
+}
+
+/// How far a `spark-submit` has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubmissionProgress {
+    Running,
+    Succeeded,
+    /// Why, in words for the user.
+    Failed(String),
+}
+
+/// What to do and what to record: the actions are carried out first, then the status is written, then the events are sent.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Plan {
+    pub actions: Vec<Action>,
+    pub status: SparkApplicationStatus,
+    pub events: Vec<Event>,
+    /// When to look again, should nothing happen before; never in terminal states.
+    pub wake: Option<Duration>,
+}
+
+/// One effect. Each can be repeated without harm.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Start `spark-submit` for a run, unless it has been started.
+    Submit(Box<SubmitRequest>),
+    /// Delete the pod of this name if it still has this uid.
+    DeleteDriver { name: String, uid: String },
+}
+
+/// All that is needed to submit one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubmitRequest {
+    pub run: Run,
+    pub command: SparkSubmit,
+}
+
+/// What the admin decided, in so far as it changes what is to be done.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// The API server as Spark's `--master` names it, `k8s://https://…`.
+    pub master: String,
+    /// How long after a submission a driver pod may be missing before the application fails.
+    pub driver_creation_grace: Duration,
+}
+
+/// The reference by which an application owns what is made for it.
+#[must_use]
+pub fn owner_reference(application: &SparkApplication) -> OwnerReference {
+    OwnerReference {
+        api_version: format!("{GROUP}/{VERSION}"),
+        kind: "SparkApplication".to_owned(),
+        name: application.metadata.name.clone().unwrap_or_default(),
+        uid: application.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+impl Observed {
+    /// What is known of the submission of `id`.
+    fn submission_of(&self, id: &SubmissionId) -> Option<&SubmissionProgress> {
+        self.submission
+            .as_ref()
+            .filter(|submission| submission.id == *id)
+            .map(|submission| &submission.progress)
+    }
+}
+
+/// Whether a pod of `role` belongs to the run `submission_id` of the application with `uid`.
+fn belongs(pod: &PodRecord, role: Role, submission_id: &str) -> bool {
+    pod.role == Some(role) && pod.submission_id.as_deref() == Some(submission_id)
+}

@@ -1,0 +1,145 @@
+//! What of a pod does the operator need to know? About half a kilobyte: caches hold these, not pods.
+
+use crate::api::{
+    Role,
+    names::{container, label, volume},
+};
+use k8s_openapi::api::core::v1::{ContainerState, Pod};
+use serde::Deserialize;
+
+/// A driver or executor pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct PodRecord {
+    pub name: String,
+    pub uid: String,
+    /// The `app-name` label.
+    pub application: Option<String>,
+    #[serde(with = "role")]
+    pub role: Option<Role>,
+    /// The `submission-id` label.
+    pub submission_id: Option<String>,
+    /// Spark's own application id, the `spark-app-selector` label.
+    pub spark_application_id: Option<String>,
+    /// The `spark-exec-id` label, if it is a number.
+    pub executor_id: Option<u64>,
+    pub controller: Option<Controller>,
+    pub phase: Phase,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+    /// How Spark's container ended, if it has.
+    pub ended: Option<Ended>,
+    /// Whether Spark's container is running or has been.
+    pub started: bool,
+    /// Why the pod is in its phase, where Kubernetes says so.
+    pub message: Option<String>,
+    /// The ConfigMap that holds the driver's `spark.properties`.
+    pub driver_config_map: Option<String>,
+}
+
+/// The owner that controls a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Controller {
+    pub kind: String,
+    pub name: String,
+    pub uid: String,
+}
+
+/// A pod's phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Phase {
+    #[default]
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    Unknown,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ended {
+    pub exit_code: i32,
+    pub reason: String,
+}
+
+impl PodRecord {
+    /// What matters of `pod`.
+    #[must_use]
+    pub fn of(pod: &Pod) -> Self {
+        let label = |key: &str| pod.metadata.labels.as_ref()?.get(key).cloned();
+        let status = pod.status.as_ref();
+        let spark = spark_container(pod);
+        let config_map = |spec: &k8s_openapi::api::core::v1::PodSpec| {
+            let volumes = spec.volumes.as_deref().unwrap_or_default();
+            let conf = volumes.iter().find(|volume| volume.name == volume::SPARK_CONF_DRIVER)?;
+            Some(conf.config_map.as_ref()?.name.clone())
+        };
+        Self {
+            name: pod.metadata.name.clone().unwrap_or_default(),
+            uid: pod.metadata.uid.clone().unwrap_or_default(),
+            application: label(label::APP_NAME),
+            role: label(label::SPARK_ROLE).as_deref().and_then(Role::from_label),
+            submission_id: label(label::SUBMISSION_ID),
+            spark_application_id: label(label::SPARK_APP_SELECTOR),
+            executor_id: label(label::SPARK_EXEC_ID).and_then(|id| id.parse().ok()),
+            controller: controller(pod),
+            phase: status.and_then(|status| status.phase.as_deref()).map_or(Phase::Pending, Phase::of),
+            terminating: pod.metadata.deletion_timestamp.is_some(),
+            ended: spark.and_then(|state| state.terminated.as_ref()).map(|terminated| Ended {
+                exit_code: terminated.exit_code,
+                reason: terminated.reason.clone().unwrap_or_default(),
+            }),
+            started: spark.is_some_and(|state| state.running.is_some() || state.terminated.is_some()),
+            message: status.and_then(|status| status.message.clone()),
+            driver_config_map: pod.spec.as_ref().and_then(config_map),
+        }
+    }
+
+    /// Whether the application with this uid controls the pod.
+    #[must_use]
+    pub fn is_controlled_by(&self, uid: &str) -> bool {
+        self.controller.as_ref().is_some_and(|controller| controller.uid == uid)
+    }
+}
+
+impl Phase {
+    fn of(phase: &str) -> Self {
+        match phase {
+            "Pending" => Self::Pending,
+            "Running" => Self::Running,
+            "Succeeded" => Self::Succeeded,
+            "Failed" => Self::Failed,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+fn controller(pod: &Pod) -> Option<Controller> {
+    let owner =
+        pod.metadata.owner_references.as_ref()?.iter().find(|owner| owner.controller == Some(true))?;
+    Some(Controller { kind: owner.kind.clone(), name: owner.name.clone(), uid: owner.uid.clone() })
+}
+
+/// The state of the container with one of Spark's names, else of the only one.
+fn spark_container(pod: &Pod) -> Option<&ContainerState> {
+    const NAMES: [&str; 3] = [container::DRIVER, container::EXECUTOR, container::EXECUTOR_SPARK_2];
+    let statuses = pod.status.as_ref()?.container_statuses.as_deref()?;
+    let named = statuses.iter().find(|status| NAMES.contains(&status.name.as_str()));
+    let only = || if let [only] = statuses { Some(only) } else { None };
+    named.or_else(only)?.state.as_ref()
+}
+
+/// Roles as the words of the `spark-role` label.
+mod role {
+    use super::Role;
+    use serde::{Deserialize, Deserializer, de::Error};
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Role>, D::Error> {
+        let Some(word) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+        Role::from_label(&word)
+            .map(Some)
+            .ok_or_else(|| Error::custom(format!("`{word}` is neither driver nor executor")))
+    }
+}

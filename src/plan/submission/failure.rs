@@ -1,0 +1,51 @@
+//! What went wrong, in the words of `spark-submit`'s stderr?
+
+/// As much as a status and an event can hold and a person will read.
+const LONGEST: usize = 800;
+
+/// The exception that ended `spark-submit` and its innermost cause, or its last words; none if it said nothing.
+#[must_use]
+pub fn cause(stderr: &str) -> Option<String> {
+    const THROWN: &str = "Exception in thread \"main\" ";
+    let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    let thrown = lines().filter_map(|line| line.strip_prefix(THROWN)).next_back();
+    let root = lines().filter_map(|line| line.strip_prefix("Caused by: ")).next_back();
+    let usage = || lines().find(|line| line.starts_with("Error: "));
+    let said = match (thrown, root) {
+        (Some(thrown), Some(root)) if thrown != root => format!("{thrown}; caused by {root}"),
+        (Some(thrown), _) => thrown.to_owned(),
+        (None, _) => usage().or_else(|| lines().next_back())?.to_owned(),
+    };
+    let end = said.floor_char_boundary(LONGEST);
+    Some(said[..end].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cause;
+
+    #[test]
+    fn the_exception_and_its_root_are_told_without_the_stack() {
+        let stderr = "26/11/21 WARN Utils: something\n\
+            Exception in thread \"main\" io.fabric8.kubernetes.client.KubernetesClientException: Operation failed\n\
+            \tat io.fabric8.kubernetes.client.X.y(X.java:1)\n\
+            Caused by: java.io.IOException: broken\n\tat a.b(C.java:2)\n\
+            Caused by: java.net.ConnectException: Connection refused\n\t... 12 more\n\
+            26/11/21 INFO ShutdownHookManager: Shutdown hook called\n";
+        assert_eq!(
+            cause(stderr).unwrap(),
+            "io.fabric8.kubernetes.client.KubernetesClientException: Operation failed; caused by \
+             java.net.ConnectException: Connection refused"
+        );
+    }
+
+    #[test]
+    fn without_an_exception_the_last_words_count() {
+        assert_eq!(
+            cause("Error: Missing application resource.\n\nUsage: spark-submit\n").unwrap(),
+            "Error: Missing application resource."
+        );
+        assert_eq!(cause("one\ntwo\n").unwrap(), "two");
+        assert_eq!(cause("\n"), None);
+    }
+}

@@ -1,0 +1,163 @@
+//! What is handed to `spark-submit` for an application? One concern a file, listed in [`CONCERNS`] in KF's precedence: what comes
+//! later wins.
+
+mod allocation;
+mod dependencies;
+mod env;
+pub mod failure;
+mod identity;
+mod images;
+mod properties;
+mod resources;
+mod scheduling;
+mod secrets;
+mod templates;
+mod volumes;
+
+use crate::{
+    api::{Role, SparkApplication, SparkApplicationSpec, with_defaults},
+    plan::{Policy, run::Run},
+};
+pub use properties::Properties;
+use std::collections::BTreeMap;
+
+/// Everything that goes into the properties, in order of precedence (behaviour.md 4.3): what the operator must own comes last.
+const CONCERNS: [Concern; 13] = [
+    images::common,
+    resources::memory_overhead_factor,
+    identity::user_configuration,
+    identity::names,
+    images::of_roles,
+    resources::of_roles,
+    identity::labels_and_annotations,
+    env::of_roles,
+    secrets::of_roles,
+    volumes::scratch_space,
+    scheduling::node_selector,
+    allocation::dynamic_allocation,
+    identity::operator_owned,
+];
+
+/// Sets the properties of one concern.
+type Concern = fn(&Context, &mut Properties) -> Result<(), Error>;
+
+/// One invocation of `spark-submit`: its arguments, and the files that they name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SparkSubmit {
+    /// All arguments after the program's name.
+    pub arguments: Vec<String>,
+    /// Where the files below have to be.
+    pub directory: String,
+    /// Contents by file name: the properties and the pod templates.
+    pub files: BTreeMap<&'static str, String>,
+}
+
+/// File names inside [`SparkSubmit::directory`].
+mod file {
+    use crate::api::Role;
+
+    pub(super) const PROPERTIES: &str = "spark.properties";
+
+    pub(super) const fn template(role: Role) -> &'static str {
+        match role {
+            Role::Driver => "driver-pod-template.yaml",
+            Role::Executor => "executor-pod-template.yaml",
+        }
+    }
+}
+
+/// Why an application cannot be handed to `spark-submit`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("{field}: mounts volume `{name}`, which is not in spec.volumes")]
+    NoSuchVolume { field: String, name: String },
+    #[error(
+        "spec.volumes: `{name}` is scratch space and of a type that Spark cannot mount: use emptyDir, hostPath, nfs or \
+         persistentVolumeClaim"
+    )]
+    UnsupportedScratchVolume { name: String },
+    #[error("spec.{}.template: is not a pod template: {why}", role.as_str())]
+    MalformedTemplate { role: Role, why: String },
+}
+
+/// What a concern may look at.
+struct Context<'a> {
+    application: &'a SparkApplication,
+    /// The spec with defaults filled in.
+    spec: &'a SparkApplicationSpec,
+    run: &'a Run,
+    directory: &'a str,
+}
+
+impl Context<'_> {
+    fn name(&self) -> &str {
+        self.application.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn namespace(&self) -> &str {
+        self.application.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// Where the file `name` of this submission lies.
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.directory)
+    }
+
+    /// Spark before 3.0 has no pod templates; whatever is not a version is newer than that.
+    fn has_templates(&self) -> bool {
+        let major = self.spec.spark_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        major.is_none_or(|major| major >= 3)
+    }
+}
+
+/// The invocation that makes `run` of `application`.
+///
+/// # Errors
+///
+/// When the spec contradicts itself; the message names the field.
+pub fn spark_submit(
+    application: &SparkApplication,
+    run: &Run,
+    policy: &Policy,
+) -> Result<SparkSubmit, Error> {
+    let spec = with_defaults(application.spec.clone());
+    let directory = format!("/tmp/spark/{}", run.id);
+    let context = Context { application, spec: &spec, run, directory: &directory };
+
+    let mut properties = Properties::default();
+    for concern in CONCERNS {
+        concern(&context, &mut properties)?;
+    }
+    let mut files = BTreeMap::from([(file::PROPERTIES, properties.to_file())]);
+    if context.has_templates() {
+        for role in Role::ALL {
+            files.insert(file::template(role), templates::template(&context, role)?.to_string());
+        }
+    }
+    Ok(SparkSubmit { arguments: arguments(&context, policy), directory: directory.clone(), files })
+}
+
+fn arguments(context: &Context, policy: &Policy) -> Vec<String> {
+    let spec = context.spec;
+    let mut arguments = Vec::new();
+    let mut flag = |name: &str, value: &str| arguments.extend([name.to_owned(), value.to_owned()]);
+    flag("--master", &policy.master);
+    flag("--deploy-mode", "cluster");
+    if let Some(class) = &spec.main_class {
+        flag("--class", class);
+    }
+    flag("--name", context.name());
+    for (name, list) in dependencies::lists(&spec.deps) {
+        if !list.is_empty() {
+            flag(name, &list.join(","));
+        }
+    }
+    // Not `--conf`: Linux refuses a single argument of over 128 KiB (KF issue 433).
+    flag("--properties-file", &context.path(file::PROPERTIES));
+    if let Some(user) = spec.proxy_user.as_ref().filter(|user| !user.is_empty()) {
+        flag("--proxy-user", user);
+    }
+    arguments.push(spec.main_application_file.clone());
+    arguments.extend(spec.arguments.iter().cloned());
+    arguments
+}

@@ -1,0 +1,38 @@
+//! Which pod templates does Spark start from? The user's, with the contract's annotations for the webhook and, on the driver, its
+//! owner.
+
+use super::{Context, Error};
+use crate::{
+    api::Role,
+    plan::{customization, owner_reference},
+};
+use serde_json::{Value, json};
+
+/// The template of `role` as JSON, which is YAML too.
+pub(super) fn template(context: &Context, role: Role) -> Result<Value, Error> {
+    let mut template = match &role.pod(context.spec).template {
+        Some(template) => {
+            // The CRD lets anything through here. What decodes has objects where the lines below expect them.
+            template.decode().map_err(|error| Error::MalformedTemplate { role, why: error.to_string() })?;
+            template.json().clone()
+        }
+        None => json!({"spec": {"containers": [{"name": role.container()}]}}),
+    };
+    template["apiVersion"] = "v1".into();
+    template["kind"] = "Pod".into();
+    for (key, value) in customization::annotations(context.application, role) {
+        template["metadata"]["annotations"][key] = value.into();
+    }
+    if role == Role::Driver {
+        // Also as an annotation, but other controllers look for the owner when the pod is created: Kueue, for one.
+        let owner =
+            serde_json::to_value(owner_reference(context.application)).expect("an owner reference is JSON");
+        let owners = &mut template["metadata"]["ownerReferences"];
+        match owners.as_array_mut() {
+            Some(owners) if owners.contains(&owner) => {}
+            Some(owners) => owners.push(owner),
+            None => *owners = json!([owner]),
+        }
+    }
+    Ok(template)
+}
