@@ -15,3 +15,4 @@
 
 pub mod api;
 pub mod plan;
+pub mod webhook;

@@ -1,0 +1,39 @@
+//! How are pods admitted? An HTTPS server that answers from the request alone: no client, no cache, no order between it and the
+//! controller.
+
+mod certificates;
+mod listener;
+mod review;
+mod serving_certificate;
+mod trust;
+
+use axum::{Router, extract::DefaultBodyLimit, routing::post};
+pub use certificates::{Certificates, Unfit};
+pub use listener::TlsListener;
+pub use serving_certificate::ServingCertificate;
+use std::{io, sync::Arc};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+pub use trust::{Error as TrustError, Places, Trust};
+
+/// An object is at most 1.5 MiB in etcd (3 MiB as JSON, by the API server's limit); an update carries two.
+const LARGEST_BODY: usize = 8 << 20;
+
+/// The webhook's routes.
+fn router() -> Router {
+    Router::new().route("/mutate", post(review::mutate)).layer(DefaultBodyLimit::max(LARGEST_BODY))
+}
+
+/// Serves admission reviews on `tcp` until `stop`; reviews that have begun are answered.
+///
+/// # Errors
+///
+/// When the socket cannot be used.
+pub async fn serve(
+    tcp: TcpListener,
+    certificate: Arc<ServingCertificate>,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let listener = TlsListener::new(tcp, certificate)?;
+    axum::serve(listener, router()).with_graceful_shutdown(stop.cancelled_owned()).await
+}
