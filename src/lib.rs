@@ -13,6 +13,13 @@
 //! `controller` and `webhook` never use each other: all that they have to tell each other stands in annotations on pods
 //! ([`plan::customization`]). `tests/it/architecture.rs` keeps it so.
 
+pub mod admin;
 pub mod api;
+pub mod controller;
+pub mod ctl;
+pub mod operator;
 pub mod plan;
+pub mod settings;
+pub mod shutdown;
+pub mod telemetry;
 pub mod webhook;

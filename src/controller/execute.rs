@@ -1,0 +1,38 @@
+//! How is a plan's action carried out? Without choices: each arm can be repeated and treats "done already" as success.
+
+use super::{Context, Error};
+use crate::{api::SparkApplication, plan::Action};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Preconditions},
+};
+use tracing::info;
+
+pub(super) async fn execute(
+    context: &Context,
+    application: &SparkApplication,
+    action: Action,
+) -> Result<(), Error> {
+    match action {
+        Action::Submit(request) => {
+            context.spark_submit.start(application, *request);
+            Ok(())
+        }
+        Action::DeleteDriver { name, uid } => {
+            let pods =
+                Api::<Pod>::namespaced(context.client.clone(), &application.namespace().unwrap_or_default());
+            let preconditions = Preconditions { uid: Some(uid), resource_version: None };
+            let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            match pods.delete(&name, &params).await {
+                Ok(_) => {
+                    info!(pod = name, "driver pod deleted");
+                    Ok(())
+                }
+                // Gone already, or another pod has taken the name since.
+                Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+                Err(error) => Err(Error::api("DELETE of the driver pod")(error)),
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! How are applications driven? Watch, observe, decide (in `plan`), act, record.
+//!
+//! A reconcile looks at one application as it is now; why it was called does not matter. Whatever fails is tried again, and since
+//! every act can be repeated, nothing has to be remembered across a crash.
+
+mod events;
+mod execute;
+mod observe;
+mod pods;
+mod spark_submit;
+mod status;
+
+use crate::{
+    api::SparkApplication,
+    plan::{Action as Act, Plan, Policy, events as event, lifecycle},
+};
+use events::{Events, Regarding};
+use futures::StreamExt;
+use jiff::Timestamp;
+use kube::{
+    Api, Client, ResourceExt,
+    core::DeserializeGuard,
+    runtime::{
+        Controller, WatchStreamExt,
+        controller::{Action, Config},
+        reflector::{self, ObjectRef},
+        watcher,
+    },
+};
+use pods::PodIndex;
+pub use spark_submit::SparkSubmitRunner;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::{Span, debug, field, info, instrument, warn};
+
+/// An application as the watch delivers it: one that cannot be decoded is an error of its own and stops no other.
+type Watched = DeserializeGuard<SparkApplication>;
+/// Namespace and name of an application.
+pub type ApplicationRef = ObjectRef<Watched>;
+
+/// How soon to try again with fresh facts where ours were stale. The watch usually brings them sooner.
+const FRESH_FACTS: Duration = Duration::from_secs(1);
+/// The longest pause between two tries of what keeps failing.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+
+/// What the controller needs to know from its process.
+pub struct Setup {
+    pub client: Client,
+    pub policy: Policy,
+    pub spark_submit: SparkSubmitRunner,
+    /// Applications to look at because their `spark-submit` has ended.
+    pub submissions_ended: mpsc::UnboundedReceiver<ApplicationRef>,
+    /// How many applications are reconciled at once.
+    pub concurrency: u16,
+    /// The operator's pod, for events.
+    pub instance: String,
+}
+
+struct Context {
+    client: Client,
+    policy: Policy,
+    pods: Arc<PodIndex>,
+    spark_submit: SparkSubmitRunner,
+    events: Events,
+    notes: Mutex<HashMap<String, Note>>,
+}
+
+/// What is remembered of an application between two reconciles, by uid.
+#[derive(Clone, Debug, Default)]
+struct Note {
+    /// The resourceVersion of our last write: an older copy must not be acted on.
+    written: u64,
+    /// How often the reconcile has failed in a row.
+    failures: u32,
+}
+
+/// Why a reconcile has to be tried again.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("{what} failed: {source}")]
+    Api { what: &'static str, source: Box<kube::Error> },
+    #[error("the object has changed since it was read")]
+    Conflict,
+}
+
+impl Error {
+    fn api(what: &'static str) -> impl FnOnce(kube::Error) -> Self {
+        move |source| Self::Api { what, source: Box::new(source) }
+    }
+}
+
+/// Runs the controller until `stop`. `synced` is called once, when the caches are complete.
+pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
+    let Setup { client, policy, spark_submit, submissions_ended, concurrency, instance } = setup;
+    let pods = Arc::new(PodIndex::default());
+    let (dirty, pods_changed) = mpsc::unbounded_channel();
+    let follow = Arc::clone(&pods).follow(client.clone()).for_each(move |application| {
+        // Nobody listens any more when the process is about to end.
+        dirty.send(application).ok();
+        std::future::ready(())
+    });
+    let context = Arc::new(Context {
+        client: client.clone(),
+        policy,
+        pods: Arc::clone(&pods),
+        spark_submit,
+        events: Events::new(client.clone(), instance),
+        notes: Mutex::default(),
+    });
+
+    let (reader, writer) = reflector::store();
+    let ready = reader.clone();
+    let forgetful = Arc::clone(&context);
+    let applications = watcher(Api::<Watched>::all(client), watcher::Config::default())
+        .default_backoff()
+        .inspect(move |event| {
+            if let Ok(watcher::Event::Delete(application)) = event {
+                forgetful.forget(&application.uid().unwrap_or_default());
+            }
+        })
+        .reflect(writer)
+        .applied_objects();
+    let reconcile_all = async {
+        // Before this, a pod that is not in the cache may well exist, and its application would be taken for one that lost it.
+        pods.synced().await;
+        let controller = Controller::for_stream(applications, reader)
+            .with_config(Config::default().concurrency(concurrency))
+            .reconcile_on(unbounded(pods_changed))
+            .reconcile_on(unbounded(submissions_ended))
+            .graceful_shutdown_on(stop.clone().cancelled_owned())
+            .run(reconcile, again, Arc::clone(&context));
+        let announce = async {
+            // The writer lives in the controller's stream, so this fails only when the controller has ended.
+            if ready.wait_until_ready().await.is_ok() {
+                synced();
+            }
+        };
+        futures::join!(controller.for_each(|_| std::future::ready(())), announce);
+    };
+    tokio::select! {
+        () = reconcile_all => {}
+        () = follow => {}
+    }
+    context.spark_submit.stop().await;
+}
+
+fn unbounded<T: Send + 'static>(
+    receiver: mpsc::UnboundedReceiver<T>,
+) -> impl futures::Stream<Item = T> + Send {
+    futures::stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|item| (item, receiver)))
+}
+
+#[instrument(skip_all, fields(
+    kind = "SparkApplication",
+    namespace = watched.namespace(),
+    name = watched.name_any(),
+    state = field::Empty,
+    submission_id = field::Empty,
+))]
+async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
+    let now = now();
+    match &watched.0 {
+        Ok(application) => context.reconcile(application, now).await,
+        Err(invalid) => {
+            let occasion = invalid.metadata.resource_version.clone().unwrap_or_default();
+            let regarding = Regarding { metadata: &invalid.metadata, occasion: &occasion };
+            warn!(error = invalid.error, "object cannot be read");
+            context.events.send(regarding, &event::invalid(&invalid.error), now).await;
+            Ok(Action::await_change())
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one clock of the controller: once a reconcile, at its top"
+)]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// When to try again what has failed.
+fn again(watched: Arc<Watched>, error: &Error, context: Arc<Context>) -> Action {
+    let failures = context.note(&watched.uid().unwrap_or_default(), |note| {
+        note.failures = note.failures.saturating_add(1);
+        note.failures
+    });
+    let pause =
+        Duration::from_millis(100).saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_BACKOFF);
+    warn!(name = watched.name_any(), namespace = watched.namespace(), failures, %error, "reconcile is tried again");
+    Action::requeue(pause)
+}
+
+impl Context {
+    async fn reconcile(&self, application: &SparkApplication, now: Timestamp) -> Result<Action, Error> {
+        let uid = application.uid().unwrap_or_default();
+        let state = application.state();
+        Span::current().record("state", state.as_str());
+        if application.metadata.deletion_timestamp.is_some() {
+            // Its pods go with it: it is their owner.
+            self.forget(&uid);
+            return Ok(Action::await_change());
+        }
+        if version(application) < self.note(&uid, |note| note.written) {
+            debug!("the cache has not seen our last write yet");
+            return Ok(Action::requeue(FRESH_FACTS));
+        }
+
+        let seen = observe::observe(self, application).await?;
+        let Plan { actions, status, events, wake } = lifecycle::next(application, &seen, now, &self.policy);
+        Span::current().record("submission_id", status.submission_id.as_deref());
+        if actions.iter().any(|action| matches!(action, Act::Submit(_)))
+            && !self.is_current(application).await?
+        {
+            // To submit on a stale copy is the one way left to run an application twice.
+            return Ok(Action::requeue(FRESH_FACTS));
+        }
+        for action in actions {
+            execute::execute(self, application, action).await?;
+        }
+        if application.status.clone().unwrap_or_default() != status {
+            let written = status::write(&self.client, application, &status).await?;
+            let to = status.application_state.state;
+            if to != state {
+                info!(from = state.as_str(), to = to.as_str(), "state changed");
+            }
+            self.note(&uid, |note| note.written = version(&written));
+        }
+        let occasion = status.submission_id.unwrap_or_default();
+        let regarding = Regarding { metadata: &application.metadata, occasion: &occasion };
+        for event in &events {
+            self.events.send(regarding, event, now).await;
+        }
+        self.note(&uid, |note| note.failures = 0);
+        Ok(wake.map_or_else(Action::await_change, Action::requeue))
+    }
+
+    /// Whether the API server has the application as we know it.
+    async fn is_current(&self, application: &SparkApplication) -> Result<bool, Error> {
+        let namespace = application.namespace().unwrap_or_default();
+        let applications = Api::<Watched>::namespaced(self.client.clone(), &namespace);
+        let live = applications.get_metadata_opt(&application.name_any()).await;
+        let live = live.map_err(Error::api("GET of the application"))?;
+        Ok(live.is_some_and(|live| live.resource_version() == application.resource_version()))
+    }
+
+    fn note<T>(&self, uid: &str, with: impl FnOnce(&mut Note) -> T) -> T {
+        let mut notes = self.notes.lock().expect("no code panics while it holds this lock");
+        with(notes.entry(uid.to_owned()).or_default())
+    }
+
+    /// The application is gone, or about to be.
+    fn forget(&self, uid: &str) {
+        self.spark_submit.forget(uid);
+        self.notes.lock().expect("no code panics while it holds this lock").remove(uid);
+    }
+}
+
+/// Resource versions are opaque to clients but for their order, which Kubernetes promises since 1.35 and has always kept.
+fn version(application: &SparkApplication) -> u64 {
+    application.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
+}

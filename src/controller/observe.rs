@@ -1,0 +1,66 @@
+//! What is there, of one application? Facts for `plan::lifecycle`; nothing is decided here.
+
+use super::{Context, Error};
+use crate::{
+    api::{Role, SparkApplication},
+    plan::{
+        Driver, Observed, driver,
+        lifecycle::{Questions, questions},
+        pod_record::PodRecord,
+    },
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::{Api, ResourceExt};
+
+/// Looks at everything that the next decision about `application` depends on.
+///
+/// # Errors
+///
+/// When the API server does not answer a question that the decision depends on.
+pub(super) async fn observe(context: &Context, application: &SparkApplication) -> Result<Observed, Error> {
+    let namespace = application.namespace().unwrap_or_default();
+    let status = application.status.as_ref();
+    let cached = context.pods.of(&namespace, &application.name_any());
+    let recorded_name = status.and_then(|status| status.driver_info.pod_name.clone());
+    let driver_name = recorded_name.unwrap_or_else(|| driver::pod_name(application));
+    let asked = questions(application.state());
+
+    let driver = match cached.get(&driver_name) {
+        // Whether to delete or to adopt is decided on the live pod, never on a copy.
+        Some(pod) if !asked.complete => Driver::Pod { pod: Box::new(pod.clone()), complete: true },
+        _ if asked.driver => live_driver(context, &namespace, &driver_name, asked).await?,
+        _ => Driver::Unseen,
+    };
+    let submission_id = status.and_then(|status| status.submission_id.as_deref());
+    let is_executor =
+        |pod: &PodRecord| pod.role == Some(Role::Executor) && pod.submission_id.as_deref() == submission_id;
+    Ok(Observed {
+        driver,
+        executors: cached.into_values().filter(is_executor).collect(),
+        submission: context.spark_submit.submission(&application.uid().unwrap_or_default()),
+    })
+}
+
+async fn live_driver(
+    context: &Context,
+    namespace: &str,
+    name: &str,
+    asked: Questions,
+) -> Result<Driver, Error> {
+    let pods = Api::<Pod>::namespaced(context.client.clone(), namespace);
+    let Some(pod) = pods.get_opt(name).await.map_err(Error::api("GET of the driver pod"))? else {
+        return Ok(Driver::Gone);
+    };
+    let pod = Box::new(PodRecord::of(&pod));
+    // `spark-submit` creates the driver's ConfigMap last of all objects (Spark's KubernetesClientApplication), so that where it
+    // exists, everything does.
+    let complete = match &pod.driver_config_map {
+        Some(config_map) if asked.complete => {
+            let config_maps = Api::<ConfigMap>::namespaced(context.client.clone(), namespace);
+            let found = config_maps.get_metadata_opt(config_map).await;
+            found.map_err(Error::api("GET of the driver's ConfigMap"))?.is_some()
+        }
+        _ => true,
+    };
+    Ok(Driver::Pod { pod, complete })
+}

@@ -1,0 +1,153 @@
+//! Which pods does each application have? A cache of what matters of them, by application, fed by one watch.
+
+use crate::{api::names::label, controller::ApplicationRef, plan::pod_record::PodRecord};
+use futures::{Stream, StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::{Arc, RwLock},
+};
+use tokio::sync::watch;
+use tracing::warn;
+
+/// Namespace and name of an application.
+type ApplicationKey = (String, String);
+/// Pods by their names.
+type Pods = BTreeMap<String, PodRecord>;
+
+/// The driver and executor pods that the API server has told us of.
+#[derive(Debug)]
+pub struct PodIndex {
+    by_application: RwLock<BTreeMap<ApplicationKey, Pods>>,
+    synced: watch::Sender<bool>,
+}
+
+impl Default for PodIndex {
+    fn default() -> Self {
+        Self { by_application: RwLock::default(), synced: watch::Sender::new(false) }
+    }
+}
+
+impl PodIndex {
+    /// Waits until all pods that existed at the start are known: before, a pod that is not here may well exist.
+    pub async fn synced(&self) {
+        // The sender lives as long as `self`, so this cannot fail.
+        drop(self.synced.subscribe().wait_for(|synced| *synced).await);
+    }
+
+    /// The pods of an application, by name.
+    pub fn of(&self, namespace: &str, application: &str) -> Pods {
+        let index = self.by_application.read().expect("no code panics while it holds this lock");
+        index.get(&(namespace.to_owned(), application.to_owned())).cloned().unwrap_or_default()
+    }
+
+    /// Follows all pods that carry the operator's label; yields the applications whose pods have changed.
+    pub fn follow(self: Arc<Self>, client: Client) -> impl Stream<Item = ApplicationRef> + Send {
+        let config = watcher::Config::default().labels(&format!("{}=true", label::LAUNCHED_BY));
+        let mut listed = BTreeMap::new();
+        watcher::watcher(Api::<Pod>::all(client), config)
+            .default_backoff()
+            .filter_map(async |event| {
+                event.inspect_err(|error| warn!(%error, "the pod watch is retried")).ok()
+            })
+            .flat_map(move |event| {
+                let changed = self.apply(event, &mut listed);
+                stream::iter(
+                    changed
+                        .into_iter()
+                        .map(|(namespace, name)| ApplicationRef::new(&name).within(&namespace)),
+                )
+            })
+    }
+
+    /// Takes in one event; `listed` collects a list that is not complete yet. Returns whose pods have changed.
+    fn apply(
+        &self,
+        event: Event<Pod>,
+        listed: &mut BTreeMap<ApplicationKey, Pods>,
+    ) -> BTreeSet<ApplicationKey> {
+        match event {
+            Event::Init => {
+                listed.clear();
+                BTreeSet::new()
+            }
+            Event::InitApply(pod) => {
+                if let Some((key, record)) = keyed(&pod) {
+                    listed.entry(key).or_default().insert(record.name.clone(), record);
+                }
+                BTreeSet::new()
+            }
+            Event::InitDone => {
+                let mut index = self.by_application.write().expect("no code panics while it holds this lock");
+                let before = mem::replace(&mut *index, mem::take(listed));
+                self.synced.send_replace(true);
+                let differs = |key: &&ApplicationKey| before.get(*key) != index.get(*key);
+                before.keys().chain(index.keys()).filter(differs).cloned().collect()
+            }
+            Event::Apply(pod) => self.change(&pod, |pods, record| {
+                pods.insert(record.name.clone(), record);
+            }),
+            Event::Delete(pod) => self.change(&pod, |pods, record| {
+                pods.remove(&record.name);
+            }),
+        }
+    }
+
+    fn change(&self, pod: &Pod, change: impl FnOnce(&mut Pods, PodRecord)) -> BTreeSet<ApplicationKey> {
+        let Some((key, record)) = keyed(pod) else { return BTreeSet::new() };
+        let mut index = self.by_application.write().expect("no code panics while it holds this lock");
+        let pods = index.entry(key.clone()).or_default();
+        change(pods, record);
+        if pods.is_empty() {
+            index.remove(&key);
+        }
+        BTreeSet::from([key])
+    }
+}
+
+fn keyed(pod: &Pod) -> Option<(ApplicationKey, PodRecord)> {
+    let record = PodRecord::of(pod);
+    Some(((pod.metadata.namespace.clone()?, record.application.clone()?), record))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    fn pod(name: &str, application: &str) -> Pod {
+        from_value(json!({"metadata": {
+            "name": name,
+            "namespace": "default",
+            "labels": {"sparkoperator.k8s.io/app-name": application},
+        }}))
+        .unwrap()
+    }
+
+    fn key(application: &str) -> ApplicationKey {
+        ("default".to_owned(), application.to_owned())
+    }
+
+    #[test]
+    fn a_new_list_replaces_what_was_known_and_names_whose_pods_differ() {
+        let index = PodIndex::default();
+        let mut listed = BTreeMap::new();
+        let mut apply = |event| index.apply(event, &mut listed);
+        apply(Event::Apply(pod("pi-driver", "pi")));
+        apply(Event::Apply(pod("old-driver", "old")));
+        assert!(apply(Event::Init).is_empty() && apply(Event::InitApply(pod("pi-driver", "pi"))).is_empty());
+        assert!(apply(Event::InitApply(pod("new-driver", "new"))).is_empty());
+        assert_eq!(apply(Event::InitDone), BTreeSet::from([key("new"), key("old")]));
+        assert!(index.of("default", "old").is_empty() && index.of("default", "pi").contains_key("pi-driver"));
+        assert_eq!(apply(Event::Delete(pod("pi-driver", "pi"))), BTreeSet::from([key("pi")]));
+        assert!(index.of("default", "pi").is_empty());
+    }
+}

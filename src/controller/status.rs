@@ -1,0 +1,61 @@
+//! How is a status written? As the difference to the one that was read, on condition that nobody has written since.
+
+use super::Error;
+use crate::api::{SparkApplication, SparkApplicationStatus};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Map, Value, json};
+
+/// Writes `status`; what it does not change is not sent, so that fields which this version does not know survive.
+///
+/// # Errors
+///
+/// [`Error::Conflict`] when the object has changed since `application` was read: plan again.
+pub(super) async fn write(
+    client: &Client,
+    application: &SparkApplication,
+    status: &SparkApplicationStatus,
+) -> Result<SparkApplication, Error> {
+    let applications =
+        Api::<SparkApplication>::namespaced(client.clone(), &application.namespace().unwrap_or_default());
+    let before = json!(application.status);
+    let patch = json!({
+        "metadata": {"resourceVersion": application.resource_version(), "uid": application.uid()},
+        "status": merge_patch(&before, &json!(status)),
+    });
+    let params = PatchParams::default();
+    match applications.patch_status(&application.name_any(), &params, &Patch::Merge(patch)).await {
+        Ok(written) => Ok(written),
+        Err(kube::Error::Api(status)) if status.is_conflict() => Err(Error::Conflict),
+        Err(error) => Err(Error::api("write of the status")(error)),
+    }
+}
+
+/// The JSON Merge Patch (RFC 7386) that makes `before` into `after`.
+fn merge_patch(before: &Value, after: &Value) -> Value {
+    let (Value::Object(before), Value::Object(after)) = (before, after) else { return after.clone() };
+    let removed = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    let changed = after.iter().filter(|(key, value)| before.get(*key) != Some(value)).map(|(key, value)| {
+        let value = before.get(key).map_or_else(|| value.clone(), |before| merge_patch(before, value));
+        (key.clone(), value)
+    });
+    removed.chain(changed).collect::<Map<_, _>>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_differs_is_sent() {
+        let before = json!({"a": 1, "b": {"c": 2, "d": 3}, "e": [1], "gone": {"x": 1}});
+        let after = json!({"a": 1, "b": {"c": 2, "d": 4}, "e": [1, 2], "new": {}});
+        assert_eq!(
+            merge_patch(&before, &after),
+            json!({"b": {"d": 4}, "e": [1, 2], "gone": null, "new": {}})
+        );
+        assert_eq!(merge_patch(&Value::Null, &after), after);
+    }
+}
