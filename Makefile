@@ -1,0 +1,72 @@
+# What can be done with this checkout? Everything that a target needs and the machine lacks is installed by it.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+export XDG_CACHE_HOME ?= $(HOME)/.cache
+CACHE := $(XDG_CACHE_HOME)/spark-operator
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+CARGO_DENY := $(CACHE)/tools/bin/cargo-deny
+CLUSTER := tests/cluster/cluster
+RELEASE := $(CARGO_TARGET_DIR)/release
+SPARK ?= 4.0.1
+
+.PHONY: help build images check fmt clippy deny manifests test test-pure test-cluster test-api test-node demo clean
+
+help: ## Say what the targets do
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+
+build: ## Compile the operator and sparkctl for release
+	cargo build --release --locked --bins
+
+images: build ## Build the images and keep them in the cache
+	$(CLUSTER) images build --operator-binary $(RELEASE)/spark-operator --spark $(SPARK)
+
+demo: build ## Local cluster, operator, SparkPi to COMPLETED, its result
+	tests/demo --operator-binary $(RELEASE)/spark-operator --spark $(SPARK)
+
+check: fmt clippy deny manifests-current ## Formatting, lints, dependencies, generated manifests
+
+fmt:
+	cargo fmt --check
+
+clippy:
+	cargo clippy --locked --all-targets -- -D warnings
+
+deny: $(CARGO_DENY)
+	$(CARGO_DENY) --locked check --hide-inclusion-graph bans licenses sources
+
+$(CARGO_DENY):
+	cargo install --locked --root $(CACHE)/tools --version 0.20.2 cargo-deny
+
+manifests: ## Write the generated manifests anew
+	cargo run --locked --bin spark-operator -- crds --directory manifests/crds
+
+.PHONY: manifests-current
+manifests-current:
+	@generated=$$(mktemp -d); trap 'rm -r "$$generated"' EXIT; \
+	cargo run --locked --quiet --bin spark-operator -- crds --directory "$$generated"; \
+	diff -r "$$generated" manifests/crds || { echo "manifests/crds is not what the code generates: run make manifests"; exit 1; }
+
+test: test-pure test-cluster test-api test-node ## Every test level
+
+test-pure: ## Pure functions, golden files, stories, HTTPS on loopback
+	tests/level pure cargo test --locked
+
+test-cluster: ## The local cluster's own unit tests
+	tests/level cluster tests/cluster/test_cluster.py
+
+# A cluster of their own for each level, always a new one: whatever a killed run has left in it is gone.
+test-api: ## Against a real API server; the test plays kubelet
+	cargo test --locked --no-run
+	$(CLUSTER) build --level api
+	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level api tests/in-cluster api cargo test --locked --offline --test it -- --ignored --test-threads=1 apiserver::
+
+test-node: build ## On a real node, where Spark really runs
+	cargo test --locked --no-run
+	$(CLUSTER) build --level node
+	tests/level node tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=1 node::
+
+clean: ## Stop the local clusters
+	for name in spark demo test-api test-node; do $(CLUSTER) down --name $$name; done
