@@ -118,16 +118,20 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let forgetful = Arc::clone(&context);
     let applications = watcher(Api::<Watched>::all(client), watcher::Config::default())
         .default_backoff()
-        .inspect(move |event| {
-            if let Ok(watcher::Event::Delete(application)) = event {
-                forgetful.forget(&application.uid().unwrap_or_default());
+        .inspect(move |event| match event {
+            Ok(watcher::Event::Delete(application)) => {
+                forgetful.forget(&application.uid().unwrap_or_default())
             }
+            Ok(_) => {}
+            Err(error) => warn!(%error, "the watch of applications is retried"),
         })
         .reflect(writer)
         .applied_objects();
     let reconcile_all = async {
         // Before this, a pod that is not in the cache may well exist, and its application would be taken for one that lost it.
-        pods.synced().await;
+        if stop.run_until_cancelled(pods.synced()).await.is_none() {
+            return;
+        }
         let controller = Controller::for_stream(applications, reader)
             .with_config(Config::default().concurrency(concurrency))
             .reconcile_on(unbounded(pods_changed))

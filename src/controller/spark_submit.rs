@@ -54,6 +54,8 @@ struct Started {
 /// Why a `spark-submit` has not made a driver.
 #[derive(Debug, thiserror::Error)]
 enum Error {
+    #[error("a pod of the driver's name exists already")]
+    DriverExists,
     #[error("failed to run spark-submit: {0}")]
     Failed(String),
     #[error("failed to run spark-submit: it took longer than {} s and was ended", .0.as_secs())]
@@ -85,16 +87,16 @@ impl SparkSubmitRunner {
         locked(&self.submissions).get(uid).map(|started| started.submission.clone())
     }
 
-    /// Starts a submission, unless it has been started. An older one of the same application is ended.
+    /// Starts a submission, unless it is running. An older one of the same application is ended.
     pub(super) fn start(&self, application: &SparkApplication, request: SubmitRequest) {
         let uid = application.uid().unwrap_or_default();
         let id = request.run.id;
         let cancel = CancellationToken::new();
         let mut submissions = locked(&self.submissions);
-        if submissions.get(&uid).is_some_and(|started| started.submission.id == id) {
+        let submission = Submission { id: id.clone(), progress: SubmissionProgress::Running };
+        if submissions.get(&uid).is_some_and(|started| started.submission == submission) {
             return;
         }
-        let submission = Submission { id: id.clone(), progress: SubmissionProgress::Running };
         let older = submissions.insert(uid.clone(), Started { submission, cancel: cancel.clone() });
         drop(submissions);
         if let Some(older) = older {
@@ -123,7 +125,10 @@ impl SparkSubmitRunner {
                 }
                 Err(error) => {
                     info!(%error, "spark-submit failed");
-                    SubmissionProgress::Failed(error.to_string())
+                    match error {
+                        Error::DriverExists => SubmissionProgress::DriverExists,
+                        error => SubmissionProgress::Failed(error.to_string()),
+                    }
                 }
             };
             if let Some(started) =
@@ -178,6 +183,9 @@ async fn run(spark_submit: &Path, command: &SparkSubmit, deadline: Duration) -> 
         .map_err(|source| failed("cannot wait for", source))?;
     if status.success() {
         return Ok(());
+    }
+    if failure::is_driver_there(&stderr) {
+        return Err(Error::DriverExists);
     }
     let how =
         status.signal().map_or_else(|| status.to_string(), |signal| format!("killed by signal {signal}"));

@@ -58,8 +58,7 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
         State::New => pass.start(),
         State::Submitted | State::Running => pass.follow_driver(),
         State::Succeeding => pass.complete(),
-        State::Failing => pass.fail(),
-        State::SubmissionFailed => pass.give_up(),
+        State::Failing | State::SubmissionFailed => pass.fail(),
         State::Completed | State::Failed => pass.keep_executors_true(),
         // Left as they are: nothing here brings an application into them, and KF's that are in them are not ours to guess about.
         State::PendingRerun
@@ -101,7 +100,8 @@ impl Pass<'_> {
             // The driver came and went before anybody looked: following it will find out what became of it.
             (Driver::Gone, Some(SubmissionProgress::Succeeded)) => self.submitted(run),
             (Driver::Gone, Some(SubmissionProgress::Failed(why))) => self.submission_failed(run, why.clone()),
-            (Driver::Gone, None) => self.submit(run),
+            // Whatever had its name is gone now.
+            (Driver::Gone, None | Some(SubmissionProgress::DriverExists)) => self.submit(run),
         }
     }
 
@@ -166,23 +166,20 @@ impl Pass<'_> {
     }
 
     fn driver_seen(&self, pod: &PodRecord) -> Plan {
-        let (state, event) = match driver::state(pod) {
-            DriverState::Pending => (State::Submitted, events::driver_pending(&pod.name)),
-            DriverState::Running => (State::Running, events::driver_running(&pod.name)),
-            DriverState::Completed => (State::Succeeding, events::driver_completed(&pod.name)),
-            DriverState::Failed(_) => (State::Failing, events::driver_failed(&pod.name)),
+        let (state, error_message, event) = match driver::state(pod) {
+            DriverState::Pending => (State::Submitted, None, events::driver_pending(&pod.name)),
+            DriverState::Running => (State::Running, None, events::driver_running(&pod.name)),
+            DriverState::Completed => (State::Succeeding, None, events::driver_completed(&pod.name)),
+            DriverState::Failed(why) => (State::Failing, Some(why), events::driver_failed(&pod.name)),
             // The node may come back; if it does not, the pod is deleted, and that is seen.
             DriverState::Unknown => return self.stay(Some(EVENTUALLY)),
         };
         let mut status = self.status();
-        let ids = [executors::spark_application_id(&self.seen.executors), pod.spark_application_id.clone()];
-        status.spark_application_id = ids.into_iter().flatten().next().or(status.spark_application_id);
+        let known = executors::spark_application_id(&self.seen.executors)
+            .or_else(|| pod.spark_application_id.clone());
+        status.spark_application_id = known.or(status.spark_application_id);
         let mut events = Vec::new();
         if state != status.application_state.state {
-            let error_message = match driver::state(pod) {
-                DriverState::Failed(why) => Some(why),
-                _ => None,
-            };
             status.application_state = ApplicationState { state, error_message };
             events.push(event);
         }
@@ -219,11 +216,6 @@ impl Pass<'_> {
     fn fail(&self) -> Plan {
         let why = self.status().application_state.error_message.unwrap_or_default();
         self.end(State::Failed, events::application_failed(self.name(), &why))
-    }
-
-    /// SUBMISSION_FAILED.
-    fn give_up(&self) -> Plan {
-        self.fail()
     }
 
     /// Into a terminal state: the one place that does it, so that none lacks its time.

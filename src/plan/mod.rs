@@ -63,6 +63,8 @@ pub struct Submission {
 pub enum SubmissionProgress {
     Running,
     Succeeded,
+    /// A pod had the driver's name already. That is no failure: whose pod it is decides what happens next.
+    DriverExists,
     /// Why, in words for the user.
     Failed(String),
 }
@@ -81,7 +83,7 @@ pub struct Plan {
 /// One effect. Each can be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Start `spark-submit` for a run, unless it has been started.
+    /// Start `spark-submit` for a run, unless it is running.
     Submit(Box<SubmitRequest>),
     /// Delete the pod of this name if it still has this uid.
     DeleteDriver { name: String, uid: String },

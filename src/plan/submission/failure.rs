@@ -20,6 +20,13 @@ pub fn cause(stderr: &str) -> Option<String> {
     Some(said[..end].to_owned())
 }
 
+/// Whether a pod of the driver's name exists already. Spark's client tells the API server's status code in its exception's text, and
+/// there alone.
+#[must_use]
+pub fn is_driver_there(stderr: &str) -> bool {
+    stderr.contains("code=409")
+}
+
 #[cfg(test)]
 mod tests {
     use super::cause;

@@ -15,7 +15,7 @@ mod templates;
 mod volumes;
 
 use crate::{
-    api::{Role, SparkApplication, SparkApplicationSpec, with_defaults},
+    api::{DeployMode, Role, SparkApplication, SparkApplicationSpec, with_defaults},
     plan::{Policy, run::Run},
 };
 pub use properties::Properties;
@@ -69,6 +69,10 @@ mod file {
 /// Why an application cannot be handed to `spark-submit`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
+    #[error(
+        "spec.mode: `client` would run the driver inside the operator, with the operator's rights: write `cluster`"
+    )]
+    ClientMode,
     #[error("{field}: mounts volume `{name}`, which is not in spec.volumes")]
     NoSuchVolume { field: String, name: String },
     #[error(
@@ -121,6 +125,9 @@ pub fn spark_submit(
     policy: &Policy,
 ) -> Result<SparkSubmit, Error> {
     let spec = with_defaults(application.spec.clone());
+    if spec.mode == DeployMode::Client {
+        return Err(Error::ClientMode);
+    }
     let directory = format!("/tmp/spark/{}", run.id);
     let context = Context { application, spec: &spec, run, directory: &directory };
 
