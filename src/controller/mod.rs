@@ -118,6 +118,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let forgetful = Arc::clone(&context);
     let applications = watcher(Api::<Watched>::all(client), watcher::Config::default())
         .default_backoff()
+        // Half of what an object weighs, and nobody reads it.
+        .modify(|application| application.managed_fields_mut().clear())
         .inspect(move |event| match event {
             Ok(watcher::Event::Delete(application)) => {
                 forgetful.forget(&application.uid().unwrap_or_default())

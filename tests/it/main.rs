@@ -2,4 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod apiserver;
+mod architecture;
 mod crds;
+mod customization;
+mod lifecycle;
+mod manifests;
+mod node;
+mod submission;
+mod webhook;
