@@ -97,6 +97,7 @@ impl Error {
 /// Runs the controller until `stop`. `synced` is called once, when the caches are complete.
 pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let Setup { client, policy, spark_submit, submissions_ended, concurrency, instance } = setup;
+    SparkSubmitRunner::sweep();
     let pods = Arc::new(PodIndex::default());
     let (dirty, pods_changed) = mpsc::unbounded_channel();
     let follow = Arc::clone(&pods).follow(client.clone()).for_each(move |application| {

@@ -6,7 +6,7 @@ use crate::{
     api::SparkApplication,
     plan::{
         Submission, SubmissionProgress, SubmitRequest,
-        submission::{SparkSubmit, failure},
+        submission::{self, SparkSubmit, failure},
     },
 };
 use kube::ResourceExt;
@@ -82,6 +82,18 @@ impl SparkSubmitRunner {
         }
     }
 
+    /// Removes the files of submissions that an operator before this one was killed in: they may hold secrets. Whoever still needs
+    /// them is submitted again.
+    pub(super) fn sweep() {
+        match std::fs::remove_dir_all(submission::DIRECTORY) {
+            Ok(()) => info!("files of earlier submissions removed"),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                warn!(directory = submission::DIRECTORY, %error, "files of earlier submissions are left behind")
+            }
+        }
+    }
+
     /// The last submission of the application with this uid.
     pub(super) fn submission(&self, uid: &str) -> Option<Submission> {
         locked(&self.submissions).get(uid).map(|started| started.submission.clone())
@@ -105,7 +117,8 @@ impl SparkSubmitRunner {
 
         let application =
             ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default());
-        let span = info_span!("submit", submission_id = %id, attempt = request.run.ordinal);
+        let span = info_span!(parent: None, "submit",
+            namespace = application.namespace, name = application.name, submission_id = %id, attempt = request.run.ordinal);
         let spark_submit = self.home.join("bin/spark-submit");
         let (jvms, deadline) = (Arc::clone(&self.jvms), self.deadline);
         let (submissions, ended) = (Arc::clone(&self.submissions), self.ended.clone());

@@ -7,6 +7,8 @@ use crate::{
         run::SubmissionId,
     },
 };
+use jiff::Timestamp;
+use std::time::Duration;
 
 /// `spec.driver.podName`, else the name in sparkConf, else `<application>-driver`.
 #[must_use]
@@ -23,25 +25,39 @@ pub fn pod_name(application: &SparkApplication) -> String {
 pub enum Standing {
     /// It is the driver of this run: follow it.
     Adoptable,
+    /// It is of this run, and whoever is making it may not have finished: wait.
+    InTheMaking,
     /// It is ours, but of another run, or half made, or on its way out: it must be gone before a driver is made.
     Leftover,
     /// Somebody else's: neither followed nor deleted.
     Foreign,
 }
 
+/// `spark-submit` makes a pod and all that belongs to it within 0.4 s. What is not complete after this long was left behind by one that
+/// was killed. Before, it may be the work of an orphan of an operator that was killed, and deleting it would start a second driver.
+const MAKING: Duration = Duration::from_secs(10);
+
 /// The adoption rule (design.md, section 2).
 #[must_use]
-pub fn standing(pod: &PodRecord, complete: bool, application_uid: &str, id: &SubmissionId) -> Standing {
+pub fn standing(
+    pod: &PodRecord,
+    complete: bool,
+    application_uid: &str,
+    id: &SubmissionId,
+    now: Timestamp,
+) -> Standing {
     if !pod.is_controlled_by(application_uid) {
         return Standing::Foreign;
     }
-    let is_of_run = pod.submission_id.as_deref() == Some(id.as_str());
-    // A pod whose container has started has all that it needs, whatever became of its ConfigMap since.
-    if is_of_run && !pod.terminating && (complete || pod.started) {
-        Standing::Adoptable
-    } else {
-        Standing::Leftover
+    if pod.submission_id.as_deref() != Some(id.as_str()) || pod.terminating {
+        return Standing::Leftover;
     }
+    // A pod whose container has started has all that it needs, whatever became of its ConfigMap since.
+    if complete || pod.started {
+        return Standing::Adoptable;
+    }
+    let age = pod.created.and_then(|created| Duration::try_from(now.duration_since(created)).ok());
+    if age.is_some_and(|age| age < MAKING) { Standing::InTheMaking } else { Standing::Leftover }
 }
 
 /// What the driver pod says.

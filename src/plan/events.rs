@@ -105,12 +105,8 @@ pub(super) fn executor_failed(pod: &str, exit_code: impl Display, reason: &str, 
 }
 
 pub(super) fn executor_unknown(pod: &str) -> Event {
-    Event::new(
-        Severity::Warning,
-        "SparkExecutorUnknown",
-        "Follow",
-        format!("Executor {pod} in unknown state"),
-    )
+    let note = format!("Executor {pod} in unknown state");
+    Event::of_pod(Severity::Warning, "SparkExecutorUnknown", pod, note)
 }
 
 /// An object of ours that cannot be read. Sent by the controller, which alone sees such objects.

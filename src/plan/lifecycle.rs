@@ -89,14 +89,17 @@ impl Pass<'_> {
         let uid = self.application.metadata.uid.as_deref().unwrap_or_default();
         match (&self.seen.driver, progress) {
             (_, Some(SubmissionProgress::Running)) | (Driver::Unseen, _) => self.stay(Some(SOON)),
-            (Driver::Pod { pod, complete }, _) => match driver::standing(pod, *complete, uid, &run.id) {
-                Standing::Adoptable => self.submitted(run),
-                Standing::Leftover => self.delete_driver(pod),
-                Standing::Foreign => {
-                    let why = taken(pod);
-                    self.submission_failed(run, why)
+            (Driver::Pod { pod, complete }, _) => {
+                match driver::standing(pod, *complete, uid, &run.id, self.now) {
+                    Standing::Adoptable => self.submitted(run),
+                    Standing::InTheMaking => self.stay(Some(SOON)),
+                    Standing::Leftover => self.delete_driver(pod),
+                    Standing::Foreign => {
+                        let why = taken(pod);
+                        self.submission_failed(run, why)
+                    }
                 }
-            },
+            }
             // The driver came and went before anybody looked: following it will find out what became of it.
             (Driver::Gone, Some(SubmissionProgress::Succeeded)) => self.submitted(run),
             (Driver::Gone, Some(SubmissionProgress::Failed(why))) => self.submission_failed(run, why.clone()),

@@ -4,6 +4,7 @@ use crate::api::{
     Role,
     names::{container, label, volume},
 };
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerState, Pod};
 use serde::Deserialize;
 
@@ -24,6 +25,7 @@ pub struct PodRecord {
     /// The `spark-exec-id` label, if it is a number.
     pub executor_id: Option<u64>,
     pub controller: Option<Controller>,
+    pub created: Option<Timestamp>,
     pub phase: Phase,
     /// Whether it is being deleted.
     pub terminating: bool,
@@ -85,6 +87,7 @@ impl PodRecord {
             spark_application_id: label(label::SPARK_APP_SELECTOR),
             executor_id: label(label::SPARK_EXEC_ID).and_then(|id| id.parse().ok()),
             controller: controller(pod),
+            created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
             phase: status.and_then(|status| status.phase.as_deref()).map_or(Phase::Pending, Phase::of),
             terminating: pod.metadata.deletion_timestamp.is_some(),
             ended: spark.and_then(|state| state.terminated.as_ref()).map(|terminated| Ended {

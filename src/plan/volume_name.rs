@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn a_dotted_or_long_name_is_hashed_and_stays_a_label() {
-        assert_eq!(of_config_map("app.conf"), "app-conf-ec4f7a46-vol");
+        assert_eq!(of_config_map("app.conf"), "app-conf-3a476fd9-vol");
         let long = of_config_map(&"a".repeat(200));
         assert_eq!(long.len(), 63);
         assert_ne!(long, of_config_map(&"a".repeat(201)));

@@ -55,14 +55,23 @@ impl Concern for ConfigMaps {
     }
 
     fn apply(pod: &mut SparkPod, Json(config_maps): Self::Value) -> Result<(), Problem> {
-        config_maps.iter().try_for_each(|config_map| {
-            mount(pod, &volume_name::of_config_map(&config_map.name), &config_map.name, &config_map.path)
+        config_maps.iter().enumerate().try_for_each(|(i, NamePath { name, path })| {
+            for (field, value) in [("name", name), ("path", path)] {
+                if value.is_empty() {
+                    return Err(Problem::new(format!("[{i}].{field}"), "is required"));
+                }
+            }
+            mount(pod, &volume_name::of_config_map(name), name, path)
+                .map_err(|problem| Problem::new(format!("[{i}]"), problem.text))
         })
     }
 }
 
-/// Mounts a ConfigMap, read-only, at `path` of Spark's container.
+/// Mounts a ConfigMap, read-only, at `path` of Spark's container. A problem is one of the whole: it has no path.
 pub(super) fn mount(pod: &mut SparkPod, volume: &str, config_map: &str, path: &str) -> Result<(), Problem> {
-    volumes::add_volumes(pod, &[json!({"name": volume, "configMap": {"name": config_map}})])?;
-    volumes::add_mounts(pod, &[json!({"name": volume, "readOnly": true, "mountPath": path})])
+    volumes::add_volumes(pod, &[json!({"name": volume, "configMap": {"name": config_map}})])
+        .and_then(|()| {
+            volumes::add_mounts(pod, &[json!({"name": volume, "readOnly": true, "mountPath": path})])
+        })
+        .map_err(|problem| Problem::new("", problem.text))
 }

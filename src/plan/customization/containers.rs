@@ -1,6 +1,6 @@
 //! Which containers run beside or before Spark's?
 
-use super::{Concern, Problem, SparkPod};
+use super::{Concern, Problem, SparkPod, entries};
 use crate::api::{Embedded, Role, SparkApplication, names::annotation};
 use k8s_openapi::api::core::v1::Container;
 use serde_json::Value;
@@ -37,11 +37,7 @@ impl Concern for Sidecars {
 
 /// Appends each container unless one of the same name and image is there: other webhooks may have changed the rest of it since.
 fn add(pod: &mut SparkPod, field: &str, containers: &[Value]) -> Result<(), Problem> {
-    let list = pod.spec().entry(field).or_insert_with(|| Value::Array(Vec::new()));
-    if list.is_null() {
-        *list = Value::Array(Vec::new());
-    }
-    let list = list.as_array_mut().expect("the API server has decoded the pod, so a list field is a list");
+    let list = entries::list(pod.spec(), field)?;
     for (i, container) in containers.iter().enumerate() {
         let Some(name) = container["name"].as_str().filter(|name| !name.is_empty()) else {
             return Err(Problem::new(format!("[{i}].name"), "is required"));

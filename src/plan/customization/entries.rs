@@ -11,8 +11,10 @@ use serde_json::{Map, Value};
 pub(super) enum OnClash {
     /// Two volumes of one name, or two mounts at one path, cannot both be had.
     Deny,
-    /// Kubernetes accepts both; the later one counts.
+    /// Kubernetes accepts both.
     Append,
+    /// Kubernetes accepts both, and the later one counts.
+    Override,
 }
 
 /// Adds `entries` to the list at `field` of `parent`, each unless it is there.
@@ -22,7 +24,7 @@ pub(super) enum OnClash {
 ///
 /// # Errors
 ///
-/// When an entry lacks a key field that has no default, or clashes under [`OnClash::Deny`].
+/// When an entry lacks a key field that has no default, or clashes under [`OnClash::Deny`], or the list is none.
 pub(super) fn add(
     parent: &mut Map<String, Value>,
     field: &str,
@@ -36,9 +38,15 @@ pub(super) fn add(
         if keys[i + 1..].contains(&keys[i]) {
             continue;
         }
-        let list = list(parent, field);
-        // The last entry of a key is the one that counts, for environment variables at least; of other keys there is only one.
-        let there = list.iter().rfind(|there| key_of(there, key, 0).is_ok_and(|found| found == keys[i]));
+        let list = list(parent, field)?;
+        let mut same_key =
+            list.iter().rev().filter(|there| key_of(there, key, 0).is_ok_and(|found| found == keys[i]));
+        let last = same_key.next();
+        let there = match on_clash {
+            OnClash::Override | OnClash::Deny => last,
+            // Whatever else has this key by now, ours may stand before it.
+            OnClash::Append => last.into_iter().chain(same_key).find(|there| states(there, entry)).or(last),
+        };
         match (there, on_clash) {
             (Some(there), _) if states(there, entry) => {}
             (Some(there), OnClash::Deny) => {
@@ -49,16 +57,44 @@ pub(super) fn add(
                     format!("{} is already taken in the pod by {there}: choose another", shown.join(", ")),
                 ));
             }
-            (Some(_), OnClash::Append) | (None, _) => list.push(entry.clone()),
+            (Some(_), OnClash::Append | OnClash::Override) | (None, _) => list.push(entry.clone()),
         }
     }
     Ok(())
 }
 
-/// Puts `value` in place of what stands at `field` of `parent`, unless that states it already.
+/// Puts `value` in place of the whole of what stands at `field` of `parent`, unless that is what the API server makes of it.
 pub(super) fn replace(parent: &mut Map<String, Value>, field: &str, value: Value) {
-    if !parent.get(field).is_some_and(|there| states(there, &value)) {
+    if !parent.get(field).is_some_and(|there| is_stored_form(there, &value)) {
         parent.insert(field.to_owned(), value);
+    }
+}
+
+/// Whether `there` is `wanted` but for what the API server leaves out and fills in. Unlike in [`states`], zero, false and an empty
+/// object count: user 0, no privilege escalation and the selector of everything are not the same as nothing said.
+fn is_stored_form(there: &Value, wanted: &Value) -> bool {
+    const FILLED_IN: [(&str, &str); 2] = [("path", "/"), ("scheme", "HTTP")];
+    let is_left_out = |value: &Value| {
+        value.is_null() || value.as_str() == Some("") || value.as_array().is_some_and(Vec::is_empty)
+    };
+    match (there, wanted) {
+        (Value::Object(there), Value::Object(wanted)) => {
+            let is_filled_in = |name: &str, value: &Value| {
+                FILLED_IN.iter().any(|(field, default)| *field == name && value == default)
+            };
+            let is_stated = |(name, value): (&String, &Value)| {
+                there.get(name).map_or_else(|| is_left_out(value), |there| is_stored_form(there, value))
+            };
+            wanted.iter().all(is_stated)
+                && there.iter().all(|(name, value)| {
+                    wanted.contains_key(name) || is_left_out(value) || is_filled_in(name, value)
+                })
+        }
+        (Value::Array(there), Value::Array(wanted)) => {
+            there.len() == wanted.len()
+                && there.iter().zip(wanted).all(|(there, wanted)| is_stored_form(there, wanted))
+        }
+        (there, wanted) => there == wanted || (is_left_out(there) && is_left_out(wanted)),
     }
 }
 
@@ -95,12 +131,20 @@ fn key_of(entry: &Value, key: &[KeyField], index: usize) -> Result<Value, Proble
     key.iter().map(field).collect::<Result<Vec<_>, _>>().map(Value::from)
 }
 
-fn list<'p>(parent: &'p mut Map<String, Value>, field: &str) -> &'p mut Vec<Value> {
-    let value = parent.entry(field).or_insert_with(|| Value::Array(Vec::new()));
+/// The list at `field` of `parent`; what was absent or null becomes an empty one.
+///
+/// # Errors
+///
+/// When it is something else, which no API server lets through, but others may call us.
+pub(super) fn list<'p>(
+    parent: &'p mut Map<String, Value>,
+    field: &str,
+) -> Result<&'p mut Vec<Value>, Problem> {
+    let value = parent.entry(field).or_insert(Value::Null);
     if value.is_null() {
         *value = Value::Array(Vec::new());
     }
-    value.as_array_mut().expect("the API server has decoded the pod, so a list field is a list")
+    value.as_array_mut().ok_or_else(|| Problem::new("", format!("the pod's `{field}` are not a list")))
 }
 
 /// Whether every field that `wanted` states has that value in `there`; `there` may have more, which the API server filled in.
@@ -151,7 +195,8 @@ fn without_empties(value: &Value) -> Value {
     match value {
         Value::Object(map) => map
             .iter()
-            .filter(|(_, value)| !is_empty(value))
+            // The number in a toleration is a pointer in Go: to tolerate for 0 seconds is not to tolerate forever.
+            .filter(|(_, value)| !is_empty(value) || value.is_number())
             .map(|(name, value)| (name.clone(), without_empties(value)))
             .collect::<Map<_, _>>()
             .into(),

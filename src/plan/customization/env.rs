@@ -1,7 +1,10 @@
 //! Which environment variables are added to Spark's container?
 
 use super::{Concern, Problem, SparkPod, entries};
-use crate::api::{Embedded, Role, SparkApplication, names::annotation};
+use crate::api::{
+    Embedded, Role, SparkApplication,
+    names::{annotation, env as variable, path},
+};
 use entries::{KeyField, OnClash};
 use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar};
 use serde_json::{Value, json};
@@ -17,7 +20,17 @@ impl Concern for Env {
     }
 
     fn apply(pod: &mut SparkPod, env: Self::Value) -> Result<(), Problem> {
-        add(pod, env.entries())
+        // A later step sets these and would win. Saying the same here keeps every further call from adding both again.
+        let later = [
+            (annotation::HADOOP_CONFIG_MAP, variable::HADOOP_CONF_DIR, path::HADOOP_CONF),
+            (annotation::SPARK_CONFIG_MAP, variable::SPARK_CONF_DIR, path::SPARK_CONF),
+        ];
+        let as_later = |entry: &Value| {
+            let set = later.iter().find(|(key, name, _)| entry["name"] == *name && pod.has_annotation(key));
+            set.map_or_else(|| entry.clone(), |(_, name, value)| json!({"name": name, "value": value}))
+        };
+        let env: Vec<_> = env.entries().iter().map(as_later).collect();
+        add(pod, &env)
     }
 }
 
@@ -38,7 +51,7 @@ impl Concern for EnvFrom {
 
 /// Appends environment variables; one that Spark has set already is appended again, since the later one counts.
 fn add(pod: &mut SparkPod, env: &[Value]) -> Result<(), Problem> {
-    entries::add(pod.container(), "env", env, &[KeyField::required("name")], OnClash::Append)
+    entries::add(pod.container(), "env", env, &[KeyField::required("name")], OnClash::Override)
 }
 
 /// Appends one variable with a literal value.

@@ -180,6 +180,10 @@ fn check_contract(pod: &Value) -> Result<(), Denial> {
     let Some(found) = pod["metadata"]["annotations"][annotation::CONTRACT].as_str() else { return Ok(()) };
     match found.parse::<u32>() {
         Ok(version) if version <= annotation::CONTRACT_VERSION => Ok(()),
-        _ => Err(Denial::NewerContract { found: found.to_owned() }),
+        Ok(_) => Err(Denial::NewerContract { found: found.to_owned() }),
+        Err(_) => {
+            let text = format!("`{found}` is not a version (try `{}`)", annotation::CONTRACT_VERSION);
+            Err(Denial::Annotation { key: annotation::CONTRACT, problem: Problem::new("", text) })
+        }
     }
 }

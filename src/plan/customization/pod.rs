@@ -58,6 +58,11 @@ impl SparkPod {
         self.role
     }
 
+    /// Whether the pod carries the annotation `key`.
+    pub(super) fn has_annotation(&self, key: &str) -> bool {
+        self.json["metadata"]["annotations"][key].is_string()
+    }
+
     pub(super) fn metadata(&mut self) -> &mut Map<String, Value> {
         as_object(&mut self.json["metadata"])
     }

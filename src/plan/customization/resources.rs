@@ -39,6 +39,12 @@ impl Concern for Gpu {
     }
 
     fn apply(pod: &mut SparkPod, Json(gpu): Self::Value) -> Result<(), Problem> {
+        if gpu.name.is_empty() {
+            return Err(Problem::new("name", "is required (try `nvidia.com/gpu`)"));
+        }
+        if gpu.quantity < 1 {
+            return Err(Problem::new("quantity", "must be at least 1"));
+        }
         set_limit(pod, &gpu.name, gpu.quantity.to_string().into());
         Ok(())
     }

@@ -16,20 +16,22 @@ pub fn cause(stderr: &str) -> Option<String> {
         (Some(thrown), _) => thrown.to_owned(),
         (None, _) => usage().or_else(|| lines().next_back())?.to_owned(),
     };
+    // Behind this, Spark's Kubernetes client says the same once more in its own syntax.
+    let said = said.split_once(". Received status: Status(").map_or(&*said, |(told, _)| told);
     let end = said.floor_char_boundary(LONGEST);
     Some(said[..end].to_owned())
 }
 
-/// Whether a pod of the driver's name exists already. Spark's client tells the API server's status code in its exception's text, and
-/// there alone.
+/// Whether a pod of the driver's name exists already. Spark's Kubernetes client tells the API server's answer in its exception's text,
+/// and there alone. (Other 409s, a ResourceQuota that is being changed for one, are failures.)
 #[must_use]
 pub fn is_driver_there(stderr: &str) -> bool {
-    stderr.contains("code=409")
+    stderr.lines().any(|line| line.contains("kind=pods") && line.contains("reason=AlreadyExists"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::cause;
+    use super::{cause, is_driver_there};
 
     #[test]
     fn the_exception_and_its_root_are_told_without_the_stack() {
@@ -54,5 +56,21 @@ mod tests {
         );
         assert_eq!(cause("one\ntwo\n").unwrap(), "two");
         assert_eq!(cause("\n"), None);
+    }
+
+    #[test]
+    fn a_pod_that_exists_is_told_from_other_conflicts() {
+        let refused = |kind: &str, reason: &str| {
+            format!(
+                "Exception in thread \"main\" io.fabric8.kubernetes.client.KubernetesClientException: Failure executing: POST at: \
+                 https://10.0.0.1/api/v1/namespaces/default/pods. Message: it was refused. Received status: \
+                 Status(apiVersion=v1, code=409, details=StatusDetails(causes=[], group=null, kind={kind}, name=pi-driver, \
+                 additionalProperties={{}}), kind=Status, message=it was refused, reason={reason}, status=Failure).\n"
+            )
+        };
+        let there = refused("pods", "AlreadyExists");
+        assert!(is_driver_there(&there));
+        assert!(!is_driver_there(&refused("resourcequotas", "Conflict")));
+        assert!(cause(&there).unwrap().ends_with("Message: it was refused"));
     }
 }

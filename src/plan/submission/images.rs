@@ -5,8 +5,8 @@ use crate::api::{Role, names::conf};
 
 pub(super) fn common(context: &Context, properties: &mut Properties) -> Result<(), Error> {
     let spec = context.spec;
-    properties.set_some(conf::IMAGE, spec.image.as_ref());
-    properties.set_some(conf::IMAGE_PULL_POLICY, spec.image_pull_policy.as_ref());
+    properties.set_some(conf::IMAGE, stated(&spec.image));
+    properties.set_some(conf::IMAGE_PULL_POLICY, stated(&spec.image_pull_policy));
     if !spec.image_pull_secrets.is_empty() {
         properties.set(conf::IMAGE_PULL_SECRETS, spec.image_pull_secrets.join(","));
     }
@@ -16,9 +16,13 @@ pub(super) fn common(context: &Context, properties: &mut Properties) -> Result<(
 
 pub(super) fn of_roles(context: &Context, properties: &mut Properties) -> Result<(), Error> {
     for role in Role::ALL {
-        let image = role.pod(context.spec).image.as_ref().filter(|image| !image.is_empty());
-        properties
-            .set_some(conf::kubernetes(role, conf::CONTAINER_IMAGE), image.or(context.spec.image.as_ref()));
+        let image = stated(&role.pod(context.spec).image).or(stated(&context.spec.image));
+        properties.set_some(conf::kubernetes(role, conf::CONTAINER_IMAGE), image);
     }
     Ok(())
+}
+
+/// An empty string, as charts write where a value is not set, says nothing: sparkConf may still name the image.
+fn stated(text: &Option<String>) -> Option<&String> {
+    text.as_ref().filter(|text| !text.is_empty())
 }

@@ -21,6 +21,9 @@ use crate::{
 pub use properties::Properties;
 use std::collections::BTreeMap;
 
+/// Each submission has a directory of its own in this one (KF's).
+pub const DIRECTORY: &str = "/tmp/spark";
+
 /// Everything that goes into the properties, in order of precedence (behaviour.md 4.3): what the operator must own comes last.
 const CONCERNS: [Concern; 13] = [
     images::common,
@@ -128,7 +131,7 @@ pub fn spark_submit(
     if spec.mode == DeployMode::Client {
         return Err(Error::ClientMode);
     }
-    let directory = format!("/tmp/spark/{}", run.id);
+    let directory = format!("{DIRECTORY}/{}", run.id);
     let context = Context { application, spec: &spec, run, directory: &directory };
 
     let mut properties = Properties::default();

@@ -4,7 +4,8 @@ use super::{Context, Error, Properties};
 use crate::api::{Role, names::conf};
 
 pub(super) fn memory_overhead_factor(context: &Context, properties: &mut Properties) -> Result<(), Error> {
-    properties.set_some(conf::MEMORY_OVERHEAD_FACTOR, context.spec.memory_overhead_factor.as_ref());
+    let factor = context.spec.memory_overhead_factor.as_ref().filter(|factor| !factor.is_empty());
+    properties.set_some(conf::MEMORY_OVERHEAD_FACTOR, factor);
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::{
     api::Role,
     plan::{customization, owner_reference},
 };
+use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Value, json};
 
 /// The template of `role` as JSON, which is YAML too.
@@ -13,11 +14,16 @@ pub(super) fn template(context: &Context, role: Role) -> Result<Value, Error> {
     let mut template = match &role.pod(context.spec).template {
         Some(template) => {
             // The CRD lets anything through here. What decodes has objects where the lines below expect them.
-            template.decode().map_err(|error| Error::MalformedTemplate { role, why: error.to_string() })?;
+            serde_path_to_error::deserialize::<_, PodTemplateSpec>(template.json())
+                .map_err(|error| Error::MalformedTemplate { role, why: error.to_string() })?;
             template.json().clone()
         }
         None => json!({"spec": {"containers": [{"name": role.container()}]}}),
     };
+    if template["spec"].is_null() {
+        // A template of labels only. Spark refuses one without a spec ("Could not load pod from template file.").
+        template["spec"] = json!({"containers": []});
+    }
     template["apiVersion"] = "v1".into();
     template["kind"] = "Pod".into();
     for (key, value) in customization::annotations(context.application, role) {

@@ -1,0 +1,177 @@
+//! What becomes of Spark pods on their way through the API server and the webhook?
+
+use super::{
+    kubectl::{kubectl_refuses, kubectl_with},
+    namespace::Namespace,
+    operator::Operator,
+};
+use serde_json::{Value, json};
+use std::fs;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_driver_is_stored_as_its_annotations_ask() {
+    let namespace = Namespace::new("driver-pod").await;
+    let _operator = Operator::start(&namespace).await;
+    let driver = stored(&namespace, &pod("driver-pod")).await;
+
+    let owner = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "SparkApplication",
+        "name": "pi",
+        "uid": "6d8a2c1e-0000-4000-8000-000000000001",
+        "controller": true,
+        "blockOwnerDeletion": true,
+    });
+    assert_eq!(driver["metadata"]["ownerReferences"], json!([owner]));
+    let spec = &driver["spec"];
+    let ssd = json!({"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]});
+    let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [ssd]}});
+    assert_eq!(spec["affinity"], json!({"nodeAffinity": required}));
+    // The other two are Kubernetes' own.
+    let dedicated =
+        json!({"key": "dedicated", "operator": "Equal", "value": "spark", "effect": "NoSchedule"});
+    assert_eq!(
+        spec["tolerations"].as_array().unwrap().iter().filter(|toleration| **toleration == dedicated).count(),
+        1
+    );
+    assert_eq!(spec["tolerations"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        spec["volumes"],
+        json!([
+            {"name": "config", "configMap": {"name": "pi-config", "defaultMode": 420}},
+            {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+        ])
+    );
+    let [container, proxy] = &spec["containers"].as_array().unwrap()[..] else { panic!("{spec}") };
+    assert_eq!(
+        container["volumeMounts"],
+        json!([
+            {"name": "config", "mountPath": "/etc/pi", "readOnly": true},
+            {"name": "memory", "mountPath": "/memory"},
+        ])
+    );
+    assert_eq!(
+        container["env"],
+        json!([
+            {"name": "SPARK_USER", "value": "root"},
+            {"name": "COLOUR", "value": "blue"},
+            {"name": "NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
+        ])
+    );
+    assert_eq!(proxy["ports"], json!([{"containerPort": 8080, "protocol": "TCP"}]));
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_executor_is_stored_as_its_annotations_ask() {
+    let namespace = Namespace::new("executor-pod").await;
+    let _operator = Operator::start(&namespace).await;
+    let executor = stored(&namespace, &pod("executor-pod")).await;
+
+    let spec = &executor["spec"];
+    assert_eq!(spec["nodeSelector"], json!({"disk": "ssd"}));
+    assert_eq!(spec["securityContext"], json!({"fsGroup": 185, "runAsNonRoot": true}));
+    assert_eq!(spec["terminationGracePeriodSeconds"], json!(60));
+    let volume =
+        json!({"configMap": {"name": "pi.config", "defaultMode": 420}, "name": spec["volumes"][0]["name"]});
+    assert_eq!(spec["volumes"], json!([volume]));
+    let container = &spec["containers"][0];
+    assert_eq!(
+        container["volumeMounts"],
+        json!([{"name": volume["name"], "mountPath": "/etc/pi", "readOnly": true}])
+    );
+    assert_eq!(container["envFrom"], json!([{"configMapRef": {"name": "pi-env"}}]));
+    assert_eq!(
+        container["resources"],
+        json!({"requests": {"cpu": "1", "memory": "896Mi"}, "limits": {"memory": "2Gi"}})
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_pod_that_was_stored_once_is_not_changed_again() {
+    let namespace = Namespace::new("stable-pods").await;
+    let _operator = Operator::start(&namespace).await;
+    for file in ["driver-pod", "executor-pod"] {
+        let first = stored(&namespace, &pod(file)).await;
+        let name = first["metadata"]["name"].as_str().unwrap();
+        namespace.kubectl(&["delete", "pod", name]);
+        let again = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "labels": first["metadata"]["labels"],
+                "annotations": first["metadata"]["annotations"],
+                "ownerReferences": first["metadata"]["ownerReferences"],
+            },
+            "spec": first["spec"],
+        });
+        let second = stored(&namespace, &again).await;
+        assert_eq!(second["spec"], first["spec"]);
+        assert_eq!(second["metadata"]["ownerReferences"], first["metadata"]["ownerReferences"]);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_pod_whose_annotations_cannot_be_carried_out_is_refused_with_the_place() {
+    let namespace = Namespace::new("refused-pods").await;
+    let _operator = Operator::start(&namespace).await;
+    for (annotation, value, complaint) in [
+        (
+            "tolerations",
+            r#"[{"key": "a", "tolerationSeconds": "soon"}]"#,
+            "annotation sparkoperator.k8s.io/tolerations at [0].tolerationSeconds: invalid type: string \"soon\", expected i64",
+        ),
+        (
+            "volume-mounts",
+            r#"[{"name": "elsewhere", "mountPath": "/x"}]"#,
+            "annotation sparkoperator.k8s.io/volume-mounts at [0].name: names no volume: \"elsewhere\" is none of \
+             \"config\", \"memory\"; add it to spec.volumes",
+        ),
+    ] {
+        let mut pod = pod("driver-pod");
+        pod["metadata"]["annotations"][format!("sparkoperator.k8s.io/{annotation}")] = json!(value);
+        assert_eq!(
+            kubectl_refuses(&pod, &["create", "--namespace", namespace.name, "-f", "-"]),
+            format!(
+                "Error from server (Forbidden): error when creating \"STDIN\": admission webhook \
+                 \"mutate--v1-pod.sparkoperator.k8s.io\" denied the request: {complaint}"
+            )
+        );
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn only_pods_that_ask_for_something_need_the_operator() {
+    let namespace = Namespace::new("operator-down").await;
+    let create = ["create", "--namespace", namespace.name, "-f", "-"];
+    for file in ["driver-pod", "executor-pod"] {
+        let mut pod = pod(file);
+        let refused = kubectl_refuses(&pod, &create);
+        assert!(
+            refused.contains("failed calling webhook \"mutate--v1-pod.sparkoperator.k8s.io\""),
+            "{refused}"
+        );
+        pod["metadata"]["annotations"] = json!({"team": "data"});
+        kubectl_with(&pod, &create);
+        pod["metadata"]["name"] = json!("unannotated");
+        pod["metadata"]["annotations"].take();
+        kubectl_with(&pod, &create);
+        namespace.kubectl(&["delete", "pod", "unannotated"]);
+    }
+}
+
+/// The pod as the API server stores it.
+async fn stored(namespace: &Namespace, pod: &Value) -> Value {
+    kubectl_with(pod, &["create", "--namespace", namespace.name, "-f", "-"]);
+    namespace.pod(pod["metadata"]["name"].as_str().unwrap()).await.unwrap()
+}
+
+fn pod(file: &str) -> Value {
+    let yaml = fs::read_to_string(format!("tests/data/apiserver/{file}.yaml")).unwrap();
+    serde_saphyr::from_str(&yaml).unwrap()
+}

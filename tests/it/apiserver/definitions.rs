@@ -1,0 +1,201 @@
+//! What does the API server make of our definitions?
+
+use super::{
+    applications::application,
+    eventually,
+    kubectl::{kubectl, kubectl_refuses, try_kubectl_with},
+    namespace::Namespace,
+    operator::Operator,
+};
+use serde_json::{Value, json};
+use spark_operator::api::SparkApplication;
+use std::{collections::BTreeSet, fs};
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn the_definitions_are_established_and_can_be_applied_again() {
+    let _namespace = Namespace::new("definitions").await;
+    // Client-side apply keeps the whole object in an annotation, for which KF's definitions are too large.
+    for _ in 0..2 {
+        assert_eq!(
+            kubectl(&["apply", "-f", "manifests/crds"]),
+            "customresourcedefinition.apiextensions.k8s.io/scheduledsparkapplications.sparkoperator.k8s.io unchanged\n\
+             customresourcedefinition.apiextensions.k8s.io/sparkapplications.sparkoperator.k8s.io unchanged\n"
+        );
+    }
+    for crd in ["sparkapplications.sparkoperator.k8s.io", "scheduledsparkapplications.sparkoperator.k8s.io"] {
+        let crd: Value = serde_json::from_str(&kubectl(&["get", "crd", crd, "--output=json"])).unwrap();
+        let conditions = crd["status"]["conditions"].as_array().unwrap();
+        let conditions: BTreeSet<_> = conditions
+            .iter()
+            .map(|condition| (condition["type"].as_str(), condition["status"].as_str()))
+            .collect();
+        // Nothing of NonStructuralSchema.
+        let expected = ["Established", "KubernetesAPIApprovalPolicyConformant", "NamesAccepted"];
+        assert_eq!(conditions, expected.map(|name| (Some(name), Some("True"))).into());
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn every_example_is_accepted_in_every_field() {
+    let _namespace = Namespace::new("examples").await;
+    let accepted = kubectl(&[
+        "apply",
+        "--dry-run=server",
+        "--validate=strict",
+        "--output=name",
+        "-f",
+        "manifests/examples",
+    ]);
+    let ours = accepted.lines().filter(|line| line.contains(".sparkoperator.k8s.io/")).count();
+    assert_eq!(
+        ours,
+        fs::read_dir("manifests/examples").unwrap().count(),
+        "one object of ours a file:\n{accepted}"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_is_malformed_is_refused_with_its_field() {
+    let namespace = Namespace::new("malformed").await;
+    let with = |pointer: &str, value: Value| {
+        let mut application = application("malformed");
+        *application.pointer_mut(pointer).unwrap() = value;
+        application
+    };
+    let without = |field: &str| {
+        let mut application = application("malformed");
+        application["spec"].as_object_mut().unwrap().remove(field);
+        application
+    };
+    let with_ingress = {
+        let mut application = application("malformed");
+        application["spec"]["driverIngressOptions"] = json!([{"servicePortName": "connect"}]);
+        application
+    };
+    for (malformed, complaint) in [
+        (
+            with("/spec/type", json!("Ruby")),
+            r#"spec.type: Unsupported value: "Ruby": supported values: "Java", "Python", "Scala", "R""#,
+        ),
+        (
+            with("/spec/driver", json!({"cores": 0})),
+            "spec.driver.cores: Invalid value: 0: spec.driver.cores in body should be greater than or equal to 1",
+        ),
+        (
+            with("/spec/executor", json!({"instances": 0})),
+            "spec.executor.instances: Invalid value: 0: spec.executor.instances in body should be greater than or equal to 1",
+        ),
+        (without("driver"), "spec.driver: Required value"),
+        (without("sparkVersion"), "spec.sparkVersion: Required value"),
+        (with_ingress, "spec.driverIngressOptions[0].servicePort: Required value"),
+    ] {
+        let name = "The SparkApplication \"malformed\" is invalid: ";
+        assert_eq!(
+            kubectl_refuses(&malformed, &["create", "--namespace", namespace.name, "-f", "-"]),
+            format!("{name}{complaint}")
+        );
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn kubectl_explains_every_field() {
+    let _namespace = Namespace::new("explain").await;
+    for (field, description) in [
+        ("sparkapp.spec.driver", "The driver: the pod that runs the program's main function"),
+        ("sparkapp.spec.driver.memoryOverhead", "Memory of the pod beside the heap"),
+        ("sparkapp.status", "What became of an application."),
+        ("scheduledsparkapp.spec", "Which application to run, and when."),
+    ] {
+        // The API server publishes the schemas of new definitions a moment after it serves them.
+        let explanation = eventually(&format!("kubectl explains {field}"), async || {
+            try_kubectl_with(&Value::Null, &["explain", field])
+        })
+        .await;
+        assert!(explanation.contains(description), "{field}: {explanation}");
+        assert!(!explanation.contains("<no description>"), "{field}: {explanation}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn kubectl_shows_kubeflows_columns() {
+    let namespace = Namespace::new("columns").await;
+    namespace.apply(&application("pi"));
+    let status = json!({
+        "applicationState": {"state": "COMPLETED"},
+        "driverInfo": {},
+        "executionAttempts": 1,
+        "lastSubmissionAttemptTime": "2026-01-02T03:04:05Z",
+        "terminationTime": "2026-01-02T03:05:05Z",
+    });
+    namespace.patch_status::<SparkApplication>("pi", &status).await;
+    let table = namespace.kubectl(&["get", "sparkapp"]);
+    let [header, row] = table.lines().collect::<Vec<_>>().try_into().unwrap();
+    assert_eq!(
+        header.split_whitespace().collect::<Vec<_>>(),
+        ["NAME", "SUSPEND", "STATUS", "ATTEMPTS", "START", "FINISH", "AGE"]
+    );
+    let row: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(row[..5], ["pi", "COMPLETED", "1", "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z"]);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_object_as_kubeflow_stores_it_is_kept_but_for_its_status() {
+    let namespace = Namespace::new("stored").await;
+    let file = fs::read_to_string("tests/data/api/sparkapplication.yaml").unwrap();
+    let mut written: Value = serde_saphyr::from_str(&file).unwrap();
+    written["metadata"]["namespace"] = json!(namespace.name);
+    written["spec"]["suspend"] = json!(false);
+    written["spec"]["mode"] = json!("cluster");
+    written["spec"]["restartPolicy"]["type"] = json!("Never");
+    // Go writes times that are unset as null.
+    written["status"] = json!({
+        "applicationState": {"state": "RUNNING"},
+        "driverInfo": {"podName": "everything-driver", "webUIServiceName": "everything-ui-svc"},
+        "executionAttempts": 1,
+        "executorState": {"everything-exec-1": "RUNNING", "everything-exec-2": "COMPLETED"},
+        "lastSubmissionAttemptTime": "2024-05-06T07:08:09Z",
+        "sparkApplicationId": "spark-0123456789abcdef",
+        "submissionAttempts": 2,
+        "submissionID": "3f1c2f0e-0000-4000-8000-000000000001",
+        "terminationTime": null,
+    });
+    namespace.apply(&written);
+    let created = namespace.application("everything").await;
+    namespace
+        .replace_status::<SparkApplication>(&{
+            let mut with_status = created.clone();
+            with_status["status"] = written["status"].clone();
+            with_status
+        })
+        .await;
+    let stored = namespace.application("everything").await;
+    assert_eq!(stored["spec"], written["spec"]);
+    assert_eq!(stored["status"], written["status"]);
+
+    // Nobody has such a driver, so the operator has something to write.
+    let _operator = Operator::start(&namespace).await;
+    let failed = namespace.reaches("everything", "FAILED").await;
+    assert_eq!(failed["spec"], stored["spec"]);
+    let owned = |object: &Value| {
+        let mut metadata = object["metadata"].clone();
+        metadata["resourceVersion"].take();
+        metadata["managedFields"].take();
+        metadata
+    };
+    assert_eq!(owned(&failed), owned(&stored));
+    let mut expected = stored["status"].clone();
+    expected["applicationState"] = json!({"state": "FAILED", "errorMessage": "driver pod not found"});
+    expected["executorState"]["everything-exec-1"] = json!("FAILED");
+    expected["terminationTime"] = failed["status"]["terminationTime"].clone();
+    assert!(expected["terminationTime"].is_string());
+    assert_eq!(failed["status"], expected);
+    namespace.events_up_to("SparkApplicationFailed").await;
+    assert_eq!(namespace.states_ever("everything").await, ["", "RUNNING", "FAILING", "FAILED"]);
+    assert_eq!(namespace.application("everything").await, failed);
+}

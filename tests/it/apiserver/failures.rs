@@ -1,0 +1,179 @@
+//! What are users told when something goes wrong?
+
+use super::{
+    applications::{application, hopeless},
+    eventually, kubelet,
+    namespace::Namespace,
+    operator::{Operator, is_group_alive},
+    seen,
+};
+use serde_json::json;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_driver_that_fails_fails_its_application_with_the_exit_code() {
+    let namespace = Namespace::new("exit-code").await;
+    let _operator = Operator::start(&namespace).await;
+    namespace.apply(&application("pi"));
+    namespace.reaches("pi", "SUBMITTED").await;
+    kubelet::runs(&namespace, "pi-driver").await;
+    namespace.reaches("pi", "RUNNING").await;
+    kubelet::ends(&namespace, "pi-driver", 3).await;
+    let failed = namespace.reaches("pi", "FAILED").await;
+    let why = "driver container failed with ExitCode: 3, Reason: Error";
+    assert_eq!(failed["status"]["applicationState"]["errorMessage"], why);
+    assert!(failed["status"]["terminationTime"].is_string());
+    assert_eq!(namespace.states_ever("pi").await, ["", "SUBMITTED", "RUNNING", "FAILING", "FAILED"]);
+    let events = namespace.events_up_to("SparkApplicationFailed").await;
+    assert_eq!(
+        events[3..],
+        [
+            ["Warning", "SparkDriverFailed", "Follow", "Driver pi-driver failed"].map(str::to_owned),
+            ["Warning", "SparkApplicationFailed", "Fail", &format!("SparkApplication pi failed: {why}")]
+                .map(str::to_owned),
+        ]
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_spark_submit_complains_of_is_told_in_its_own_words() {
+    let namespace = Namespace::new("no-image").await;
+    let _operator = Operator::start(&namespace).await;
+    let mut pi = application("pi");
+    pi["spec"]["image"].take();
+    namespace.apply(&pi);
+    let failed = namespace.reaches("pi", "FAILED").await;
+    let why = "failed to run spark-submit: org.apache.spark.SparkException: Must specify the driver container image";
+    let status = &failed["status"];
+    assert_eq!(
+        *status,
+        json!({
+            "applicationState": {"state": "FAILED", "errorMessage": why},
+            "driverInfo": {"podName": "pi-driver"},
+            "submissionAttempts": 1,
+            "submissionID": status["submissionID"],
+            "runOrdinal": 1,
+            "observedGeneration": 1,
+            "specHash": status["specHash"],
+            "lastSubmissionAttemptTime": status["lastSubmissionAttemptTime"],
+            "terminationTime": status["terminationTime"],
+        })
+    );
+    assert!(status["terminationTime"].is_string());
+    assert_eq!(namespace.states_ever("pi").await, ["", "SUBMISSION_FAILED", "FAILED"]);
+    let events = namespace.events_up_to("SparkApplicationFailed").await;
+    assert_eq!(
+        events[1..],
+        [
+            [
+                "Warning",
+                "SparkApplicationSubmissionFailed",
+                "Submit",
+                &format!("failed to submit SparkApplication pi: {why}")
+            ]
+            .map(str::to_owned),
+            ["Warning", "SparkApplicationFailed", "Fail", &format!("SparkApplication pi failed: {why}")]
+                .map(str::to_owned),
+        ]
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone() {
+    let namespace = Namespace::new("foreign-pod").await;
+    let owner =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true});
+    namespace.apply(&json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "pi-driver", "ownerReferences": [owner]},
+        "spec": {"containers": [{"name": "web", "image": "none"}]},
+    }));
+    let foreign = namespace.pod("pi-driver").await;
+    let operator = Operator::start(&namespace).await;
+    namespace.apply(&application("pi"));
+    let failed = namespace.reaches("pi", "FAILED").await;
+    assert_eq!(
+        failed["status"]["applicationState"]["errorMessage"],
+        "pod pi-driver already exists and belongs to ReplicaSet web: delete it or set spec.driver.podName to another name"
+    );
+    assert_eq!(failed["status"]["submissionAttempts"], 1);
+    assert_eq!(namespace.pod("pi-driver").await, foreign);
+    assert!(!operator.log().contains("spark-submit"), "no JVM was needed to find that out");
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_spec_that_cannot_be_submitted_is_told_with_the_field() {
+    let namespace = Namespace::new("unsubmittable").await;
+    let operator = Operator::start(&namespace).await;
+    let mut client_mode = application("client-mode");
+    client_mode["spec"]["mode"] = json!("client");
+    for (application, complaint) in [
+        (
+            hopeless("hopeless"),
+            "spec.volumes: `spark-local-dir-1` is scratch space and of a type that Spark cannot mount: use emptyDir, \
+             hostPath, nfs or persistentVolumeClaim",
+        ),
+        (
+            client_mode,
+            "spec.mode: `client` would run the driver inside the operator, with the operator's rights: write `cluster`",
+        ),
+    ] {
+        namespace.apply(&application);
+        let failed = namespace.reaches(application["metadata"]["name"].as_str().unwrap(), "FAILED").await;
+        assert_eq!(failed["status"]["applicationState"]["errorMessage"], complaint);
+    }
+    assert!(!operator.log().contains("spark-submit"), "no JVM was needed to find that out");
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_driver_that_is_deleted_while_it_runs_fails_its_application() {
+    let namespace = Namespace::new("deleted-driver").await;
+    let _operator = Operator::start(&namespace).await;
+    namespace.apply(&application("pi"));
+    namespace.reaches("pi", "SUBMITTED").await;
+    kubelet::runs(&namespace, "pi-driver").await;
+    namespace.reaches("pi", "RUNNING").await;
+    namespace.kubectl(&["delete", "pod", "pi-driver"]);
+    let failed = namespace.reaches("pi", "FAILED").await;
+    assert_eq!(failed["status"]["applicationState"]["errorMessage"], "driver pod not found");
+    assert!(failed["status"]["terminationTime"].is_string());
+    assert_eq!(namespace.states_ever("pi").await, ["", "SUBMITTED", "RUNNING", "FAILING", "FAILED"]);
+    let events = namespace.events_up_to("SparkApplicationFailed").await;
+    assert_eq!(events[3][1], "SparkDriverNotFound");
+    assert_eq!(namespace.drivers_ever().await.len(), 1);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_the_webhook_refuses_is_told_on_the_application() {
+    let namespace = Namespace::new("refused-driver").await;
+    let _operator = Operator::start(&namespace).await;
+    let mut pi = application("pi");
+    pi["spec"]["driver"]["volumeMounts"] = json!([{"name": "elsewhere", "mountPath": "/x"}]);
+    namespace.apply(&pi);
+    let failed = namespace.reaches("pi", "FAILED").await;
+    let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+    let refusal = "denied the request: annotation sparkoperator.k8s.io/volume-mounts at [0].name: names no volume: \"elsewhere\"";
+    assert!(why.starts_with("failed to run spark-submit: ") && why.contains(refusal), "{why}");
+    assert_eq!(namespace.drivers_ever().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_application_that_is_deleted_while_it_is_submitted_gets_no_driver() {
+    let namespace = Namespace::new("deleted-early").await;
+    let operator = Operator::start(&namespace).await;
+    namespace.apply(&application("pi"));
+    let spark_submit = operator.submits().await;
+    namespace.kubectl(&["delete", "sparkapp", "pi"]);
+    eventually("its spark-submit has ended", async || {
+        seen(!is_group_alive(spark_submit) && operator.log().contains("spark-submit ended"), operator.log())
+    })
+    .await;
+    assert_eq!(namespace.drivers_ever().await, Vec::<String>::new());
+}

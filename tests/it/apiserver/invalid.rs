@@ -1,0 +1,96 @@
+//! What becomes of a stored object that cannot be read, and of the others?
+
+use super::{
+    applications::hopeless,
+    eventually,
+    kubectl::{kubectl, try_kubectl_with},
+    namespace::Namespace,
+    operator::Operator,
+    seen,
+};
+use k8s_openapi::api::events::v1::Event;
+use serde_json::{Value, json};
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_object_that_cannot_be_read_is_named_and_stops_no_other() {
+    let namespace = Namespace::new("invalid").await;
+    let mut odd = hopeless("odd");
+    odd["spec"]["type"] = json!("Ruby");
+    {
+        let _relaxed = AnyType::begin();
+        eventually("the API server has heard of it", async || {
+            try_kubectl_with(&odd, &["create", "--namespace", namespace.name, "-f", "-"])
+        })
+        .await;
+    }
+    let stored = namespace.application("odd").await;
+
+    let operator = Operator::start(&namespace).await;
+    namespace.apply(&hopeless("even"));
+    namespace.reaches("even", "FAILED").await;
+    let complaint = "the operator cannot read this object and leaves it alone: unknown variant `Ruby`, expected one of `Java`, \
+                     `Python`, `Scala`, `R`";
+    told_once(&namespace, complaint).await;
+    // Also by the next operator that comes along.
+    operator.stop().await;
+    let _operator = Operator::start(&namespace).await;
+    namespace.apply(&hopeless("later"));
+    namespace.reaches("later", "FAILED").await;
+    told_once(&namespace, complaint).await;
+    assert_eq!(namespace.application("odd").await, stored);
+
+    namespace.kubectl(&[
+        "patch",
+        "sparkapp",
+        "odd",
+        "--type=merge",
+        "--patch",
+        r#"{"spec": {"type": "Scala"}}"#,
+    ]);
+    namespace.reaches("odd", "FAILED").await;
+}
+
+async fn told_once(namespace: &Namespace, complaint: &str) {
+    let told = eventually("an event tells what is wrong", async || {
+        let events = namespace.list::<Event>().await;
+        let told: Vec<_> =
+            events.iter().filter(|event| event["regarding"]["name"] == "odd").cloned().collect();
+        seen(!told.is_empty(), &events).map(|()| told)
+    })
+    .await;
+    let [event] = &told[..] else { panic!("{told:#?}") };
+    assert_eq!(
+        ["type", "reason", "action", "note"].map(|field| event[field].as_str().unwrap()),
+        ["Warning", "InvalidObject", "Read", complaint]
+    );
+}
+
+/// While this lives, `spec.type` may be anything, as it might in a definition of another version.
+struct AnyType;
+
+impl AnyType {
+    fn begin() -> Self {
+        let remove = json!([{
+            "op": "remove",
+            "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/type/enum",
+        }]);
+        kubectl(&[
+            "patch",
+            "crd",
+            "sparkapplications.sparkoperator.k8s.io",
+            "--type=json",
+            "--patch",
+            &remove.to_string(),
+        ]);
+        Self
+    }
+}
+
+impl Drop for AnyType {
+    fn drop(&mut self) {
+        if let Err(error) = try_kubectl_with(&Value::Null, &["apply", "-f", "manifests/crds"]) {
+            eprintln!("the definitions are not restored: {error}");
+        }
+    }
+}

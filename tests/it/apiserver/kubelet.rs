@@ -1,0 +1,25 @@
+//! What does a kubelet say of a pod? It writes the pod's status.
+
+use super::namespace::Namespace;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+/// The pod's containers run.
+pub(super) async fn runs(namespace: &Namespace, pod: &str) {
+    report(namespace, pod, "Running", &json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}})).await;
+}
+
+/// The pod's containers have ended, with this exit code.
+pub(super) async fn ends(namespace: &Namespace, pod: &str, exit_code: i32) {
+    let (phase, reason) = if exit_code == 0 { ("Succeeded", "Completed") } else { ("Failed", "Error") };
+    report(namespace, pod, phase, &json!({"terminated": {"exitCode": exit_code, "reason": reason}})).await;
+}
+
+async fn report(namespace: &Namespace, pod: &str, phase: &str, state: &Value) {
+    let spec = namespace.pod(pod).await.expect(pod)["spec"].take();
+    let containers = spec["containers"].as_array().unwrap().iter();
+    let statuses: Vec<_> = containers
+        .map(|container| json!({"name": container["name"], "image": "", "imageID": "", "state": state}))
+        .collect();
+    namespace.patch_status::<Pod>(pod, &json!({"phase": phase, "containerStatuses": statuses})).await;
+}

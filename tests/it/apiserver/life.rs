@@ -1,0 +1,182 @@
+//! What becomes of an application for which all goes well?
+
+use super::{applications::owned_by, kubelet, namespace::Namespace, operator::Operator, spark};
+use k8s_openapi::api::events::v1::Event;
+use serde_json::{Value, json};
+use std::{fs, path::Path};
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_application_is_submitted_followed_and_completed() {
+    let namespace = Namespace::new("life").await;
+    let _operator = Operator::start(&namespace).await;
+    let file = fs::read_to_string("manifests/examples/spark-pi-configmap.yaml").unwrap();
+    let [mut config_map, mut application]: [Value; 2] =
+        serde_saphyr::from_multiple(&file).unwrap().try_into().unwrap();
+    let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"team": "data"}},
+    }]}});
+    let toleration = json!({"key": "dedicated", "operator": "Exists"});
+    for object in [&mut config_map, &mut application] {
+        object["metadata"]["namespace"] = json!(namespace.name);
+    }
+    for role in ["driver", "executor"] {
+        let pod = &mut application["spec"][role];
+        pod["affinity"] = affinity.clone();
+        pod["tolerations"] = json!([toleration]);
+        pod["env"] = json!([{"name": "COLOUR", "value": role}]);
+    }
+    namespace.apply(&config_map);
+    namespace.apply(&application);
+    let is_customized = |pod: &Value, role: &str| {
+        let spec = &pod["spec"];
+        let container = &spec["containers"][0];
+        let has = |list: &Value, entry: &Value| list.as_array().is_some_and(|list| list.contains(entry));
+        let volume = json!({"name": "config", "configMap": {"name": "spark-pi-config", "defaultMode": 420}});
+        assert!(has(&spec["volumes"], &volume), "{spec}");
+        assert!(
+            has(
+                &container["volumeMounts"],
+                &json!({"name": "config", "mountPath": "/etc/pi", "readOnly": true})
+            ),
+            "{spec}"
+        );
+        assert!(has(&container["env"], &json!({"name": "COLOUR", "value": role})), "{spec}");
+        assert!(has(&spec["tolerations"], &toleration), "{spec}");
+        assert_eq!(spec["affinity"], affinity);
+    };
+
+    // Submitted.
+    namespace.reaches("spark-pi-configmap", "SUBMITTED").await;
+    let submitted = namespace
+        .becomes("spark-pi-configmap", "Spark's id of the application is known", |application| {
+            application["status"]["sparkApplicationId"].is_string()
+        })
+        .await;
+    let status = &submitted["status"];
+    let id = status["submissionID"].as_str().unwrap();
+    let driver = namespace
+        .pod("spark-pi-configmap-driver")
+        .await
+        .expect("SUBMITTED means that the driver's pod exists");
+    assert_eq!(
+        *status,
+        json!({
+            "applicationState": {"state": "SUBMITTED"},
+            "driverInfo": {"podName": "spark-pi-configmap-driver"},
+            "executionAttempts": 1,
+            "submissionAttempts": 1,
+            "submissionID": id,
+            "sparkApplicationId": driver["metadata"]["labels"]["spark-app-selector"],
+            "runOrdinal": 1,
+            "observedGeneration": 1,
+            "specHash": status["specHash"],
+            "lastSubmissionAttemptTime": status["lastSubmissionAttemptTime"],
+        })
+    );
+    assert!(status["specHash"].is_string() && status["lastSubmissionAttemptTime"].is_string(), "{status}");
+    assert!(!Path::new("/tmp/spark").join(id).exists(), "the files of the submission are gone with it");
+    for (label, value) in [
+        ("sparkoperator.k8s.io/app-name", "spark-pi-configmap"),
+        ("sparkoperator.k8s.io/submission-id", id),
+        ("sparkoperator.k8s.io/launched-by-spark-operator", "true"),
+        ("spark-role", "driver"),
+    ] {
+        assert_eq!(driver["metadata"]["labels"][label], value, "{label}");
+    }
+    assert_eq!(driver["metadata"]["ownerReferences"], owned_by(&submitted));
+    assert_eq!(
+        driver["metadata"]["annotations"]["sparkoperator.k8s.io/tolerations"],
+        json!([toleration]).to_string()
+    );
+    is_customized(&driver, "driver");
+
+    // Running, with two executors as Spark makes them.
+    kubelet::runs(&namespace, "spark-pi-configmap-driver").await;
+    namespace.reaches("spark-pi-configmap", "RUNNING").await;
+    let first = spark::make_executor(&namespace, &driver, 1).await;
+    namespace.events_up_to("SparkExecutorPending").await;
+    is_customized(&namespace.pod(&first).await.unwrap(), "executor");
+    kubelet::runs(&namespace, &first).await;
+    namespace.events_up_to("SparkExecutorRunning").await;
+    let second = spark::make_executor(&namespace, &driver, 2).await;
+    namespace.events_up_to("SparkExecutorPending").await;
+    kubelet::runs(&namespace, &second).await;
+    let running = namespace
+        .becomes("spark-pi-configmap", "both executors run", |application| {
+            application["status"]["executorState"] == json!({&first: "RUNNING", &second: "RUNNING"})
+        })
+        .await;
+    let spark_id = namespace.pod(&first).await.unwrap()["metadata"]["labels"]["spark-app-selector"].take();
+    assert_eq!(running["status"]["sparkApplicationId"], spark_id);
+    assert_eq!(running["status"]["applicationState"], json!({"state": "RUNNING"}));
+
+    // Completed. Spark deletes executors that it needs no more; the last may live until the driver is gone.
+    kubelet::ends(&namespace, &first, 0).await;
+    namespace.events_up_to("SparkExecutorCompleted").await;
+    kubelet::ends(&namespace, "spark-pi-configmap-driver", 0).await;
+    namespace.reaches("spark-pi-configmap", "COMPLETED").await;
+    namespace.kubectl(&["delete", "pod", &second]);
+    let completed = namespace
+        .becomes("spark-pi-configmap", "both executors have completed", |application| {
+            application["status"]["executorState"] == json!({&first: "COMPLETED", &second: "COMPLETED"})
+        })
+        .await;
+    let mut expected = status.clone();
+    expected["applicationState"] = json!({"state": "COMPLETED"});
+    expected["executorState"] = completed["status"]["executorState"].clone();
+    expected["sparkApplicationId"] = spark_id;
+    expected["terminationTime"] = completed["status"]["terminationTime"].clone();
+    assert_eq!(completed["status"], expected);
+    assert_eq!(
+        namespace.states_ever("spark-pi-configmap").await,
+        ["", "SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"]
+    );
+    assert_eq!(namespace.drivers_ever().await, [driver["metadata"]["uid"].as_str().unwrap()]);
+
+    // What users see.
+    let row = namespace.kubectl(&["get", "sparkapp", "--no-headers"]);
+    let text = |field: &str| expected[field].as_str().unwrap();
+    assert_eq!(
+        row.split_whitespace().collect::<Vec<_>>()[..5],
+        ["spark-pi-configmap", "COMPLETED", "1", text("lastSubmissionAttemptTime"), text("terminationTime")]
+    );
+    let told = [
+        (
+            "SparkApplicationAdded",
+            "Submit",
+            "SparkApplication spark-pi-configmap was added, enqueuing it for submission",
+        ),
+        (
+            "SparkApplicationSubmitted",
+            "Submit",
+            "SparkApplication spark-pi-configmap was submitted successfully",
+        ),
+        ("SparkDriverRunning", "Follow", "Driver spark-pi-configmap-driver is running"),
+        ("SparkExecutorPending", "Follow", "Executor spark-pi-configmap-exec-1 is pending"),
+        ("SparkExecutorRunning", "Follow", "Executor spark-pi-configmap-exec-1 is running"),
+        ("SparkExecutorPending", "Follow", "Executor spark-pi-configmap-exec-2 is pending"),
+        ("SparkExecutorRunning", "Follow", "Executor spark-pi-configmap-exec-2 is running"),
+        ("SparkExecutorCompleted", "Follow", "Executor spark-pi-configmap-exec-1 completed"),
+        ("SparkDriverCompleted", "Follow", "Driver spark-pi-configmap-driver completed"),
+        ("SparkApplicationCompleted", "Complete", "SparkApplication spark-pi-configmap completed"),
+    ];
+    let events = namespace.events().await;
+    assert_eq!(
+        events,
+        told.map(|(reason, action, note)| ["Normal", reason, action, note].map(str::to_owned))
+    );
+    for event in namespace.list::<Event>().await {
+        let regarding = &event["regarding"];
+        assert_eq!(regarding["kind"], "SparkApplication");
+        assert_eq!(regarding["uid"], completed["metadata"]["uid"]);
+        assert_eq!(event["reportingController"], "spark-application-controller");
+    }
+    let shown =
+        namespace.kubectl(&["events", "--for", "sparkapplication/spark-pi-configmap", "--no-headers"]);
+    for (reason, _, note) in told {
+        let line = shown.lines().filter(|line| line.contains(reason) && line.ends_with(note)).count();
+        assert_eq!(line, 1, "{reason} {note}\n{shown}");
+    }
+}

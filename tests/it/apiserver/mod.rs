@@ -1,0 +1,67 @@
+//! Does it work against a real API server? Definitions, permissions, webhook and Spark's own `spark-submit` are real; the test plays
+//! kubelet and driver.
+//!
+//! ```text
+//! tests/cluster/cluster up --level api
+//! tests/cluster/cluster exec -- cargo test --test it -- --ignored apiserver::
+//! ```
+
+/// Pods on their way in.
+mod admission;
+/// The webhook's certificates.
+mod certificates;
+/// The operator is killed at bad moments.
+mod crash;
+/// What users write is stored, or refused with a reason.
+mod definitions;
+/// What can go wrong with an application.
+mod failures;
+/// An object that cannot be read.
+mod invalid;
+/// An application from its submission to its end.
+mod life;
+/// SIGTERM.
+mod signals;
+/// `sparkctl`.
+mod sparkctl;
+
+/// Applications for tests.
+mod applications;
+/// `kubectl`.
+pub(crate) mod kubectl;
+/// A kubelet, as far as the API server sees one.
+mod kubelet;
+/// Where a test lives.
+mod namespace;
+/// The operator's process.
+mod operator;
+/// A Spark driver, as far as the API server sees one.
+mod spark;
+
+use std::time::{Duration, Instant};
+
+/// Ten times what the slowest of them takes here, a `spark-submit` that shares two cores with another.
+const DEADLINE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Looks until `look` gives `Ok`, and gives that. An `Err` is what was seen instead, for the message if the deadline passes.
+async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        match look().await {
+            Ok(found) => return found,
+            Err(seen) => {
+                assert!(
+                    Instant::now() < deadline,
+                    "after {DEADLINE:?} still not true: {what}\nlast seen: {seen}"
+                );
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// `Ok` if `condition` holds, otherwise what is there instead.
+fn seen(condition: bool, instead: impl std::fmt::Debug) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(format!("{instead:?}")) }
+}

@@ -1,0 +1,211 @@
+//! Where does a test live? In a namespace of its own, which is empty when it begins, in a cluster with our manifests and nobody
+//! else's applications.
+
+use super::{
+    eventually,
+    kubectl::{kubectl, kubectl_with},
+    operator::{self, WEBHOOK},
+    seen,
+};
+use futures::TryStreamExt;
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{core::v1::Pod, events::v1::Event},
+};
+use kube::{
+    Api, Client, Resource,
+    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
+};
+use serde_json::{Value, json};
+use spark_operator::api::SparkApplication;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Only one test at a time has the operator's ports and the webhook's configuration. Whether our manifests are installed.
+static ALONE: Mutex<bool> = Mutex::const_new(false);
+
+pub(super) struct Namespace {
+    pub name: &'static str,
+    /// For the test's files; empty when it begins.
+    pub folder: PathBuf,
+    client: Client,
+    /// The cluster's version when the test began.
+    beginning: String,
+    _alone: MutexGuard<'static, bool>,
+}
+
+impl Namespace {
+    /// The namespace `name`, emptied. Applications and pods of earlier tests are gone from everywhere, so that no operator of this
+    /// test works on them.
+    pub(super) async fn new(name: &'static str) -> Self {
+        let mut alone = ALONE.lock().await;
+        operator::assert_none_is_left();
+        if !*alone {
+            install();
+            *alone = true;
+        }
+        kubectl_with(
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+            &["apply", "-f", "-"],
+        );
+        kubectl(&["delete", "sparkapplications,pods", "--all", "--all-namespaces"]);
+        kubectl(&["delete", "configmaps,services,events", "--all", "--namespace", name]);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("apiserver").join(name);
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => panic!("{}: {error}", folder.display()),
+            _ => fs::create_dir_all(&folder).unwrap(),
+        }
+        // An error means that another test was first.
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let client = Client::try_default().await.expect("KUBECONFIG is set by `tests/cluster/cluster exec`");
+        let pods =
+            Api::<Pod>::namespaced(client.clone(), name).list_metadata(&ListParams::default()).await.unwrap();
+        Self { name, folder, client, beginning: pods.metadata.resource_version.unwrap(), _alone: alone }
+    }
+
+    /// `kubectl apply` of `object` in this namespace.
+    pub(super) fn apply(&self, object: &Value) {
+        kubectl_with(object, &["apply", "--validate=strict", "--namespace", self.name, "-f", "-"]);
+    }
+
+    /// What `kubectl` with these arguments prints for this namespace.
+    pub(super) fn kubectl(&self, arguments: &[&str]) -> String {
+        kubectl(&[arguments, &["--namespace", self.name]].concat())
+    }
+
+    pub(super) async fn get<K: Ours>(&self, name: &str) -> Option<Value> {
+        self.api::<K>().get_opt(name).await.unwrap().map(|object| json!(object))
+    }
+
+    pub(super) async fn list<K: Ours>(&self) -> Vec<Value> {
+        let objects = self.api::<K>().list(&ListParams::default()).await.unwrap();
+        objects.items.iter().map(|object| json!(object)).collect()
+    }
+
+    pub(super) async fn patch_status<K: Ours>(&self, name: &str, status: &Value) {
+        let patch = Patch::Merge(json!({"status": status}));
+        self.api::<K>().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// Stores `object` with its status just as it is, explicit nulls and all.
+    pub(super) async fn replace_status<K: Ours>(&self, object: &Value) {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let object = serde_json::from_value(object.clone()).unwrap();
+        self.api::<K>().replace_status(name, &PostParams::default(), &object).await.unwrap();
+    }
+
+    pub(super) async fn application(&self, name: &str) -> Value {
+        self.get::<SparkApplication>(name).await.expect(name)
+    }
+
+    pub(super) async fn pod(&self, name: &str) -> Option<Value> {
+        self.get::<Pod>(name).await
+    }
+
+    /// Waits until the application is in `state`, and gives it.
+    pub(super) async fn reaches(&self, name: &str, state: &str) -> Value {
+        self.becomes(name, &format!("application {name} is {state}"), |application| {
+            application["status"]["applicationState"]["state"] == state
+        })
+        .await
+    }
+
+    /// Waits until the application is as `condition` wants it, and gives it.
+    pub(super) async fn becomes(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+        eventually(what, async || {
+            let application = self.application(name).await;
+            seen(condition(&application), &application["status"]).map(|()| application)
+        })
+        .await
+    }
+
+    /// Type, reason, action and note of every event, in the order in which they were told.
+    pub(super) async fn events(&self) -> Vec<[String; 4]> {
+        let mut events = self.list::<Event>().await;
+        events.sort_by_key(|event| {
+            event["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap()
+        });
+        let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
+        events
+            .iter()
+            .map(|event| ["type", "reason", "action", "note"].map(|field| text(event, field)))
+            .collect()
+    }
+
+    /// Waits until the last event has `reason`: events come after the status that they tell of. Gives all, as [`Self::events`].
+    pub(super) async fn events_up_to(&self, reason: &str) -> Vec<[String; 4]> {
+        eventually(&format!("the last event is {reason}"), async || {
+            let events = self.events().await;
+            seen(events.last().is_some_and(|[_, last, ..]| last == reason), &events).map(|()| events)
+        })
+        .await
+    }
+
+    /// The uids of all driver pods that were ever made here since the test began.
+    pub(super) async fn drivers_ever(&self) -> Vec<String> {
+        let is_driver = |pod: &&DynamicObject| json!(pod)["metadata"]["labels"]["spark-role"] == "driver";
+        let history = self.history::<Pod>().await;
+        let added = history
+            .iter()
+            .filter_map(|event| if let WatchEvent::Added(pod) = event { Some(pod) } else { None });
+        added.filter(is_driver).map(|pod| pod.metadata.uid.clone().unwrap()).collect()
+    }
+
+    /// The states that an application has been in since the test began.
+    pub(super) async fn states_ever(&self, name: &str) -> Vec<String> {
+        let mut states = Vec::new();
+        for event in self.history::<SparkApplication>().await {
+            let (WatchEvent::Added(application) | WatchEvent::Modified(application)) = event else {
+                continue;
+            };
+            let state = json!(application)["status"]["applicationState"]["state"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            if application.metadata.name.as_deref() == Some(name) && states.last() != Some(&state) {
+                states.push(state);
+            }
+        }
+        states
+    }
+
+    /// Everything that has happened to objects of a kind since the test began.
+    async fn history<K: Ours>(&self) -> Vec<WatchEvent<DynamicObject>> {
+        // A watch replays what has happened since a version, then waits for more: the second that it may take.
+        let stream =
+            self.api::<K>().watch(&WatchParams::default().timeout(1), &self.beginning).await.unwrap();
+        stream.try_collect().await.unwrap()
+    }
+
+    fn api<K: Ours>(&self) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), self.name, &ApiResource::erase::<K>(&()))
+    }
+}
+
+/// A kind with namespaces.
+pub(super) trait Ours: Resource<DynamicType = (), Scope = NamespaceResourceScope> {}
+
+impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>> Ours for K {}
+
+/// Applies the manifests as a user would, then lets the API server find the webhook beside it instead of behind a Service.
+fn install() {
+    // What an earlier run has made of it would not go together with the manifests'.
+    kubectl(&["delete", "mutatingwebhookconfiguration", WEBHOOK, "--ignore-not-found"]);
+    kubectl(&["apply", "-k", "manifests"]);
+    kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
+    let beside = json!([
+        {"op": "remove", "path": "/webhooks/0/clientConfig/service"},
+        {"op": "add", "path": "/webhooks/0/clientConfig/url", "value": "https://localhost:9443/mutate"},
+    ]);
+    kubectl(&[
+        "patch",
+        "mutatingwebhookconfiguration",
+        WEBHOOK,
+        "--type=json",
+        "--patch",
+        &beside.to_string(),
+    ]);
+}

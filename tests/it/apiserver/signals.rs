@@ -1,0 +1,52 @@
+//! How does the operator end when it is asked to?
+
+use super::{
+    applications::application,
+    namespace::Namespace,
+    operator::{Operator, is_group_alive},
+};
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    fs,
+    time::{Duration, Instant},
+};
+
+/// Kubernetes kills a pod after 30 s; nothing here has a reason to take a tenth of that.
+const PROMPT: Duration = Duration::from_secs(3);
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_idle_operator_stops_promptly() {
+    let namespace = Namespace::new("stop-idle").await;
+    let operator = Operator::start(&namespace).await;
+    let asked = Instant::now();
+    operator.stop().await;
+    assert!(asked.elapsed() < PROMPT, "{:?}", asked.elapsed());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_spark_submit_ends_with_the_operator_and_is_repeated_by_the_next() {
+    let namespace = Namespace::new("stop-busy").await;
+    let operator = Operator::start(&namespace).await;
+    let others = submissions();
+    namespace.apply(&application("pi"));
+    let spark_submit = operator.submits().await;
+    let asked = Instant::now();
+    operator.stop().await;
+    assert!(asked.elapsed() < PROMPT, "{:?}", asked.elapsed());
+    assert!(!is_group_alive(spark_submit));
+    assert_eq!(submissions(), others, "its files are gone, since they may hold secrets");
+    assert_eq!(namespace.application("pi").await["status"], serde_json::Value::Null);
+
+    let _operator = Operator::start(&namespace).await;
+    let submitted = namespace.reaches("pi", "SUBMITTED").await;
+    assert_eq!(submitted["status"]["submissionAttempts"], 1);
+}
+
+/// The folders of submissions.
+fn submissions() -> BTreeSet<OsString> {
+    let folders = fs::read_dir("/tmp/spark").into_iter().flatten();
+    folders.map(|folder| folder.unwrap().file_name()).collect()
+}

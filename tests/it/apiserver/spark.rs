@@ -1,0 +1,56 @@
+//! What does a Spark driver do that the operator sees? It makes executor pods, from what `spark-submit` has left for it in ConfigMaps.
+
+use super::namespace::Namespace;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Makes an executor of `driver` (a pod) as Spark's `ExecutorPodsAllocator` would; gives its name.
+pub(super) async fn make_executor(namespace: &Namespace, driver: &Value, id: u32) -> String {
+    let properties = mounted(namespace, driver, "spark-conf-volume-driver", "spark.properties").await;
+    let properties = decode(&properties);
+    let template = mounted(namespace, driver, "pod-template-volume", "podspec-configmap-key").await;
+    let mut pod: Value = serde_saphyr::from_str(&template).unwrap();
+
+    let name = format!("{}-exec-{id}", properties["spark.app.name"]);
+    pod["metadata"]["name"] = json!(name);
+    for (key, value) in &properties {
+        if let Some(label) = key.strip_prefix("spark.kubernetes.executor.label.") {
+            pod["metadata"]["labels"][label] = json!(value);
+        }
+    }
+    let labels = &mut pod["metadata"]["labels"];
+    labels["spark-role"] = json!("executor");
+    labels["spark-exec-id"] = json!(id.to_string());
+    labels["spark-app-selector"] = json!(properties["spark.app.id"]);
+    pod["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": driver["metadata"]["name"],
+        "uid": driver["metadata"]["uid"],
+        "controller": true,
+    }]);
+    let container = &mut pod["spec"]["containers"][0];
+    container["image"] = json!(properties["spark.kubernetes.executor.container.image"]);
+    container["args"] = json!(["executor"]);
+    namespace.apply(&pod);
+    name
+}
+
+/// The text of `key` in the ConfigMap that the driver mounts as `volume`.
+async fn mounted(namespace: &Namespace, driver: &Value, volume: &str, key: &str) -> String {
+    let volumes = driver["spec"]["volumes"].as_array().unwrap();
+    let volume = volumes.iter().find(|found| found["name"] == volume).expect(volume);
+    let name = volume["configMap"]["name"].as_str().unwrap();
+    let config_map = namespace.get::<ConfigMap>(name).await.expect(name);
+    config_map["data"][key].as_str().unwrap_or_else(|| panic!("no {key} in {config_map}")).to_owned()
+}
+
+/// `java.util.Properties`, as far as Spark's own need it.
+fn decode(text: &str) -> BTreeMap<String, String> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.split_once('='))
+        .map(|(key, value)| (key.to_owned(), value.replace('\\', "")))
+        .collect()
+}

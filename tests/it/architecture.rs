@@ -1,0 +1,221 @@
+//! Is the core pure, do the arrows between the layers go one way, and does each thing stand where it belongs?
+
+use std::{fs, path::Path};
+
+const WAITS: &str =
+    "waiting is an effect: return a value that says what to do, and let controller/ or webhook/ do it";
+const CALLS: &str = "calls are the controller's: it observes before and executes after";
+const CLOCK: &str = "time is an argument: the controller reads the clock once, at the top of a reconcile";
+const DRAWS: &str = "randomness cannot be repeated: derive what is to be unique (plan/run.rs)";
+
+/// What pure code never says, why, and where such a thing belongs.
+const IMPURE: [(&str, &str); 15] = [
+    ("async", WAITS),
+    (".await", WAITS),
+    ("tokio::", WAITS),
+    ("kube::Client", CALLS),
+    ("kube::Api", CALLS),
+    ("std::net", CALLS),
+    ("std::env", "the environment is read into Settings, once, in settings.rs"),
+    ("std::fs", "files are the controller's: put their contents into the plan"),
+    ("std::process", "processes are the controller's: put the command into the plan"),
+    ("time::Instant", CLOCK),
+    ("SystemTime", CLOCK),
+    ("::now()", CLOCK),
+    ("rand::", DRAWS),
+    ("new_v4", DRAWS),
+    ("tracing::", "logging is an effect: say it in an event, or log where the plan is carried out"),
+];
+
+/// The folders whose arrows are restricted, and what each may use beside itself.
+const LAYERS: [(&str, &[&str]); 5] = [
+    ("api", &[]),
+    ("plan", &["api"]),
+    ("controller", &["api", "plan"]),
+    ("webhook", &["api", "plan"]),
+    ("ctl", &["api", "plan"]),
+];
+
+/// How keys of labels, annotations and Spark's configuration begin.
+const KEYS: [&str; 4] =
+    ["\"sparkoperator.k8s.io/", "\"spark.kubernetes.", "\"spark.driver.", "\"spark.executor."];
+/// Where all of them stand.
+const NAMES: &str = "api/names.rs";
+
+/// More lines than this usually hide two nouns.
+const LONGEST_FILE: usize = 500;
+
+#[test]
+fn every_source_file_keeps_the_rules() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut folders = vec![root.clone()];
+    let (mut files, mut found) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+                found.extend(violations(name, &fs::read_to_string(&path).unwrap()));
+                files += 1;
+            }
+        }
+    }
+    assert!(files > 50, "only {files} files were looked at");
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+#[test]
+fn a_planted_violation_is_found_and_an_innocent_file_is_not() {
+    let planted = [
+        ("plan/a.rs", "let x = Timestamp::now();", "src/plan/a.rs:2: `::now()`"),
+        ("plan/a.rs", "pub async fn f() {}", "`async`"),
+        ("api/a.rs", "use std::{collections::BTreeMap,\n    fs};", "`std::fs`"),
+        ("plan/a.rs", "use std::time::{Duration, Instant};", "`time::Instant`"),
+        ("plan/a.rs", "use kube::{CustomResource, Client};", "`kube::Client`"),
+        (
+            "plan/a.rs",
+            "use crate::{\n    api::Role,\n    controller::{self, Setup},\n};",
+            "src/plan/a.rs:4: uses controller",
+        ),
+        ("api/a.rs", "fn f() { crate::plan::digest::sha256_hex(b\"\") }", "uses plan"),
+        ("webhook/a.rs", "use super::controller;", "uses controller"),
+        ("controller/a/b.rs", "use crate::settings::Settings;", "uses settings"),
+        ("ctl/a.rs", "const KEY: &str = \"spark.driver.memory\";", "src/ctl/a.rs:2: `\"spark.driver.…`"),
+        ("plan/a.rs", &"\n".repeat(LONGEST_FILE), "src/plan/a.rs:501: "),
+    ];
+    for (file, code, expected) in planted {
+        let found = violations(file, &format!("//! A file.\n{code}"));
+        assert!(found.len() == 1 && found[0].contains(expected), "{code}: {found:?}");
+    }
+    assert!(violations("plan/a.rs", "// No header.\n")[0].contains("src/plan/a.rs:1: does not begin"));
+
+    let innocent = "//! tokio:: in a header.\nuse crate::{api::{names::conf, Role}, plan::digest};\n/* std::fs \" */ let operand = '\"'; \
+        // kube::Client\nlet text = \"crate::webhook and std::env \\\" ::now()\"; let asynchronous = r#\"tracing::\"#;\n\
+        /// `\"spark.driver.memory\"`\nfn f<'a>() {}\n#[cfg(test)]\nmod tests { const KEY: &str = \"spark.driver.memory\"; }\n";
+    assert_eq!(violations("plan/a.rs", innocent), Vec::<String>::new());
+}
+
+/// Every rule that `text`, the file `name` inside `src`, breaks: where, what, why, and where it belongs.
+fn violations(name: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut report = |line: usize, what: &str| found.push(format!("src/{name}:{line}: {what}"));
+    let layer = LAYERS.iter().find(|(layer, _)| name.starts_with(&format!("{layer}/")));
+    let text_and_tests = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let (code, code_and_strings) = (blanked(text_and_tests, true), blanked(text_and_tests, false));
+
+    if !text.starts_with("//!") {
+        report(1, "does not begin with `//!`: say in one sentence which question this file answers");
+    }
+    if text.lines().count() > LONGEST_FILE {
+        report(LONGEST_FILE + 1, "the file is too long: it usually hides two nouns, split it by them");
+    }
+    if matches!(layer, Some(("api" | "plan", _))) {
+        for (what, why) in IMPURE {
+            for line in said(&code, what) {
+                report(line, &format!("`{what}`: {why}"));
+            }
+        }
+    }
+    if let Some((layer, may_use)) = layer {
+        let modules = ["admin", "operator", "settings", "shutdown", "telemetry"];
+        let modules = modules.into_iter().chain(LAYERS.map(|(layer, _)| layer));
+        let others = modules.filter(|other| other != layer && !may_use.contains(other));
+        for other in others {
+            for line in ["crate", "super"].iter().flat_map(|root| said(&code, &format!("{root}::{other}"))) {
+                report(
+                    line,
+                    &format!("uses {other}: {layer} may use {may_use:?} only; pass it a value instead"),
+                );
+            }
+        }
+    }
+    if name != NAMES {
+        for (i, line) in code_and_strings.lines().enumerate() {
+            for key in KEYS.iter().filter(|key| line.contains(*key)) {
+                report(i + 1, &format!("`{key}…`: keys are written once, in src/{NAMES}"));
+            }
+        }
+    }
+    found
+}
+
+/// The lines in which `code` says `what` as a word of its own; `a::b` also as a branch of `a::{…}`.
+fn said(code: &str, what: &str) -> Vec<usize> {
+    let begins = |at: usize| !what.starts_with(is_word) || !code[..at].ends_with(is_word);
+    let ends = |at: usize| !what.ends_with(is_word) || !code[at + what.len()..].starts_with(is_word);
+    let mut places: Vec<_> =
+        code.match_indices(what).map(|(at, _)| at).filter(|at| begins(*at) && ends(*at)).collect();
+    if let Some((parent, leaf)) =
+        what.rsplit_once("::").filter(|(parent, leaf)| !parent.is_empty() && !leaf.is_empty())
+    {
+        let group = format!("{parent}::{{");
+        let groups = code.match_indices(&group).filter(|(at, _)| !code[..*at].ends_with(is_word));
+        let branches = groups.flat_map(|(at, _)| branches(code, at + group.len() - 1));
+        places.extend(branches.filter(|at| first_word(&code[*at..]) == leaf));
+    }
+    places.into_iter().map(|at| code[..at].matches('\n').count() + 1).collect()
+}
+
+/// Where the branches of the group that opens at `at` begin.
+fn branches(code: &str, at: usize) -> Vec<usize> {
+    let (mut begins, mut depth) = (Vec::new(), 0);
+    for (offset, c) in code[at..].char_indices() {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        if depth == 0 {
+            break;
+        }
+        if depth == 1 && matches!(c, '{' | ',') {
+            let rest = &code[at + offset + 1..];
+            begins.push(code.len() - rest.trim_start().len());
+        }
+    }
+    begins
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(|c| !is_word(c)).next().unwrap_or_default()
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// `text` with its comments blanked, and its strings as well if asked; lines stay where they are.
+fn blanked(text: &str, strings: bool) -> String {
+    let mut blanked = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let raw = rest.trim_start_matches('r').trim_start_matches('#');
+        let fence = rest[..rest.len() - raw.len()].strip_prefix('r').filter(|_| raw.starts_with('"'));
+        let (length, blank) = if rest.starts_with("//") {
+            (rest.find('\n').unwrap_or(rest.len()), true)
+        } else if rest.starts_with("/*") {
+            (rest.find("*/").map_or(rest.len(), |end| end + 2), true)
+        } else if let Some(fence) = fence {
+            let opening = fence.len() + 2;
+            let close = format!("\"{fence}");
+            (rest[opening..].find(&close).map_or(rest.len(), |end| opening + end + close.len()), strings)
+        } else if c == '"' {
+            let mut escaped = false;
+            let end = rest[1..].find(|c| {
+                let ends = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                ends
+            });
+            (end.map_or(rest.len(), |end| end + 2), strings)
+        } else if rest.starts_with("'\"'") {
+            (3, true)
+        } else {
+            (c.len_utf8(), false)
+        };
+        let (token, after) = rest.split_at(length);
+        if blank {
+            blanked.extend(token.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+        } else {
+            blanked.push_str(token);
+        }
+        rest = after;
+    }
+    blanked
+}

@@ -1,0 +1,177 @@
+//! Do Spark's pods become what their annotations, and so their applications, ask for? Once, and whatever the API server does between.
+
+use crate::{
+    golden::{Golden, cases, data, yaml},
+    stored::stored,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use spark_operator::{
+    api::{Role, SparkApplication, names::annotation},
+    plan::customization::{Denial, annotations, customized},
+};
+use std::{collections::BTreeMap, path::PathBuf};
+
+#[test]
+fn a_pod_becomes_what_its_annotations_ask_for() {
+    let mut golden = Golden::default();
+    for (case, before) in pods() {
+        let mut after = admitted(&before);
+        // They do not change, and the file is easier to read without them.
+        assert_eq!(
+            after["metadata"]["annotations"].take(),
+            before["metadata"]["annotations"],
+            "{}",
+            case.display()
+        );
+        after["metadata"].as_object_mut().unwrap().remove("annotations");
+        golden.compare_yaml(&case.join("pod.after.yaml"), &after);
+    }
+    golden.finish();
+}
+
+#[test]
+fn a_second_call_changes_nothing() {
+    for (case, before) in pods() {
+        let once = admitted(&before);
+        assert_eq!(admitted(&once), once, "{}", case.display());
+    }
+}
+
+/// As when a second webhook configuration matches the same pod: between the calls the API server fills in its defaults.
+#[test]
+fn a_second_call_changes_nothing_of_what_the_api_server_made_of_the_first() {
+    for (case, before) in pods() {
+        let once = stored(&admitted(&before));
+        assert_eq!(admitted(&once), once, "{}", case.display());
+    }
+}
+
+/// The usual order: the API server has filled in its defaults before the first call.
+#[test]
+fn a_pod_with_defaults_gets_as_much_as_one_without() {
+    for (case, before) in pods() {
+        let (plain, defaulted) = (stored(&admitted(&before)), stored(&admitted(&stored(&before))));
+        for list in ["env", "envFrom", "resources", "securityContext", "lifecycle"] {
+            let of = |pod: &Value| pod["spec"]["containers"][0][list].clone();
+            assert_eq!(of(&defaulted), of(&plain), "{}: {list}", case.display());
+        }
+        for field in ["securityContext", "affinity", "dnsConfig", "dnsPolicy", "hostAliases", "nodeSelector"]
+        {
+            assert_eq!(defaulted["spec"][field], plain["spec"][field], "{}: {field}", case.display());
+        }
+    }
+}
+
+#[test]
+fn a_pod_that_asks_for_nothing_stays_as_it_is() {
+    let odd = json!({"metadata": {"annotations": {"sparkoperator.k8s.io/wormhole": "{"}}, "spec": {"containers": 5}});
+    for pod in [json!({}), json!({"metadata": {"annotations": null}}), odd] {
+        assert_eq!(customized(&pod), Ok(pod));
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Denied {
+    case: String,
+    annotations: BTreeMap<String, String>,
+    #[serde(default)]
+    pod: Map<String, Value>,
+    denied: Vec<String>,
+}
+
+#[test]
+fn whatever_is_wrong_is_said_with_its_annotation_and_path() {
+    for Denied { case, annotations, pod: changes, denied } in
+        yaml::<Vec<_>>(&data("customization/denied.yaml"))
+    {
+        let annotations: BTreeMap<_, _> = annotations
+            .into_iter()
+            .map(|(key, value)| (format!("{}{key}", annotation::PREFIX), value))
+            .collect();
+        let mut pod = json!({
+            "metadata": {"labels": {"spark-role": "driver"}, "annotations": annotations},
+            "spec": {
+                "containers": [{
+                    "name": "spark-kubernetes-driver",
+                    "volumeMounts": [{"name": "conf", "mountPath": "/opt/spark/conf"}],
+                }],
+                "volumes": [{"name": "conf", "configMap": {"name": "spark-drv-conf-map"}}],
+            },
+        });
+        json_patch::merge(&mut pod, &Value::from(changes));
+        let said: Vec<_> = customized(&pod).unwrap_err().iter().map(Denial::to_string).collect();
+        assert_eq!(said, denied, "{case}");
+    }
+}
+
+#[test]
+fn an_application_asks_through_annotations() {
+    let (application, mut golden) = (everything(), Golden::default());
+    for role in Role::ALL {
+        let file = data("annotations").join(format!("{}.annotations.yaml", role.as_str()));
+        golden.compare_yaml(&file, &annotations(&application, role));
+    }
+    golden.finish();
+}
+
+#[test]
+fn a_pod_with_an_applications_annotations_becomes_what_the_application_asks_for() {
+    let (application, mut golden) = (everything(), Golden::default());
+    for role in Role::ALL {
+        let file = |name: &str| data("annotations").join(format!("{}.{name}.yaml", role.as_str()));
+        let mut pod: Value = yaml(&file("pod"));
+        pod["metadata"]["annotations"] = json!(annotations(&application, role));
+        let once = admitted(&pod);
+        assert_eq!(admitted(&stored(&once)), stored(&once), "{}: a second call", role.as_str());
+        golden.compare_yaml(&file("customized"), &once["spec"]);
+    }
+    golden.finish();
+}
+
+#[test]
+fn an_application_that_asks_for_nothing_has_an_owned_driver_and_plain_executors() {
+    let application: SparkApplication = serde_json::from_value(
+        json!({"metadata": {"name": "pi", "uid": "1"}, "spec": {"driver": {}, "executor": {}}}),
+    )
+    .unwrap();
+    let keys: Vec<_> = annotations(&application, Role::Driver).into_keys().collect();
+    assert_eq!(keys, [annotation::CONTRACT, annotation::OWNER_REFERENCE]);
+    assert_eq!(annotations(&application, Role::Executor), BTreeMap::new());
+}
+
+/// What KF takes for nothing asks for nothing.
+#[test]
+fn empty_names_zero_gpus_and_false_ask_for_nothing() {
+    let pod = json!({
+        "gpu": {"name": "", "quantity": 1}, "priorityClassName": "", "schedulerName": "default-scheduler", "hostNetwork": false,
+        "shareProcessNamespace": false, "env": [], "tolerations": [], "nodeSelector": {},
+    });
+    let application: SparkApplication = serde_json::from_value(json!({
+        "metadata": {"name": "pi"},
+        "spec": {"batchScheduler": "", "driver": {"gpu": {"name": "nvidia.com/gpu", "quantity": 0}}, "executor": pod},
+    }))
+    .unwrap();
+    assert_eq!(annotations(&application, Role::Executor), BTreeMap::new());
+    assert!(!annotations(&application, Role::Driver).contains_key(annotation::GPU));
+}
+
+/// Every case and its pod, as Spark made it.
+fn pods() -> impl Iterator<Item = (PathBuf, Value)> {
+    cases("customization").into_iter().map(|case| {
+        let pod = yaml(&case.join("pod.before.yaml"));
+        (case, pod)
+    })
+}
+
+fn admitted(pod: &Value) -> Value {
+    customized(pod).unwrap_or_else(|denials| panic!("{denials:?}"))
+}
+
+/// An application with every field that there is.
+fn everything() -> SparkApplication {
+    let mut application: SparkApplication = yaml(&data("api/sparkapplication.yaml"));
+    application.metadata.uid = Some("6c1f0b5e-0000-4000-8000-000000000001".into());
+    application
+}

@@ -1,0 +1,66 @@
+//! How is output compared with the file that holds what is expected? `UPDATE_GOLDEN=1 cargo test` writes the files anew.
+
+use serde::Serialize;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// `inside` the folder of test data.
+pub fn data(inside: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(inside)
+}
+
+/// The folders inside a folder, in order: one a case.
+pub fn cases(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(data(folder)).unwrap().map(|entry| entry.unwrap().path());
+    let mut cases: Vec<_> = entries.filter(|path| path.is_dir()).collect();
+    cases.sort();
+    assert!(!cases.is_empty(), "{folder} has no cases");
+    cases
+}
+
+/// The YAML document in `file`.
+pub fn yaml<T: serde::de::DeserializeOwned>(file: &Path) -> T {
+    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// Comparisons of one test; all of them are made before it fails.
+#[derive(Default)]
+pub struct Golden(Vec<String>);
+
+impl Golden {
+    /// Compares `actual` with what is in `file`; text that is not there is not expected, so an empty one means no file.
+    pub fn compare(&mut self, file: &Path, actual: &str) {
+        let expected = fs::read_to_string(file).unwrap_or_default();
+        if expected == actual {
+            return;
+        }
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            fs::write(file, actual).unwrap();
+            return;
+        }
+        let (mut expected, mut actual) = (expected.lines(), actual.lines());
+        let mut line = 1;
+        let (expected, actual) = loop {
+            match (expected.next(), actual.next()) {
+                (expected, actual) if expected != actual => break (expected, actual),
+                _ => line += 1,
+            }
+        };
+        let shown = |text: Option<&str>| text.unwrap_or("(the end)").to_owned();
+        let (expected, actual) = (shown(expected), shown(actual));
+        self.0.push(format!("{}:{line}\n  expected: {expected}\n  actual:   {actual}", file.display()));
+    }
+
+    /// Compares `actual`, written as YAML, with what is in `file`.
+    pub fn compare_yaml(&mut self, file: &Path, actual: &impl Serialize) {
+        self.compare(file, &serde_saphyr::to_string(actual).unwrap());
+    }
+
+    /// Fails if anything differed.
+    pub fn finish(self) {
+        assert!(self.0.is_empty(), "UPDATE_GOLDEN=1 accepts this:\n{}", self.0.join("\n"));
+    }
+}

@@ -1,0 +1,103 @@
+//! Are the manifests what the code says?
+
+use clap::Parser;
+use serde_json::{Value, json};
+use spark_operator::settings::{Command, Flags, Settings};
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+#[test]
+fn the_webhook_is_installed_under_the_names_that_the_operator_expects() {
+    let settings = settings(&[]);
+    let service = &documents("webhook/service.yaml")[0];
+    assert_eq!(service["metadata"]["name"], settings.webhook_svc_name);
+    assert_eq!(service["metadata"]["namespace"], settings.webhook_secret_namespace);
+
+    let configuration = &documents("webhook/pods.yaml")[0];
+    assert_eq!(configuration["metadata"]["name"], settings.mutating_webhook_name);
+    for webhook in configuration["webhooks"].as_array().unwrap() {
+        let path = "/mutate";
+        let reference = json!({"name": settings.webhook_svc_name, "namespace": settings.webhook_secret_namespace, "path": path});
+        assert_eq!(webhook["clientConfig"]["service"], reference);
+        assert_eq!(webhook["failurePolicy"], "Fail");
+    }
+}
+
+#[test]
+fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens() {
+    let deployment = &documents("deployment/operator.yaml")[0];
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let arguments: Vec<_> =
+        container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap()).collect();
+    assert_eq!(arguments[0], "run");
+    let settings = settings(&arguments[1..]);
+    let ports: Vec<_> =
+        container["ports"].as_array().unwrap().iter().map(|port| &port["containerPort"]).collect();
+    assert_eq!(ports, [&json!(settings.webhook_port), &json!(settings.health_probe_bind_address.port())]);
+    // Until there is leader election, nothing else keeps two controllers from running beside each other.
+    assert_eq!(
+        (&deployment["spec"]["replicas"], &deployment["spec"]["strategy"]["type"]),
+        (&json!(1), &json!("Recreate"))
+    );
+}
+
+/// All that the code asks of the API server, and what spark-submit asks in its name; the tests against a real API server run the
+/// operator under this account. A right that nothing needs is as wrong as one that is missing.
+#[test]
+fn the_operator_may_do_what_it_does_and_nothing_else() {
+    let granted: BTreeSet<String> = documents("rbac/operator.yaml")
+        .iter()
+        .filter(|document| matches!(document["kind"].as_str(), Some("ClusterRole" | "Role")))
+        .flat_map(|role| role["rules"].as_array().unwrap())
+        .flat_map(grants)
+        .collect();
+    let needed = [
+        // controller: watch, live GET before a submit, status
+        "sparkoperator.k8s.io/sparkapplications: get list watch",
+        "sparkoperator.k8s.io/sparkapplications/status: patch",
+        // controller and spark-submit: blockOwnerDeletion in the driver's owner reference
+        "sparkoperator.k8s.io/sparkapplications/finalizers: update",
+        // controller: watch, live GET, DELETE of leftovers; spark-submit: create, and delete where it fails halfway
+        "/pods: create delete get list watch",
+        // controller: is a submission complete?; spark-submit: apply
+        "/configmaps: create get patch",
+        // spark-submit: apply
+        "/persistentvolumeclaims: create patch",
+        "/services: create patch",
+        // controller
+        "events.k8s.io/events: create",
+        // certificates
+        "/secrets: create",
+        "/secrets[spark-operator-webhook-certs]: get update",
+        "admissionregistration.k8s.io/mutatingwebhookconfigurations[spark-operator-webhook]: get patch",
+    ];
+    assert_eq!(granted, needed.map(str::to_owned).into());
+}
+
+/// A rule as lines: group, resource, names, sorted verbs.
+fn grants(rule: &Value) -> Vec<String> {
+    let words = |field: &str| -> Vec<&str> {
+        rule[field].as_array().into_iter().flatten().map(|word| word.as_str().unwrap()).collect()
+    };
+    let verbs: BTreeSet<_> = words("verbs").into_iter().collect();
+    let verbs = verbs.into_iter().collect::<Vec<_>>().join(" ");
+    let names = words("resourceNames").join(",");
+    let names = if names.is_empty() { names } else { format!("[{names}]") };
+    let resources = words("resources");
+    let line = |group: &str| {
+        resources.iter().map(|resource| format!("{group}/{resource}{names}: {verbs}")).collect::<Vec<_>>()
+    };
+    words("apiGroups").into_iter().flat_map(line).collect()
+}
+
+fn settings(flags: &[&str]) -> Settings {
+    let arguments = ["spark-operator", "run", "--spark-home", "/opt/spark"].iter().chain(flags);
+    match Flags::try_parse_from(arguments).unwrap().command {
+        Command::Run(settings) => *settings,
+        Command::Crds { .. } => unreachable!("`run` was asked for"),
+    }
+}
+
+fn documents(file: &str) -> Vec<Value> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("manifests").join(file);
+    serde_saphyr::from_multiple(&fs::read_to_string(path).unwrap()).unwrap()
+}

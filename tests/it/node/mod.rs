@@ -1,0 +1,166 @@
+//! Does it work on a real node, where Spark really runs? The operator is installed as a user would and does everything from its pod.
+
+use crate::apiserver::kubectl::kubectl;
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    sync::Once,
+};
+
+/// A job of ours takes some 15 s here; what takes longer than this hangs.
+const PATIENCE: &str = "240s";
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn the_example_runs_from_kubectl_apply_to_its_result() {
+    install();
+    let states = states_of("spark-pi", "manifests/examples/spark-pi.yaml");
+    assert_eq!(states, ["SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"]);
+    assert!(log("spark-pi-driver").contains("Pi is roughly 3."));
+
+    let status = &application("spark-pi")["status"];
+    let counters = ["executionAttempts", "submissionAttempts", "runOrdinal", "observedGeneration"];
+    assert_eq!(counters.map(|counter| &status[counter]), [1; 4], "{status:#}");
+    assert_eq!(status["driverInfo"]["podName"], "spark-pi-driver");
+    assert!(
+        status["terminationTime"].is_string() && status["lastSubmissionAttemptTime"].is_string(),
+        "{status:#}"
+    );
+    assert!(status["sparkApplicationId"].as_str().is_some_and(|id| id.starts_with("spark-")), "{status:#}");
+    let executors: Vec<_> = status["executorState"].as_object().unwrap().values().collect();
+    assert_eq!(executors, ["COMPLETED"], "{status:#}");
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_java_job_reads_and_writes_what_the_webhook_mounted() {
+    reads_and_writes_what_the_webhook_mounted("java");
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_python_job_reads_and_writes_what_the_webhook_mounted() {
+    reads_and_writes_what_the_webhook_mounted("python");
+}
+
+fn reads_and_writes_what_the_webhook_mounted(language: &str) {
+    install();
+    let name = &format!("read-mounted-{language}");
+    let states = states_of(name, &format!("tests/data/node/{name}.yaml"));
+    assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");
+
+    let log = log(&format!("{name}-driver"));
+    for role in ["driver", "executor"] {
+        for line in
+            [format!("{role} read: hello from a ConfigMap"), format!("{role} wrote: /mnt/work/{role}.txt")]
+        {
+            assert!(log.lines().any(|printed| printed == line), "`{line}` is not in\n{log}");
+        }
+        let pod = pod(name, role);
+        let container = &pod["spec"]["containers"][0];
+        let has = |list: &Value, entry: Value| list.as_array().is_some_and(|list| list.contains(&entry));
+        assert!(
+            has(&container["env"], json!({"name": "QUOTED", "value": "a \"b\" ${c} {{APP_ID}} ü"})),
+            "{pod:#}"
+        );
+        let greeting = json!({"name": format!("greeting-{language}-vol"), "readOnly": true, "mountPath": "/mnt/greeting"});
+        assert!(has(&container["volumeMounts"], greeting), "{pod:#}");
+        assert!(
+            has(&container["volumeMounts"], json!({"name": "work", "mountPath": "/mnt/work"})),
+            "{pod:#}"
+        );
+        assert!(
+            has(&pod["spec"]["volumes"], json!({"name": "work", "emptyDir": {"sizeLimit": "1Gi"}})),
+            "{pod:#}"
+        );
+        let toleration =
+            json!({"key": "dedicated", "operator": "Equal", "value": "spark", "effect": "NoSchedule"});
+        assert!(has(&pod["spec"]["tolerations"], toleration), "{pod:#}");
+        let affinity = &application(name)["spec"][role]["affinity"];
+        assert_eq!(&pod["spec"]["affinity"], affinity, "{role}");
+    }
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_job_that_fails_says_with_which_exit_code() {
+    install();
+    let states = states_of("exit-3", "tests/data/node/exit-3.yaml");
+    assert_eq!(states.last().unwrap(), "FAILED", "{states:?}");
+    let message = &application("exit-3")["status"]["applicationState"]["errorMessage"];
+    assert_eq!(message, "driver container failed with ExitCode: 3, Reason: Error");
+    let events = kubectl(&["events", "--for=sparkapplication/exit-3", "--types=Warning", "--no-headers"]);
+    assert!(events.contains("SparkApplicationFailed") && events.contains("ExitCode: 3"), "{events}");
+}
+
+/// Installs the operator as the README says, once.
+fn install() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        kubectl(&["apply", "-k", "manifests"]);
+        kubectl(&[
+            "-n",
+            "spark-operator",
+            "rollout",
+            "status",
+            "deployment/spark-operator",
+            "--timeout=120s",
+        ]);
+    });
+}
+
+/// Applies `file` and follows the application `name` in it until it ends; every state that it was in.
+fn states_of(name: &str, file: &str) -> Vec<String> {
+    kubectl(&["apply", "-f", file]);
+    let state = "jsonpath={.status.applicationState.state}{\"\\n\"}";
+    let watch = Command::new("kubectl")
+        .args(["get", "sparkapp", name, "--watch", "-o", state, "--request-timeout", PATIENCE])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("kubectl is on the PATH of `tests/cluster/cluster exec`");
+    let mut watch = EndedOnDrop(watch);
+    let lines = BufReader::new(watch.0.stdout.take().unwrap()).lines();
+    let mut states: Vec<String> = Vec::new();
+    for state in lines.map(Result::unwrap).filter(|state| !state.is_empty()) {
+        if states.last() != Some(&state) {
+            states.push(state);
+        }
+        if matches!(states.last().map(String::as_str), Some("COMPLETED" | "FAILED")) {
+            return states;
+        }
+    }
+    let described = kubectl(&["describe", "sparkapp", name]);
+    let pods = kubectl(&["describe", "pods", "-l", &format!("sparkoperator.k8s.io/app-name={name}")]);
+    let operator = kubectl(&["-n", "spark-operator", "logs", "deployment/spark-operator"]);
+    panic!("{name} was in {states:?} after {PATIENCE}\n{described}\n{pods}\n{operator}");
+}
+
+/// A child process that does not outlive its test.
+struct EndedOnDrop(Child);
+
+impl Drop for EndedOnDrop {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn application(name: &str) -> Value {
+    serde_json::from_str(&kubectl(&["get", "sparkapp", name, "-o", "json"])).unwrap()
+}
+
+/// The one pod of `role` that the application has.
+fn pod(application: &str, role: &str) -> Value {
+    let selector = format!("sparkoperator.k8s.io/app-name={application},spark-role={role}");
+    let pods: Value =
+        serde_json::from_str(&kubectl(&["get", "pods", "-l", &selector, "-o", "json"])).unwrap();
+    let [pod] = &pods["items"].as_array().unwrap()[..] else {
+        panic!("not one {role} of {application}: {pods:#}")
+    };
+    pod.clone()
+}
+
+fn log(driver: &str) -> String {
+    kubectl(&["logs", driver, "-c", "spark-kubernetes-driver"])
+}

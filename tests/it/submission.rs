@@ -1,0 +1,222 @@
+//! What is handed to `spark-submit` for an application?
+
+use crate::golden::{Golden, cases, data, yaml};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use spark_operator::{
+    api::{Role, SparkApplication, names::conf},
+    plan::{
+        Policy,
+        run::Run,
+        submission::{Error, SparkSubmit, spark_submit},
+    },
+};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+
+/// A folder with an `application.yaml` is a case of its own; one without stands for the example of its name.
+#[test]
+fn an_application_is_submitted_as_its_case_says() {
+    let mut golden = Golden::default();
+    for case in cases("submission") {
+        let application = application(&case);
+        let SparkSubmit { arguments, directory, files } = submitted(&application).unwrap();
+        let id = Run::next(&application).id.to_string();
+        assert_eq!(directory, format!("/tmp/spark/{id}"));
+        // It follows from the spec: written out, it would change in every file with every edit of a case.
+        let without_id = |text: &str| text.replace(&id, "SUBMISSION-ID");
+        golden.compare(&case.join("driver.args"), &without_id(&(arguments.join("\n") + "\n")));
+        for (name, text) in files {
+            let text = without_id(&text);
+            if name.ends_with(".yaml") {
+                golden.compare_yaml(&case.join(name), &serde_json::from_str::<Value>(&text).unwrap());
+            } else {
+                golden.compare(&case.join(name), &text);
+            }
+        }
+    }
+    golden.finish();
+}
+
+#[test]
+fn a_case_has_no_files_but_those_of_its_submission() {
+    for case in cases("submission") {
+        let written = submitted(&application(&case)).unwrap().files;
+        let others =
+            fs::read_dir(&case).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let others: Vec<_> = others.filter(|name| !written.contains_key(name.as_str())).collect();
+        assert!(
+            others.iter().all(|name| ["application.yaml", "driver.args"].contains(&name.as_str())),
+            "{others:?}"
+        );
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Refused {
+    case: String,
+    spec: Value,
+    error: String,
+}
+
+#[test]
+fn a_spec_that_contradicts_itself_is_refused_by_the_name_of_its_field() {
+    for Refused { case, spec, error } in yaml::<Vec<_>>(&data("submission/errors.yaml")) {
+        let said = submitted(&pi(spec)).map_err(|error| error.to_string());
+        assert_eq!(said, Err(error), "{case}");
+    }
+}
+
+/// The operator finds pods by these labels, and would wait for the whole of the job.
+#[test]
+fn what_the_operator_relies_on_cannot_be_set_by_users() {
+    let owned = [
+        conf::NAMESPACE.to_owned(),
+        conf::WAIT_APP_COMPLETION.to_owned(),
+        "spark.kubernetes.driver.label.sparkoperator.k8s.io/app-name".to_owned(),
+        "spark.kubernetes.executor.label.sparkoperator.k8s.io/submission-id".to_owned(),
+        conf::kubernetes(Role::Driver, conf::POD_TEMPLATE_FILE),
+        conf::DRIVER_POD_NAME.to_owned(),
+    ];
+    let plain = properties(&submitted(&pi(json!({"driver": {"podName": "d"}}))).unwrap());
+    let user: BTreeMap<_, _> = owned.iter().map(|key| (key.clone(), "mine".to_owned())).collect();
+    let label = "sparkoperator.k8s.io/submission-id";
+    let application = pi(json!({"sparkConf": user, "driver": {"podName": "d", "labels": {label: "mine"}}}));
+    let submit = submitted(&application).unwrap();
+    assert!(properties(&submit).values().all(|value| value != "mine"), "{:?}", properties(&submit));
+    assert_eq!(properties(&submit).keys().collect::<Vec<_>>(), plain.keys().collect::<Vec<_>>());
+}
+
+/// Behaviour.md 4.3: what stands before sparkConf there is a default, what stands behind it outweighs it.
+#[test]
+fn fields_outweigh_spark_conf_but_for_what_is_common_to_both_roles() {
+    let fields = json!({
+        "image": "field", "imagePullPolicy": "field", "pythonVersion": "field", "memoryOverheadFactor": "field",
+        "driver": {"memory": "field", "serviceAccount": "field", "javaOptions": "field"}, "nodeSelector": {"a": "field"},
+    });
+    let from_fields = properties(&submitted(&pi(fields.clone())).unwrap());
+    let stated = from_fields.iter().filter(|(_, value)| *value == "field").map(|(key, _)| key.as_str());
+    let stated: Vec<_> = stated.collect();
+    let mut both = fields;
+    both["sparkConf"] = stated.iter().map(|key| ((*key).to_owned(), json!("conf"))).collect();
+    let from_both = properties(&submitted(&pi(both)).unwrap());
+    let conf_wins: Vec<_> = stated.into_iter().filter(|key| from_both[*key] == "conf").collect();
+    assert_eq!(
+        conf_wins,
+        [conf::IMAGE, conf::IMAGE_PULL_POLICY, conf::MEMORY_OVERHEAD_FACTOR, conf::PYTHON_VERSION]
+    );
+}
+
+/// Linux refuses to start a program with an argument of over 128 KiB (KF issue 433).
+#[test]
+fn a_property_of_any_size_stays_out_of_the_arguments() {
+    let large = "x".repeat(200_000);
+    let submit = submitted(&pi(json!({"sparkConf": {"spark.large": large}}))).unwrap();
+    assert!(submit.arguments.iter().all(|argument| argument.len() < 1000));
+    assert_eq!(properties(&submit)["spark.large"], large);
+}
+
+#[test]
+fn every_file_that_is_named_is_there() {
+    for case in cases("submission") {
+        let submit = submitted(&application(&case)).unwrap();
+        let path = |name: &&str| format!("{}/{name}", submit.directory);
+        let named = |path: &String| {
+            submit.arguments.contains(path) || properties(&submit).values().any(|value| value == path)
+        };
+        assert!(submit.files.keys().map(path).all(|path| named(&path)), "{}", case.display());
+        let inside = format!("{}/", submit.directory);
+        for value in properties(&submit).values().filter_map(|value| value.strip_prefix(&inside)) {
+            assert!(submit.files.contains_key(value), "{}: {value}", case.display());
+        }
+    }
+}
+
+#[test]
+fn the_same_run_gives_the_same_bytes_and_another_run_other_names() {
+    let mut application = pi(json!({"sparkConf": {"spark.b": "1", "spark.a": "2"}}));
+    let first = submitted(&application).unwrap();
+    assert_eq!(submitted(&application).unwrap(), first);
+    application.status = Some(serde_json::from_value(json!({"runOrdinal": 1})).unwrap());
+    assert_ne!(submitted(&application).unwrap().directory, first.directory);
+}
+
+/// KF compares versions and takes what is none for older than any; ours are only asked whether they have templates.
+#[test]
+fn spark_has_templates_since_3_whatever_its_version_is_called() {
+    for (version, templates) in [
+        ("2.4.8", false),
+        ("2", false),
+        ("3.0.0", true),
+        ("3", true),
+        ("3.0.0-preview2", true),
+        ("4.1.0-SNAPSHOT", true),
+        ("main", true),
+        ("", true),
+    ] {
+        let submit = submitted(&pi(json!({"sparkVersion": version}))).unwrap();
+        assert_eq!(submit.files.len() == 3, templates, "{version}");
+        assert_eq!(
+            properties(&submit).contains_key(&conf::kubernetes(Role::Driver, conf::POD_TEMPLATE_FILE)),
+            templates
+        );
+    }
+}
+
+fn submitted(application: &SparkApplication) -> Result<SparkSubmit, Error> {
+    let policy = Policy {
+        master: "k8s://https://10.96.0.1:443".to_owned(),
+        driver_creation_grace: Duration::from_secs(10),
+    };
+    spark_submit(application, &Run::next(application), &policy)
+}
+
+/// The application `pi` with this spec.
+fn pi(spec: Value) -> SparkApplication {
+    let uid = "6c1f0b5e-0000-4000-8000-000000000001";
+    let metadata = json!({"name": "pi", "namespace": "default", "uid": uid});
+    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+}
+
+fn application(case: &Path) -> SparkApplication {
+    let own = case.join("application.yaml");
+    if own.exists() {
+        return yaml(&own);
+    }
+    let name = case.file_name().unwrap().to_str().unwrap();
+    let example = data("../../manifests/examples").join(format!("{name}.yaml"));
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&fs::read_to_string(example).unwrap()).unwrap();
+    let of_ours = documents.into_iter().find(|document| document["kind"] == "SparkApplication").unwrap();
+    let mut application: SparkApplication = serde_json::from_value(of_ours).unwrap();
+    application.metadata.uid = Some("6c1f0b5e-0000-4000-8000-000000000001".into());
+    application
+}
+
+/// The properties as `java.util.Properties` reads them.
+fn properties(submit: &SparkSubmit) -> BTreeMap<String, String> {
+    let unescaped = |text: &str| {
+        let mut characters = text.chars();
+        let mut unescaped = String::new();
+        while let Some(c) = characters.next() {
+            unescaped.push(match (c, c == '\\') {
+                (_, true) => match characters.next().unwrap() {
+                    'n' => '\n',
+                    't' => '\t',
+                    'r' => '\r',
+                    'f' => '\x0c',
+                    escaped => escaped,
+                },
+                (c, false) => c,
+            });
+        }
+        unescaped
+    };
+    let lines = submit.files["spark.properties"].lines();
+    let entries = lines.map(|line| {
+        // The first separator that is not escaped.
+        let at =
+            (0..line.len()).find(|at| line[*at..].starts_with('=') && !line[..*at].ends_with('\\')).unwrap();
+        (unescaped(&line[..at]), unescaped(&line[at + 1..]))
+    });
+    entries.collect()
+}
