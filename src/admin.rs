@@ -32,7 +32,8 @@ impl Readiness {
     }
 }
 
-/// Serves `/healthz` and `/readyz` on `tcp` until `stop`. The body of a `/readyz` that is not ready says what is missing.
+/// Serves `/healthz` and `/readyz` on `tcp` until `stop`. The body of a `/readyz` that is not ready says what
+/// is missing.
 ///
 /// # Errors
 ///

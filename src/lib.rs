@@ -10,8 +10,8 @@
 //! | [`operator`] | `spark-operator run`: all of them in one process | all |
 //! | [`settings`], [`admin`], [`telemetry`], [`shutdown`] | what the process as a whole needs | |
 //!
-//! `controller` and `webhook` never use each other: all that they have to tell each other stands in annotations on pods
-//! ([`plan::customization`]). `tests/it/architecture.rs` keeps it so.
+//! `controller` and `webhook` never use each other: all that they have to tell each other stands in
+//! annotations on pods ([`plan::customization`]). `tests/it/architecture.rs` keeps it so.
 
 pub mod admin;
 pub mod api;

@@ -1,5 +1,5 @@
-//! What does `spark-operator run` consist of? Controller, webhook, certificates and admin port in one process; where one ends
-//! early, all end.
+//! What does `spark-operator run` consist of? Controller, webhook, certificates and admin port in one
+//! process; where one ends early, all end.
 
 use crate::{
     admin::{self, Readiness},
@@ -118,7 +118,8 @@ fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// The API server as Spark's `--master` names it: inside a cluster its Service, otherwise as kubeconfig has it.
+/// The API server as Spark's `--master` names it: inside a cluster its Service, otherwise as kubeconfig has
+/// it.
 fn master(config: &Config) -> String {
     match (env::var("KUBERNETES_SERVICE_HOST"), env::var("KUBERNETES_SERVICE_PORT")) {
         (Ok(host), Ok(port)) if host.contains(':') => format!("k8s://https://[{host}]:{port}"),

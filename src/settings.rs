@@ -72,7 +72,8 @@ pub struct Settings {
     #[arg(long, default_value = "3m", value_parser = duration)]
     pub spark_submit_timeout: Duration,
 
-    /// The API server as Spark is to reach it, `k8s://https://HOST:PORT` [default: as the operator reaches it]
+    /// The API server as Spark is to reach it, `k8s://https://HOST:PORT` [default: as the operator reaches
+    /// it]
     #[arg(long)]
     pub master: Option<String>,
 

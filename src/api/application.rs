@@ -43,8 +43,8 @@ pub struct SparkApplicationSpec {
     pub application_type: ApplicationType,
     /// Version of Spark in the image, for instance `4.0.1`.
     pub spark_version: String,
-    /// Where the driver runs. `cluster`, the default: in a pod of its own. `client` would be inside the operator
-    /// and is refused.
+    /// Where the driver runs. `cluster`, the default: in a pod of its own. `client` would be inside the
+    /// operator and is refused.
     pub mode: DeployMode,
     /// User to impersonate when talking to Hadoop. Becomes `--proxy-user`.
     #[serde(skip_serializing_if = "Option::is_none")]

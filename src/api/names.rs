@@ -31,8 +31,9 @@ pub mod role {
     pub const EXECUTOR: &str = "executor";
 }
 
-/// The annotation contract (version [`CONTRACT_VERSION`](annotation::CONTRACT_VERSION)): what the webhook is to do to a Spark
-/// pod stands in the pod's own annotations, one concern each, the value being the JSON of the Kubernetes type.
+/// The annotation contract (version [`CONTRACT_VERSION`](annotation::CONTRACT_VERSION)): what the webhook is
+/// to do to a Spark pod stands in the pod's own annotations, one concern each, the value being the JSON of
+/// the Kubernetes type.
 pub mod annotation {
     /// Every annotation of the contract begins so.
     pub const PREFIX: &str = "sparkoperator.k8s.io/";
@@ -80,7 +81,8 @@ pub mod container {
 
 /// Names of volumes.
 pub mod volume {
-    /// Volumes whose name begins so are scratch space: Spark itself mounts them, the webhook leaves them alone.
+    /// Volumes whose name begins so are scratch space: Spark itself mounts them, the webhook leaves them
+    /// alone.
     pub const LOCAL_DIR_PREFIX: &str = "spark-local-dir-";
     pub const HADOOP_CONFIG_MAP: &str = "hadoop-configmap-volume";
     pub const SPARK_CONFIG_MAP: &str = "spark-configmap-volume";
@@ -131,7 +133,8 @@ pub mod conf {
     pub const SHUFFLE_TRACKING: &str = "spark.dynamicAllocation.shuffleTracking.enabled";
     pub const SHUFFLE_TRACKING_TIMEOUT: &str = "spark.dynamicAllocation.shuffleTracking.timeout";
 
-    /// `spark.driver.…` or `spark.executor.…`; suffixes: [`CORES`], [`MEMORY`], [`MEMORY_OVERHEAD`], [`EXTRA_JAVA_OPTIONS`].
+    /// `spark.driver.…` or `spark.executor.…`; suffixes: [`CORES`], [`MEMORY`], [`MEMORY_OVERHEAD`],
+    /// [`EXTRA_JAVA_OPTIONS`].
     #[must_use]
     pub fn spark(role: Role, suffix: &str) -> String {
         format!("spark.{}.{suffix}", role.as_str())
@@ -142,8 +145,8 @@ pub mod conf {
     pub const MEMORY_OVERHEAD: &str = "memoryOverhead";
     pub const EXTRA_JAVA_OPTIONS: &str = "extraJavaOptions";
 
-    /// `spark.kubernetes.driver.…` or `spark.kubernetes.executor.…`; suffixes: the constants below. Those that end in a dot take a
-    /// name behind them.
+    /// `spark.kubernetes.driver.…` or `spark.kubernetes.executor.…`; suffixes: the constants below. Those
+    /// that end in a dot take a name behind them.
     #[must_use]
     pub fn kubernetes(role: Role, suffix: &str) -> String {
         format!("spark.kubernetes.{}.{suffix}", role.as_str())

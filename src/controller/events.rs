@@ -1,5 +1,5 @@
-//! How do events reach the API server? As `events.k8s.io/v1`, each under a name that follows from what it says, so that telling it
-//! again after a crash tells nothing twice.
+//! How do events reach the API server? As `events.k8s.io/v1`, each under a name that follows from what it
+//! says, so that telling it again after a crash tells nothing twice.
 
 use crate::{
     api::names::{GROUP, VERSION},
@@ -43,7 +43,8 @@ impl Events {
         Self { client, instance }
     }
 
-    /// Sends `event`. A failure is logged and nothing more: what becomes of applications never depends on events.
+    /// Sends `event`. A failure is logged and nothing more: what becomes of applications never depends on
+    /// events.
     pub(super) async fn send(&self, regarding: Regarding<'_>, event: &Event, now: Timestamp) {
         let namespace = regarding.metadata.namespace.as_deref().unwrap_or_default();
         let events = Api::<v1::Event>::namespaced(self.client.clone(), namespace);

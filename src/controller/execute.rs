@@ -1,4 +1,5 @@
-//! How is a plan's action carried out? Without choices: each arm can be repeated and treats "done already" as success.
+//! How is a plan's action carried out? Without choices: each arm can be repeated and treats "done already" as
+//! success.
 
 use super::{Context, Error};
 use crate::{api::SparkApplication, plan::Action};

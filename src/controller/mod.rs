@@ -1,7 +1,7 @@
 //! How are applications driven? Watch, observe, decide (in `plan`), act, record.
 //!
-//! A reconcile looks at one application as it is now; why it was called does not matter. Whatever fails is tried again, and since
-//! every act can be repeated, nothing has to be remembered across a crash.
+//! A reconcile looks at one application as it is now; why it was called does not matter. Whatever fails is
+//! tried again, and since every act can be repeated, nothing has to be remembered across a crash.
 
 mod events;
 mod execute;
@@ -38,7 +38,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
 
-/// An application as the watch delivers it: one that cannot be decoded is an error of its own and stops no other.
+/// An application as the watch delivers it: one that cannot be decoded is an error of its own and stops no
+/// other.
 type Watched = DeserializeGuard<SparkApplication>;
 /// Namespace and name of an application.
 pub type ApplicationRef = ObjectRef<Watched>;
@@ -131,7 +132,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         .reflect(writer)
         .applied_objects();
     let reconcile_all = async {
-        // Before this, a pod that is not in the cache may well exist, and its application would be taken for one that lost it.
+        // Before this, a pod that is not in the cache may well exist, and its application would be taken for
+        // one that lost it.
         if stop.run_until_cancelled(pods.synced()).await.is_none() {
             return;
         }
@@ -268,7 +270,8 @@ impl Context {
     }
 }
 
-/// Resource versions are opaque to clients but for their order, which Kubernetes promises since 1.35 and has always kept.
+/// Resource versions are opaque to clients but for their order, which Kubernetes promises since 1.35 and has
+/// always kept.
 fn version(application: &SparkApplication) -> u64 {
     application.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
 }

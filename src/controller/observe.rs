@@ -52,8 +52,8 @@ async fn live_driver(
         return Ok(Driver::Gone);
     };
     let pod = Box::new(PodRecord::of(&pod));
-    // `spark-submit` creates the driver's ConfigMap last of all objects (Spark's KubernetesClientApplication), so that where it
-    // exists, everything does.
+    // `spark-submit` creates the driver's ConfigMap last of all objects (Spark's
+    // KubernetesClientApplication), so that where it exists, everything does.
     let complete = match &pod.driver_config_map {
         Some(config_map) if asked.complete => {
             let config_maps = Api::<ConfigMap>::namespaced(context.client.clone(), namespace);

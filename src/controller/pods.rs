@@ -37,7 +37,8 @@ impl Default for PodIndex {
 }
 
 impl PodIndex {
-    /// Waits until all pods that existed at the start are known: before, a pod that is not here may well exist.
+    /// Waits until all pods that existed at the start are known: before, a pod that is not here may well
+    /// exist.
     pub async fn synced(&self) {
         // The sender lives as long as `self`, so this cannot fail.
         drop(self.synced.subscribe().wait_for(|synced| *synced).await);
@@ -68,7 +69,8 @@ impl PodIndex {
             })
     }
 
-    /// Takes in one event; `listed` collects a list that is not complete yet. Returns whose pods have changed.
+    /// Takes in one event; `listed` collects a list that is not complete yet. Returns whose pods have
+    /// changed.
     fn apply(
         &self,
         event: Event<Pod>,

@@ -1,5 +1,5 @@
-//! How is `spark-submit` run? As a child process in the background; what becomes of it is an observation, by submission id, that the
-//! next reconcile makes.
+//! How is `spark-submit` run? As a child process in the background; what becomes of it is an observation, by
+//! submission id, that the next reconcile makes.
 
 use super::ApplicationRef;
 use crate::{
@@ -65,7 +65,8 @@ enum Error {
 }
 
 impl SparkSubmitRunner {
-    /// Submissions with the Spark distribution in `home`; `ended` is told of every application whose submission has ended.
+    /// Submissions with the Spark distribution in `home`; `ended` is told of every application whose
+    /// submission has ended.
     pub fn new(
         home: PathBuf,
         at_once: usize,
@@ -82,8 +83,8 @@ impl SparkSubmitRunner {
         }
     }
 
-    /// Removes the files of submissions that an operator before this one was killed in: they may hold secrets. Whoever still needs
-    /// them is submitted again.
+    /// Removes the files of submissions that an operator before this one was killed in: they may hold
+    /// secrets. Whoever still needs them is submitted again.
     pub(super) fn sweep() {
         match std::fs::remove_dir_all(submission::DIRECTORY) {
             Ok(()) => info!("files of earlier submissions removed"),

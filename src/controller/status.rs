@@ -1,4 +1,5 @@
-//! How is a status written? As the difference to the one that was read, on condition that nobody has written since.
+//! How is a status written? As the difference to the one that was read, on condition that nobody has written
+//! since.
 
 use super::Error;
 use crate::api::{SparkApplication, SparkApplicationStatus};
@@ -8,7 +9,8 @@ use kube::{
 };
 use serde_json::{Map, Value, json};
 
-/// Writes `status`; what it does not change is not sent, so that fields which this version does not know survive.
+/// Writes `status`; what it does not change is not sent, so that fields which this version does not know
+/// survive.
 ///
 /// # Errors
 ///

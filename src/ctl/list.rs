@@ -65,7 +65,8 @@ fn table(
     Ok(String::from_utf8(bytes)?)
 }
 
-/// An age as the old sparkctl wrote it: whole seconds, minutes, hours, days or years, whichever is the largest that is not zero.
+/// An age as the old sparkctl wrote it: whole seconds, minutes, hours, days or years, whichever is the
+/// largest that is not zero.
 fn short(age: jiff::SignedDuration) -> String {
     let seconds = age.as_secs().max(0);
     match seconds {

@@ -27,14 +27,16 @@ pub enum Standing {
     Adoptable,
     /// It is of this run, and whoever is making it may not have finished: wait.
     InTheMaking,
-    /// It is ours, but of another run, or half made, or on its way out: it must be gone before a driver is made.
+    /// It is ours, but of another run, or half made, or on its way out: it must be gone before a driver is
+    /// made.
     Leftover,
     /// Somebody else's: neither followed nor deleted.
     Foreign,
 }
 
-/// `spark-submit` makes a pod and all that belongs to it within 0.4 s. What is not complete after this long was left behind by one that
-/// was killed. Before, it may be the work of an orphan of an operator that was killed, and deleting it would start a second driver.
+/// `spark-submit` makes a pod and all that belongs to it within 0.4 s. What is not complete after this long
+/// was left behind by one that was killed. Before, it may be the work of an orphan of an operator that was
+/// killed, and deleting it would start a second driver.
 const MAKING: Duration = Duration::from_secs(10);
 
 /// The adoption rule (design.md, section 2).
@@ -72,7 +74,8 @@ pub enum DriverState {
     Unknown,
 }
 
-/// The state that a driver pod is in. Once Spark's container has ended, its exit code decides, whatever sidecars still do.
+/// The state that a driver pod is in. Once Spark's container has ended, its exit code decides, whatever
+/// sidecars still do.
 #[must_use]
 pub fn state(pod: &PodRecord) -> DriverState {
     let failed = || match &pod.ended {

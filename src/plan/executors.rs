@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 /// `status.executorState` after `pods` were seen, with an event for every change.
 ///
-/// An executor that has not ended and is no longer there ended well if the application did, is unknown while the application runs
-/// (its pod was replaced, or the cache is behind), and otherwise failed.
+/// An executor that has not ended and is no longer there ended well if the application did, is unknown while
+/// the application runs (its pod was replaced, or the cache is behind), and otherwise failed.
 #[must_use]
 pub fn executor_states(
     recorded: &BTreeMap<String, ExecutorState>,
@@ -40,7 +40,8 @@ pub fn executor_states(
     (states, events)
 }
 
-/// Spark's application id as the executors know it. The driver's own label is wrong where `spark.app.id` was set (SPARK-25922).
+/// Spark's application id as the executors know it. The driver's own label is wrong where `spark.app.id` was
+/// set (SPARK-25922).
 #[must_use]
 pub fn spark_application_id(pods: &[PodRecord]) -> Option<String> {
     let first = pods

@@ -8,8 +8,8 @@
 //!   └──────────────► SUBMISSION_FAILED ─────────────────────────────────────────► FAILED
 //! ```
 //!
-//! Every pass looks at the whole of what was seen (level-triggered), every non-terminal state has a timer, and a plan whose actions
-//! have taken effect plans nothing more.
+//! Every pass looks at the whole of what was seen (level-triggered), every non-terminal state has a timer,
+//! and a plan whose actions have taken effect plans nothing more.
 
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress, SubmitRequest, belongs};
 use crate::{
@@ -27,7 +27,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// How soon to look again where an event is due: long enough that the event comes first, short enough that nobody notices if not.
+/// How soon to look again where an event is due: long enough that the event comes first, short enough that
+/// nobody notices if not.
 const SOON: Duration = Duration::from_secs(5);
 /// How soon to look again where nothing is due. Watches do the work; this is for what no watch tells.
 const EVENTUALLY: Duration = Duration::from_secs(300);
@@ -60,7 +61,8 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
         State::Succeeding => pass.complete(),
         State::Failing | State::SubmissionFailed => pass.fail(),
         State::Completed | State::Failed => pass.keep_executors_true(),
-        // Left as they are: nothing here brings an application into them, and KF's that are in them are not ours to guess about.
+        // Left as they are: nothing here brings an application into them, and KF's that are in them are not
+        // ours to guess about.
         State::PendingRerun
         | State::Invalidating
         | State::Suspending

@@ -1,5 +1,5 @@
-//! What is to be done? Everything here is pure: no client, clock, environment, randomness or logging; whatever it needs to know is an
-//! argument, and the whole answer is a value.
+//! What is to be done? Everything here is pure: no client, clock, environment, randomness or logging;
+//! whatever it needs to know is an argument, and the whole answer is a value.
 
 pub mod customization;
 pub mod digest;
@@ -24,14 +24,16 @@ use run::{Run, SubmissionId};
 use std::time::Duration;
 use submission::SparkSubmit;
 
-/// Everything that the controller saw of one application. Built by `controller::observe`; tests build it from YAML.
+/// Everything that the controller saw of one application. Built by `controller::observe`; tests build it from
+/// YAML.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
     /// The pod under the driver's name.
     pub driver: Driver,
     /// The executor pods of the current run.
     pub executors: Vec<PodRecord>,
-    /// What became of the `spark-submit` that was started for this application last, as far as this process knows.
+    /// What became of the `spark-submit` that was started for this application last, as far as this process
+    /// knows.
     pub submission: Option<Submission>,
 }
 
@@ -69,7 +71,8 @@ pub enum SubmissionProgress {
     Failed(String),
 }
 
-/// What to do and what to record: the actions are carried out first, then the status is written, then the events are sent.
+/// What to do and what to record: the actions are carried out first, then the status is written, then the
+/// events are sent.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Plan {

@@ -1,9 +1,11 @@
 //! How much is a Kubernetes quantity, such as `1.5Gi` or `200m`?
 
-/// The amount in thousandths of the unit (bytes or cores), so that `200m` and `0.2` are equal; none if `text` is not a quantity.
+/// The amount in thousandths of the unit (bytes or cores), so that `200m` and `0.2` are equal; none if `text`
+/// is not a quantity.
 ///
-/// Follows apimachinery's `resource.Quantity`: decimal digits with an optional fraction, then one of the suffixes n, u, m, k, M, G,
-/// T, P, E, Ki, Mi, Gi, Ti, Pi, Ei, or a decimal exponent. Amounts below a thousandth are rounded up, as there.
+/// Follows apimachinery's `resource.Quantity`: decimal digits with an optional fraction, then one of the
+/// suffixes n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei, or a decimal exponent. Amounts below a
+/// thousandth are rounded up, as there.
 #[must_use]
 pub fn amount(text: &str) -> Option<i128> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());

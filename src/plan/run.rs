@@ -1,8 +1,9 @@
 //! Which run of an application is this, and what is it called?
 //!
-//! A run is one attempt at executing the application, whatever its cause. Its ordinal is one higher than the last run's, and its
-//! submission id follows from application, spec and ordinal. So whoever repeats a submission, after a crash, a conflict or a lost
-//! reply, repeats the same id and finds what the first try left behind.
+//! A run is one attempt at executing the application, whatever its cause. Its ordinal is one higher than the
+//! last run's, and its submission id follows from application, spec and ordinal. So whoever repeats a
+//! submission, after a crash, a conflict or a lost reply, repeats the same id and finds what the first try
+//! left behind.
 
 use crate::api::{SparkApplication, spec_hash};
 use serde::{Deserialize, Serialize};

@@ -5,8 +5,9 @@ use crate::plan::digest;
 /// Kubernetes' limit for volume names (a DNS label).
 const LONGEST: usize = 63;
 
-/// `<ConfigMap>-vol` where that is a DNS label; otherwise dots become dashes and the name is cut to make room for 8 hexadecimal digits
-/// of the SHA-256 of the ConfigMap's name, so that two ConfigMaps never share a volume (KF's rule, behaviour.md 3.3).
+/// `<ConfigMap>-vol` where that is a DNS label; otherwise dots become dashes and the name is cut to make room
+/// for 8 hexadecimal digits of the SHA-256 of the ConfigMap's name, so that two ConfigMaps never share a
+/// volume (KF's rule, behaviour.md 3.3).
 #[must_use]
 pub fn of_config_map(config_map: &str) -> String {
     let plain = format!("{config_map}-vol");
@@ -15,7 +16,8 @@ pub fn of_config_map(config_map: &str) -> String {
     }
     let suffix = format!("-{}-vol", &digest::sha256_hex(config_map.as_bytes())[..8]);
     let dashed = config_map.replace('.', "-");
-    // ConfigMap names are ASCII, so any byte is a character boundary; `get` keeps a name that is not from panicking here.
+    // ConfigMap names are ASCII, so any byte is a character boundary; `get` keeps a name that is not from
+    // panicking here.
     let cut = dashed.get(..LONGEST - suffix.len()).unwrap_or(&dashed);
     format!("{}{suffix}", cut.trim_end_matches('-'))
 }

@@ -1,4 +1,5 @@
-//! How do TLS connections reach axum? Handshakes run in tasks of their own, so that a slow client delays nobody.
+//! How do TLS connections reach axum? Handshakes run in tasks of their own, so that a slow client delays
+//! nobody.
 
 use super::serving_certificate::ServingCertificate;
 use axum::serve::Listener;
@@ -15,9 +16,11 @@ use tracing::{debug, warn};
 
 /// An API server finishes a handshake in milliseconds; whoever takes longer is none.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// An API server keeps its connections open and has few. More handshakes at once than this only serve to fill our memory.
+/// An API server keeps its connections open and has few. More handshakes at once than this only serve to fill
+/// our memory.
 const HANDSHAKES_AT_ONCE: usize = 256;
-/// After an error that is not about one connection (no file descriptors left), trying again at once would only spin.
+/// After an error that is not about one connection (no file descriptors left), trying again at once would
+/// only spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A TCP listener that hands out connections once their TLS handshake is done.
@@ -29,7 +32,8 @@ pub struct TlsListener {
 }
 
 impl TlsListener {
-    /// Accepts TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1, with whichever certificate `certificate` holds at the time.
+    /// Accepts TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1, with whichever certificate `certificate` holds at the
+    /// time.
     ///
     /// # Errors
     ///

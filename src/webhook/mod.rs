@@ -1,5 +1,5 @@
-//! How are pods admitted? An HTTPS server that answers from the request alone: no client, no cache, no order between it and the
-//! controller.
+//! How are pods admitted? An HTTPS server that answers from the request alone: no client, no cache, no order
+//! between it and the controller.
 
 mod certificates;
 mod listener;

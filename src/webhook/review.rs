@@ -1,6 +1,7 @@
 //! How is an AdmissionReview answered? The only code that knows its shape (`admission.k8s.io/v1`).
 //!
-//! Objects stay JSON: what a pod has that our types do not know must reach the patch's arithmetic, or the patch would remove it.
+//! Objects stay JSON: what a pod has that our types do not know must reach the patch's arithmetic, or the
+//! patch would remove it.
 
 use crate::plan::customization::{self, Denial};
 use axum::{
@@ -71,7 +72,8 @@ struct Status {
 
 /// `POST /mutate`: customizes driver and executor pods.
 ///
-/// A body that is not a review is answered with 400 and says what was expected; everything else with a review.
+/// A body that is not a review is answered with 400 and says what was expected; everything else with a
+/// review.
 pub(super) async fn mutate(headers: HeaderMap, body: Bytes) -> Response {
     match decode(&headers, &body) {
         Ok(review) => {

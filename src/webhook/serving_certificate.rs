@@ -8,7 +8,8 @@ use rustls::{
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The certificate that new connections get; none until the first is [`set`](Self::set), and then handshakes fail.
+/// The certificate that new connections get; none until the first is [`set`](Self::set), and then handshakes
+/// fail.
 #[derive(Debug)]
 pub struct ServingCertificate(watch::Sender<Option<Arc<CertifiedKey>>>);
 

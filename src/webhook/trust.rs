@@ -1,4 +1,5 @@
-//! How do the webhook's certificates get where they are needed: into a Secret, into our listener, into the webhook configuration?
+//! How do the webhook's certificates get where they are needed: into a Secret, into our listener, into the
+//! webhook configuration?
 
 use super::{
     certificates::{Certificates, Unfit},
@@ -65,19 +66,21 @@ impl Trust {
         Self { client, places, serving }
     }
 
-    /// Makes the certificates if there are none that are fit, serves them, and puts the CA into the webhook configuration. Changes
-    /// nothing that is right already, so it can be called at any time.
+    /// Makes the certificates if there are none that are fit, serves them, and puts the CA into the webhook
+    /// configuration. Changes nothing that is right already, so it can be called at any time.
     ///
     /// # Errors
     ///
-    /// When the API server refuses something, or the webhook configuration is not installed. Whatever was done stays done.
+    /// When the API server refuses something, or the webhook configuration is not installed. Whatever was
+    /// done stays done.
     pub async fn establish(&self, now: Timestamp) -> Result<(), Error> {
         let certificates = self.certificates(now).await?;
         self.serving.set(&certificates.certificate, &certificates.key)?;
         self.publish(&certificates.ca_certificate).await
     }
 
-    /// The API server calls the Service by its short name; `localhost` (as in KF) is for a webhook that runs beside the API server.
+    /// The API server calls the Service by its short name; `localhost` (as in KF) is for a webhook that runs
+    /// beside the API server.
     fn dns_names(&self) -> Vec<String> {
         let Places { namespace, service, .. } = &self.places;
         vec![format!("{service}.{namespace}.svc"), "localhost".to_owned()]

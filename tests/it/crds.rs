@@ -117,7 +117,8 @@ fn lost(written: &Value, kept: &Value, path: &str) -> Vec<String> {
     }
 }
 
-/// Paths of fields that are not described, or that `example` does not have. Where the descriptions end, so do our types.
+/// Paths of fields that are not described, or that `example` does not have. Where the descriptions end, so do
+/// our types.
 fn undemonstrated(schema: &Value, example: &Value, path: &str) -> Vec<String> {
     let Some(fields) = schema["properties"].as_object() else {
         let element = &example[0];

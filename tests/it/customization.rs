@@ -1,4 +1,5 @@
-//! Do Spark's pods become what their annotations, and so their applications, ask for? Once, and whatever the API server does between.
+//! Do Spark's pods become what their annotations, and so their applications, ask for? Once, and whatever the
+//! API server does between.
 
 use crate::{
     golden::{Golden, cases, data, yaml},
@@ -38,7 +39,8 @@ fn a_second_call_changes_nothing() {
     }
 }
 
-/// As when a second webhook configuration matches the same pod: between the calls the API server fills in its defaults.
+/// As when a second webhook configuration matches the same pod: between the calls the API server fills in its
+/// defaults.
 #[test]
 fn a_second_call_changes_nothing_of_what_the_api_server_made_of_the_first() {
     for (case, before) in pods() {

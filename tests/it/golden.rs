@@ -1,4 +1,5 @@
-//! How is output compared with the file that holds what is expected? `UPDATE_GOLDEN=1 cargo test` writes the files anew.
+//! How is output compared with the file that holds what is expected? `UPDATE_GOLDEN=1 cargo test` writes the
+//! files anew.
 
 use serde::Serialize;
 use std::{
@@ -31,7 +32,8 @@ pub fn yaml<T: serde::de::DeserializeOwned>(file: &Path) -> T {
 pub struct Golden(Vec<String>);
 
 impl Golden {
-    /// Compares `actual` with what is in `file`; text that is not there is not expected, so an empty one means no file.
+    /// Compares `actual` with what is in `file`; text that is not there is not expected, so an empty one
+    /// means no file.
     pub fn compare(&mut self, file: &Path, actual: &str) {
         let expected = fs::read_to_string(file).unwrap_or_default();
         if expected == actual {

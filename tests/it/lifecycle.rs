@@ -1,4 +1,5 @@
-//! What becomes of an application? Stories in `tests/data/lifecycle`, each a sequence of what was seen and what follows from it.
+//! What becomes of an application? Stories in `tests/data/lifecycle`, each a sequence of what was seen and
+//! what follows from it.
 
 use crate::golden::{data, yaml};
 use jiff::{SignedDuration, Timestamp};
@@ -38,7 +39,8 @@ struct Step {
     expect: Expected,
 }
 
-/// What was seen. Pods are written as far as they differ from those that our `spark-submit` makes for this run.
+/// What was seen. Pods are written as far as they differ from those that our `spark-submit` makes for this
+/// run.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Seen {
@@ -132,7 +134,8 @@ fn what_has_ended_has_a_time_and_what_has_not_has_a_timer() {
     }
 }
 
-/// No writes, events or actions for what is known already; states that are only passed through are passed through at once.
+/// No writes, events or actions for what is known already; states that are only passed through are passed
+/// through at once.
 #[test]
 fn a_plan_that_has_taken_effect_plans_nothing_more() {
     for (name, story) in stories() {
@@ -190,7 +193,8 @@ fn states_that_are_not_ours_are_left_alone() {
     }
 }
 
-/// What the controller did not ask about, it did not see; a state that then waits for an answer would wait forever.
+/// What the controller did not ask about, it did not see; a state that then waits for an answer would wait
+/// forever.
 #[test]
 fn whoever_decides_on_the_driver_asks_for_it() {
     for state in State::ALL {
@@ -238,7 +242,8 @@ fn uuid_version(run: &Run) -> char {
 
 type Told<'s> = (SignedDuration, SparkApplication, Observed, Plan, &'s Expected);
 
-/// Each step: when, the application before it, what was seen, and what was planned. Its status is the next step's.
+/// Each step: when, the application before it, what was seen, and what was planned. Its status is the next
+/// step's.
 fn told(story: &Story) -> Vec<Told<'_>> {
     let mut application = pi(&story.spec, story.status.clone());
     let mut told = Vec::new();

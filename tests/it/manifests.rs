@@ -40,8 +40,9 @@ fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens
     );
 }
 
-/// All that the code asks of the API server, and what spark-submit asks in its name; the tests against a real API server run the
-/// operator under this account. A right that nothing needs is as wrong as one that is missing.
+/// All that the code asks of the API server, and what spark-submit asks in its name; the tests against a real
+/// API server run the operator under this account. A right that nothing needs is as wrong as one that is
+/// missing.
 #[test]
 fn the_operator_may_do_what_it_does_and_nothing_else() {
     let granted: BTreeSet<String> = documents("rbac/operator.yaml")
@@ -56,7 +57,8 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         "sparkoperator.k8s.io/sparkapplications/status: patch",
         // controller and spark-submit: blockOwnerDeletion in the driver's owner reference
         "sparkoperator.k8s.io/sparkapplications/finalizers: update",
-        // controller: watch, live GET, DELETE of leftovers; spark-submit: create, and delete where it fails halfway
+        // controller: watch, live GET, DELETE of leftovers; spark-submit: create, and delete where it fails
+        // halfway
         "/pods: create delete get list watch",
         // controller: is a submission complete?; spark-submit: apply
         "/configmaps: create get patch",

@@ -1,10 +1,11 @@
-//! What does the API server make of a pod before anybody sees it again? Enough of its defaulting, and of its own admission plugins,
-//! to show that customizing a stored pod changes nothing.
+//! What does the API server make of a pod before anybody sees it again? Enough of its defaulting, and of its
+//! own admission plugins, to show that customizing a stored pod changes nothing.
 
 use serde_json::{Map, Value, json};
 use spark_operator::plan::quantity;
 
-/// Fields that Go writes only when they are true or not zero (those that are pointers stay as they were written).
+/// Fields that Go writes only when they are true or not zero (those that are pointers stay as they were
+/// written).
 const OMITTED_WHEN_ZERO: [&str; 5] = ["readOnly", "hostNetwork", "hostPID", "hostIPC", "hostPort"];
 
 /// `pod` as the API server stores it.
@@ -111,7 +112,8 @@ fn append<const N: usize>(object: &mut Map<String, Value>, field: &str, more: [V
     object.entry(field).or_insert_with(|| json!([])).as_array_mut().unwrap().extend(more);
 }
 
-/// The shortest form of a quantity of the same family: `1024Mi` becomes `1Gi`, `1500m` stays, `2000M` becomes `2G`.
+/// The shortest form of a quantity of the same family: `1024Mi` becomes `1Gi`, `1500m` stays, `2000M` becomes
+/// `2G`.
 fn canonical(quantity: &mut Value) {
     let text = quantity.as_str().map_or_else(|| quantity.to_string(), str::to_owned);
     let amount = quantity::amount(&text).unwrap();

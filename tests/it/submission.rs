@@ -141,7 +141,8 @@ fn the_same_run_gives_the_same_bytes_and_another_run_other_names() {
     assert_ne!(submitted(&application).unwrap().directory, first.directory);
 }
 
-/// KF compares versions and takes what is none for older than any; ours are only asked whether they have templates.
+/// KF compares versions and takes what is none for older than any; ours are only asked whether they have
+/// templates.
 #[test]
 fn spark_has_templates_since_3_whatever_its_version_is_called() {
     for (version, templates) in [

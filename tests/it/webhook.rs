@@ -123,7 +123,8 @@ async fn the_largest_pod_fits_and_what_no_api_server_sends_does_not() {
     for protocol in BOTH {
         let answer = server.connect(protocol).await.review(&of_size(3 << 20)).await;
         assert!(answer["response"]["patch"].is_string(), "{protocol}");
-        // Refused before all of it was sent, so that over HTTP/1.1 a client may see a closed connection instead of the answer.
+        // Refused before all of it was sent, so that over HTTP/1.1 a client may see a closed connection
+        // instead of the answer.
         let body = of_size(9 << 20).to_string();
         let refused = server.connect(protocol).await.post("application/json", body).await;
         if let Ok((code, _)) = refused {

@@ -1,4 +1,5 @@
-//! How does an annotation's text become a value, and back? As JSON of the Kubernetes type, or as a bare string.
+//! How does an annotation's text become a value, and back? As JSON of the Kubernetes type, or as a bare
+//! string.
 
 use super::Problem;
 use crate::api::Embedded;

@@ -67,7 +67,8 @@ impl Concern for ConfigMaps {
     }
 }
 
-/// Mounts a ConfigMap, read-only, at `path` of Spark's container. A problem is one of the whole: it has no path.
+/// Mounts a ConfigMap, read-only, at `path` of Spark's container. A problem is one of the whole: it has no
+/// path.
 pub(super) fn mount(pod: &mut SparkPod, volume: &str, config_map: &str, path: &str) -> Result<(), Problem> {
     volumes::add_volumes(pod, &[json!({"name": volume, "configMap": {"name": config_map}})])
         .and_then(|()| {

@@ -35,7 +35,8 @@ impl Concern for Sidecars {
     }
 }
 
-/// Appends each container unless one of the same name and image is there: other webhooks may have changed the rest of it since.
+/// Appends each container unless one of the same name and image is there: other webhooks may have changed the
+/// rest of it since.
 fn add(pod: &mut SparkPod, field: &str, containers: &[Value]) -> Result<(), Problem> {
     let list = entries::list(pod.spec(), field)?;
     for (i, container) in containers.iter().enumerate() {

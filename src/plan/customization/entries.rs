@@ -1,7 +1,8 @@
 //! When is an entry that is to be added to a list of the pod there already?
 //!
-//! "There" means as the API server shows it, after its defaulting: it drops empty values, fills in defaults and rewrites quantities
-//! (`1024Mi` comes back as `1Gi`). Otherwise a second call of the webhook for the same pod would change it again, or deny it.
+//! "There" means as the API server shows it, after its defaulting: it drops empty values, fills in defaults
+//! and rewrites quantities (`1024Mi` comes back as `1Gi`). Otherwise a second call of the webhook for the
+//! same pod would change it again, or deny it.
 
 use super::Problem;
 use serde_json::{Map, Value};
@@ -19,12 +20,13 @@ pub(super) enum OnClash {
 
 /// Adds `entries` to the list at `field` of `parent`, each unless it is there.
 ///
-/// An entry is identified by its `key` fields (with their defaults), or by all of itself if there are none. Of two entries with one
-/// key in `entries`, the last counts.
+/// An entry is identified by its `key` fields (with their defaults), or by all of itself if there are none.
+/// Of two entries with one key in `entries`, the last counts.
 ///
 /// # Errors
 ///
-/// When an entry lacks a key field that has no default, or clashes under [`OnClash::Deny`], or the list is none.
+/// When an entry lacks a key field that has no default, or clashes under [`OnClash::Deny`], or the list is
+/// none.
 pub(super) fn add(
     parent: &mut Map<String, Value>,
     field: &str,
@@ -63,15 +65,17 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Puts `value` in place of the whole of what stands at `field` of `parent`, unless that is what the API server makes of it.
+/// Puts `value` in place of the whole of what stands at `field` of `parent`, unless that is what the API
+/// server makes of it.
 pub(super) fn replace(parent: &mut Map<String, Value>, field: &str, value: Value) {
     if !parent.get(field).is_some_and(|there| is_stored_form(there, &value)) {
         parent.insert(field.to_owned(), value);
     }
 }
 
-/// Whether `there` is `wanted` but for what the API server leaves out and fills in. Unlike in [`states`], zero, false and an empty
-/// object count: user 0, no privilege escalation and the selector of everything are not the same as nothing said.
+/// Whether `there` is `wanted` but for what the API server leaves out and fills in. Unlike in [`states`],
+/// zero, false and an empty object count: user 0, no privilege escalation and the selector of everything are
+/// not the same as nothing said.
 fn is_stored_form(there: &Value, wanted: &Value) -> bool {
     const FILLED_IN: [(&str, &str); 2] = [("path", "/"), ("scheme", "HTTP")];
     let is_left_out = |value: &Value| {
@@ -147,7 +151,8 @@ pub(super) fn list<'p>(
     value.as_array_mut().ok_or_else(|| Problem::new("", format!("the pod's `{field}` are not a list")))
 }
 
-/// Whether every field that `wanted` states has that value in `there`; `there` may have more, which the API server filled in.
+/// Whether every field that `wanted` states has that value in `there`; `there` may have more, which the API
+/// server filled in.
 pub(super) fn states(there: &Value, wanted: &Value) -> bool {
     match (there, wanted) {
         (Value::Object(there), Value::Object(wanted)) => wanted.iter().all(|(name, value)| {
@@ -195,7 +200,8 @@ fn without_empties(value: &Value) -> Value {
     match value {
         Value::Object(map) => map
             .iter()
-            // The number in a toleration is a pointer in Go: to tolerate for 0 seconds is not to tolerate forever.
+            // The number in a toleration is a pointer in Go: to tolerate for 0 seconds is not to tolerate
+            // forever.
             .filter(|(_, value)| !is_empty(value) || value.is_number())
             .map(|(name, value)| (name.clone(), without_empties(value)))
             .collect::<Map<_, _>>()

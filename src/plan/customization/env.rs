@@ -20,7 +20,8 @@ impl Concern for Env {
     }
 
     fn apply(pod: &mut SparkPod, env: Self::Value) -> Result<(), Problem> {
-        // A later step sets these and would win. Saying the same here keeps every further call from adding both again.
+        // A later step sets these and would win. Saying the same here keeps every further call from adding
+        // both again.
         let later = [
             (annotation::HADOOP_CONFIG_MAP, variable::HADOOP_CONF_DIR, path::HADOOP_CONF),
             (annotation::SPARK_CONFIG_MAP, variable::SPARK_CONF_DIR, path::SPARK_CONF),
@@ -49,7 +50,8 @@ impl Concern for EnvFrom {
     }
 }
 
-/// Appends environment variables; one that Spark has set already is appended again, since the later one counts.
+/// Appends environment variables; one that Spark has set already is appended again, since the later one
+/// counts.
 fn add(pod: &mut SparkPod, env: &[Value]) -> Result<(), Problem> {
     entries::add(pod.container(), "env", env, &[KeyField::required("name")], OnClash::Override)
 }

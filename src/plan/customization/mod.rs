@@ -1,10 +1,11 @@
-//! What is to be done to a Spark pod? The steps in their order, each an annotation on the pod, written by the controller and
-//! carried out by the webhook.
+//! What is to be done to a Spark pod? The steps in their order, each an annotation on the pod, written by the
+//! controller and carried out by the webhook.
 //!
-//! A [`Concern`] is one annotation of the contract: how its value follows from an application, and how it changes a pod.
-//! [`STEPS`] lists them in the order of application, which is KF's, so that the same application gives the same pod. The pod is
-//! edited as JSON and never re-serialised from types: fields that we do not know survive. All of it is idempotent as the API server
-//! sees it: a pod that was customized, stored with the API server's defaults and customized again does not change.
+//! A [`Concern`] is one annotation of the contract: how its value follows from an application, and how it
+//! changes a pod. [`STEPS`] lists them in the order of application, which is KF's, so that the same
+//! application gives the same pod. The pod is edited as JSON and never re-serialised from types: fields that
+//! we do not know survive. All of it is idempotent as the API server sees it: a pod that was customized,
+//! stored with the API server's defaults and customized again does not change.
 //!
 //! The annotations grant nothing: who may create a pod with them could have written the fields.
 
@@ -136,8 +137,8 @@ pub enum Denial {
     NoSparkContainer { expected: &'static str, seen: Vec<String> },
 }
 
-/// The annotations that make the webhook give pods of `role` what `application` asks for, including the contract's version; empty
-/// when it asks for nothing.
+/// The annotations that make the webhook give pods of `role` what `application` asks for, including the
+/// contract's version; empty when it asks for nothing.
 #[must_use]
 pub fn annotations(application: &SparkApplication, role: Role) -> BTreeMap<String, String> {
     let mut annotations: BTreeMap<_, _> = STEPS
@@ -148,6 +149,12 @@ pub fn annotations(application: &SparkApplication, role: Role) -> BTreeMap<Strin
         annotations.insert(annotation::CONTRACT.to_owned(), annotation::CONTRACT_VERSION.to_string());
     }
     annotations
+}
+
+/// Whether `key` is an annotation that this contract defines.
+#[must_use]
+pub fn is_of_contract(key: &str) -> bool {
+    key == annotation::CONTRACT || STEPS.iter().any(|step| step.key == key)
 }
 
 /// The pod as its own annotations ask for it.

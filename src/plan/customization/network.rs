@@ -14,7 +14,7 @@ impl Concern for Ports {
 
     fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
         let ports = role.of(&application.spec, |driver| &driver.ports, |executor| &executor.ports);
-        let entry = |port: &Port| json!({"name": port.name, "containerPort": port.container_port, "protocol": port.protocol});
+        let entry = |Port { name, protocol, container_port }: &Port| json!({"name": name, "containerPort": container_port, "protocol": protocol});
         (!ports.is_empty()).then(|| Embedded::from(ports.iter().map(entry).collect::<Value>()))
     }
 
@@ -41,7 +41,8 @@ impl Concern for HostNetwork {
     fn apply(pod: &mut SparkPod, Json(host_network): Self::Value) -> Result<(), Problem> {
         if host_network {
             pod.spec().insert("hostNetwork".into(), true.into());
-            // Without it a pod on the host's network resolves no services, and an executor finds its driver by one.
+            // Without it a pod on the host's network resolves no services, and an executor finds its driver
+            // by one.
             pod.spec().insert("dnsPolicy".into(), "ClusterFirstWithHostNet".into());
         }
         Ok(())

@@ -16,8 +16,8 @@ pub struct SparkPod {
 }
 
 impl SparkPod {
-    /// Finds out the pod's role and its Spark container: the one with Spark's name, else the only one, else the one whose args
-    /// begin with `driver` or `executor`.
+    /// Finds out the pod's role and its Spark container: the one with Spark's name, else the only one, else
+    /// the one whose args begin with `driver` or `executor`.
     ///
     /// # Errors
     ///

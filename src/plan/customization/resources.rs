@@ -60,7 +60,8 @@ fn set_limit(pod: &mut SparkPod, resource: &str, limit: Value) {
     }
 }
 
-/// A Java memory string as a Kubernetes quantity: `2g` is `2Gi`, `100m` is `100Mi`; what has none of Java's suffixes stays.
+/// A Java memory string as a Kubernetes quantity: `2g` is `2Gi`, `100m` is `100Mi`; what has none of Java's
+/// suffixes stays.
 fn kubernetes_memory(memory: &str) -> String {
     let memory = memory.trim();
     let lower = memory.to_ascii_lowercase();

@@ -3,7 +3,8 @@
 /// As much as a status and an event can hold and a person will read.
 const LONGEST: usize = 800;
 
-/// The exception that ended `spark-submit` and its innermost cause, or its last words; none if it said nothing.
+/// The exception that ended `spark-submit` and its innermost cause, or its last words; none if it said
+/// nothing.
 #[must_use]
 pub fn cause(stderr: &str) -> Option<String> {
     const THROWN: &str = "Exception in thread \"main\" ";
@@ -22,8 +23,9 @@ pub fn cause(stderr: &str) -> Option<String> {
     Some(said[..end].to_owned())
 }
 
-/// Whether a pod of the driver's name exists already. Spark's Kubernetes client tells the API server's answer in its exception's text,
-/// and there alone. (Other 409s, a ResourceQuota that is being changed for one, are failures.)
+/// Whether a pod of the driver's name exists already. Spark's Kubernetes client tells the API server's answer
+/// in its exception's text, and there alone. (Other 409s, a ResourceQuota that is being changed for one, are
+/// failures.)
 #[must_use]
 pub fn is_driver_there(stderr: &str) -> bool {
     stderr.lines().any(|line| line.contains("kind=pods") && line.contains("reason=AlreadyExists"))

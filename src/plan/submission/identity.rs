@@ -1,4 +1,5 @@
-//! As what does an application run: names, labels, annotations, service accounts, and the user's own configuration?
+//! As what does an application run: names, labels, annotations, service accounts, and the user's own
+//! configuration?
 
 use super::{Context, Error, Properties};
 use crate::{
@@ -11,6 +12,11 @@ use crate::{
 
 /// sparkConf and hadoopConf.
 pub(super) fn user_configuration(context: &Context, properties: &mut Properties) -> Result<(), Error> {
+    for role in Role::ALL {
+        let annotation = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
+        let keys = context.spec.spark_conf.keys().filter_map(|key| key.strip_prefix(&annotation));
+        refuse_contract(keys, || "spec.sparkConf".to_owned())?;
+    }
     properties.set_all("", &context.spec.spark_conf);
     properties.set_all(conf::HADOOP_PREFIX, &context.spec.hadoop_conf);
     Ok(())
@@ -34,6 +40,9 @@ pub(super) fn labels_and_annotations(context: &Context, properties: &mut Propert
             properties.set(role_label(role, name), value);
         }
         properties.set_all(&conf::kubernetes(role, conf::LABEL_PREFIX), &pod.labels);
+        refuse_contract(pod.annotations.keys().map(String::as_str), || {
+            format!("spec.{}.annotations", role.as_str())
+        })?;
         properties.set_all(&conf::kubernetes(role, conf::ANNOTATION_PREFIX), &pod.annotations);
     }
     properties.set_all(conf::DRIVER_SERVICE_LABEL_PREFIX, &driver.service_labels);
@@ -41,7 +50,8 @@ pub(super) fn labels_and_annotations(context: &Context, properties: &mut Propert
     Ok(())
 }
 
-/// What an application may not change, since the operator finds its pods by it or would wait for it. (In KF the user's value wins.)
+/// What an application may not change, since the operator finds its pods by it or would wait for it. (In KF
+/// the user's value wins.)
 pub(super) fn operator_owned(context: &Context, properties: &mut Properties) -> Result<(), Error> {
     properties.set(conf::NAMESPACE, context.namespace());
     properties.set(conf::WAIT_APP_COMPLETION, "false");
@@ -62,6 +72,15 @@ pub(super) fn operator_owned(context: &Context, properties: &mut Properties) -> 
         }
     }
     Ok(())
+}
+
+/// Annotations of the contract go through the pod template; Spark would let one from its configuration win over that.
+fn refuse_contract<'k>(
+    mut keys: impl Iterator<Item = &'k str>,
+    field: impl FnOnce() -> String,
+) -> Result<(), Error> {
+    let of_contract = keys.find(|key| customization::is_of_contract(key));
+    of_contract.map_or(Ok(()), |key| Err(Error::ContractKey { field: field(), key: key.to_owned() }))
 }
 
 fn role_label(role: Role, name: &str) -> String {

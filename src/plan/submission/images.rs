@@ -22,7 +22,8 @@ pub(super) fn of_roles(context: &Context, properties: &mut Properties) -> Result
     Ok(())
 }
 
-/// An empty string, as charts write where a value is not set, says nothing: sparkConf may still name the image.
+/// An empty string, as charts write where a value is not set, says nothing: sparkConf may still name the
+/// image.
 fn stated(text: &Option<String>) -> Option<&String> {
     text.as_ref().filter(|text| !text.is_empty())
 }

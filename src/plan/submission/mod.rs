@@ -1,5 +1,5 @@
-//! What is handed to `spark-submit` for an application? One concern a file, listed in [`CONCERNS`] in KF's precedence: what comes
-//! later wins.
+//! What is handed to `spark-submit` for an application? One concern a file, listed in [`CONCERNS`] in KF's
+//! precedence: what comes later wins.
 
 mod allocation;
 mod dependencies;
@@ -24,7 +24,8 @@ use std::collections::BTreeMap;
 /// Each submission has a directory of its own in this one (KF's).
 pub const DIRECTORY: &str = "/tmp/spark";
 
-/// Everything that goes into the properties, in order of precedence (behaviour.md 4.3): what the operator must own comes last.
+/// Everything that goes into the properties, in order of precedence (behaviour.md 4.3): what the operator
+/// must own comes last.
 const CONCERNS: [Concern; 13] = [
     images::common,
     resources::memory_overhead_factor,
@@ -76,6 +77,8 @@ pub enum Error {
         "spec.mode: `client` would run the driver inside the operator, with the operator's rights: write `cluster`"
     )]
     ClientMode,
+    #[error("{field}: `{key}` is the operator's: say it in the field of spec that it is made from")]
+    ContractKey { field: String, key: String },
     #[error("{field}: mounts volume `{name}`, which is not in spec.volumes")]
     NoSuchVolume { field: String, name: String },
     #[error(

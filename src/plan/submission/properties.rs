@@ -24,7 +24,8 @@ impl Properties {
         }
     }
 
-    /// The text of a file in the format of `java.util.Properties`, in UTF-8, which is how Spark reads its `--properties-file`.
+    /// The text of a file in the format of `java.util.Properties`, in UTF-8, which is how Spark reads its
+    /// `--properties-file`.
     ///
     /// Spark cuts blanks off both ends of a value when it reads the file, as the driver would in any case.
     pub(super) fn to_file(&self) -> String {

@@ -1,5 +1,5 @@
-//! Which pod templates does Spark start from? The user's, with the contract's annotations for the webhook and, on the driver, its
-//! owner.
+//! Which pod templates does Spark start from? The user's, with the contract's annotations for the webhook
+//! and, on the driver, its owner.
 
 use super::{Context, Error};
 use crate::{
@@ -21,7 +21,8 @@ pub(super) fn template(context: &Context, role: Role) -> Result<Value, Error> {
         None => json!({"spec": {"containers": [{"name": role.container()}]}}),
     };
     if template["spec"].is_null() {
-        // A template of labels only. Spark refuses one without a spec ("Could not load pod from template file.").
+        // A template of labels only. Spark refuses one without a spec ("Could not load pod from template
+        // file.").
         template["spec"] = json!({"containers": []});
     }
     template["apiVersion"] = "v1".into();
@@ -30,7 +31,8 @@ pub(super) fn template(context: &Context, role: Role) -> Result<Value, Error> {
         template["metadata"]["annotations"][key] = value.into();
     }
     if role == Role::Driver {
-        // Also as an annotation, but other controllers look for the owner when the pod is created: Kueue, for one.
+        // Also as an annotation, but other controllers look for the owner when the pod is created: Kueue, for
+        // one.
         let owner =
             serde_json::to_value(owner_reference(context.application)).expect("an owner reference is JSON");
         let owners = &mut template["metadata"]["ownerReferences"];

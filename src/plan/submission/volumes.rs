@@ -1,5 +1,5 @@
-//! Which volumes become Spark's scratch space? Those named `spark-local-dir-…`; all others are mounted by the webhook
-//! (`plan/customization/volumes.rs`).
+//! Which volumes become Spark's scratch space? Those named `spark-local-dir-…`; all others are mounted by the
+//! webhook (`plan/customization/volumes.rs`).
 
 use super::{Context, Error, Properties};
 use crate::api::{

@@ -20,7 +20,8 @@ pub(super) fn application(name: &str) -> Value {
     })
 }
 
-/// One that cannot be submitted, which the operator finds out without `spark-submit`: it was reconciled when it is FAILED.
+/// One that cannot be submitted, which the operator finds out without `spark-submit`: it was reconciled when
+/// it is FAILED.
 pub(super) fn hopeless(name: &str) -> Value {
     let mut application = application(name);
     application["spec"]["volumes"] = json!([{"name": "spark-local-dir-1", "configMap": {"name": "none"}}]);

@@ -1,5 +1,5 @@
-//! Does it work against a real API server? Definitions, permissions, webhook and Spark's own `spark-submit` are real; the test plays
-//! kubelet and driver.
+//! Does it work against a real API server? Definitions, permissions, webhook and Spark's own `spark-submit`
+//! are real; the test plays kubelet and driver.
 //!
 //! ```text
 //! tests/cluster/cluster up --level api
@@ -44,7 +44,8 @@ use std::time::{Duration, Instant};
 const DEADLINE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Looks until `look` gives `Ok`, and gives that. An `Err` is what was seen instead, for the message if the deadline passes.
+/// Looks until `look` gives `Ok`, and gives that. An `Err` is what was seen instead, for the message if the
+/// deadline passes.
 async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
     let deadline = Instant::now() + DEADLINE;
     loop {

@@ -1,5 +1,5 @@
-//! Where does a test live? In a namespace of its own, which is empty when it begins, in a cluster with our manifests and nobody
-//! else's applications.
+//! Where does a test live? In a namespace of its own, which is empty when it begins, in a cluster with our
+//! manifests and nobody else's applications.
 
 use super::{
     eventually,
@@ -24,7 +24,8 @@ use std::{
 };
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Only one test at a time has the operator's ports and the webhook's configuration. Whether our manifests are installed.
+/// Only one test at a time has the operator's ports and the webhook's configuration. Whether our manifests
+/// are installed.
 static ALONE: Mutex<bool> = Mutex::const_new(false);
 
 pub(super) struct Namespace {
@@ -38,8 +39,8 @@ pub(super) struct Namespace {
 }
 
 impl Namespace {
-    /// The namespace `name`, emptied. Applications and pods of earlier tests are gone from everywhere, so that no operator of this
-    /// test works on them.
+    /// The namespace `name`, emptied. Applications and pods of earlier tests are gone from everywhere, so
+    /// that no operator of this test works on them.
     pub(super) async fn new(name: &'static str) -> Self {
         let mut alone = ALONE.lock().await;
         operator::assert_none_is_left();
@@ -135,7 +136,8 @@ impl Namespace {
             .collect()
     }
 
-    /// Waits until the last event has `reason`: events come after the status that they tell of. Gives all, as [`Self::events`].
+    /// Waits until the last event has `reason`: events come after the status that they tell of. Gives all, as
+    /// [`Self::events`].
     pub(super) async fn events_up_to(&self, reason: &str) -> Vec<[String; 4]> {
         eventually(&format!("the last event is {reason}"), async || {
             let events = self.events().await;
@@ -174,7 +176,8 @@ impl Namespace {
 
     /// Everything that has happened to objects of a kind since the test began.
     async fn history<K: Ours>(&self) -> Vec<WatchEvent<DynamicObject>> {
-        // A watch replays what has happened since a version, then waits for more: the second that it may take.
+        // A watch replays what has happened since a version, then waits for more: the second that it may
+        // take.
         let stream =
             self.api::<K>().watch(&WatchParams::default().timeout(1), &self.beginning).await.unwrap();
         stream.try_collect().await.unwrap()
@@ -190,7 +193,8 @@ pub(super) trait Ours: Resource<DynamicType = (), Scope = NamespaceResourceScope
 
 impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>> Ours for K {}
 
-/// Applies the manifests as a user would, then lets the API server find the webhook beside it instead of behind a Service.
+/// Applies the manifests as a user would, then lets the API server find the webhook beside it instead of
+/// behind a Service.
 fn install() {
     // What an earlier run has made of it would not go together with the manifests'.
     kubectl(&["delete", "mutatingwebhookconfiguration", WEBHOOK, "--ignore-not-found"]);

@@ -41,8 +41,8 @@ pub(super) struct Operator {
 pub(super) struct Orphan(Pid);
 
 impl Operator {
-    /// Starts an operator and waits until it is ready and the API server trusts it. Its log goes on where that of the test's last one
-    /// ended.
+    /// Starts an operator and waits until it is ready and the API server trusts it. Its log goes on where
+    /// that of the test's last one ended.
     pub(super) async fn start(namespace: &Namespace) -> Self {
         let log = namespace.folder.join("operator.log");
         let output = fs::File::options().create(true).append(true).open(&log).unwrap();

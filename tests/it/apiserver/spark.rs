@@ -1,4 +1,5 @@
-//! What does a Spark driver do that the operator sees? It makes executor pods, from what `spark-submit` has left for it in ConfigMaps.
+//! What does a Spark driver do that the operator sees? It makes executor pods, from what `spark-submit` has
+//! left for it in ConfigMaps.
 
 use super::namespace::Namespace;
 use k8s_openapi::api::core::v1::ConfigMap;

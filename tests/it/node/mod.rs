@@ -1,4 +1,5 @@
-//! Does it work on a real node, where Spark really runs? The operator is installed as a user would and does everything from its pod.
+//! Does it work on a real node, where Spark really runs? The operator is installed as a user would and does
+//! everything from its pod.
 
 use crate::apiserver::kubectl::kubectl;
 use serde_json::{Value, json};
