@@ -26,18 +26,6 @@ pub struct DriverSpec {
     /// the application's name with `-driver` behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_name: Option<String>,
-    /// CPU request of the pod as a Kubernetes quantity, for instance `200m`: what the scheduler reserves,
-    /// while `cores` is what Spark believes to have. Default: `cores`. Becomes
-    /// `spark.kubernetes.driver.request.cores`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub core_request: Option<String>,
-    /// Further options of the Java virtual machine; not its heap, which is `memory`. Becomes
-    /// `spark.driver.extraJavaOptions`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub java_options: Option<String>,
-    /// What is to run after the Spark container has started and before it is stopped: a Kubernetes Lifecycle.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lifecycle: Option<Embedded<Lifecycle>>,
     /// Address under which the driver reaches the API server, for instance `https://10.0.0.1:6443`. Default:
     /// `https://kubernetes.default.svc`. Becomes `spark.kubernetes.driver.master`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,12 +38,6 @@ pub struct DriverSpec {
     /// `spark.kubernetes.driver.service.label.<key>`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub service_labels: BTreeMap<String, String>,
-    /// Ports that the Spark container opens beside Spark's own.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ports: Vec<Port>,
-    /// Name of the PriorityClass of the pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority_class_name: Option<String>,
 }
 
 /// The executors: the processes that do the work.
@@ -70,28 +52,10 @@ pub struct ExecutorSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub instances: Option<i32>,
-    /// CPU request of each pod as a Kubernetes quantity, for instance `200m`: what the scheduler reserves,
-    /// while `cores` is the number of tasks at a time. Default: `cores`. Becomes
-    /// `spark.kubernetes.executor.request.cores`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub core_request: Option<String>,
-    /// Further options of the Java virtual machine; not its heap, which is `memory`. Becomes
-    /// `spark.executor.extraJavaOptions`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub java_options: Option<String>,
-    /// What is to run after the Spark container has started and before it is stopped: a Kubernetes Lifecycle.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lifecycle: Option<Embedded<Lifecycle>>,
     /// Whether Spark deletes the pods of executors that have ended. Default: true. Becomes
     /// `spark.kubernetes.executor.deleteOnTermination`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete_on_termination: Option<bool>,
-    /// Ports that the Spark container opens beside Spark's own.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ports: Vec<Port>,
-    /// Name of the PriorityClass of the pods.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority_class_name: Option<String>,
 }
 
 /// What driver and executors have in common. `<role>` in a conf key is `driver` or `executor`.
@@ -109,6 +73,11 @@ pub struct SparkPodSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub cores: Option<i32>,
+    /// CPU request of the pod as a Kubernetes quantity, for instance `200m`: what the scheduler reserves,
+    /// while `cores` is what Spark believes to have. Default: `cores`. Becomes
+    /// `spark.kubernetes.<role>.request.cores`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core_request: Option<String>,
     /// CPU limit of the pod as a Kubernetes quantity, for instance `1200m`. Default: none. Becomes
     /// `spark.kubernetes.<role>.limit.cores`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -209,6 +178,19 @@ pub struct SparkPodSpec {
     /// Whether the containers of the pod see each other's processes. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share_process_namespace: Option<bool>,
+    /// Further options of the Java virtual machine; not its heap, which is `memory`. Becomes
+    /// `spark.<role>.extraJavaOptions`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub java_options: Option<String>,
+    /// What is to run after the Spark container has started and before it is stopped: a Kubernetes Lifecycle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifecycle: Option<Embedded<Lifecycle>>,
+    /// Ports that the Spark container opens beside Spark's own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<Port>,
+    /// Name of the PriorityClass of the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority_class_name: Option<String>,
 }
 
 /// A ConfigMap and where it is mounted.

@@ -1,7 +1,7 @@
 //! Driver or executor: what of an application's spec concerns which of Spark's two kinds of pod?
 
 use crate::api::{
-    DriverSpec, ExecutorSpec, SparkApplicationSpec, SparkPodSpec,
+    SparkApplicationSpec, SparkPodSpec,
     names::{container, role},
 };
 
@@ -40,22 +40,12 @@ impl Role {
         }
     }
 
-    /// What a spec says of pods of this role, in so far as both roles can say it.
+    /// What a spec says of pods of this role.
     #[must_use]
-    pub fn pod(self, spec: &SparkApplicationSpec) -> &SparkPodSpec {
-        self.of(spec, |driver| &driver.pod, |executor| &executor.pod)
-    }
-
-    /// What a spec says of pods of this role in fields that each role's section has for itself.
-    pub fn of<'s, T>(
-        self,
-        spec: &'s SparkApplicationSpec,
-        driver: impl FnOnce(&'s DriverSpec) -> T,
-        executor: impl FnOnce(&'s ExecutorSpec) -> T,
-    ) -> T {
+    pub const fn pod(self, spec: &SparkApplicationSpec) -> &SparkPodSpec {
         match self {
-            Self::Driver => driver(&spec.driver),
-            Self::Executor => executor(&spec.executor),
+            Self::Driver => &spec.driver.pod,
+            Self::Executor => &spec.executor.pod,
         }
     }
 }

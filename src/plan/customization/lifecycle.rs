@@ -27,7 +27,7 @@ impl Concern for ContainerLifecycle {
     type Value = Embedded<Lifecycle>;
 
     fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
-        role.of(&application.spec, |driver| &driver.lifecycle, |executor| &executor.lifecycle).clone()
+        role.pod(&application.spec).lifecycle.clone()
     }
 
     fn apply(pod: &mut SparkPod, hooks: Self::Value) -> Result<(), Problem> {

@@ -13,7 +13,7 @@ impl Concern for Ports {
     type Value = Embedded<Vec<ContainerPort>>;
 
     fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
-        let ports = role.of(&application.spec, |driver| &driver.ports, |executor| &executor.ports);
+        let ports = &role.pod(&application.spec).ports;
         let entry = |Port { name, protocol, container_port }: &Port| json!({"name": name, "containerPort": container_port, "protocol": protocol});
         (!ports.is_empty()).then(|| Embedded::from(ports.iter().map(entry).collect::<Value>()))
     }

@@ -14,12 +14,7 @@ impl Concern for PriorityClassName {
     type Value = String;
 
     fn asked(application: &SparkApplication, role: Role) -> Option<String> {
-        let class = role.of(
-            &application.spec,
-            |driver| &driver.priority_class_name,
-            |executor| &executor.priority_class_name,
-        );
-        class.clone().filter(|class| !class.is_empty())
+        role.pod(&application.spec).priority_class_name.clone().filter(|class| !class.is_empty())
     }
 
     fn apply(pod: &mut SparkPod, class: String) -> Result<(), Problem> {

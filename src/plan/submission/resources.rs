@@ -13,14 +13,12 @@ pub(super) fn of_roles(context: &Context, properties: &mut Properties) -> Result
     let spec = context.spec;
     for role in Role::ALL {
         let pod = role.pod(spec);
-        let request = role.of(spec, |driver| &driver.core_request, |executor| &executor.core_request);
-        let options = role.of(spec, |driver| &driver.java_options, |executor| &executor.java_options);
         properties.set_some(conf::spark(role, conf::CORES), pod.cores);
-        properties.set_some(conf::kubernetes(role, conf::REQUEST_CORES), request.as_ref());
+        properties.set_some(conf::kubernetes(role, conf::REQUEST_CORES), pod.core_request.as_ref());
         properties.set_some(conf::kubernetes(role, conf::LIMIT_CORES), pod.core_limit.as_ref());
         properties.set_some(conf::spark(role, conf::MEMORY), pod.memory.as_ref());
         properties.set_some(conf::spark(role, conf::MEMORY_OVERHEAD), pod.memory_overhead.as_ref());
-        properties.set_some(conf::spark(role, conf::EXTRA_JAVA_OPTIONS), options.as_ref());
+        properties.set_some(conf::spark(role, conf::EXTRA_JAVA_OPTIONS), pod.java_options.as_ref());
     }
     properties.set_some(conf::EXECUTOR_INSTANCES, spec.executor.instances);
     properties.set_some(conf::EXECUTOR_DELETE_ON_TERMINATION, spec.executor.delete_on_termination);
