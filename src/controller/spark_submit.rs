@@ -6,7 +6,7 @@ use crate::{
     api::SparkApplication,
     plan::{
         Submission, SubmissionProgress, SubmitRequest,
-        submission::{self, SparkSubmit, failure},
+        submission::{self, SparkSubmit, failure, redaction::redacted},
     },
 };
 use kube::ResourceExt;
@@ -126,6 +126,7 @@ impl SparkSubmitRunner {
         let task = async move {
             let run = async {
                 let _permit = jvms.acquire_owned().await.expect("this semaphore is never closed");
+                info!(arguments = ?redacted(&request.command.arguments), "spark-submit started");
                 run(&spark_submit, &request.command, deadline).await
             };
             let Some(result) = cancel.run_until_cancelled(run).await else {

@@ -1,6 +1,7 @@
 //! `sparkctl`: what can be asked of applications from a terminal?
 
 mod list;
+mod render;
 
 use clap::{Parser, Subcommand};
 use kube::{Client, Config, config::KubeConfigOptions};
@@ -21,6 +22,9 @@ pub struct Flags {
 enum Command {
     /// List applications
     List(list::Flags),
+    /// Show what would be submitted for an application: spark-submit's command line, properties and pod
+    /// templates
+    Render(render::Flags),
 }
 
 /// Carries out what the flags ask for; the result goes to stdout.
@@ -29,6 +33,17 @@ enum Command {
 ///
 /// When the cluster cannot be reached or refuses.
 pub async fn run(flags: Flags) -> anyhow::Result<()> {
+    match flags.command {
+        Command::List(list) => {
+            let (client, namespace) = cluster(flags.namespace).await?;
+            list::list(client, &namespace, &list).await
+        }
+        Command::Render(render) => render::render(&render),
+    }
+}
+
+/// The cluster of the current context, and the namespace to look in.
+async fn cluster(namespace: Option<String>) -> anyhow::Result<(Client, String)> {
     rustls::crypto::ring::default_provider()
         .install_default()
         .map_err(|_| anyhow::anyhow!("another crypto provider was installed before ours"))?;
@@ -36,9 +51,6 @@ pub async fn run(flags: Flags) -> anyhow::Result<()> {
         Ok(config) => config,
         Err(error) => Config::incluster().map_err(|_| error)?,
     };
-    let namespace = flags.namespace.unwrap_or_else(|| config.default_namespace.clone());
-    let client = Client::try_from(config)?;
-    match flags.command {
-        Command::List(flags) => list::list(client, &namespace, &flags).await,
-    }
+    let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
+    Ok((Client::try_from(config)?, namespace))
 }

@@ -5,6 +5,7 @@
 mod apiserver;
 mod architecture;
 mod crds;
+mod ctl;
 mod customization;
 mod golden;
 mod lifecycle;

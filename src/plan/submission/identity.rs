@@ -74,7 +74,8 @@ pub(super) fn operator_owned(context: &Context, properties: &mut Properties) -> 
     Ok(())
 }
 
-/// Annotations of the contract go through the pod template; Spark would let one from its configuration win over that.
+/// Annotations of the contract go through the pod template; Spark would let one from its configuration win
+/// over that.
 fn refuse_contract<'k>(
     mut keys: impl Iterator<Item = &'k str>,
     field: impl FnOnce() -> String,

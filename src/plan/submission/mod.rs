@@ -8,6 +8,7 @@ pub mod failure;
 mod identity;
 mod images;
 mod properties;
+pub mod redaction;
 mod resources;
 mod scheduling;
 mod secrets;
