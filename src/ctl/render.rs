@@ -60,8 +60,8 @@ fn contents(file: &Path) -> anyhow::Result<String> {
     fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// The command line and the files that it names. The submission's id, and so the paths, are those of an application without uid:
-/// the cluster gives it one.
+/// The command line and the files that it names. The submission's id, and so the paths, are those of an
+/// application without uid: the cluster gives it one.
 fn rendered(application: &SparkApplication, master: &str) -> anyhow::Result<String> {
     let policy = Policy { master: master.to_owned(), driver_creation_grace: Duration::ZERO };
     let name = application.metadata.name.as_deref().unwrap_or_default();

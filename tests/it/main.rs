@@ -7,6 +7,7 @@ mod architecture;
 mod crds;
 mod ctl;
 mod customization;
+mod failure;
 mod golden;
 mod lifecycle;
 mod manifests;

@@ -5,8 +5,8 @@ const REDACTED: &str = "*********(redacted)";
 /// Words in a name that make its value a secret: Spark's `spark.redaction.regex`, for any case.
 const SECRETIVE: [&str; 5] = ["secret", "password", "token", "accesskey", "access.key"];
 
-/// `arguments` for a log: the value behind a name that sounds like a secret is replaced, be it written as `name=value` or as the
-/// argument after `--name`.
+/// `arguments` for a log: the value behind a name that sounds like a secret is replaced, be it written as
+/// `name=value` or as the argument after `--name`.
 #[must_use]
 pub fn redacted(arguments: &[String]) -> Vec<String> {
     let mut after_secret = false;

@@ -44,7 +44,7 @@ async fn what_spark_submit_complains_of_is_told_in_its_own_words() {
     pi["spec"]["image"].take();
     namespace.apply(&pi);
     let failed = namespace.reaches("pi", "FAILED").await;
-    let why = "failed to run spark-submit: org.apache.spark.SparkException: Must specify the driver container image";
+    let why = "failed to run spark-submit: Must specify the driver container image";
     let status = &failed["status"];
     assert_eq!(
         *status,

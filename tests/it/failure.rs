@@ -1,0 +1,46 @@
+//! What is made of what `spark-submit` complains of? Its stderr was recorded from Spark 4.0.1 against a real API server (429: a
+//! pretended one), without the lines that name the machine.
+
+use crate::golden::data;
+use spark_operator::plan::submission::failure::{cause, is_driver_there};
+use std::fs;
+
+#[test]
+fn the_cause_is_told_without_the_stack() {
+    for (case, expected) in [
+        ("bad-memory", "Driver memory must be a positive number"),
+        (
+            "forbidden",
+            "pods is forbidden: User \"system:serviceaccount:default:nobody\" cannot create resource \"pods\" in API group \"\" \
+             in the namespace \"default\"",
+        ),
+        (
+            "missing-class",
+            "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+        ),
+        ("no-image", "Must specify the driver container image"),
+        ("pod-exists", "pods \"pi-driver\" already exists"),
+        ("too-many-requests", "the server has received too many requests"),
+        (
+            "unreachable",
+            "An error has occurred.; caused by java.io.IOException: Connection refused: /198.18.0.1:1",
+        ),
+    ] {
+        assert_eq!(cause(&stderr(case)).as_deref(), Some(expected), "{case}");
+    }
+}
+
+#[test]
+fn only_a_pod_of_the_drivers_name_means_that_the_driver_is_there() {
+    let cases = fs::read_dir(data("spark-submit")).unwrap().map(|entry| entry.unwrap().path());
+    let there: Vec<_> = cases.filter(|path| is_driver_there(&fs::read_to_string(path).unwrap())).collect();
+    assert_eq!(there, [data("spark-submit/pod-exists.stderr")]);
+
+    let quota =
+        stderr("pod-exists").replace("kind=pods", "kind=resourcequotas").replace("AlreadyExists", "Conflict");
+    assert!(!is_driver_there(&quota), "another 409 is a failure");
+}
+
+fn stderr(case: &str) -> String {
+    fs::read_to_string(data(&format!("spark-submit/{case}.stderr"))).unwrap()
+}
