@@ -91,10 +91,8 @@ fn a_planted_violation_is_found_and_an_innocent_file_is_not() {
     assert!(violations("plan/a.rs", "// No header.\n")[0].contains("src/plan/a.rs:1: does not begin"));
 
     let innocent = "//! tokio:: in a header.\nuse crate::{api::{names::conf, Role}, plan::digest};\n/* std::fs \" */ let operand = '\"'; \
-        // kube::Client\nlet text = \"crate::webhook and std::env \\\" ::now()\"; let asynchronous =
-        // r#\"tracing::\"#;\n\
-        /// `\"spark.driver.memory\"`\nfn f<'a>() {}\n#[cfg(test)]\nmod tests { const KEY: &str =
-        /// \"spark.driver.memory\"; }\n";
+        // kube::Client\nlet text = \"crate::webhook and std::env \\\" ::now()\"; let asynchronous = r#\"tracing::\"#;\n\
+        /// `\"spark.driver.memory\"`\nfn f<'a>() {}\n#[cfg(test)]\nmod tests { const KEY: &str = \"spark.driver.memory\"; }\n";
     assert_eq!(violations("plan/a.rs", innocent), Vec::<String>::new());
 }
 
