@@ -1,10 +1,10 @@
 //! What does `sparkctl` print where it needs no cluster?
 
-use crate::golden::{Golden, data};
-use std::{
-    io::Write,
-    process::{Command, Output, Stdio},
+use crate::{
+    golden::{Golden, data},
+    program::run,
 };
+use std::process::Output;
 
 #[test]
 fn render_shows_what_would_be_submitted() {
@@ -57,15 +57,5 @@ fn render_says_what_is_wrong_with_a_file_and_exits_with_1() {
 }
 
 fn sparkctl(arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_sparkctl"))
-        .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // One that has not read it all has ended already, and says why.
-    child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
-    child.wait_with_output().unwrap()
+    run(env!("CARGO_BIN_EXE_sparkctl"), arguments, input)
 }

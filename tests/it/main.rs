@@ -12,6 +12,7 @@ mod golden;
 mod lifecycle;
 mod manifests;
 mod node;
+mod program;
 mod stored;
 mod submission;
 mod webhook;

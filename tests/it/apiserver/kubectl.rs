@@ -1,10 +1,7 @@
 //! What does a user see? The output of `kubectl`, which is on the PATH of `cluster exec`.
 
+use crate::program;
 use serde_json::Value;
-use std::{
-    io::Write,
-    process::{Command, Stdio},
-};
 
 /// What `kubectl` prints; it has to succeed.
 pub(crate) fn kubectl(arguments: &[&str]) -> String {
@@ -31,16 +28,8 @@ pub(crate) fn try_kubectl_with(object: &Value, arguments: &[&str]) -> Result<Str
 }
 
 fn run(arguments: &[&str], input: &str) -> Result<String, String> {
-    let mut child = Command::new("kubectl")
-        .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("kubectl is on the PATH of `tests/cluster/cluster exec`");
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
+    // On the PATH of `tests/cluster/cluster exec`.
+    let output = program::run("kubectl", arguments, input);
     if output.status.success() {
         Ok(String::from_utf8(output.stdout).unwrap())
     } else {

@@ -1,9 +1,9 @@
 //! What does `sparkctl` show?
 
 use super::{applications::application, namespace::Namespace};
+use crate::program::run;
 use serde_json::json;
 use spark_operator::api::SparkApplication;
-use std::process::Command;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -38,7 +38,7 @@ async fn list_shows_state_and_ages() {
 
 /// What it prints, and what it complains of; it has to succeed.
 fn sparkctl(arguments: &[&str]) -> (String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_sparkctl")).args(arguments).output().unwrap();
+    let output = run(env!("CARGO_BIN_EXE_sparkctl"), arguments, "");
     let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     assert!(output.status.success(), "sparkctl {}: {stderr}", arguments.join(" "));
     (stdout, stderr)
