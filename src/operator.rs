@@ -36,9 +36,6 @@ mod condition {
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     telemetry::init(settings.log_format);
     settings.check_spark_home().map_err(|why| anyhow!(why))?;
-    rustls::crypto::ring::default_provider()
-        .install_default()
-        .map_err(|_| anyhow!("another crypto provider was installed before ours"))?;
     let stop = shutdown::on_signal().context("cannot listen for signals")?;
 
     let config =

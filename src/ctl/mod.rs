@@ -44,9 +44,6 @@ pub async fn run(flags: Flags) -> anyhow::Result<()> {
 
 /// The cluster of the current context, and the namespace to look in.
 async fn cluster(namespace: Option<String>) -> anyhow::Result<(Client, String)> {
-    rustls::crypto::ring::default_provider()
-        .install_default()
-        .map_err(|_| anyhow::anyhow!("another crypto provider was installed before ours"))?;
     let config = match Config::from_kubeconfig(&KubeConfigOptions::default()).await {
         Ok(config) => config,
         Err(error) => Config::incluster().map_err(|_| error)?,

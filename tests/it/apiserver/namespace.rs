@@ -59,8 +59,6 @@ impl Namespace {
             Err(error) if error.kind() != io::ErrorKind::NotFound => panic!("{}: {error}", folder.display()),
             _ => fs::create_dir_all(&folder).unwrap(),
         }
-        // An error means that another test was first.
-        rustls::crypto::ring::default_provider().install_default().ok();
         let client = Client::try_default().await.expect("KUBECONFIG is set by `tests/cluster/cluster exec`");
         let pods =
             Api::<Pod>::namespaced(client.clone(), name).list_metadata(&ListParams::default()).await.unwrap();
