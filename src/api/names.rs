@@ -1,10 +1,5 @@
 //! What is every label, annotation, container, environment variable and configuration key called? Here, once.
 
-/// API group of our kinds.
-pub const GROUP: &str = "sparkoperator.k8s.io";
-/// Version of `SparkApplication` and `ScheduledSparkApplication`.
-pub const VERSION: &str = "v1beta2";
-
 /// Labels on pods and on the objects that the operator makes for an application.
 pub mod label {
     /// The SparkApplication's name: on pods, services, ingresses and disruption budgets.

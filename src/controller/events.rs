@@ -1,12 +1,9 @@
 //! How do events reach the API server? As `events.k8s.io/v1`, each under a name that follows from what it
 //! says, so that telling it again after a crash tells nothing twice.
 
-use crate::{
-    api::names::{GROUP, VERSION},
-    plan::{
-        digest,
-        events::{Event, Severity},
-    },
+use crate::plan::{
+    digest,
+    events::{Event, Severity},
 };
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -14,21 +11,13 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube::{
-    Api, Client,
+    Api, Client, Resource,
     api::{ObjectMeta, PostParams},
 };
 use tracing::warn;
 
 /// `reportingController`: KF's name for it.
 const CONTROLLER: &str = "spark-application-controller";
-
-/// Whom an event is about.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Regarding<'a> {
-    pub metadata: &'a ObjectMeta,
-    /// What tells this event from one of the same words at another time: the run, or the object's version.
-    pub occasion: &'a str,
-}
 
 /// Sends events.
 #[derive(Clone)]
@@ -43,27 +32,37 @@ impl Events {
         Self { client, instance }
     }
 
-    /// Sends `event`. A failure is logged and nothing more: what becomes of applications never depends on
-    /// events.
-    pub(super) async fn send(&self, regarding: Regarding<'_>, event: &Event, now: Timestamp) {
-        let namespace = regarding.metadata.namespace.as_deref().unwrap_or_default();
+    /// Sends an event about `object`. `occasion` tells it from one of the same words at another time: the run,
+    /// or the object's version. A failure is logged and nothing more: what becomes of applications never
+    /// depends on events.
+    pub(super) async fn send<K: Resource<DynamicType = ()>>(
+        &self,
+        object: &K,
+        occasion: &str,
+        event: &Event,
+        now: Timestamp,
+    ) {
+        let meta = object.meta();
+        let regarding =
+            ObjectReference { resource_version: meta.resource_version.clone(), ..object.object_ref(&()) };
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
         let events = Api::<v1::Event>::namespaced(self.client.clone(), namespace);
-        match events.create(&PostParams::default(), &self.object(regarding, event, now)).await {
+        match events.create(&PostParams::default(), &self.object(regarding, occasion, event, now)).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             Err(error) => warn!(reason = event.reason, %error, "event not sent"),
         }
     }
 
-    fn object(&self, regarding: Regarding<'_>, event: &Event, now: Timestamp) -> v1::Event {
-        let ObjectMeta { name, namespace, uid, resource_version, .. } = regarding.metadata;
-        let name = name.clone().unwrap_or_default();
+    fn object(&self, regarding: ObjectReference, occasion: &str, event: &Event, now: Timestamp) -> v1::Event {
+        let name = regarding.name.as_deref().unwrap_or_default();
+        let uid = regarding.uid.as_deref().unwrap_or_default();
         let pod = event.pod.as_deref().unwrap_or_default();
-        let said = [uid.as_deref().unwrap_or_default(), regarding.occasion, event.reason, pod, &event.note];
+        let said = [uid, occasion, event.reason, pod, &event.note];
         v1::Event {
             metadata: ObjectMeta {
                 name: Some(format!("{name}.{}", digest::fingerprint(&said))),
-                namespace: namespace.clone(),
+                namespace: regarding.namespace.clone(),
                 ..ObjectMeta::default()
             },
             event_time: Some(MicroTime(now)),
@@ -76,22 +75,14 @@ impl Events {
             note: Some(event.note.clone()),
             reporting_controller: Some(CONTROLLER.to_owned()),
             reporting_instance: Some(self.instance.clone()),
-            regarding: Some(ObjectReference {
-                api_version: Some(format!("{GROUP}/{VERSION}")),
-                kind: Some("SparkApplication".to_owned()),
-                name: Some(name),
-                namespace: namespace.clone(),
-                uid: uid.clone(),
-                resource_version: resource_version.clone(),
-                ..ObjectReference::default()
-            }),
             related: event.pod.as_ref().map(|pod| ObjectReference {
                 api_version: Some("v1".to_owned()),
                 kind: Some("Pod".to_owned()),
                 name: Some(pod.clone()),
-                namespace: namespace.clone(),
+                namespace: regarding.namespace.clone(),
                 ..ObjectReference::default()
             }),
+            regarding: Some(regarding),
             ..v1::Event::default()
         }
     }

@@ -14,7 +14,7 @@ use crate::{
     api::SparkApplication,
     plan::{Action as Act, Plan, Policy, events as event, lifecycle},
 };
-use events::{Events, Regarding};
+use events::Events;
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::{
@@ -177,9 +177,8 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
         Ok(application) => context.reconcile(application, now).await,
         Err(invalid) => {
             let occasion = invalid.metadata.resource_version.clone().unwrap_or_default();
-            let regarding = Regarding { metadata: &invalid.metadata, occasion: &occasion };
             warn!(error = invalid.error, "object cannot be read");
-            context.events.send(regarding, &event::invalid(&invalid.error), now).await;
+            context.events.send(&*watched, &occasion, &event::invalid(&invalid.error), now).await;
             Ok(Action::await_change())
         }
     }
@@ -241,9 +240,8 @@ impl Context {
             self.note(&uid, |note| note.written = version(&written));
         }
         let occasion = status.submission_id.unwrap_or_default();
-        let regarding = Regarding { metadata: &application.metadata, occasion: &occasion };
         for event in &events {
-            self.events.send(regarding, event, now).await;
+            self.events.send(application, &occasion, event, now).await;
         }
         self.note(&uid, |note| note.failures = 0);
         Ok(wake.map_or_else(Action::await_change, Action::requeue))

@@ -31,12 +31,10 @@ pub(super) async fn observe(context: &Context, application: &SparkApplication) -
         _ if asked.driver => live_driver(context, &namespace, &driver_name, asked).await?,
         _ => Driver::Unseen,
     };
-    let submission_id = status.and_then(|status| status.submission_id.as_deref());
-    let is_executor =
-        |pod: &PodRecord| pod.role == Some(Role::Executor) && pod.submission_id.as_deref() == submission_id;
+    let submission_id = status.and_then(|status| status.submission_id.as_deref()).unwrap_or_default();
     Ok(Observed {
         driver,
-        executors: cached.into_values().filter(is_executor).collect(),
+        executors: cached.into_values().filter(|pod| pod.is_of(Role::Executor, submission_id)).collect(),
         submission: context.spark_submit.submission(&application.uid().unwrap_or_default()),
     })
 }

@@ -11,7 +11,7 @@
 //! Every pass looks at the whole of what was seen (level-triggered), every non-terminal state has a timer,
 //! and a plan whose actions have taken effect plans nothing more.
 
-use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress, SubmitRequest, belongs};
+use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress, SubmitRequest};
 use crate::{
     api::{ApplicationState, DriverInfo, Role, SparkApplication, SparkApplicationStatus, State},
     plan::{
@@ -165,7 +165,7 @@ impl Pass<'_> {
         let submission_id = self.status().submission_id.unwrap_or_default();
         match &self.seen.driver {
             Driver::Unseen => self.stay(Some(SOON)),
-            Driver::Pod { pod, .. } if belongs(pod, Role::Driver, &submission_id) => self.driver_seen(pod),
+            Driver::Pod { pod, .. } if pod.is_of(Role::Driver, &submission_id) => self.driver_seen(pod),
             Driver::Pod { .. } | Driver::Gone => self.driver_gone(),
         }
     }

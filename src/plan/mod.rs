@@ -13,12 +13,10 @@ pub mod run;
 pub mod submission;
 pub mod volume_name;
 
-use crate::api::{
-    Role, SparkApplication, SparkApplicationStatus,
-    names::{GROUP, VERSION},
-};
+use crate::api::{SparkApplication, SparkApplicationStatus};
 use events::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
 use pod_record::PodRecord;
 use run::{Run, SubmissionId};
 use std::time::Duration;
@@ -112,8 +110,8 @@ pub struct Policy {
 #[must_use]
 pub fn owner_reference(application: &SparkApplication) -> OwnerReference {
     OwnerReference {
-        api_version: format!("{GROUP}/{VERSION}"),
-        kind: "SparkApplication".to_owned(),
+        api_version: SparkApplication::api_version(&()).into_owned(),
+        kind: SparkApplication::kind(&()).into_owned(),
         name: application.metadata.name.clone().unwrap_or_default(),
         uid: application.metadata.uid.clone().unwrap_or_default(),
         controller: Some(true),
@@ -129,9 +127,4 @@ impl Observed {
             .filter(|submission| submission.id == *id)
             .map(|submission| &submission.progress)
     }
-}
-
-/// Whether a pod of `role` belongs to the run `submission_id` of the application with `uid`.
-fn belongs(pod: &PodRecord, role: Role, submission_id: &str) -> bool {
-    pod.role == Some(role) && pod.submission_id.as_deref() == Some(submission_id)
 }

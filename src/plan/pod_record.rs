@@ -100,6 +100,12 @@ impl PodRecord {
         }
     }
 
+    /// Whether it is a pod of `role` in the run with this submission id.
+    #[must_use]
+    pub fn is_of(&self, role: Role, submission_id: &str) -> bool {
+        self.role == Some(role) && self.submission_id.as_deref() == Some(submission_id)
+    }
+
     /// Whether the application with this uid controls the pod.
     #[must_use]
     pub fn is_controlled_by(&self, uid: &str) -> bool {

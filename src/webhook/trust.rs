@@ -90,11 +90,11 @@ impl Trust {
         let secrets = Api::<Secret>::namespaced(self.client.clone(), &self.places.namespace);
         let name = &self.places.secret;
         let failed = |source| Error::Secret { secret: format!("{}/{name}", self.places.namespace), source };
-        // Twice: when another replica is first to write, its certificates are ours too.
+        let names = self.dns_names();
+        // Again, where another replica is first to write: its certificates are ours too.
         loop {
             let existing = secrets.get_opt(name).await.map_err(failed)?;
             let found = existing.as_ref().and_then(decoded);
-            let names = self.dns_names();
             let fit = found.as_ref().map(|found| names.iter().try_for_each(|name| found.check(name, now)));
             if let (Some(found), Some(Ok(()))) = (found, &fit) {
                 return Ok(found);

@@ -31,8 +31,7 @@ impl AnnotationValue for String {
 /// JSON that must be a `T`, kept as it was written so that fields which `T` does not know survive.
 impl<T: DeserializeOwned> AnnotationValue for Embedded<T> {
     fn decode(text: &str) -> Result<Self, Problem> {
-        let json: Value =
-            serde_json::from_str(text).map_err(|error| Problem::new("", format!("is not JSON: {error}")))?;
+        let json = parsed(text)?;
         checked::<T>(&json)?;
         Ok(Self::from(json))
     }
@@ -48,8 +47,7 @@ pub(super) struct Json<T>(pub T);
 
 impl<T: DeserializeOwned + Serialize> AnnotationValue for Json<T> {
     fn decode(text: &str) -> Result<Self, Problem> {
-        let json: Value =
-            serde_json::from_str(text).map_err(|error| Problem::new("", format!("is not JSON: {error}")))?;
+        let json = parsed(text)?;
         checked(&json).map(Self)
     }
 
@@ -57,6 +55,10 @@ impl<T: DeserializeOwned + Serialize> AnnotationValue for Json<T> {
         serde_json::to_string(&self.0)
             .expect("our own types have string keys and finite numbers, so they are JSON")
     }
+}
+
+fn parsed(text: &str) -> Result<Value, Problem> {
+    serde_json::from_str(text).map_err(|error| Problem::new("", format!("is not JSON: {error}")))
 }
 
 /// Decodes `json` as a `T`, naming the path at which it is not one.

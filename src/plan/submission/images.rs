@@ -1,6 +1,6 @@
 //! From which images do driver and executors start?
 
-use super::{Context, Error, Properties};
+use super::{Context, Error, Properties, stated};
 use crate::api::{Role, names::conf};
 
 pub(super) fn common(context: &Context, properties: &mut Properties) -> Result<(), Error> {
@@ -20,10 +20,4 @@ pub(super) fn of_roles(context: &Context, properties: &mut Properties) -> Result
         properties.set_some(conf::kubernetes(role, conf::CONTAINER_IMAGE), image);
     }
     Ok(())
-}
-
-/// An empty string, as charts write where a value is not set, says nothing: sparkConf may still name the
-/// image.
-fn stated(text: &Option<String>) -> Option<&String> {
-    text.as_ref().filter(|text| !text.is_empty())
 }

@@ -19,7 +19,7 @@ use crate::{
     api::{DeployMode, Role, SparkApplication, SparkApplicationSpec, with_defaults},
     plan::{Policy, run::Run},
 };
-pub use properties::Properties;
+use properties::Properties;
 use std::collections::BTreeMap;
 
 /// Each submission has a directory of its own in this one (KF's).
@@ -151,6 +151,11 @@ pub fn spark_submit(
     Ok(SparkSubmit { arguments: arguments(&context, policy), directory: directory.clone(), files })
 }
 
+/// An empty string, as charts write where a value is not set, says nothing: sparkConf may still say it.
+fn stated(text: &Option<String>) -> Option<&String> {
+    text.as_ref().filter(|text| !text.is_empty())
+}
+
 fn arguments(context: &Context, policy: &Policy) -> Vec<String> {
     let spec = context.spec;
     let mut arguments = Vec::new();
@@ -168,7 +173,7 @@ fn arguments(context: &Context, policy: &Policy) -> Vec<String> {
     }
     // Not `--conf`: Linux refuses a single argument of over 128 KiB (KF issue 433).
     flag("--properties-file", &context.path(file::PROPERTIES));
-    if let Some(user) = spec.proxy_user.as_ref().filter(|user| !user.is_empty()) {
+    if let Some(user) = stated(&spec.proxy_user) {
         flag("--proxy-user", user);
     }
     arguments.push(spec.main_application_file.clone());

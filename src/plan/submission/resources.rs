@@ -1,11 +1,10 @@
 //! How much CPU and memory do driver and executors get, and with which JVM options?
 
-use super::{Context, Error, Properties};
+use super::{Context, Error, Properties, stated};
 use crate::api::{Role, names::conf};
 
 pub(super) fn memory_overhead_factor(context: &Context, properties: &mut Properties) -> Result<(), Error> {
-    let factor = context.spec.memory_overhead_factor.as_ref().filter(|factor| !factor.is_empty());
-    properties.set_some(conf::MEMORY_OVERHEAD_FACTOR, factor);
+    properties.set_some(conf::MEMORY_OVERHEAD_FACTOR, stated(&context.spec.memory_overhead_factor));
     Ok(())
 }
 
