@@ -1,55 +1,120 @@
-//! Is the process alive, and is it ready? The port that Kubernetes' probes ask.
+//! Is the process alive, is it ready, and what does it say in numbers? The ports that Kubernetes' probes and
+//! Prometheus ask.
 
-use axum::{Router, extract::State, http::StatusCode, routing::get};
-use std::{
-    collections::BTreeSet,
-    io,
-    sync::{Arc, Mutex},
+use crate::metrics;
+use axum::{
+    Router, extract::State, http::StatusCode, http::header::CONTENT_TYPE, response::IntoResponse,
+    routing::get,
 };
-use tokio::net::TcpListener;
+use prometheus_client::registry::Registry;
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write},
+    io,
+    sync::Arc,
+};
+use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
 
-/// What has to be in place before the process is ready.
+/// What has to be in place for the process to be ready, and what keeps it from being.
 #[derive(Clone, Debug)]
-pub struct Readiness(Arc<Mutex<BTreeSet<&'static str>>>);
+pub struct Readiness(Arc<watch::Sender<Conditions>>);
+
+/// By name: why the condition is not met, or nothing.
+type Conditions = BTreeMap<&'static str, Option<String>>;
+
+/// What a condition waits for before anybody has looked.
+const NOT_YET: &str = "not looked at yet";
 
 impl Readiness {
-    /// Ready once each of `conditions` has been [`met`](Self::met).
+    /// Ready while each of `conditions` is [`met`](Self::met).
     #[must_use]
     pub fn waiting_for<const N: usize>(conditions: [&'static str; N]) -> Self {
-        Self(Arc::new(Mutex::new(conditions.into())))
+        let conditions = conditions.map(|condition| (condition, Some(NOT_YET.to_owned())));
+        Self(Arc::new(watch::Sender::new(conditions.into())))
     }
 
-    /// One condition is met.
+    /// The condition is met.
     pub fn met(&self, condition: &'static str) {
-        self.0.lock().expect("no code panics while it holds this lock").remove(condition);
+        self.set(condition, None);
     }
 
-    /// What is still missing.
-    #[must_use]
-    pub fn missing(&self) -> Vec<&'static str> {
-        self.0.lock().expect("no code panics while it holds this lock").iter().copied().collect()
+    /// The condition is not met. Told once in the log, however often it is found so.
+    pub fn unmet(&self, condition: &'static str, why: &impl fmt::Display) {
+        self.set(condition, Some(why.to_string()));
+    }
+
+    fn set(&self, condition: &'static str, why: Option<String>) {
+        self.0.send_if_modified(|conditions| {
+            let was_ready = is_ready(conditions);
+            let before = conditions.insert(condition, why.clone());
+            if before.as_ref() == Some(&why) {
+                return false;
+            }
+            match &why {
+                Some(why) => warn!(condition, why, "not ready"),
+                None if !was_ready && is_ready(conditions) => info!("ready"),
+                None => info!(condition, "condition met"),
+            }
+            true
+        });
+    }
+
+    /// Waits until all of `conditions` are met at once.
+    pub async fn wait_for(&self, conditions: &[&'static str]) {
+        let met = |state: &Conditions| conditions.iter().all(|condition| state.get(condition) == Some(&None));
+        // The sender lives as long as `self`, so this cannot fail.
+        drop(self.0.subscribe().wait_for(met).await);
+    }
+
+    /// Whether all conditions are met, and a line for each.
+    fn report(&self) -> (bool, String) {
+        let conditions = self.0.borrow();
+        let report = conditions.iter().fold(String::new(), |mut report, (condition, why)| {
+            writeln!(report, "{condition}: {}", why.as_deref().unwrap_or("ok"))
+                .expect("writing to a String cannot fail");
+            report
+        });
+        (is_ready(&conditions), report)
     }
 }
 
-/// Serves `/healthz` and `/readyz` on `tcp` until `stop`. The body of a `/readyz` that is not ready says what
-/// is missing.
+fn is_ready(conditions: &Conditions) -> bool {
+    conditions.values().all(Option::is_none)
+}
+
+/// Says what stands still in the process, if anything does.
+pub type Liveness = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
+/// `/healthz`, which fails with what stands still, and `/readyz`, whose body says of each condition whether it
+/// is met and otherwise why not.
+pub fn probes(liveness: Liveness, readiness: Readiness) -> Router {
+    let healthz = get(async move || match &liveness()[..] {
+        [] => (StatusCode::OK, "ok\n".to_owned()),
+        stuck => (StatusCode::INTERNAL_SERVER_ERROR, stuck.join("\n") + "\n"),
+    });
+    let readyz = get(async move || match readiness.report() {
+        (true, report) => (StatusCode::OK, report),
+        (false, report) => (StatusCode::SERVICE_UNAVAILABLE, report),
+    });
+    Router::new().route("/healthz", healthz).route("/readyz", readyz)
+}
+
+/// All of `registry` under `path`.
+pub fn metrics(path: &str, registry: Registry) -> Router {
+    let show = async |State(registry): State<Arc<Registry>>| {
+        let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        ([(CONTENT_TYPE, openmetrics)], metrics::text(&registry)).into_response()
+    };
+    Router::new().route(path, get(show)).with_state(Arc::new(registry))
+}
+
+/// Serves `router` on `tcp` until `stop`.
 ///
 /// # Errors
 ///
 /// When the socket cannot be used.
-pub async fn serve(tcp: TcpListener, readiness: Readiness, stop: CancellationToken) -> io::Result<()> {
-    let router = Router::new()
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(readyz))
-        .with_state(readiness);
+pub async fn serve(tcp: TcpListener, router: Router, stop: CancellationToken) -> io::Result<()> {
     axum::serve(tcp, router).with_graceful_shutdown(stop.cancelled_owned()).await
-}
-
-async fn readyz(State(readiness): State<Readiness>) -> (StatusCode, String) {
-    let missing = readiness.missing();
-    if missing.is_empty() {
-        return (StatusCode::OK, "ok\n".to_owned());
-    }
-    (StatusCode::SERVICE_UNAVAILABLE, format!("waiting for {}\n", missing.join(", ")))
 }

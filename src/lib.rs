@@ -8,15 +8,20 @@
 //! | [`webhook`] | HTTPS: admission reviews, certificates | `plan`, `api` |
 //! | [`ctl`] | the command line `sparkctl` | `plan`, `api` |
 //! | [`operator`] | `spark-operator run`: all of them in one process | all |
-//! | [`settings`], [`admin`], [`telemetry`], [`shutdown`] | what the process as a whole needs | |
+//! | [`installation`], [`manifests`] | is the cluster set up for it, and what that takes | `webhook`, `api` |
+//! | [`settings`], [`api_server`], [`admin`], [`metrics`], [`telemetry`], [`shutdown`] | what the process as a whole needs | |
 //!
 //! `controller` and `webhook` never use each other: all that they have to tell each other stands in
 //! annotations on pods ([`plan::customization`]). `tests/it/architecture.rs` keeps it so.
 
 pub mod admin;
 pub mod api;
+pub mod api_server;
 pub mod controller;
 pub mod ctl;
+pub mod installation;
+pub mod manifests;
+pub mod metrics;
 pub mod operator;
 pub mod plan;
 pub mod settings;

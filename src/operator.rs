@@ -1,32 +1,58 @@
-//! What does `spark-operator run` consist of? Controller, webhook, certificates and admin port in one
-//! process; where one ends early, all end.
+//! What does `spark-operator run` consist of? Controller, webhook, certificates and the ports for probes and
+//! metrics in one process; where one ends early, all end.
 
 use crate::{
-    admin::{self, Readiness},
-    controller::{self, Setup, SparkSubmitRunner},
+    admin::{self, Liveness, Readiness},
+    api_server::{self, Requests},
+    controller::{self, Setup, SparkSubmitRunner, SparkSubmitSettings, Workload},
+    installation, metrics,
     plan::Policy,
-    settings::Settings,
+    settings::{Settings, VERSION},
     shutdown, telemetry,
     webhook::{self, ServingCertificate, Trust},
 };
 use anyhow::{Context, anyhow};
 use jiff::Timestamp;
-use kube::{Client, Config};
-use std::{env, future::Future, net::Ipv4Addr, sync::Arc, time::Duration};
+use kube::{
+    Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use std::{
+    env,
+    fmt::Display,
+    future::Future,
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
-/// How often certificates and caBundle are looked at; whoever removes them is undone within this time.
-const TRUST_INTERVAL: Duration = Duration::from_secs(60);
-/// How soon to try again where that failed: the webhook is of no use before.
-const TRUST_RETRY: Duration = Duration::from_secs(2);
+/// How often it is looked whether what was in place still is: certificates, caBundle, definitions,
+/// permissions. Whoever removes them is undone, or told of, within this time.
+const LOOK: Duration = Duration::from_secs(60);
+/// How often our own webhook is tried. It costs a handshake, and nothing else tells of a webhook that hangs.
+const KNOCK: Duration = Duration::from_secs(10);
+/// How soon to look again at what was not in place: the operator is of little use before.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// How long a watch may show no sign of life. One begins every minute, and tries again at least every other
+/// minute where it cannot.
+const SILENCE: Duration = Duration::from_secs(5 * 60);
+/// How long the parts may take to end once they were asked to. Kubernetes gives a pod 30 s; the API server
+/// gives a review 30 s at most and ours 5 s.
+const DRAIN: Duration = Duration::from_secs(20);
 
 /// Conditions of readiness, as `/readyz` names them.
 mod condition {
     pub(super) const CACHES: &str = "caches";
     pub(super) const CERTIFICATES: &str = "certificates";
+    pub(super) const DEFINITIONS: &str = "definitions";
+    pub(super) const PERMISSIONS: &str = "permissions";
+    pub(super) const WEBHOOK: &str = "webhook";
 }
+use condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK};
 
 /// Runs the operator until a signal.
 ///
@@ -34,80 +60,176 @@ mod condition {
 ///
 /// When it cannot start, or a part of it has ended early.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
-    telemetry::init(settings.log_format);
-    settings.check_spark_home().map_err(|why| anyhow!(why))?;
+    telemetry::init(settings.zap_encoder, &settings.zap_log_level);
+    settings.check_spark().map_err(|why| anyhow!(why))?;
     let stop = shutdown::on_signal().context("cannot listen for signals")?;
 
-    let config =
-        Config::infer().await.context("no Kubernetes configuration: set KUBECONFIG or run in a cluster")?;
+    let config = config(settings.kubeconfig.as_deref()).await?;
     let master = settings.master.clone().unwrap_or_else(|| master(&config));
-    let client = Client::try_from(config).context("the Kubernetes configuration cannot be used")?;
-    let webhook = TcpListener::bind((Ipv4Addr::UNSPECIFIED, settings.webhook_port))
-        .await
-        .with_context(|| format!("--webhook-port: cannot listen on {}", settings.webhook_port))?;
-    let admin = TcpListener::bind(settings.health_probe_bind_address).await.with_context(|| {
-        format!("--health-probe-bind-address: cannot listen on {}", settings.health_probe_bind_address)
-    })?;
-
-    let readiness = Readiness::waiting_for([condition::CACHES, condition::CERTIFICATES]);
-    let certificate = Arc::new(ServingCertificate::default());
-    let trust = Trust::new(client.clone(), settings.places(), Arc::clone(&certificate));
-    let (ended, submissions_ended) = mpsc::unbounded_channel();
-    let setup = Setup {
-        client,
-        policy: Policy { master, driver_creation_grace: settings.driver_pod_creation_grace_period },
-        spark_submit: SparkSubmitRunner::new(
-            settings.spark_home,
-            settings.max_spark_submits,
-            settings.spark_submit_timeout,
-            ended,
-        ),
-        submissions_ended,
-        concurrency: settings.controller_threads,
-        instance: settings.pod_name,
+    let webhook = listen("--webhook-port", (Ipv4Addr::UNSPECIFIED, settings.webhook_port).into()).await?;
+    let admin = listen("--health-probe-bind-address", settings.health_probe_bind_address).await?;
+    let own_metrics =
+        settings.metrics_address().filter(|address| *address != settings.health_probe_bind_address);
+    let own_metrics = match own_metrics {
+        Some(address) => Some(listen("--metrics-bind-address", address).await?),
+        None => None,
     };
 
-    info!(version = env!("CARGO_PKG_VERSION"), "started");
-    let trusted = CancellationToken::new();
+    let mut registry = metrics::registry();
+    let requests = Requests::new(&mut registry);
+    let client =
+        api_server::client(config, &requests).context("the Kubernetes configuration cannot be used")?;
+    let readiness = Readiness::waiting_for([CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK]);
+    let certificate = Arc::new(ServingCertificate::default());
+    let places = settings.places();
+    let trust = Arc::new(Trust::new(client.clone(), places.clone(), Arc::clone(&certificate)));
+    let (ended, submissions_ended) = mpsc::unbounded_channel();
+    let workload = Workload::new(&mut registry, settings.controller_threads);
+    let spark_submit = SparkSubmitSettings {
+        home: settings.spark_home.clone(),
+        conf_dir: settings.spark_conf_dir.clone(),
+        kubeconfig: settings.kubeconfig.clone(),
+        at_once: settings.max_spark_submits,
+        deadline: settings.spark_submit_timeout,
+    };
+    let setup = Setup {
+        client: client.clone(),
+        policy: Policy { master, driver_creation_grace: settings.driver_pod_creation_grace_period },
+        spark_submit: SparkSubmitRunner::new(spark_submit, &mut registry, ended),
+        submissions_ended,
+        concurrency: settings.controller_threads,
+        watch_seconds: api_server::WATCH_SECONDS,
+        workload: workload.clone(),
+        instance: settings.pod_name.clone(),
+    };
+
+    info!(version = VERSION, "started");
     let mut parts = Parts { running: JoinSet::new(), stop: stop.clone() };
-    parts.start("admin port", admin::serve(admin, readiness.clone(), stop.clone()));
+    let probes = admin::probes(liveness(requests, workload), readiness.clone());
+    let metrics = admin::metrics(&settings.metrics_endpoint, registry);
+    match own_metrics {
+        Some(tcp) => {
+            parts.start("port of the probes", admin::serve(admin, probes, stop.clone()));
+            parts.start("port of the metrics", admin::serve(tcp, metrics, stop.clone()));
+        }
+        None if settings.metrics_address().is_some() => {
+            parts.start(
+                "port of probes and metrics",
+                admin::serve(admin, probes.merge(metrics), stop.clone()),
+            );
+        }
+        None => parts.start("port of the probes", admin::serve(admin, probes, stop.clone())),
+    }
+    let address = webhook.local_addr().context("the webhook's socket has no address")?;
+    let itself = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
     parts.start("webhook", webhook::serve(webhook, certificate, stop.clone()));
-    parts.start("certificates", keep_trust(trust, readiness.clone(), trusted.clone(), stop.clone()));
+
+    let keep =
+        |condition, interval| Keep { condition, interval, readiness: readiness.clone(), stop: stop.clone() };
+    let (certificates, knock) = (keep(CERTIFICATES, LOOK), keep(WEBHOOK, KNOCK));
+    let establishing = Arc::clone(&trust);
+    let establish = move || {
+        let trust = Arc::clone(&establishing);
+        async move { trust.establish(now()).await }
+    };
+    parts.start("certificates", certificates.met(establish));
+    let handshake = move || {
+        let trust = Arc::clone(&trust);
+        async move { trust.handshake(itself).await }
+    };
+    let (ready, stopped) = (readiness.clone(), stop.clone());
+    parts.start("handshake with ourselves", async move {
+        // Before, it could only fail.
+        match stopped.run_until_cancelled(ready.wait_for(&[CERTIFICATES])).await {
+            Some(()) => knock.met(handshake).await,
+            None => Ok(()),
+        }
+    });
+    let asking = client.clone();
+    let definitions = move || {
+        let client = asking.clone();
+        async move { installation::definitions(&client).await }
+    };
+    parts.start("definitions", keep(DEFINITIONS, LOOK).met(definitions));
+    let permissions = move || {
+        let (client, places) = (client.clone(), places.clone());
+        async move { installation::permissions(&client, &places).await }
+    };
+    parts.start("permissions", keep(PERMISSIONS, LOOK).met(permissions));
     parts.start("controller", async move {
-        // Driver pods that are made before the API server trusts the webhook would be denied.
-        if stop.run_until_cancelled(trusted.cancelled()).await.is_some() {
-            controller::run(setup, move || readiness.met(condition::CACHES), stop).await;
+        // Driver pods that are made before the API server trusts the webhook would be denied, and what is
+        // written before the definitions are right would be lost.
+        let can_begin = readiness.wait_for(&[CERTIFICATES, DEFINITIONS]);
+        if stop.run_until_cancelled(can_begin).await.is_some() {
+            controller::run(setup, move || readiness.met(CACHES), stop).await;
         }
         Ok(())
     });
     parts.all_ended().await
 }
 
-/// Keeps certificates and caBundle right; cancels `trusted` once they are.
-async fn keep_trust(
-    trust: Trust,
-    readiness: Readiness,
-    trusted: CancellationToken,
-    stop: CancellationToken,
-) -> std::io::Result<()> {
-    let keep = async {
-        loop {
-            let pause = match trust.establish(now()).await {
-                Ok(()) => {
-                    readiness.met(condition::CERTIFICATES);
-                    trusted.cancel();
-                    TRUST_INTERVAL
-                }
-                Err(error) => {
-                    warn!(%error, "the API server cannot trust the webhook yet");
-                    TRUST_RETRY
-                }
-            };
-            sleep(pause).await;
+/// The cluster that `kubeconfig` names, or else the usual places.
+async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
+    match kubeconfig {
+        Some(path) => {
+            let read = Kubeconfig::read_from(path).with_context(|| format!("--kubeconfig: {}", path.display()))?;
+            let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await;
+            config.with_context(|| format!("--kubeconfig: {}", path.display()))
         }
-    };
-    stop.run_until_cancelled(keep).await;
-    Ok(())
+        None => Config::infer().await.context(
+            "no Kubernetes configuration: run in a cluster, or set --kubeconfig or KUBECONFIG to a file that says where the \
+             API server is",
+        ),
+    }
+}
+
+async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("{flag}: cannot listen on {address}"))
+}
+
+/// What `/healthz` looks at: whether watches live and the reconcile loop moves.
+fn liveness(requests: Requests, workload: Workload) -> Liveness {
+    Arc::new(move || {
+        let silent = requests.silent_watches(SILENCE).into_iter();
+        let silent =
+            silent.map(|(path, age)| format!("the watch of {path} has been silent for {} s", age.as_secs()));
+        silent.chain(workload.stuck()).collect()
+    })
+}
+
+/// A condition of readiness that is looked after.
+struct Keep {
+    condition: &'static str,
+    /// How often it is looked at while it is met.
+    interval: Duration,
+    readiness: Readiness,
+    stop: CancellationToken,
+}
+
+impl Keep {
+    /// Makes the condition met and keeps it so, or says why it is not, until the end.
+    async fn met<L, E>(self, look: impl Fn() -> L) -> std::io::Result<()>
+    where
+        L: Future<Output = Result<(), E>>,
+        E: Display,
+    {
+        let keep = async {
+            loop {
+                match look().await {
+                    Ok(()) => {
+                        self.readiness.met(self.condition);
+                        sleep(self.interval).await;
+                    }
+                    Err(why) => {
+                        self.readiness.unmet(self.condition, &why);
+                        sleep(LOOK_AGAIN).await;
+                    }
+                }
+            }
+        };
+        self.stop.run_until_cancelled(keep).await;
+        Ok(())
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the clock of the certificates")]
@@ -142,21 +264,30 @@ impl Parts {
 
     /// Waits until all have ended; the first that ends without having been asked to takes the others with it.
     async fn all_ended(mut self) -> anyhow::Result<()> {
-        let mut result = Ok(());
-        while let Some(ended) = self.running.join_next().await {
-            let failure = match ended {
-                Ok((name, Err(error))) => Some(anyhow!(error).context(format!("the {name} failed"))),
-                Ok((name, Ok(()))) if !self.stop.is_cancelled() => {
-                    Some(anyhow!("the {name} has ended early"))
+        let stop = self.stop.clone();
+        let end = async {
+            let mut result = Ok(());
+            while let Some(ended) = self.running.join_next().await {
+                let failure = match ended {
+                    Ok((name, Err(error))) => Some(anyhow!(error).context(format!("the {name} failed"))),
+                    Ok((name, Ok(()))) if !stop.is_cancelled() => Some(anyhow!("the {name} has ended early")),
+                    Ok((_, Ok(()))) => None,
+                    Err(panic) => Some(anyhow!(panic).context("a part of the operator panicked")),
+                };
+                if let Some(failure) = failure {
+                    stop.cancel();
+                    result = result.and(Err(failure));
                 }
-                Ok((_, Ok(()))) => None,
-                Err(panic) => Some(anyhow!(panic).context("a part of the operator panicked")),
-            };
-            if let Some(failure) = failure {
-                self.stop.cancel();
-                result = result.and(Err(failure));
             }
+            result
+        };
+        let too_long = async {
+            stop.cancelled().await;
+            sleep(DRAIN).await;
+        };
+        tokio::select! {
+            result = end => result,
+            () = too_long => Err(anyhow!("not all parts have ended within {} s of being asked to", DRAIN.as_secs())),
         }
-        result
     }
 }

@@ -1,13 +1,16 @@
 //! What can be set, by which flag or environment variable, and to what if nobody sets it?
 
 use crate::webhook::Places;
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand};
 use jiff::SignedDuration;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+/// The operator's version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// A Kubernetes operator for Apache Spark.
 #[derive(Debug, Parser)]
-#[command(name = "spark-operator", version)]
+#[command(name = "spark-operator", version, max_term_width = 110)]
 pub struct Flags {
     #[command(subcommand)]
     pub command: Command,
@@ -15,7 +18,7 @@ pub struct Flags {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the controller, the webhook and the admin port
+    /// Run the controller, the webhook and the ports for probes and metrics
     Run(Box<Settings>),
     /// Print the CustomResourceDefinitions as YAML
     Crds {
@@ -23,72 +26,224 @@ pub enum Command {
         #[arg(long, value_name = "DIRECTORY")]
         directory: Option<PathBuf>,
     },
+    /// Print what an installation consists of, as YAML for `kubectl apply --filename -`
+    Manifests(ManifestsSettings),
+    /// Look after the webhook's certificates
+    Certs {
+        #[command(subcommand)]
+        command: CertsCommand,
+    },
+    /// Print which version this is
+    Version {
+        /// The number alone
+        #[arg(long)]
+        short: bool,
+    },
 }
 
-/// How the operator runs. Flags that mean what KF's mean carry KF's names.
+/// What is printed of an installation, and with which names.
 #[derive(Debug, Args)]
+pub struct ManifestsSettings {
+    /// Only these parts [default: all]
+    #[arg(value_enum, value_name = "PART")]
+    pub parts: Vec<ManifestsPart>,
+
+    /// The operator's namespace
+    #[arg(long, default_value = "spark-operator")]
+    pub namespace: String,
+
+    /// The operator's image
+    #[arg(long, default_value = "localhost/spark-operator:dev-spark")]
+    pub image: String,
+}
+
+/// A part of an installation, in the order in which they are applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub enum ManifestsPart {
+    Crds,
+    Rbac,
+    Webhook,
+    Deployment,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CertsCommand {
+    /// Make a CA and a certificate signed by it, as files
+    Generate {
+        /// Where the files go; it must exist, and none of them may
+        #[arg(long, value_name = "DIRECTORY")]
+        directory: PathBuf,
+        /// A name that the webhook is called by; may be repeated
+        #[arg(
+            long = "dns-name",
+            value_name = "NAME",
+            default_value = "spark-operator-webhook-svc.spark-operator.svc"
+        )]
+        dns_names: Vec<String>,
+    },
+}
+
+/// How the operator runs. Flags that mean what KF's mean carry KF's names; the environment variable of each
+/// is its name in capitals after `SPARK_OPERATOR_`, unless the world has one for it already.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Controller")]
 pub struct Settings {
     /// How many applications are reconciled at once
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, env = "SPARK_OPERATOR_CONTROLLER_THREADS", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub controller_threads: u16,
 
     /// How long after a submission a driver pod may be missing before its application fails
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    #[arg(long, env = "SPARK_OPERATOR_DRIVER_POD_CREATION_GRACE_PERIOD", value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub driver_pod_creation_grace_period: Duration,
 
-    /// Where /healthz and /readyz are served
-    #[arg(long, default_value = "0.0.0.0:8081", value_parser = address)]
-    pub health_probe_bind_address: SocketAddr,
+    /// Where the API server is and who we are [default: as KUBECONFIG says, else ~/.kube/config, else the pod's
+    /// service account]
+    #[arg(long, env = "SPARK_OPERATOR_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
 
-    /// The port of the admission webhook
-    #[arg(long, default_value_t = 9443)]
-    pub webhook_port: u16,
-
-    /// The Secret that holds the webhook's CA and certificate; made if it does not exist
-    #[arg(long, default_value = "spark-operator-webhook-certs")]
-    pub webhook_secret_name: String,
-
-    /// The namespace of that Secret and of the webhook's Service
-    #[arg(long, env = "POD_NAMESPACE", default_value = "spark-operator")]
-    pub webhook_secret_namespace: String,
-
-    /// The webhook's Service
-    #[arg(long, default_value = "spark-operator-webhook-svc")]
-    pub webhook_svc_name: String,
-
-    /// The MutatingWebhookConfiguration whose caBundle the operator keeps
-    #[arg(long, default_value = "spark-operator-webhook")]
-    pub mutating_webhook_name: String,
+    /// The operator's pod, named in events
+    #[arg(long, env = "POD_NAME", value_name = "NAME", default_value = "spark-operator")]
+    pub pod_name: String,
 
     /// The Spark distribution whose bin/spark-submit is run
-    #[arg(long, env = "SPARK_HOME")]
+    #[arg(long, env = "SPARK_HOME", value_name = "DIRECTORY", help_heading = "Submission")]
     pub spark_home: PathBuf,
 
+    /// Where Spark's own configuration for submissions is: spark-defaults.conf (below all that an application
+    /// says), log4j2.properties and what else drivers are to find in their conf directory [default:
+    /// conf in --spark-home]
+    #[arg(long, env = "SPARK_CONF_DIR", value_name = "DIRECTORY", help_heading = "Submission")]
+    pub spark_conf_dir: Option<PathBuf>,
+
     /// How many spark-submit processes may run at once; each is a JVM of some 300 MB
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, env = "SPARK_OPERATOR_MAX_SPARK_SUBMITS", value_name = "N", default_value_t = 4, value_parser = at_least_one, help_heading = "Submission")]
     pub max_spark_submits: usize,
 
     /// How long a spark-submit may take before it is ended
-    #[arg(long, default_value = "3m", value_parser = duration)]
+    #[arg(long, env = "SPARK_OPERATOR_SPARK_SUBMIT_TIMEOUT", value_name = "DURATION", default_value = "3m", value_parser = duration, help_heading = "Submission")]
     pub spark_submit_timeout: Duration,
 
     /// The API server as Spark is to reach it, `k8s://https://HOST:PORT` [default: as the operator reaches
     /// it]
-    #[arg(long)]
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_MASTER",
+        value_name = "URL",
+        value_parser = master,
+        help_heading = "Submission"
+    )]
     pub master: Option<String>,
 
-    /// How logs are written; RUST_LOG sets what is logged
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    pub log_format: LogFormat,
+    /// The port of the admission webhook
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_WEBHOOK_PORT",
+        value_name = "PORT",
+        default_value_t = 9443,
+        help_heading = "Webhook"
+    )]
+    pub webhook_port: u16,
 
-    /// The operator's pod, named in events
-    #[arg(long, env = "POD_NAME", default_value = "spark-operator")]
-    pub pod_name: String,
+    /// The Secret that holds the webhook's CA and certificate; made if it does not exist
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_WEBHOOK_SECRET_NAME",
+        value_name = "NAME",
+        default_value = "spark-operator-webhook-certs",
+        help_heading = "Webhook"
+    )]
+    pub webhook_secret_name: String,
+
+    /// The namespace of that Secret
+    #[arg(
+        long,
+        env = "POD_NAMESPACE",
+        value_name = "NAMESPACE",
+        default_value = "spark-operator",
+        help_heading = "Webhook"
+    )]
+    pub webhook_secret_namespace: String,
+
+    /// The webhook's Service
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_WEBHOOK_SVC_NAME",
+        value_name = "NAME",
+        default_value = "spark-operator-webhook-svc",
+        help_heading = "Webhook"
+    )]
+    pub webhook_svc_name: String,
+
+    /// The namespace of that Service [default: that of the Secret]
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_WEBHOOK_SVC_NAMESPACE",
+        value_name = "NAMESPACE",
+        help_heading = "Webhook"
+    )]
+    pub webhook_svc_namespace: Option<String>,
+
+    /// The MutatingWebhookConfiguration whose caBundle the operator keeps
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_MUTATING_WEBHOOK_NAME",
+        value_name = "NAME",
+        default_value = "spark-operator-webhook",
+        help_heading = "Webhook"
+    )]
+    pub mutating_webhook_name: String,
+
+    /// Where /healthz and /readyz are served
+    #[arg(long, env = "SPARK_OPERATOR_HEALTH_PROBE_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8081", value_parser = address, help_heading = "Probes, metrics, logs")]
+    pub health_probe_bind_address: SocketAddr,
+
+    /// Whether metrics are served
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_ENABLE_METRICS",
+        value_name = "BOOL",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true",
+        help_heading = "Probes, metrics, logs"
+    )]
+    pub enable_metrics: bool,
+
+    /// Where they are served; `0` for nowhere
+    #[arg(long, env = "SPARK_OPERATOR_METRICS_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8080", value_parser = optional_address, help_heading = "Probes, metrics, logs")]
+    pub metrics_bind_address: OptionalAddress,
+
+    /// Their path
+    #[arg(long, env = "SPARK_OPERATOR_METRICS_ENDPOINT", value_name = "PATH", default_value = "/metrics", value_parser = path, help_heading = "Probes, metrics, logs")]
+    pub metrics_endpoint: String,
+
+    /// How logs are written: for people, or one JSON object a line
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_ZAP_ENCODER",
+        value_name = "FORMAT",
+        visible_alias = "log-format",
+        value_enum,
+        default_value_t = LogFormat::Console,
+        help_heading = "Probes, metrics, logs"
+    )]
+    pub zap_encoder: LogFormat,
+
+    /// What is logged: a level, or directives as RUST_LOG has them (`info,spark_operator=debug`)
+    #[arg(long, env = "RUST_LOG", visible_alias = "log-level", value_name = "LEVEL", default_value = "info", value_parser = log_filter, help_heading = "Probes, metrics, logs")]
+    pub zap_log_level: String,
 }
+
+/// An address, or `0` for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionalAddress(pub Option<SocketAddr>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    Text,
+    #[value(alias = "text")]
+    Console,
     Json,
 }
 
@@ -96,28 +251,42 @@ impl Settings {
     /// Where the webhook's certificates go.
     #[must_use]
     pub fn places(&self) -> Places {
+        let namespace = &self.webhook_secret_namespace;
         Places {
-            namespace: self.webhook_secret_namespace.clone(),
+            secret_namespace: namespace.clone(),
             secret: self.webhook_secret_name.clone(),
+            service_namespace: self.webhook_svc_namespace.as_ref().unwrap_or(namespace).clone(),
             service: self.webhook_svc_name.clone(),
             webhook_configuration: self.mutating_webhook_name.clone(),
         }
     }
 
-    /// Whether `spark-submit` is where the settings say.
+    /// Where metrics are served, if they are.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_bind_address.0.filter(|_| self.enable_metrics)
+    }
+
+    /// Whether `spark-submit` and its configuration are where the settings say.
     ///
     /// # Errors
     ///
     /// What is missing and what to do about it.
-    pub fn check_spark_home(&self) -> Result<(), String> {
+    pub fn check_spark(&self) -> Result<(), String> {
         let spark_submit = self.spark_home.join("bin/spark-submit");
-        if spark_submit.is_file() {
-            return Ok(());
+        if !spark_submit.is_file() {
+            return Err(format!(
+                "SPARK_HOME: {} does not exist; set --spark-home or SPARK_HOME to a Spark distribution, or use the operator-spark image",
+                spark_submit.display()
+            ));
         }
-        Err(format!(
-            "SPARK_HOME: {} does not exist; set --spark-home or SPARK_HOME to a Spark distribution, or use the operator-spark image",
-            spark_submit.display()
-        ))
+        match &self.spark_conf_dir {
+            Some(directory) if !directory.is_dir() => Err(format!(
+                "SPARK_CONF_DIR: {} is not a directory; set --spark-conf-dir or SPARK_CONF_DIR to Spark's configuration, or to nothing",
+                directory.display()
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -133,20 +302,94 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     full.parse().map_err(|error| format!("{error} (try `:8081` or `127.0.0.1:8081`)"))
 }
 
+fn optional_address(text: &str) -> Result<OptionalAddress, String> {
+    if text == "0" { Ok(OptionalAddress(None)) } else { address(text).map(Some).map(OptionalAddress) }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        number => number.map_err(|error| error.to_string()),
+    }
+}
+
+fn path(text: &str) -> Result<String, String> {
+    let is_path = text.starts_with('/')
+        && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"{}*?#".contains(&byte));
+    if is_path { Ok(text.to_owned()) } else { Err("is not a path (try `/metrics`)".to_owned()) }
+}
+
+fn master(text: &str) -> Result<String, String> {
+    let is_master = text.starts_with("k8s://");
+    if is_master {
+        Ok(text.to_owned())
+    } else {
+        Err("does not begin with `k8s://` (try `k8s://https://HOST:PORT`)".to_owned())
+    }
+}
+
+fn log_filter(text: &str) -> Result<String, String> {
+    let parsed: Result<tracing_subscriber::EnvFilter, _> = text.parse();
+    parsed
+        .map(|_| text.to_owned())
+        .map_err(|error| format!("{error} (try `info` or `info,spark_operator=debug`)"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
-    fn flags_are_well_formed() {
-        <Flags as clap::CommandFactory>::command().debug_assert();
+    fn flags_are_well_formed_and_all_of_run_have_an_environment_variable() {
+        Flags::command().debug_assert();
+        let flags = Flags::command();
+        let run = flags.find_subcommand("run").unwrap();
+        for flag in run.get_arguments().filter(|flag| flag.get_id() != "help") {
+            assert!(flag.get_env().is_some(), "{}", flag.get_id());
+            assert!(flag.get_help().is_some(), "{}", flag.get_id());
+        }
     }
 
     #[test]
-    fn durations_and_addresses_are_written_as_in_go() {
+    fn durations_addresses_and_switches_are_written_as_in_go() {
         assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
         assert!(duration("soon").is_err() && duration("-1s").is_err());
         assert_eq!(address(":8081"), Ok(SocketAddr::from(([0, 0, 0, 0], 8081))));
         assert!(address("8081").is_err());
+        let metrics = |flag: &str| {
+            let Command::Run(settings) =
+                Flags::try_parse_from(["spark-operator", "run", "--spark-home=/opt/spark", flag])
+                    .unwrap()
+                    .command
+            else {
+                unreachable!("`run` was asked for")
+            };
+            settings.metrics_address()
+        };
+        let port = |port: u16| Some(SocketAddr::from(([0, 0, 0, 0], port)));
+        assert_eq!(metrics("--enable-metrics"), port(8080));
+        assert_eq!(metrics("--enable-metrics=true"), port(8080));
+        assert_eq!(metrics("--enable-metrics=false"), None);
+        assert_eq!(metrics("--metrics-bind-address=:9090"), port(9090));
+        assert_eq!(metrics("--metrics-bind-address=0"), None);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_flag_is_said_with_what_would_be_right() {
+        for (flag, complaint) in [
+            ("--controler-threads=3", "a similar argument exists: '--controller-threads'"),
+            ("--controller-threads=0", "0 is not in 1..=65535"),
+            ("--max-spark-submits=0", "must be at least 1"),
+            ("--spark-submit-timeout=soon", "(try `10s` or `1m30s`)"),
+            ("--metrics-endpoint=metrics", "(try `/metrics`)"),
+            ("--master=https://x", "(try `k8s://https://HOST:PORT`)"),
+            ("--zap-log-level=info,x=loud", "(try `info` or `info,spark_operator=debug`)"),
+            ("--zap-encoder=xml", "[possible values: console, json]"),
+        ] {
+            let refused = Flags::try_parse_from(["spark-operator", "run", "--spark-home=/opt/spark", flag]);
+            let message = refused.unwrap_err().to_string();
+            assert!(message.contains(complaint), "{flag}: {message}");
+        }
     }
 }

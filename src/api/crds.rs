@@ -1,7 +1,8 @@
 //! What do we tell the API server about our kinds? Their CustomResourceDefinitions, made from the Rust types.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceColumnDefinition, CustomResourceDefinition, JSONSchemaProps,
+    CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionVersion,
+    JSONSchemaProps, JSONSchemaPropsOrArray,
 };
 use kube::CustomResourceExt;
 use schemars::{
@@ -65,6 +66,54 @@ pub fn files() -> Vec<(String, String)> {
 #[must_use]
 pub fn yaml() -> String {
     files().into_iter().map(|(_, yaml)| yaml).collect()
+}
+
+/// The fields of a status that `ours` has and `installed` would drop, as paths below `status`.
+#[must_use]
+pub fn missing_status_fields(
+    ours: &CustomResourceDefinition,
+    installed: &CustomResourceDefinition,
+) -> Vec<String> {
+    let mut missing = Vec::new();
+    for version in &ours.spec.versions {
+        let found = installed.spec.versions.iter().find(|other| other.name == version.name && other.served);
+        let Some(found) = found else {
+            missing.push(format!("version {}", version.name));
+            continue;
+        };
+        if let Some(ours) = status(version) {
+            compare("status", ours, status(found), &mut missing);
+        }
+    }
+    missing
+}
+
+fn status(version: &CustomResourceDefinitionVersion) -> Option<&JSONSchemaProps> {
+    version.schema.as_ref()?.open_api_v3_schema.as_ref()?.properties.as_ref()?.get("status")
+}
+
+fn compare(
+    path: &str,
+    ours: &JSONSchemaProps,
+    installed: Option<&JSONSchemaProps>,
+    missing: &mut Vec<String>,
+) {
+    let Some(installed) = installed else {
+        missing.push(path.to_owned());
+        return;
+    };
+    if installed.x_kubernetes_preserve_unknown_fields == Some(true) {
+        return;
+    }
+    for (name, field) in ours.properties.iter().flatten() {
+        let other = installed.properties.as_ref().and_then(|properties| properties.get(name));
+        compare(&format!("{path}.{name}"), field, other, missing);
+    }
+    if let (Some(JSONSchemaPropsOrArray::Schema(ours)), Some(JSONSchemaPropsOrArray::Schema(installed))) =
+        (&ours.items, &installed.items)
+    {
+        compare(&format!("{path}[]"), ours, Some(installed), missing);
+    }
 }
 
 /// `crd` with what the derive cannot say.

@@ -9,6 +9,8 @@ mod observe;
 mod pods;
 mod spark_submit;
 mod status;
+mod submission_metrics;
+mod workload;
 
 use crate::{
     api::SparkApplication,
@@ -22,13 +24,13 @@ use kube::{
     core::DeserializeGuard,
     runtime::{
         Controller, WatchStreamExt,
-        controller::{Action, Config},
+        controller::{self, Action, Config},
         reflector::{self, ObjectRef},
         watcher,
     },
 };
 use pods::PodIndex;
-pub use spark_submit::SparkSubmitRunner;
+pub use spark_submit::{SparkSubmitRunner, SparkSubmitSettings};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
@@ -37,6 +39,8 @@ use std::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
+use workload::Outcome;
+pub use workload::Workload;
 
 /// An application as the watch delivers it: one that cannot be decoded is an error of its own and stops no
 /// other.
@@ -58,6 +62,10 @@ pub struct Setup {
     pub submissions_ended: mpsc::UnboundedReceiver<ApplicationRef>,
     /// How many applications are reconciled at once.
     pub concurrency: u16,
+    /// How long a watch lasts at most, in seconds; the next one begins where it ended.
+    pub watch_seconds: u32,
+    /// Where it is written down what there is to do.
+    pub workload: Workload,
     /// The operator's pod, for events.
     pub instance: String,
 }
@@ -68,6 +76,7 @@ struct Context {
     pods: Arc<PodIndex>,
     spark_submit: SparkSubmitRunner,
     events: Events,
+    workload: Workload,
     notes: Mutex<HashMap<String, Note>>,
 }
 
@@ -97,40 +106,60 @@ impl Error {
 
 /// Runs the controller until `stop`. `synced` is called once, when the caches are complete.
 pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
-    let Setup { client, policy, spark_submit, submissions_ended, concurrency, instance } = setup;
+    let Setup {
+        client,
+        policy,
+        spark_submit,
+        submissions_ended,
+        concurrency,
+        watch_seconds,
+        workload,
+        instance,
+    } = setup;
     SparkSubmitRunner::sweep();
     let pods = Arc::new(PodIndex::default());
     let (dirty, pods_changed) = mpsc::unbounded_channel();
-    let follow = Arc::clone(&pods).follow(client.clone()).for_each(move |application| {
+    let follow = Arc::clone(&pods).follow(client.clone(), watch_seconds).for_each(move |application| {
         // Nobody listens any more when the process is about to end.
         dirty.send(application).ok();
         std::future::ready(())
     });
+    let poking = workload.clone();
+    let poked = move |application: &ApplicationRef| {
+        poking.waits(application.namespace.as_deref().unwrap_or_default(), &application.name);
+    };
     let context = Arc::new(Context {
         client: client.clone(),
         policy,
         pods: Arc::clone(&pods),
         spark_submit,
         events: Events::new(client.clone(), instance),
+        workload: workload.clone(),
         notes: Mutex::default(),
     });
 
     let (reader, writer) = reflector::store();
     let ready = reader.clone();
-    let forgetful = Arc::clone(&context);
-    let applications = watcher(Api::<Watched>::all(client), watcher::Config::default())
-        .default_backoff()
-        // Half of what an object weighs, and nobody reads it.
-        .modify(|application| application.managed_fields_mut().clear())
-        .inspect(move |event| match event {
-            Ok(watcher::Event::Delete(application)) => {
-                forgetful.forget(&application.uid().unwrap_or_default())
-            }
-            Ok(_) => {}
-            Err(error) => warn!(%error, "the watch of applications is retried"),
-        })
-        .reflect(writer)
-        .applied_objects();
+    let watching = Arc::clone(&context);
+    let applications =
+        watcher(Api::<Watched>::all(client), watcher::Config::default().timeout(watch_seconds))
+            .default_backoff()
+            // Half of what an object weighs, and nobody reads it.
+            .modify(|application| application.managed_fields_mut().clear())
+            .inspect(move |event| match event {
+                Ok(watcher::Event::Apply(application) | watcher::Event::InitApply(application)) => {
+                    watching
+                        .workload
+                        .waits(&application.namespace().unwrap_or_default(), &application.name_any());
+                }
+                Ok(watcher::Event::Delete(application)) => {
+                    watching.forget(&application.uid().unwrap_or_default());
+                }
+                Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
+                Err(error) => warn!(%error, "the watch of applications is retried"),
+            })
+            .reflect(writer)
+            .applied_objects();
     let reconcile_all = async {
         // Before this, a pod that is not in the cache may well exist, and its application would be taken for
         // one that lost it.
@@ -139,17 +168,24 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         }
         let controller = Controller::for_stream(applications, reader)
             .with_config(Config::default().concurrency(concurrency))
-            .reconcile_on(unbounded(pods_changed))
-            .reconcile_on(unbounded(submissions_ended))
+            .reconcile_on(unbounded(pods_changed).inspect(poked.clone()))
+            .reconcile_on(unbounded(submissions_ended).inspect(poked))
             .graceful_shutdown_on(stop.clone().cancelled_owned())
-            .run(reconcile, again, Arc::clone(&context));
+            .run(reconcile, again, Arc::clone(&context))
+            .for_each(|ended| {
+                if let Err(controller::Error::ObjectNotFound(application)) = ended {
+                    let namespace = application.namespace.as_deref().unwrap_or_default();
+                    workload.is_gone(namespace, &application.name);
+                }
+                std::future::ready(())
+            });
         let announce = async {
             // The writer lives in the controller's stream, so this fails only when the controller has ended.
             if ready.wait_until_ready().await.is_ok() {
                 synced();
             }
         };
-        futures::join!(controller.for_each(|_| std::future::ready(())), announce);
+        futures::join!(controller, announce);
     };
     tokio::select! {
         () = reconcile_all => {}
@@ -173,15 +209,22 @@ fn unbounded<T: Send + 'static>(
 ))]
 async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
     let now = now();
-    match &watched.0 {
+    let work = context.workload.begin(&watched.namespace().unwrap_or_default(), &watched.name_any());
+    let wake = match &watched.0 {
         Ok(application) => context.reconcile(application, now).await,
         Err(invalid) => {
             let occasion = invalid.metadata.resource_version.clone().unwrap_or_default();
             warn!(error = invalid.error, "object cannot be read");
             context.events.send(&*watched, &occasion, &event::invalid(&invalid.error), now).await;
-            Ok(Action::await_change())
+            Ok(None)
         }
-    }
+    };
+    work.end(match &wake {
+        Ok(None) => Outcome::Done,
+        Ok(Some(_)) => Outcome::Again,
+        Err(_) => Outcome::Failed,
+    });
+    wake.map(|wake| wake.map_or_else(Action::await_change, Action::requeue))
 }
 
 #[expect(
@@ -205,18 +248,23 @@ fn again(watched: Arc<Watched>, error: &Error, context: Arc<Context>) -> Action 
 }
 
 impl Context {
-    async fn reconcile(&self, application: &SparkApplication, now: Timestamp) -> Result<Action, Error> {
+    /// Brings one application a step further; gives when to look again, should nothing happen before.
+    async fn reconcile(
+        &self,
+        application: &SparkApplication,
+        now: Timestamp,
+    ) -> Result<Option<Duration>, Error> {
         let uid = application.uid().unwrap_or_default();
         let state = application.state();
         Span::current().record("state", state.as_str());
         if application.metadata.deletion_timestamp.is_some() {
             // Its pods go with it: it is their owner.
             self.forget(&uid);
-            return Ok(Action::await_change());
+            return Ok(None);
         }
         if version(application) < self.note(&uid, |note| note.written) {
             debug!("the cache has not seen our last write yet");
-            return Ok(Action::requeue(FRESH_FACTS));
+            return Ok(Some(FRESH_FACTS));
         }
 
         let seen = observe::observe(self, application).await?;
@@ -226,7 +274,7 @@ impl Context {
             && !self.is_current(application).await?
         {
             // To submit on a stale copy is the one way left to run an application twice.
-            return Ok(Action::requeue(FRESH_FACTS));
+            return Ok(Some(FRESH_FACTS));
         }
         for action in actions {
             execute::execute(self, application, action).await?;
@@ -244,7 +292,7 @@ impl Context {
             self.events.send(application, &occasion, event, now).await;
         }
         self.note(&uid, |note| note.failures = 0);
-        Ok(wake.map_or_else(Action::await_change, Action::requeue))
+        Ok(wake)
     }
 
     /// Whether the API server has the application as we know it.

@@ -51,8 +51,13 @@ impl PodIndex {
     }
 
     /// Follows all pods that carry the operator's label; yields the applications whose pods have changed.
-    pub fn follow(self: Arc<Self>, client: Client) -> impl Stream<Item = ApplicationRef> + Send {
-        let config = watcher::Config::default().labels(&format!("{}=true", label::LAUNCHED_BY));
+    pub fn follow(
+        self: Arc<Self>,
+        client: Client,
+        watch_seconds: u32,
+    ) -> impl Stream<Item = ApplicationRef> + Send {
+        let selector = format!("{}=true", label::LAUNCHED_BY);
+        let config = watcher::Config::default().labels(&selector).timeout(watch_seconds);
         let mut listed = BTreeMap::new();
         watcher::watcher(Api::<Pod>::all(client), config)
             .default_backoff()

@@ -2,6 +2,7 @@
 //! submission id, that the next reconcile makes.
 
 use super::ApplicationRef;
+use super::submission_metrics::{Outcome, SubmissionMetrics};
 use crate::{
     api::SparkApplication,
     plan::{
@@ -10,6 +11,7 @@ use crate::{
     },
 };
 use kube::ResourceExt;
+use prometheus_client::registry::Registry;
 use std::{
     collections::HashMap,
     io,
@@ -32,13 +34,26 @@ use tracing::{Instrument, info, info_span, warn};
 /// How much of either end of stderr is kept: the first exception is at its beginning or its end.
 const KEPT: usize = 32 * 1024;
 
+/// How `spark-submit` is run.
+#[derive(Clone, Debug)]
+pub struct SparkSubmitSettings {
+    /// `$SPARK_HOME`.
+    pub home: PathBuf,
+    /// `$SPARK_CONF_DIR`, if it is not `conf` in `home`.
+    pub conf_dir: Option<PathBuf>,
+    /// `$KUBECONFIG`, if it is not the operator's own.
+    pub kubeconfig: Option<PathBuf>,
+    /// How many may run at once: a JVM costs hundreds of megabytes.
+    pub at_once: usize,
+    /// How long one may take.
+    pub deadline: Duration,
+}
+
 /// Runs `spark-submit`, at most so many at once, and remembers how each ended.
 pub struct SparkSubmitRunner {
-    /// `$SPARK_HOME`.
-    home: PathBuf,
-    /// A JVM costs hundreds of megabytes.
+    settings: Arc<SparkSubmitSettings>,
     jvms: Arc<Semaphore>,
-    deadline: Duration,
+    metrics: SubmissionMetrics,
     /// The last submission of each application, by uid.
     submissions: Arc<Mutex<HashMap<String, Started>>>,
     /// Whose submission has ended.
@@ -64,19 +79,28 @@ enum Error {
     Io { what: &'static str, path: PathBuf, source: io::Error },
 }
 
+impl Error {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::DriverExists => Outcome::DriverExists,
+            Self::TookTooLong(_) => Outcome::TookTooLong,
+            Self::Failed(_) | Self::Io { .. } => Outcome::Failed,
+        }
+    }
+}
+
 impl SparkSubmitRunner {
-    /// Submissions with the Spark distribution in `home`; `ended` is told of every application whose
-    /// submission has ended.
+    /// Submissions that are measured in `registry`; `ended` is told of every application whose submission
+    /// has ended.
     pub fn new(
-        home: PathBuf,
-        at_once: usize,
-        deadline: Duration,
+        settings: SparkSubmitSettings,
+        registry: &mut Registry,
         ended: mpsc::UnboundedSender<ApplicationRef>,
     ) -> Self {
         Self {
-            home,
-            jvms: Arc::new(Semaphore::new(at_once)),
-            deadline,
+            jvms: Arc::new(Semaphore::new(settings.at_once)),
+            settings: Arc::new(settings),
+            metrics: SubmissionMetrics::new(registry),
             submissions: Arc::default(),
             ended,
             tasks: TaskTracker::new(),
@@ -120,32 +144,36 @@ impl SparkSubmitRunner {
             ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default());
         let span = info_span!(parent: None, "submit",
             namespace = application.namespace, name = application.name, submission_id = %id, attempt = request.run.ordinal);
-        let spark_submit = self.home.join("bin/spark-submit");
-        let (jvms, deadline) = (Arc::clone(&self.jvms), self.deadline);
+        let (jvms, settings, metrics) =
+            (Arc::clone(&self.jvms), Arc::clone(&self.settings), self.metrics.clone());
         let (submissions, ended) = (Arc::clone(&self.submissions), self.ended.clone());
         let task = async move {
+            let mut measured = metrics.waiting();
             let run = async {
                 let _permit = jvms.acquire_owned().await.expect("this semaphore is never closed");
+                measured.begun();
                 info!(arguments = ?redacted(&request.command.arguments), "spark-submit started");
-                run(&spark_submit, &request.command, deadline).await
+                run(&settings, request.command).await
             };
             let Some(result) = cancel.run_until_cancelled(run).await else {
                 info!("spark-submit ended: the application is gone or has changed");
                 return;
             };
-            let progress = match result {
+            let (progress, outcome) = match result {
                 Ok(()) => {
                     info!("spark-submit succeeded");
-                    SubmissionProgress::Succeeded
+                    (SubmissionProgress::Succeeded, Outcome::Succeeded)
                 }
                 Err(error) => {
                     info!(%error, "spark-submit failed");
+                    let outcome = error.outcome();
                     match error {
-                        Error::DriverExists => SubmissionProgress::DriverExists,
-                        error => SubmissionProgress::Failed(error.to_string()),
+                        Error::DriverExists => (SubmissionProgress::DriverExists, outcome),
+                        error => (SubmissionProgress::Failed(error.to_string()), outcome),
                     }
                 }
             };
+            measured.ended(outcome);
             if let Some(started) =
                 locked(&submissions).get_mut(&uid).filter(|started| started.submission.id == id)
             {
@@ -176,13 +204,30 @@ fn locked(submissions: &Mutex<HashMap<String, Started>>) -> MutexGuard<'_, HashM
     submissions.lock().expect("no code panics while it holds this lock")
 }
 
+impl SparkSubmitSettings {
+    /// The text of `spark-defaults.conf`, read anew each time: it may be a mounted ConfigMap.
+    async fn spark_defaults(&self) -> Result<String, Error> {
+        let directory = self.conf_dir.clone().unwrap_or_else(|| self.home.join("conf"));
+        let path = directory.join("spark-defaults.conf");
+        match fs::read_to_string(&path).await {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            read => read.map_err(|source| Error::Io { what: "cannot read", path, source }),
+        }
+    }
+}
+
 /// One `spark-submit`, from writing its files to removing them.
-async fn run(spark_submit: &Path, command: &SparkSubmit, deadline: Duration) -> Result<(), Error> {
+async fn run(settings: &SparkSubmitSettings, command: SparkSubmit) -> Result<(), Error> {
+    let command = command.with_spark_defaults(&settings.spark_defaults().await?);
     let directory = PathBuf::from(&command.directory);
-    let files = Files::write(&directory, command).await?;
-    let failed = |what, source| Error::Io { what, path: spark_submit.to_owned(), source };
-    let mut child = Command::new(spark_submit)
+    let files = Files::write(&directory, &command).await?;
+    let (spark_submit, deadline) = (settings.home.join("bin/spark-submit"), settings.deadline);
+    let failed = |what, source| Error::Io { what, path: spark_submit.clone(), source };
+    let environment = [("SPARK_CONF_DIR", &settings.conf_dir), ("KUBECONFIG", &settings.kubeconfig)];
+    let mut child = Command::new(&spark_submit)
         .args(&command.arguments)
+        .env("SPARK_HOME", &settings.home)
+        .envs(environment.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -28,6 +28,14 @@ pub struct Certificates {
     pub key: String,
 }
 
+/// Names of the PEM files, also as keys of the Secret: KF's.
+pub(super) mod file {
+    pub(in crate::webhook) const CA_CERTIFICATE: &str = "ca-cert.pem";
+    pub(in crate::webhook) const CA_KEY: &str = "ca-key.pem";
+    pub(in crate::webhook) const CERTIFICATE: &str = "server-cert.pem";
+    pub(in crate::webhook) const KEY: &str = "server-key.pem";
+}
+
 /// Why certificates are not good enough.
 #[derive(Debug, thiserror::Error)]
 pub enum Unfit {
@@ -72,16 +80,24 @@ impl Certificates {
         })
     }
 
+    /// As files: name and PEM.
+    #[must_use]
+    pub fn files(self) -> [(&'static str, String); 4] {
+        [
+            (file::CA_CERTIFICATE, self.ca_certificate),
+            (file::CA_KEY, self.ca_key),
+            (file::CERTIFICATE, self.certificate),
+            (file::KEY, self.key),
+        ]
+    }
+
     /// Whether the leaf verifies against the CA for `dns_name`, now and long enough to be renewed in time.
     ///
     /// # Errors
     ///
     /// What is wrong with them; [`generate`](Self::generate) new ones then.
     pub fn check(&self, dns_name: &str, now: Timestamp) -> Result<(), Unfit> {
-        let mut roots = RootCertStore::empty();
-        for ca in CertificateDer::pem_slice_iter(self.ca_certificate.as_bytes()) {
-            roots.add(ca?)?;
-        }
+        let roots = roots(&self.ca_certificate)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
         let leaf = CertificateDer::from_pem_slice(self.certificate.as_bytes())?;
@@ -92,6 +108,15 @@ impl Certificates {
         }
         Ok(())
     }
+}
+
+/// Those who trust the CAs in `pem`.
+pub(super) fn roots(pem: &str) -> Result<RootCertStore, Unfit> {
+    let mut roots = RootCertStore::empty();
+    for ca in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        roots.add(ca?)?;
+    }
+    Ok(roots)
 }
 
 fn params(

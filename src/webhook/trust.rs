@@ -2,7 +2,7 @@
 //! webhook configuration?
 
 use super::{
-    certificates::{Certificates, Unfit},
+    certificates::{self, Certificates, Unfit, file},
     serving_certificate::{self, ServingCertificate},
 };
 use jiff::Timestamp;
@@ -15,24 +15,28 @@ use kube::{
     Api, Client,
     api::{ObjectMeta, PatchParams, PostParams},
 };
+use rustls::{ClientConfig, pki_types::ServerName};
 use serde_json::json;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::TlsConnector;
 use tracing::info;
 
-/// Keys of the Secret, which are KF's.
-mod key {
-    pub(super) const CA_CERTIFICATE: &str = "ca-cert.pem";
-    pub(super) const CA_KEY: &str = "ca-key.pem";
-    pub(super) const CERTIFICATE: &str = "server-cert.pem";
-    pub(super) const KEY: &str = "server-key.pem";
-}
+/// How long our own handshake may take: what the API server gives a whole review.
+const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// Where certificates go.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// The namespace of the Secret and of the webhook's Service.
-    pub namespace: String,
+    pub secret_namespace: String,
     pub secret: String,
+    pub service_namespace: String,
     /// The webhook's Service.
     pub service: String,
     /// The MutatingWebhookConfiguration whose caBundle is kept.
@@ -52,6 +56,10 @@ pub enum Error {
     Generate(#[from] rcgen::Error),
     #[error(transparent)]
     Serve(#[from] serving_certificate::Error),
+    #[error("no certificates are there yet")]
+    NoCertificates,
+    #[error("the webhook does not answer a TLS handshake as {name}: {source}")]
+    Handshake { name: String, source: io::Error },
 }
 
 /// Keeps the API server's trust in the webhook.
@@ -59,11 +67,13 @@ pub struct Trust {
     client: Client,
     places: Places,
     serving: Arc<ServingCertificate>,
+    /// The CA that was published last.
+    published: Mutex<Option<String>>,
 }
 
 impl Trust {
     pub fn new(client: Client, places: Places, serving: Arc<ServingCertificate>) -> Self {
-        Self { client, places, serving }
+        Self { client, places, serving, published: Mutex::default() }
     }
 
     /// Makes the certificates if there are none that are fit, serves them, and puts the CA into the webhook
@@ -76,20 +86,43 @@ impl Trust {
     pub async fn establish(&self, now: Timestamp) -> Result<(), Error> {
         let certificates = self.certificates(now).await?;
         self.serving.set(&certificates.certificate, &certificates.key)?;
-        self.publish(&certificates.ca_certificate).await
+        self.publish(&certificates.ca_certificate).await?;
+        *self.published() = Some(certificates.ca_certificate);
+        Ok(())
     }
 
-    /// The API server calls the Service by its short name; `localhost` (as in KF) is for a webhook that runs
-    /// beside the API server.
+    /// Whether the webhook at `address` is what the API server expects it to be: one that proves, by the CA
+    /// in the webhook configuration, to be the Service.
+    ///
+    /// # Errors
+    ///
+    /// When it is not, or does not answer in time.
+    pub async fn handshake(&self, address: SocketAddr) -> Result<(), Error> {
+        let ca = self.published().clone().ok_or(Error::NoCertificates)?;
+        let name = self.service_name();
+        let done = handshake(address, &name, &ca).await;
+        done.map_err(|source| Error::Handshake { name, source })
+    }
+
+    fn published(&self) -> MutexGuard<'_, Option<String>> {
+        self.published.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// What the API server calls the Service.
+    fn service_name(&self) -> String {
+        format!("{}.{}.svc", self.places.service, self.places.service_namespace)
+    }
+
+    /// `localhost` (as in KF) is for a webhook that runs beside the API server.
     fn dns_names(&self) -> Vec<String> {
-        let Places { namespace, service, .. } = &self.places;
-        vec![format!("{service}.{namespace}.svc"), "localhost".to_owned()]
+        vec![self.service_name(), "localhost".to_owned()]
     }
 
     async fn certificates(&self, now: Timestamp) -> Result<Certificates, Error> {
-        let secrets = Api::<Secret>::namespaced(self.client.clone(), &self.places.namespace);
+        let secrets = Api::<Secret>::namespaced(self.client.clone(), &self.places.secret_namespace);
         let name = &self.places.secret;
-        let failed = |source| Error::Secret { secret: format!("{}/{name}", self.places.namespace), source };
+        let failed =
+            |source| Error::Secret { secret: format!("{}/{name}", self.places.secret_namespace), source };
         let names = self.dns_names();
         // Again, where another replica is first to write: its certificates are ours too.
         loop {
@@ -168,6 +201,23 @@ impl Trust {
     }
 }
 
+/// A TLS handshake with whoever listens on `address`, who has to be `name` by `ca` (PEM).
+async fn handshake(address: SocketAddr, name: &str, ca: &str) -> io::Result<()> {
+    let roots = certificates::roots(ca).map_err(io::Error::other)?;
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
+    let connect = async {
+        let stream = TcpStream::connect(address).await?;
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    };
+    timeout(HANDSHAKE, connect).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    Ok(())
+}
+
 fn pointer(path: &str) -> json_patch::jsonptr::PointerBuf {
     path.parse().expect("written with a leading slash and without tildes")
 }
@@ -178,21 +228,14 @@ fn decoded(secret: &Secret) -> Option<Certificates> {
         String::from_utf8(bytes.clone()).ok().filter(|text| !text.is_empty())
     };
     Some(Certificates {
-        ca_certificate: text(key::CA_CERTIFICATE)?,
-        ca_key: text(key::CA_KEY)?,
-        certificate: text(key::CERTIFICATE)?,
-        key: text(key::KEY)?,
+        ca_certificate: text(file::CA_CERTIFICATE)?,
+        ca_key: text(file::CA_KEY)?,
+        certificate: text(file::CERTIFICATE)?,
+        key: text(file::KEY)?,
     })
 }
 
 fn encoded(certificates: &Certificates) -> BTreeMap<String, ByteString> {
-    let Certificates { ca_certificate, ca_key, certificate, key } = certificates;
-    [
-        (key::CA_CERTIFICATE, ca_certificate),
-        (key::CA_KEY, ca_key),
-        (key::CERTIFICATE, certificate),
-        (key::KEY, key),
-    ]
-    .map(|(name, pem)| (name.to_owned(), ByteString(pem.as_bytes().to_vec())))
-    .into()
+    let files = certificates.clone().files().into_iter();
+    files.map(|(name, pem)| (name.to_owned(), ByteString(pem.into_bytes()))).collect()
 }

@@ -118,7 +118,17 @@ fn violations(name: &str, text: &str) -> Vec<String> {
         }
     }
     if let Some((layer, may_use)) = layer {
-        let modules = ["admin", "operator", "settings", "shutdown", "telemetry"];
+        let modules = [
+            "admin",
+            "api_server",
+            "installation",
+            "manifests",
+            "metrics",
+            "operator",
+            "settings",
+            "shutdown",
+            "telemetry",
+        ];
         let modules = modules.into_iter().chain(LAYERS.map(|(layer, _)| layer));
         let others = modules.filter(|other| other != layer && !may_use.contains(other));
         for other in others {

@@ -13,6 +13,7 @@ mod lifecycle;
 mod manifests;
 mod node;
 mod program;
+mod start;
 mod stored;
 mod submission;
 mod webhook;

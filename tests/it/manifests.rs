@@ -2,7 +2,10 @@
 
 use clap::Parser;
 use serde_json::{Value, json};
-use spark_operator::settings::{Command, Flags, Settings};
+use spark_operator::{
+    manifests,
+    settings::{Command, Flags, Settings},
+};
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
 #[test]
@@ -32,12 +35,60 @@ fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens
     let settings = settings(&arguments[1..]);
     let ports: Vec<_> =
         container["ports"].as_array().unwrap().iter().map(|port| &port["containerPort"]).collect();
-    assert_eq!(ports, [&json!(settings.webhook_port), &json!(settings.health_probe_bind_address.port())]);
+    let opened = [
+        settings.webhook_port,
+        settings.health_probe_bind_address.port(),
+        settings.metrics_address().unwrap().port(),
+    ];
+    assert_eq!(ports, opened.map(|port| json!(port)).iter().collect::<Vec<_>>());
     // Until there is leader election, nothing else keeps two controllers from running beside each other.
     assert_eq!(
         (&deployment["spec"]["replicas"], &deployment["spec"]["strategy"]["type"]),
         (&json!(1), &json!("Recreate"))
     );
+}
+
+#[test]
+fn the_binary_prints_all_that_is_applied_in_order() {
+    let committed: Vec<Value> = documents("kustomization.yaml")[0]["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|file| documents(file.as_str().unwrap()))
+        .collect();
+    let mut printed = printed(&[]);
+    assert_eq!(printed.len(), committed.len());
+    assert!(printed[0]["kind"] == "CustomResourceDefinition" && printed[2]["kind"] == "Namespace");
+    printed.retain(|object| !committed.contains(object));
+    assert_eq!(printed, Vec::<Value>::new());
+}
+
+#[test]
+fn an_installation_goes_into_the_namespace_and_has_the_image_that_is_asked_for() {
+    let objects =
+        printed(&["rbac", "webhook", "deployment", "--namespace", "ours", "--image", "registry.example/x:1"]);
+    let text = json!(objects).to_string();
+    assert!(!text.contains(r#""namespace":"spark-operator""#), "{text}");
+    let of = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap();
+    assert_eq!(of("Namespace")["metadata"]["name"], "ours");
+    assert_eq!(
+        of("MutatingWebhookConfiguration")["webhooks"][0]["clientConfig"]["service"]["namespace"],
+        "ours"
+    );
+    assert_eq!(of("ClusterRoleBinding")["subjects"][0]["namespace"], "ours");
+    let deployment = of("Deployment");
+    assert_eq!(deployment["metadata"]["namespace"], "ours");
+    assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["image"], "registry.example/x:1");
+    assert!(!objects.iter().any(|object| object["kind"] == "CustomResourceDefinition"));
+}
+
+/// What `spark-operator manifests` prints.
+fn printed(arguments: &[&str]) -> Vec<Value> {
+    let arguments = ["spark-operator", "manifests"].iter().chain(arguments);
+    let Command::Manifests(settings) = Flags::try_parse_from(arguments).unwrap().command else {
+        unreachable!("`manifests` was asked for")
+    };
+    serde_saphyr::from_multiple(&manifests::yaml(&settings)).unwrap()
 }
 
 /// All that the code asks of the API server, and what spark-submit asks in its name; the tests against a real
@@ -67,6 +118,9 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         "/services: create patch",
         // controller
         "events.k8s.io/events: create",
+        // is the cluster set up for us?
+        "apiextensions.k8s.io/customresourcedefinitions[sparkapplications.sparkoperator.k8s.io,\
+         scheduledsparkapplications.sparkoperator.k8s.io]: get",
         // certificates
         "/secrets: create",
         "/secrets[spark-operator-webhook-certs]: get update",
@@ -93,10 +147,10 @@ fn grants(rule: &Value) -> Vec<String> {
 
 fn settings(flags: &[&str]) -> Settings {
     let arguments = ["spark-operator", "run", "--spark-home", "/opt/spark"].iter().chain(flags);
-    match Flags::try_parse_from(arguments).unwrap().command {
-        Command::Run(settings) => *settings,
-        Command::Crds { .. } => unreachable!("`run` was asked for"),
-    }
+    let Command::Run(settings) = Flags::try_parse_from(arguments).unwrap().command else {
+        unreachable!("`run` was asked for")
+    };
+    *settings
 }
 
 fn documents(file: &str) -> Vec<Value> {

@@ -57,6 +57,22 @@ pub struct SparkSubmit {
     pub files: BTreeMap<&'static str, String>,
 }
 
+impl SparkSubmit {
+    /// With `defaults`, the text of a `spark-defaults.conf`, below all other properties.
+    ///
+    /// Spark reads that file itself only where there is no `--properties-file`. Both have the format of
+    /// `java.util.Properties`, in which the last line about a key counts.
+    #[must_use]
+    pub fn with_spark_defaults(mut self, defaults: &str) -> Self {
+        if !defaults.is_empty() {
+            let properties = self.files.entry(file::PROPERTIES).or_default();
+            // The blank line ends a last line that says it goes on.
+            *properties = format!("{defaults}\n\n{properties}");
+        }
+        self
+    }
+}
+
 /// File names inside [`SparkSubmit::directory`].
 mod file {
     use crate::api::Role;

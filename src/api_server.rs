@@ -1,0 +1,209 @@
+//! How does the process talk to the API server? With a deadline for every request, each one counted, and in a
+//! way that shows whether watches live.
+
+use axum::http::{Method, Request, Response, Uri};
+use kube::{
+    Client, Config,
+    client::{Body, ClientBuilder},
+};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::Registry,
+};
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::time::{Instant, timeout};
+use tower::{Layer, Service};
+
+/// How long the API server may take to begin an answer. Its own limit for what is not a watch is 60 s, but
+/// nothing that we ask takes a tenth of a second where all is well, and whoever waits holds up others.
+const ANSWER: Duration = Duration::from_secs(30);
+/// How long an answer that has begun may be silent: longer than any watch lasts, so that only a connection of
+/// which the other end is gone is given up.
+const SILENCE: Duration = Duration::from_secs(90);
+/// How long a connection may take to come about; the next try may meet another API server.
+const CONNECT: Duration = Duration::from_secs(10);
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A client that keeps deadlines and writes down its requests in `requests`.
+///
+/// # Errors
+///
+/// When the configuration contradicts itself, or names credentials that cannot be read.
+pub fn client(mut config: Config, requests: &Requests) -> kube::Result<Client> {
+    config.connect_timeout = Some(CONNECT);
+    config.read_timeout = Some(SILENCE);
+    config.reset_reader_on_write = true;
+    Ok(ClientBuilder::try_from(config)?.with_layer(requests).build())
+}
+
+/// How long a watch lasts at most, in seconds: each begins anew from where the last one ended, and shows by
+/// that that both ends live.
+pub const WATCH_SECONDS: u32 = 60;
+
+/// What is known of the requests of a client.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    answers: Family<Answer, Counter>,
+    durations: Family<Verb, Histogram>,
+    /// When each list or watch was answered last, be it by an error: by the path of what is watched.
+    watches: Arc<Mutex<BTreeMap<String, Instant>>>,
+}
+
+/// Labels as those of client-go, which KF shows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answer {
+    /// The status code, or `<error>`.
+    code: String,
+    method: String,
+    host: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Verb {
+    verb: String,
+    host: String,
+}
+
+impl Requests {
+    /// Requests that are counted in `registry`.
+    pub fn new(registry: &mut Registry) -> Self {
+        let buckets = || Histogram::new([0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0]);
+        let requests = Self {
+            answers: Family::default(),
+            durations: Family::new_with_constructor(buckets),
+            watches: Arc::default(),
+        };
+        let help =
+            "Requests to the API server, by status code (<error> where there was no answer), method and host";
+        registry.register("rest_client_requests", help, requests.answers.clone());
+        let help = "How long the API server took to begin its answer, in seconds";
+        registry.register("rest_client_request_duration_seconds", help, requests.durations.clone());
+        requests
+    }
+
+    /// The watches that have shown no sign of life for longer than `limit`: what they are of, and for how long.
+    #[must_use]
+    pub fn silent_watches(&self, limit: Duration) -> Vec<(String, Duration)> {
+        let watches = self.watches.lock().expect("no code panics while it holds this lock");
+        let silences = watches.iter().map(|(path, last)| (path.clone(), last.elapsed()));
+        silences.filter(|(_, silence)| *silence > limit).collect()
+    }
+
+    fn answered(&self, method: &Method, uri: &Uri, code: String, duration: Duration) {
+        let is_watch = has_parameter(uri, "watch");
+        let host = uri.authority().map(ToString::to_string).unwrap_or_default();
+        let verb = if is_watch { "WATCH".to_owned() } else { method.to_string() };
+        self.durations.get_or_create(&Verb { verb, host: host.clone() }).observe(duration.as_secs_f64());
+        self.answers.get_or_create(&Answer { code, method: method.to_string(), host }).inc();
+        // Only watchers ask for pages.
+        if is_watch || has_parameter(uri, "limit") {
+            let mut watches = self.watches.lock().expect("no code panics while it holds this lock");
+            watches.insert(uri.path().to_owned(), Instant::now());
+        }
+    }
+}
+
+fn has_parameter(uri: &Uri, name: &str) -> bool {
+    let parameters = uri.query().into_iter().flat_map(|query| query.split('&'));
+    parameters.filter_map(|parameter| parameter.split_once('=')).any(|(key, _)| key == name)
+}
+
+impl<S> Layer<S> for Requests {
+    type Service = Deadlines<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Deadlines { inner, requests: self.clone(), patience: ANSWER }
+    }
+}
+
+/// The service that keeps deadlines and writes down what it sees.
+#[derive(Clone, Debug)]
+pub struct Deadlines<S> {
+    inner: S,
+    requests: Requests,
+    /// How long an answer may take to begin.
+    patience: Duration,
+}
+
+impl<S, B> Service<Request<Body>> for Deadlines<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let (requests, patience) = (self.requests.clone(), self.patience);
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let asked = Instant::now();
+            let answer = match timeout(patience, answer).await {
+                Ok(answer) => answer.map_err(|error| in_words(error.into())),
+                Err(_) => Err(format!("the API server has not answered for {} s", patience.as_secs()).into()),
+            };
+            let code =
+                answer.as_ref().map_or("<error>".to_owned(), |answer| answer.status().as_str().to_owned());
+            requests.answered(&method, &uri, code, asked.elapsed());
+            answer
+        })
+    }
+}
+
+/// The whole of a transport's error: what went wrong stands in the innermost of its causes.
+fn in_words(error: BoxError) -> BoxError {
+    if error.is::<kube::Error>() {
+        return error;
+    }
+    let mut words = format!("the API server cannot be reached: {error}");
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        words = format!("{words}: {deeper}");
+        cause = deeper.source();
+    }
+    words.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics;
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::{Api, api::ListParams};
+
+    #[tokio::test]
+    async fn who_does_not_answer_is_given_up_and_counted_and_a_watch_that_asks_in_vain_lives() {
+        let mut registry = Registry::default();
+        let requests = Requests::new(&mut registry);
+        let silent = tower::service_fn(|_| std::future::pending::<Result<Response<Body>, BoxError>>());
+        let service =
+            Deadlines { inner: silent, requests: requests.clone(), patience: Duration::from_millis(1) };
+        let pods = Api::<Pod>::all(ClientBuilder::new(service, "default").build());
+
+        let error = pods.get_metadata("x").await.unwrap_err();
+        assert!(format!("{error:?}").contains("the API server has not answered for 0 s"), "{error:?}");
+        assert!(requests.silent_watches(Duration::ZERO).is_empty(), "nothing is watched");
+        pods.list(&ListParams::default().limit(500)).await.unwrap_err();
+        assert_eq!(requests.silent_watches(Duration::ZERO)[0].0, "/api/v1/pods");
+        assert!(requests.silent_watches(Duration::from_secs(60)).is_empty(), "it has tried just now");
+        let text = metrics::text(&registry);
+        let counted = "rest_client_requests_total{code=\"<error>\",method=\"GET\",host=\"\"} 2\n";
+        assert!(text.contains(counted), "{text}");
+    }
+}

@@ -1,0 +1,94 @@
+//! How many submissions are there, how do they end, and how long do they take?
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+use std::time::Instant;
+
+/// What is measured of submissions.
+#[derive(Clone, Debug)]
+pub(super) struct SubmissionMetrics {
+    waiting: Gauge,
+    running: Gauge,
+    durations: Family<End, Histogram>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct End {
+    submitter: &'static str,
+    outcome: &'static str,
+}
+
+/// How a submission has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Outcome {
+    Succeeded,
+    DriverExists,
+    Failed,
+    TookTooLong,
+}
+
+/// One submission; whatever is not told to have ended was cancelled.
+pub(super) struct Measured<'a> {
+    metrics: &'a SubmissionMetrics,
+    begun: Option<Instant>,
+    outcome: &'static str,
+}
+
+impl SubmissionMetrics {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let buckets = || Histogram::new([0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]);
+        let metrics = Self {
+            waiting: Gauge::default(),
+            running: Gauge::default(),
+            durations: Family::new_with_constructor(buckets),
+        };
+        let help = "Submissions that wait until fewer spark-submits run";
+        registry.register("spark_operator_submissions_waiting", help, metrics.waiting.clone());
+        registry.register(
+            "spark_operator_submissions_in_flight",
+            "Submissions that run",
+            metrics.running.clone(),
+        );
+        let help = "How long submissions took, by submitter and outcome, in seconds";
+        registry.register("spark_operator_submission_duration_seconds", help, metrics.durations.clone());
+        metrics
+    }
+
+    /// A submission that has not begun yet.
+    pub(super) fn waiting(&self) -> Measured<'_> {
+        self.waiting.inc();
+        Measured { metrics: self, begun: None, outcome: "cancelled" }
+    }
+}
+
+impl Measured<'_> {
+    pub(super) fn begun(&mut self) {
+        self.metrics.waiting.dec();
+        self.metrics.running.inc();
+        self.begun = Some(Instant::now());
+    }
+
+    pub(super) fn ended(mut self, outcome: Outcome) {
+        self.outcome = match outcome {
+            Outcome::Succeeded => "succeeded",
+            Outcome::DriverExists => "driver_exists",
+            Outcome::Failed => "failed",
+            Outcome::TookTooLong => "timeout",
+        };
+    }
+}
+
+impl Drop for Measured<'_> {
+    fn drop(&mut self) {
+        let Some(begun) = self.begun else {
+            self.metrics.waiting.dec();
+            return;
+        };
+        self.metrics.running.dec();
+        let end = End { submitter: "spark-submit", outcome: self.outcome };
+        self.metrics.durations.get_or_create(&end).observe(begun.elapsed().as_secs_f64());
+    }
+}

@@ -1,0 +1,175 @@
+//! Is the cluster set up for this operator? Its definitions keep what we write, and its roles let us do what
+//! we have to.
+
+use crate::{api::crds, manifests, webhook::Places};
+use k8s_openapi::{
+    api::{
+        authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
+        rbac::v1::PolicyRule,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{Api, Client, ResourceExt, api::PostParams};
+
+/// What is to be done about the definitions.
+const APPLY_CRDS: &str = "spark-operator crds | kubectl apply --server-side --force-conflicts --filename -";
+/// What is to be done about permissions.
+const APPLY_RBAC: &str = "spark-operator manifests rbac | kubectl apply --filename -";
+
+/// Why the operator cannot work in this cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("CustomResourceDefinition {name}: {source}")]
+    Definition { name: String, source: kube::Error },
+    #[error("CustomResourceDefinition {name} is not installed; run: {APPLY_CRDS}")]
+    NoDefinition { name: String },
+    #[error(
+        "CustomResourceDefinition {name} is not this version's: the API server would drop {}; run: {APPLY_CRDS}",
+        fields.join(", ")
+    )]
+    OtherDefinition { name: String, fields: Vec<String> },
+    #[error("SelfSubjectAccessReview: {0}")]
+    Review(kube::Error),
+    #[error("the operator's account may not {}; run: {APPLY_RBAC}", verbs.join(", "))]
+    Forbidden { verbs: Vec<String> },
+}
+
+/// Whether the installed definitions have every field that we write into a status: the API server silently
+/// drops what it does not know, and a run that is not remembered would be run again.
+///
+/// # Errors
+///
+/// What is missing and what to do about it.
+pub async fn definitions(client: &Client) -> Result<(), Error> {
+    let definitions = Api::<CustomResourceDefinition>::all(client.clone());
+    for ours in crds::custom_resource_definitions() {
+        let name = ours.name_any();
+        let installed = definitions.get_opt(&name).await;
+        match installed.map_err(|source| Error::Definition { name: name.clone(), source })? {
+            None => return Err(Error::NoDefinition { name }),
+            Some(installed) => match crds::missing_status_fields(&ours, &installed) {
+                fields if fields.is_empty() => {}
+                fields => return Err(Error::OtherDefinition { name, fields }),
+            },
+        }
+    }
+    Ok(())
+}
+
+/// Whether our account may do all that `manifests/rbac/operator.yaml` lets it do, be it for ourselves or for
+/// the `spark-submit`s that we start.
+///
+/// # Errors
+///
+/// Every verb that is missing.
+pub async fn permissions(client: &Client, places: &Places) -> Result<(), Error> {
+    let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
+    let mut verbs = Vec::new();
+    for attributes in needed(places) {
+        let said = in_words(&attributes);
+        let spec =
+            SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+        let review = SelfSubjectAccessReview { spec, ..Default::default() };
+        let answer = reviews.create(&PostParams::default(), &review).await.map_err(Error::Review)?;
+        if !answer.status.is_some_and(|status| status.allowed) {
+            verbs.push(said);
+        }
+    }
+    if verbs.is_empty() { Ok(()) } else { Err(Error::Forbidden { verbs }) }
+}
+
+/// One entry for each verb on each resource.
+fn needed(places: &Places) -> Vec<ResourceAttributes> {
+    let roles = manifests::objects(manifests::RBAC).into_iter();
+    let mut needed = Vec::new();
+    for mut role in roles.filter(|object| !object["rules"].is_null()) {
+        let namespace = (role["kind"] == "Role").then(|| places.secret_namespace.clone());
+        let rules: Vec<PolicyRule> =
+            serde_json::from_value(role["rules"].take()).expect("tests/it/manifests.rs reads the rules");
+        for rule in rules {
+            for attributes in attributes(&rule, places) {
+                needed.push(ResourceAttributes { namespace: namespace.clone(), ..attributes });
+            }
+        }
+    }
+    needed
+}
+
+fn attributes(rule: &PolicyRule, places: &Places) -> Vec<ResourceAttributes> {
+    let mut attributes = Vec::new();
+    for group in rule.api_groups.iter().flatten() {
+        for resource in rule.resources.iter().flatten() {
+            let (resource, subresource) = match resource.split_once('/') {
+                Some((resource, subresource)) => (resource, Some(subresource)),
+                None => (resource.as_str(), None),
+            };
+            let names = match (rule.resource_names.as_deref().unwrap_or_default(), resource) {
+                ([], _) => vec![None],
+                // These two may have been given other names.
+                (_, "secrets") => vec![Some(&places.secret)],
+                (_, "mutatingwebhookconfigurations") => vec![Some(&places.webhook_configuration)],
+                (names, _) => names.iter().map(Some).collect(),
+            };
+            for name in names {
+                attributes.extend(rule.verbs.iter().map(|verb| ResourceAttributes {
+                    group: Some(group.clone()),
+                    resource: Some(resource.to_owned()),
+                    subresource: subresource.map(str::to_owned),
+                    name: name.cloned(),
+                    verb: Some(verb.clone()),
+                    ..ResourceAttributes::default()
+                }));
+            }
+        }
+    }
+    attributes
+}
+
+/// `patch sparkapplications/status (sparkoperator.k8s.io)`.
+fn in_words(attributes: &ResourceAttributes) -> String {
+    let part = |part: &Option<String>| part.clone().unwrap_or_default();
+    let mut words = format!("{} {}", part(&attributes.verb), part(&attributes.resource));
+    let additions = [(" in namespace ", &attributes.namespace), (" of API group ", &attributes.group)];
+    if let Some(subresource) = &attributes.subresource {
+        words = format!("{words}/{subresource}");
+    }
+    if let Some(name) = &attributes.name {
+        words = format!("{words} {name}");
+    }
+    for (says, what) in additions {
+        if let Some(what) = what.as_ref().filter(|what| !what.is_empty()) {
+            words = format!("{words}{says}{what}");
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places() -> Places {
+        Places {
+            secret_namespace: "ours".into(),
+            secret: "certs".into(),
+            service_namespace: "ours".into(),
+            service: "svc".into(),
+            webhook_configuration: "hook".into(),
+        }
+    }
+
+    #[test]
+    fn what_is_needed_is_asked_for_where_and_under_the_names_that_the_settings_say() {
+        let needed: Vec<_> = needed(&places()).iter().map(in_words).collect();
+        for expected in [
+            "watch sparkapplications of API group sparkoperator.k8s.io",
+            "patch sparkapplications/status of API group sparkoperator.k8s.io",
+            "delete pods",
+            "patch mutatingwebhookconfigurations hook of API group admissionregistration.k8s.io",
+            "update secrets certs in namespace ours",
+            "create secrets in namespace ours",
+        ] {
+            assert!(needed.iter().any(|words| words == expected), "no `{expected}` in {needed:#?}");
+        }
+    }
+}

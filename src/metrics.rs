@@ -1,0 +1,101 @@
+//! What does the process say of itself in numbers? The registry that every part adds its own to, and what is
+//! the whole process's.
+
+use crate::settings::VERSION;
+use procfs::process::{LimitValue, Process};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric, text},
+    metrics::{counter::ConstCounter, gauge::ConstGauge, info::Info},
+    registry::Registry,
+};
+use std::fmt;
+
+/// A registry with the metrics of the process.
+#[must_use]
+pub fn registry() -> Registry {
+    let mut registry = Registry::default();
+    registry.register("spark_operator_build", "The operator's version", Info::new([("version", VERSION)]));
+    registry.register_collector(Box::new(ProcessCollector));
+    registry
+}
+
+/// All metrics in OpenMetrics' text format, which is Prometheus' with an end.
+#[must_use]
+pub fn text(registry: &Registry) -> String {
+    let mut text = String::new();
+    text::encode(&mut text, registry).expect("writing to a String cannot fail");
+    text
+}
+
+/// What Prometheus' own clients say of a process, under the same names, read from /proc when it is asked for.
+#[derive(Debug)]
+struct ProcessCollector;
+
+impl Collector for ProcessCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        // Without /proc there are no such metrics; everything else is still told.
+        let Ok(process) = Process::myself() else { return Ok(()) };
+        let Ok(stat) = process.stat() else { return Ok(()) };
+        let ticks = procfs::ticks_per_second() as f64;
+
+        let cpu = ConstCounter::new((stat.utime + stat.stime) as f64 / ticks);
+        let help = "Time that the process has spent on processors, user and system, in seconds";
+        cpu.encode(encoder.encode_descriptor("process_cpu_seconds", help, None, cpu.metric_type())?)?;
+
+        let descriptors = process.fd_count().ok().map(|count| count as f64);
+        let most_descriptors =
+            process.limits().ok().and_then(|limits| match limits.max_open_files.soft_limit {
+                LimitValue::Value(limit) => Some(limit as f64),
+                LimitValue::Unlimited => None,
+            });
+        let started = procfs::boot_time_secs().ok().map(|boot| boot as f64 + stat.starttime as f64 / ticks);
+        for (name, help, value) in [
+            (
+                "process_resident_memory_bytes",
+                "Memory that the process has in RAM, in bytes",
+                Some((stat.rss * procfs::page_size()) as f64),
+            ),
+            (
+                "process_virtual_memory_bytes",
+                "Address space of the process, in bytes",
+                Some(stat.vsize as f64),
+            ),
+            ("process_threads", "Threads of the process", Some(stat.num_threads as f64)),
+            ("process_open_fds", "Open file descriptors", descriptors),
+            ("process_max_fds", "The most file descriptors that may be open", most_descriptors),
+            ("process_start_time_seconds", "When the process started, in seconds since 1970", started),
+        ] {
+            if let Some(value) = value {
+                let gauge = ConstGauge::new(value);
+                gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{registry, text};
+
+    #[test]
+    fn the_process_tells_what_dashboards_ask_of_every_process() {
+        let text = text(&registry());
+        let value = |name: &str| -> f64 {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
+        };
+        assert!(value("process_resident_memory_bytes") > 1e6, "{text}");
+        assert!(
+            value("process_open_fds") >= 3.0 && value("process_max_fds") > value("process_open_fds"),
+            "{text}"
+        );
+        assert!(value("process_start_time_seconds") > 1.7e9, "{text}");
+        assert!(value("process_cpu_seconds_total") >= 0.0, "{text}");
+        assert!(
+            text.contains("spark_operator_build_info{version=\"0.1.0\"} 1\n") && text.ends_with("# EOF\n"),
+            "{text}"
+        );
+    }
+}

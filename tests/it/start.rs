@@ -1,0 +1,294 @@
+//! What does an admin see of `spark-operator` without a cluster: flags, files, complaints, probes and metrics?
+
+use crate::program;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_spark-operator");
+/// Ten times what the slowest takes here.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+#[test]
+fn help_names_every_flag_its_variable_and_its_default() {
+    let help = stdout(&program::run(PROGRAM, &["run", "--help"], ""));
+    for heading in ["Controller:", "Submission:", "Webhook:", "Probes, metrics, logs:"] {
+        assert!(help.contains(heading), "no {heading} in\n{help}");
+    }
+    assert!(help.contains("--controller-threads <N>"), "{help}");
+    assert!(help.contains("[env: SPARK_OPERATOR_CONTROLLER_THREADS=]"), "{help}");
+    assert!(help.contains("[default: 10]"), "{help}");
+    assert!(help.lines().all(|line| line.len() <= 120), "{help}");
+}
+
+#[test]
+fn an_unknown_flag_or_command_is_refused_with_the_nearest_known_one() {
+    for (arguments, hint) in [
+        (
+            ["run", "--health-probe-bind-adress=:1"],
+            "a similar argument exists: '--health-probe-bind-address'",
+        ),
+        (["manifest", "crds"], "a similar subcommand exists: 'manifests'"),
+    ] {
+        let refused = program::run(PROGRAM, &arguments, "");
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(stderr(&refused).contains(hint), "{}", stderr(&refused));
+    }
+}
+
+#[test]
+fn the_version_is_told() {
+    assert_eq!(
+        stdout(&program::run(PROGRAM, &["version", "--short"], "")),
+        concat!(env!("CARGO_PKG_VERSION"), "\n")
+    );
+    let told = stdout(&program::run(PROGRAM, &["version"], ""));
+    assert!(told.starts_with("spark-operator ") && told.contains("sparkoperator.k8s.io/v1beta2"), "{told}");
+}
+
+#[test]
+fn certificates_are_written_for_their_owner_alone_and_never_over_others() {
+    let folder = folder("certs");
+    let arguments =
+        ["certs", "generate", "--directory", folder.to_str().unwrap(), "--dns-name", "hook.ours.svc"];
+    let written = stdout(&program::run(PROGRAM, &arguments, ""));
+    let names = ["ca-cert.pem", "ca-key.pem", "server-cert.pem", "server-key.pem"];
+    assert_eq!(written.lines().map(Path::new).collect::<Vec<_>>(), names.map(|name| folder.join(name)));
+    for name in names {
+        use std::os::unix::fs::PermissionsExt;
+        let path = folder.join(name);
+        assert!(fs::read_to_string(&path).unwrap().starts_with("-----BEGIN "), "{name}");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{name}");
+    }
+    let before = fs::read(folder.join("ca-key.pem")).unwrap();
+    let refused = program::run(PROGRAM, &arguments, "");
+    assert!(
+        stderr(&refused).contains("ca-cert.pem exists already and is left as it is"),
+        "{}",
+        stderr(&refused)
+    );
+    assert_eq!(fs::read(folder.join("ca-key.pem")).unwrap(), before);
+}
+
+#[test]
+fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
+    let folder = folder("cannot-start");
+    let kubeconfig = kubeconfig(&folder);
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let spark = spark_home(&folder);
+    let spark = format!("--spark-home={}", spark.display());
+    let taken = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let (webhook, health) =
+        (format!("--webhook-port={port}"), format!("--health-probe-bind-address=:{port}"));
+    let metrics = format!("--metrics-bind-address=:{port}");
+    let in_use = "Address already in use";
+    for (arguments, complaints) in [
+        (vec![], ["--spark-home <DIRECTORY>", "required"]),
+        (
+            vec!["--spark-home=/nowhere"],
+            ["SPARK_HOME: /nowhere/bin/spark-submit does not exist", "--spark-home"],
+        ),
+        (
+            vec![&*spark, "--spark-conf-dir=/nowhere"],
+            ["SPARK_CONF_DIR: /nowhere is not a directory", "--spark-conf-dir"],
+        ),
+        (
+            vec![&spark],
+            ["no Kubernetes configuration: run in a cluster, or set --kubeconfig or KUBECONFIG", ""],
+        ),
+        (vec![&spark, "--kubeconfig=/nowhere"], ["--kubeconfig: /nowhere", "No such file or directory"]),
+        (
+            vec![&spark, "--kubeconfig", kubeconfig, &webhook],
+            ["--webhook-port: cannot listen on 0.0.0.0:", in_use],
+        ),
+        (
+            vec![&spark, "--kubeconfig", kubeconfig, "--webhook-port=0", &health],
+            ["--health-probe-bind-address: cannot listen on 0.0.0.0:", in_use],
+        ),
+        (
+            vec![
+                &spark,
+                "--kubeconfig",
+                kubeconfig,
+                "--webhook-port=0",
+                "--health-probe-bind-address=:0",
+                &metrics,
+            ],
+            ["--metrics-bind-address: cannot listen on 0.0.0.0:", in_use],
+        ),
+    ] {
+        let refused = operator(&folder).args(&arguments).output().unwrap();
+        assert!(!refused.status.success());
+        for complaint in complaints {
+            assert!(stderr(&refused).contains(complaint), "{arguments:?}: {}", stderr(&refused));
+        }
+    }
+}
+
+#[test]
+fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
+    let folder = folder("alone");
+    let spark_home = spark_home(&folder);
+    let mut operator = operator(&folder);
+    operator.arg("--kubeconfig").arg(kubeconfig(&folder)).arg("--spark-home").arg(spark_home);
+    let running = Running::start(operator.args(["--zap-encoder=json", "--webhook-port=0"]), &folder);
+
+    let (status, body) = running.get("/healthz");
+    assert_eq!((status, &*body), (200, "ok\n"));
+    let refused = |line: &str| line.contains("Connection refused");
+    let body = eventually("it has tried", || {
+        let (status, body) = running.get("/readyz");
+        assert_eq!(status, 503, "{body}");
+        (body.lines().filter(|line| refused(line)).count() == 3).then_some(body)
+    });
+    let lines: Vec<_> = body.lines().collect();
+    assert_eq!(lines[0], "caches: not looked at yet", "{body}");
+    assert!(
+        lines[1].starts_with("certificates: Secret spark-operator/spark-operator-webhook-certs: "),
+        "{body}"
+    );
+    assert!(
+        lines[2]
+            .starts_with("definitions: CustomResourceDefinition sparkapplications.sparkoperator.k8s.io: "),
+        "{body}"
+    );
+    assert!(lines[3].starts_with("permissions: SelfSubjectAccessReview: "), "{body}");
+    assert_eq!(lines[4], "webhook: not looked at yet", "{body}");
+
+    let (status, metrics) = running.get("/metrics");
+    assert_eq!(status, 200);
+    for line in [
+        "# TYPE process_cpu_seconds counter",
+        "spark_operator_build_info{version=\"0.1.0\"} 1",
+        "controller_runtime_max_concurrent_reconciles{controller=\"sparkapplication\"} 10",
+        "workqueue_depth{name=\"sparkapplication\"} 0.0",
+        "spark_operator_submissions_in_flight 0",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "no `{line}` in\n{metrics}");
+    }
+    assert!(metrics.contains("rest_client_requests_total{code=\"<error>\",method=\"GET\","), "{metrics}");
+
+    let log = running.stop();
+    let events: Vec<serde_json::Value> =
+        log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let told =
+        |condition: &str| events.iter().filter(|event| event["fields"]["condition"] == condition).count();
+    assert_eq!((told("certificates"), told("definitions"), told("permissions")), (1, 1, 1), "{log}");
+}
+
+/// A `spark-operator run` that has been started; it ends with this value.
+struct Running {
+    process: Child,
+    log: PathBuf,
+    port: u16,
+}
+
+impl Running {
+    fn start(command: &mut Command, folder: &Path) -> Self {
+        // Taken and given back: nobody else asks for ports by number.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = format!("127.0.0.1:{port}");
+        let log = folder.join("log");
+        command.args(["--health-probe-bind-address", &address, "--metrics-bind-address", &address]);
+        let process = command.stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
+        let running = Self { process, log, port };
+        eventually("it listens", || TcpStream::connect(running.address()).ok());
+        running
+    }
+
+    fn address(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.port).into()
+    }
+
+    /// Status and body.
+    fn get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address()).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    /// SIGTERM, after which it ends well; gives its log.
+    fn stop(mut self) -> String {
+        kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
+        assert!(self.process.wait().unwrap().success());
+        fs::read_to_string(&self.log).unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Ok(None) = self.process.try_wait() {
+            self.process.kill().unwrap();
+            self.process.wait().unwrap();
+        }
+    }
+}
+
+/// `spark-operator run` in an environment that says nothing of any cluster.
+fn operator(folder: &Path) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.arg("run").env_clear().env("HOME", folder).stdin(Stdio::null());
+    command
+}
+
+/// A Spark distribution, as far as the operator looks at one before it has an application.
+fn spark_home(folder: &Path) -> PathBuf {
+    let home = folder.join("spark");
+    fs::create_dir_all(home.join("bin")).unwrap();
+    fs::write(home.join("bin/spark-submit"), "").unwrap();
+    home
+}
+
+/// Of a cluster whose API server does not listen.
+fn kubeconfig(folder: &Path) -> PathBuf {
+    let path = folder.join("kubeconfig");
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "none", "context": {"cluster": "none", "user": ""}}],
+        "current-context": "none",
+    });
+    fs::write(&path, config.to_string()).unwrap();
+    path
+}
+
+/// An empty folder.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("start").join(name);
+    fs::remove_dir_all(&folder).ok();
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begin.elapsed() < DEADLINE, "after {DEADLINE:?} still not true: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}", stderr(output));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
