@@ -9,12 +9,23 @@ use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, util::SubscriberI
 const BELOW_ALL: &str = "kube_runtime=warn,kube_client=off";
 
 /// Logs to stderr from now on; `level` says what, as RUST_LOG would.
+///
+/// A JSON line has `timestamp`, `level`, `target`, `message` and the event's own fields, and under `span` what
+/// the event is about: kind, namespace and name of the object, and the like.
 pub fn init(format: LogFormat, level: &str) {
     let registry = tracing_subscriber::registry().with(EnvFilter::new(format!("{BELOW_ALL},{level}")));
     match format {
         LogFormat::Console => {
             registry.with(fmt::layer().with_writer(stderr).with_ansi(stderr().is_terminal())).init()
         }
-        LogFormat::Json => registry.with(fmt::layer().json().with_writer(stderr)).init(),
+        LogFormat::Json => {
+            let mut json = json_subscriber::JsonLayer::new(stderr);
+            json.with_timer("timestamp", fmt::time::SystemTime);
+            json.with_level("level");
+            json.with_target("target");
+            json.with_flattened_event();
+            json.with_flattened_span_fields("span");
+            registry.with(json).init();
+        }
     }
 }

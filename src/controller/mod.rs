@@ -203,12 +203,14 @@ fn unbounded<T: Send + 'static>(
 #[instrument(skip_all, fields(
     kind = "SparkApplication",
     namespace = watched.namespace(),
-    name = watched.name_any(),
+    name = field::Empty,
     state = field::Empty,
     submission_id = field::Empty,
 ))]
 async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
     let now = now();
+    // Not above: a JSON line has the span's own name there until a name is recorded.
+    Span::current().record("name", watched.name_any());
     let work = context.workload.begin(&watched.namespace().unwrap_or_default(), &watched.name_any());
     let wake = match &watched.0 {
         Ok(application) => context.reconcile(application, now).await,

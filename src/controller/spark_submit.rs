@@ -29,7 +29,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::{Instrument, info, info_span, warn};
+use tracing::{Instrument, field, info, info_span, warn};
 
 /// How much of either end of stderr is kept: the first exception is at its beginning or its end.
 const KEPT: usize = 32 * 1024;
@@ -143,7 +143,8 @@ impl SparkSubmitRunner {
         let application =
             ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default());
         let span = info_span!(parent: None, "submit",
-            namespace = application.namespace, name = application.name, submission_id = %id, attempt = request.run.ordinal);
+            namespace = application.namespace, name = field::Empty, submission_id = %id, attempt = request.run.ordinal);
+        span.record("name", &application.name);
         let (jvms, settings, metrics) =
             (Arc::clone(&self.jvms), Arc::clone(&self.settings), self.metrics.clone());
         let (submissions, ended) = (Arc::clone(&self.submissions), self.ended.clone());

@@ -124,6 +124,7 @@ fn verdict(request: Request) -> Verdict {
         "this webhook does not know {} of group `{}`: take it out of the rules of the MutatingWebhookConfiguration",
         request.kind.kind, request.kind.group
     );
+    info!(group = request.kind.group, "denied: not a pod");
     denied(request.uid, message)
 }
 
@@ -139,6 +140,7 @@ fn customize(request: Request) -> Verdict {
             Verdict { patch_type: Some("JSONPatch"), patch: Some(ByteString(patch)), ..allowed(request.uid) }
         }
         Err(denials) => {
+            info!(subjects = ?denials.iter().map(Denial::subject).collect::<Vec<_>>(), "denied");
             let message = denials.iter().map(Denial::to_string).collect::<Vec<_>>().join("; ");
             denied(request.uid, message)
         }
@@ -150,7 +152,6 @@ fn allowed(uid: String) -> Verdict {
 }
 
 fn denied(uid: String, message: String) -> Verdict {
-    info!(message, "denied");
     let status = Status { code: StatusCode::FORBIDDEN.as_u16(), reason: "Forbidden", message };
     Verdict { allowed: false, status: Some(status), ..allowed(uid) }
 }

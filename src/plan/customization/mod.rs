@@ -137,6 +137,20 @@ pub enum Denial {
     NoSparkContainer { expected: &'static str, seen: Vec<String> },
 }
 
+impl Denial {
+    /// What the complaint is about, without any of the values: for logs.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        match self {
+            Self::Annotation { key, problem } if problem.path.is_empty() => (*key).to_owned(),
+            Self::Annotation { key, problem } => format!("{key} at {}", problem.path),
+            Self::NewerContract { .. } => annotation::CONTRACT.to_owned(),
+            Self::NoRole => label::SPARK_ROLE.to_owned(),
+            Self::NoSparkContainer { .. } => "spec.containers".to_owned(),
+        }
+    }
+}
+
 /// The annotations that make the webhook give pods of `role` what `application` asks for, including the
 /// contract's version; empty when it asks for nothing.
 #[must_use]
