@@ -12,7 +12,7 @@ CLUSTER := tests/cluster/cluster
 RELEASE := $(CARGO_TARGET_DIR)/release
 SPARK ?= 4.0.1
 
-.PHONY: help build images check fmt clippy deny manifests test test-pure test-cluster test-api test-node demo clean
+.PHONY: help build images check fmt clippy deny manifests test test-pure test-cluster test-api test-node soak bench demo clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -68,5 +68,18 @@ test-node: build ## On a real node, where Spark really runs
 	$(CLUSTER) build --level node
 	tests/level node tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=1 node::
 
+# What does not fit CI; each prints its result, a line that begins with `soak:`.
+soak: ## Long outages, kills at random moments
+	cargo test --locked --no-run
+	$(CLUSTER) build --level api
+	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level soak tests/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak::
+
+# The operator that is measured is the released one. Results go to bench-results.json as well.
+bench: build ## Measure, print a table
+	cargo test --locked --no-run
+	$(CLUSTER) build --level api
+	OPERATOR=$(RELEASE)/spark-operator SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
+		tests/level bench tests/in-cluster bench cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture bench::
+
 clean: ## Stop the local clusters
-	for name in spark demo test-api test-node; do $(CLUSTER) down --name $$name; done
+	for name in spark demo test-api test-node test-soak test-bench; do $(CLUSTER) down --name $$name; done

@@ -24,8 +24,8 @@ pub struct Readiness(Arc<watch::Sender<Conditions>>);
 /// By name: why the condition is not met, or nothing.
 type Conditions = BTreeMap<&'static str, Option<String>>;
 
-/// What a condition waits for before anybody has looked.
-const NOT_YET: &str = "not looked at yet";
+/// What is said of a condition before anybody has looked.
+const NOT_YET: &str = "not yet";
 
 impl Readiness {
     /// Ready while each of `conditions` is [`met`](Self::met).
@@ -117,4 +117,52 @@ pub fn metrics(path: &str, registry: Registry) -> Router {
 /// When the socket cannot be used.
 pub async fn serve(tcp: TcpListener, router: Router, stop: CancellationToken) -> io::Result<()> {
     axum::serve(tcp, router).with_graceful_shutdown(stop.cancelled_owned()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+    };
+
+    async fn get(router: &Router, path: &str) -> String {
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut stream = TcpStream::connect(tcp.local_addr().unwrap()).await.unwrap();
+        let stop = CancellationToken::new();
+        let server = tokio::spawn(serve(tcp, router.clone(), stop.clone()));
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        stop.cancel();
+        server.await.unwrap().unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        format!("{} {body}", head.split(' ').nth(1).unwrap())
+    }
+
+    #[tokio::test]
+    async fn what_stands_still_is_named_to_the_liveness_probe() {
+        let stuck = || vec!["the watch of pods".to_owned(), "work".to_owned()];
+        let router = probes(Arc::new(stuck), Readiness::waiting_for([]));
+        assert_eq!(get(&router, "/healthz").await, "500 the watch of pods\nwork\n");
+        let router = probes(Arc::new(Vec::new), Readiness::waiting_for([]));
+        assert_eq!(get(&router, "/healthz").await, "200 ok\n");
+    }
+
+    #[tokio::test]
+    async fn readiness_comes_and_goes_with_its_conditions() {
+        let readiness = Readiness::waiting_for(["a", "b"]);
+        let router = probes(Arc::new(Vec::new), readiness.clone());
+        assert_eq!(get(&router, "/readyz").await, "503 a: not yet\nb: not yet\n");
+        readiness.met("a");
+        readiness.unmet("b", &"forbidden");
+        assert_eq!(get(&router, "/readyz").await, "503 a: ok\nb: forbidden\n");
+        readiness.met("b");
+        readiness.wait_for(&["a", "b"]).await;
+        assert_eq!(get(&router, "/readyz").await, "200 a: ok\nb: ok\n");
+        readiness.unmet("a", &"gone");
+        assert_eq!(get(&router, "/readyz").await, "503 a: gone\nb: ok\n");
+    }
 }

@@ -4,6 +4,7 @@
 
 mod apiserver;
 mod architecture;
+mod bench;
 mod crds;
 mod ctl;
 mod customization;
@@ -13,6 +14,7 @@ mod lifecycle;
 mod manifests;
 mod node;
 mod program;
+mod soak;
 mod start;
 mod stored;
 mod submission;

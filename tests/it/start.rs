@@ -151,7 +151,7 @@ fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
         (body.lines().filter(|line| refused(line)).count() == 3).then_some(body)
     });
     let lines: Vec<_> = body.lines().collect();
-    assert_eq!(lines[0], "caches: not looked at yet", "{body}");
+    assert_eq!(lines[0], "caches: not yet", "{body}");
     assert!(
         lines[1].starts_with("certificates: Secret spark-operator/spark-operator-webhook-certs: "),
         "{body}"
@@ -162,7 +162,7 @@ fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
         "{body}"
     );
     assert!(lines[3].starts_with("permissions: SelfSubjectAccessReview: "), "{body}");
-    assert_eq!(lines[4], "webhook: not looked at yet", "{body}");
+    assert_eq!(lines[4], "webhook: not yet", "{body}");
 
     let (status, metrics) = running.get("/metrics");
     assert_eq!(status, 200);
@@ -180,8 +180,7 @@ fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
     let log = running.stop();
     let events: Vec<serde_json::Value> =
         log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-    let told =
-        |condition: &str| events.iter().filter(|event| event["fields"]["condition"] == condition).count();
+    let told = |condition: &str| events.iter().filter(|event| event["condition"] == condition).count();
     assert_eq!((told("certificates"), told("definitions"), told("permissions")), (1, 1, 1), "{log}");
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The least that Spark can be asked for.
-pub(super) fn application(name: &str) -> Value {
+pub(crate) fn application(name: &str) -> Value {
     json!({
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
         "kind": "SparkApplication",
@@ -22,7 +22,7 @@ pub(super) fn application(name: &str) -> Value {
 
 /// One that cannot be submitted, which the operator finds out without `spark-submit`: it was reconciled when
 /// it is FAILED.
-pub(super) fn hopeless(name: &str) -> Value {
+pub(crate) fn hopeless(name: &str) -> Value {
     let mut application = application(name);
     application["spec"]["volumes"] = json!([{"name": "spark-local-dir-1", "configMap": {"name": "none"}}]);
     application["spec"]["driver"]["volumeMounts"] =
@@ -31,7 +31,7 @@ pub(super) fn hopeless(name: &str) -> Value {
 }
 
 /// The reference by which an application, as the API server has it, owns its driver.
-pub(super) fn owned_by(application: &Value) -> Value {
+pub(crate) fn owned_by(application: &Value) -> Value {
     json!([{
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
         "kind": "SparkApplication",

@@ -5,6 +5,7 @@ use super::{
     namespace::Namespace,
     operator::{NAMESPACE, Operator, WEBHOOK},
 };
+use crate::program;
 
 const SECRET: &str = "spark-operator-webhook-certs";
 
@@ -57,6 +58,23 @@ async fn certificates_that_were_damaged_are_made_anew() {
     let _operator = Operator::start(&namespace).await;
     assert_ne!(bundle(), old);
     assert_eq!(ca(), bundle());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn certificates_that_were_made_by_hand_are_used() {
+    let namespace = Namespace::new("own-certificates").await;
+    let pki = namespace.folder.to_str().unwrap();
+    let service = "spark-operator-webhook-svc.spark-operator.svc";
+    let arguments =
+        ["certs", "generate", "--directory", pki, "--dns-name", service, "--dns-name", "localhost"];
+    assert!(program::run(env!("CARGO_BIN_EXE_spark-operator"), &arguments, "").status.success());
+    kubectl(&["delete", "secret", SECRET, "--namespace", NAMESPACE, "--ignore-not-found"]);
+    let files = format!("--from-file={pki}");
+    kubectl(&["create", "secret", "generic", SECRET, &files, "--namespace", NAMESPACE]);
+    let made = secret();
+    let _operator = Operator::start(&namespace).await;
+    assert_eq!((secret(), ca()), (made, bundle()));
 }
 
 fn secret() -> String {

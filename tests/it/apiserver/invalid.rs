@@ -67,10 +67,10 @@ async fn told_once(namespace: &Namespace, complaint: &str) {
 }
 
 /// While this lives, `spec.type` may be anything, as it might in a definition of another version.
-struct AnyType;
+pub(super) struct AnyType;
 
 impl AnyType {
-    fn begin() -> Self {
+    pub(super) fn begin() -> Self {
         let remove = json!([{
             "op": "remove",
             "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/type/enum",

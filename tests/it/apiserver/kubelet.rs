@@ -5,12 +5,12 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 /// The pod's containers run.
-pub(super) async fn runs(namespace: &Namespace, pod: &str) {
+pub(crate) async fn runs(namespace: &Namespace, pod: &str) {
     report(namespace, pod, "Running", &json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}})).await;
 }
 
 /// The pod's containers have ended, with this exit code.
-pub(super) async fn ends(namespace: &Namespace, pod: &str, exit_code: i32) {
+pub(crate) async fn ends(namespace: &Namespace, pod: &str, exit_code: i32) {
     let (phase, reason) = if exit_code == 0 { ("Succeeded", "Completed") } else { ("Failed", "Error") };
     report(namespace, pod, phase, &json!({"terminated": {"exitCode": exit_code, "reason": reason}})).await;
 }

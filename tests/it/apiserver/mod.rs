@@ -16,25 +16,37 @@ mod crash;
 mod definitions;
 /// What can go wrong with an application.
 mod failures;
+/// An operator that starts among thousands of applications.
+pub(crate) mod fleet;
+/// A cluster that is not set up for the operator.
+mod installation;
 /// An object that cannot be read.
 mod invalid;
 /// An application from its submission to its end.
 mod life;
+/// Logs and metrics.
+mod observed;
+/// The API server goes away.
+pub(crate) mod outage;
 /// SIGTERM.
 mod signals;
+/// What `spark-submit` reads.
+mod spark_files;
 /// `sparkctl`.
 mod sparkctl;
 
 /// Applications for tests.
-mod applications;
+pub(crate) mod applications;
 /// `kubectl`.
 pub(crate) mod kubectl;
 /// A kubelet, as far as the API server sees one.
-mod kubelet;
+pub(crate) mod kubelet;
 /// Where a test lives.
-mod namespace;
+pub(crate) mod namespace;
 /// The operator's process.
-mod operator;
+pub(crate) mod operator;
+/// An API server that cannot be reached at bad moments.
+pub(crate) mod proxy;
 /// A Spark driver, as far as the API server sees one.
 mod spark;
 
@@ -46,7 +58,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Looks until `look` gives `Ok`, and gives that. An `Err` is what was seen instead, for the message if the
 /// deadline passes.
-async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
+pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
     let deadline = Instant::now() + DEADLINE;
     loop {
         match look().await {
@@ -63,6 +75,6 @@ async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, Stri
 }
 
 /// `Ok` if `condition` holds, otherwise what is there instead.
-fn seen(condition: bool, instead: impl std::fmt::Debug) -> Result<(), String> {
+pub(crate) fn seen(condition: bool, instead: impl std::fmt::Debug) -> Result<(), String> {
     if condition { Ok(()) } else { Err(format!("{instead:?}")) }
 }

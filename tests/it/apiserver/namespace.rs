@@ -14,7 +14,10 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource,
-    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
+    api::{
+        ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent,
+        WatchParams,
+    },
 };
 use serde_json::{Value, json};
 use spark_operator::api::SparkApplication;
@@ -28,7 +31,7 @@ use tokio::sync::{Mutex, MutexGuard};
 /// are installed.
 static ALONE: Mutex<bool> = Mutex::const_new(false);
 
-pub(super) struct Namespace {
+pub(crate) struct Namespace {
     pub name: &'static str,
     /// For the test's files; empty when it begins.
     pub folder: PathBuf,
@@ -41,7 +44,7 @@ pub(super) struct Namespace {
 impl Namespace {
     /// The namespace `name`, emptied. Applications and pods of earlier tests are gone from everywhere, so
     /// that no operator of this test works on them.
-    pub(super) async fn new(name: &'static str) -> Self {
+    pub(crate) async fn new(name: &'static str) -> Self {
         let mut alone = ALONE.lock().await;
         operator::assert_none_is_left();
         if !*alone {
@@ -66,46 +69,57 @@ impl Namespace {
     }
 
     /// `kubectl apply` of `object` in this namespace.
-    pub(super) fn apply(&self, object: &Value) {
+    pub(crate) fn apply(&self, object: &Value) {
         kubectl_with(object, &["apply", "--validate=strict", "--namespace", self.name, "-f", "-"]);
     }
 
+    /// Makes `object` without waiting for `kubectl`, and gives it as the API server has it.
+    pub(crate) async fn create<K: Ours>(&self, object: &Value) -> Value {
+        let object = serde_json::from_value(object.clone()).unwrap();
+        json!(self.api::<K>().create(&PostParams::default(), &object).await.unwrap())
+    }
+
+    /// Deletes all objects of a kind at once.
+    pub(crate) async fn clear<K: Ours>(&self) {
+        self.api::<K>().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+    }
+
     /// What `kubectl` with these arguments prints for this namespace.
-    pub(super) fn kubectl(&self, arguments: &[&str]) -> String {
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
         kubectl(&[arguments, &["--namespace", self.name]].concat())
     }
 
-    pub(super) async fn get<K: Ours>(&self, name: &str) -> Option<Value> {
+    pub(crate) async fn get<K: Ours>(&self, name: &str) -> Option<Value> {
         self.api::<K>().get_opt(name).await.unwrap().map(|object| json!(object))
     }
 
-    pub(super) async fn list<K: Ours>(&self) -> Vec<Value> {
+    pub(crate) async fn list<K: Ours>(&self) -> Vec<Value> {
         let objects = self.api::<K>().list(&ListParams::default()).await.unwrap();
         objects.items.iter().map(|object| json!(object)).collect()
     }
 
-    pub(super) async fn patch_status<K: Ours>(&self, name: &str, status: &Value) {
+    pub(crate) async fn patch_status<K: Ours>(&self, name: &str, status: &Value) {
         let patch = Patch::Merge(json!({"status": status}));
         self.api::<K>().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
     /// Stores `object` with its status just as it is, explicit nulls and all.
-    pub(super) async fn replace_status<K: Ours>(&self, object: &Value) {
+    pub(crate) async fn replace_status<K: Ours>(&self, object: &Value) {
         let name = object["metadata"]["name"].as_str().unwrap();
         let object = serde_json::from_value(object.clone()).unwrap();
         self.api::<K>().replace_status(name, &PostParams::default(), &object).await.unwrap();
     }
 
-    pub(super) async fn application(&self, name: &str) -> Value {
+    pub(crate) async fn application(&self, name: &str) -> Value {
         self.get::<SparkApplication>(name).await.expect(name)
     }
 
-    pub(super) async fn pod(&self, name: &str) -> Option<Value> {
+    pub(crate) async fn pod(&self, name: &str) -> Option<Value> {
         self.get::<Pod>(name).await
     }
 
     /// Waits until the application is in `state`, and gives it.
-    pub(super) async fn reaches(&self, name: &str, state: &str) -> Value {
+    pub(crate) async fn reaches(&self, name: &str, state: &str) -> Value {
         self.becomes(name, &format!("application {name} is {state}"), |application| {
             application["status"]["applicationState"]["state"] == state
         })
@@ -113,7 +127,7 @@ impl Namespace {
     }
 
     /// Waits until the application is as `condition` wants it, and gives it.
-    pub(super) async fn becomes(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn becomes(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
         eventually(what, async || {
             let application = self.application(name).await;
             seen(condition(&application), &application["status"]).map(|()| application)
@@ -122,7 +136,7 @@ impl Namespace {
     }
 
     /// Type, reason, action and note of every event, in the order in which they were told.
-    pub(super) async fn events(&self) -> Vec<[String; 4]> {
+    pub(crate) async fn events(&self) -> Vec<[String; 4]> {
         let mut events = self.list::<Event>().await;
         events.sort_by_key(|event| {
             event["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap()
@@ -136,7 +150,7 @@ impl Namespace {
 
     /// Waits until the last event has `reason`: events come after the status that they tell of. Gives all, as
     /// [`Self::events`].
-    pub(super) async fn events_up_to(&self, reason: &str) -> Vec<[String; 4]> {
+    pub(crate) async fn events_up_to(&self, reason: &str) -> Vec<[String; 4]> {
         eventually(&format!("the last event is {reason}"), async || {
             let events = self.events().await;
             seen(events.last().is_some_and(|[_, last, ..]| last == reason), &events).map(|()| events)
@@ -145,7 +159,7 @@ impl Namespace {
     }
 
     /// The uids of all driver pods that were ever made here since the test began.
-    pub(super) async fn drivers_ever(&self) -> Vec<String> {
+    pub(crate) async fn drivers_ever(&self) -> Vec<String> {
         let is_driver = |pod: &&DynamicObject| json!(pod)["metadata"]["labels"]["spark-role"] == "driver";
         let history = self.history::<Pod>().await;
         let added = history
@@ -155,7 +169,7 @@ impl Namespace {
     }
 
     /// The states that an application has been in since the test began.
-    pub(super) async fn states_ever(&self, name: &str) -> Vec<String> {
+    pub(crate) async fn states_ever(&self, name: &str) -> Vec<String> {
         let mut states = Vec::new();
         for event in self.history::<SparkApplication>().await {
             let (WatchEvent::Added(application) | WatchEvent::Modified(application)) = event else {
@@ -181,13 +195,13 @@ impl Namespace {
         stream.try_collect().await.unwrap()
     }
 
-    fn api<K: Ours>(&self) -> Api<DynamicObject> {
+    pub(crate) fn api<K: Ours>(&self) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), self.name, &ApiResource::erase::<K>(&()))
     }
 }
 
 /// A kind with namespaces.
-pub(super) trait Ours: Resource<DynamicType = (), Scope = NamespaceResourceScope> {}
+pub(crate) trait Ours: Resource<DynamicType = (), Scope = NamespaceResourceScope> {}
 
 impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>> Ours for K {}
 

@@ -4,6 +4,7 @@ use super::{
     eventually,
     kubectl::{kubectl, try_kubectl_with},
     namespace::Namespace,
+    proxy::Proxy,
     seen,
 };
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -15,6 +16,7 @@ use std::{
     process::{Child, Command, Stdio},
     sync::LazyLock,
     thread,
+    time::{Duration, Instant},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -22,52 +24,113 @@ use tokio::{
 };
 
 /// The MutatingWebhookConfiguration of the manifests.
-pub(super) const WEBHOOK: &str = "spark-operator-webhook";
+pub(crate) const WEBHOOK: &str = "spark-operator-webhook";
 /// The namespace of the operator and its Secret.
-pub(super) const NAMESPACE: &str = "spark-operator";
-/// Whom the API server takes the operator for.
-pub(super) const USER: &str = "system:serviceaccount:spark-operator:spark-operator";
+pub(crate) const NAMESPACE: &str = "spark-operator";
 
-const HEALTH_PORT: u16 = 8081;
+/// The ports that it listens on.
+pub(crate) const HEALTH: u16 = 8081;
+pub(crate) const METRICS: u16 = 8080;
 const WEBHOOK_PORT: u16 = 9443;
 
 /// A running operator; it ends with this value, and so do its children.
-pub(super) struct Operator {
+pub(crate) struct Operator {
     process: Child,
+    started: Instant,
     log: PathBuf,
 }
 
 /// The processes of a `spark-submit` whose operator was killed; they end with this value.
-pub(super) struct Orphan(Pid);
+pub(crate) struct Orphan(Pid);
 
-impl Operator {
-    /// Starts an operator and waits until it is ready and the API server trusts it. Its log goes on where
-    /// that of the test's last one ended.
-    pub(super) async fn start(namespace: &Namespace) -> Self {
-        let log = namespace.folder.join("operator.log");
+/// How an operator is run; what is not said is as everywhere.
+pub(crate) struct Setup<'a> {
+    namespace: &'a Namespace,
+    cluster: Option<Value>,
+    spark_home: PathBuf,
+    wrapper: Vec<String>,
+    arguments: Vec<String>,
+    env: Vec<(String, String)>,
+}
+
+impl Setup<'_> {
+    /// Through `proxy` to the API server, and so all that it starts.
+    pub(crate) fn through(self, proxy: &Proxy) -> Self {
+        Self { cluster: Some(proxy.cluster()), ..self }
+    }
+
+    pub(crate) fn spark_home(self, home: &Path) -> Self {
+        Self { spark_home: home.to_owned(), ..self }
+    }
+
+    /// By a program that becomes the operator when it has done its own.
+    pub(crate) fn under(self, wrapper: &[&str]) -> Self {
+        Self { wrapper: wrapper.iter().map(|&word| word.to_owned()).collect(), ..self }
+    }
+
+    pub(crate) fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts it and waits until it is ready and the API server trusts it.
+    pub(crate) async fn start(self) -> Operator {
+        let mut operator = self.spawn();
+        operator.becomes_ready().await;
+        operator
+    }
+
+    /// Starts it. Its log goes on where that of the test's last one ended.
+    pub(crate) fn spawn(self) -> Operator {
+        let log = self.namespace.folder.join("operator.log");
         let output = fs::File::options().create(true).append(true).open(&log).unwrap();
-        let process = Command::new(env!("CARGO_BIN_EXE_spark-operator"))
-            .arg("run")
-            .env("KUBECONFIG", kubeconfig(&namespace.folder))
-            .env("SPARK_HOME", spark_home())
+        let program = env::var("OPERATOR").unwrap_or(env!("CARGO_BIN_EXE_spark-operator").to_owned());
+        let mut words = self.wrapper.into_iter().chain([program, "run".to_owned()]).chain(self.arguments);
+        let process = Command::new(words.next().expect("there is a program"))
+            .args(words)
+            .env("KUBECONFIG", kubeconfig(&self.namespace.folder, self.cluster))
+            .env("SPARK_HOME", self.spark_home)
             .env("POD_NAMESPACE", NAMESPACE)
             .env("RUST_LOG", "info,spark_operator=debug")
+            .envs(self.env)
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
             .stderr(output)
             .spawn()
             .unwrap();
-        let mut operator = Self { process, log };
-        operator.becomes_ready().await;
-        operator
+        Operator { process, started: Instant::now(), log }
+    }
+}
+
+impl Operator {
+    /// Starts an operator and waits until it is ready and the API server trusts it.
+    pub(crate) async fn start(namespace: &Namespace) -> Self {
+        Self::with(namespace).start().await
+    }
+
+    /// An operator that has yet to be started.
+    pub(crate) fn with(namespace: &Namespace) -> Setup<'_> {
+        Setup {
+            namespace,
+            cluster: None,
+            spark_home: spark_home().to_owned(),
+            wrapper: Vec::new(),
+            arguments: Vec::new(),
+            env: Vec::new(),
+        }
     }
 
     async fn becomes_ready(&mut self) {
         eventually("the operator is ready", async || {
             let ended = self.process.try_wait().unwrap();
             assert!(ended.is_none(), "the operator has ended: {ended:?}");
-            let answer = readyz().await.unwrap_or_else(|error| error.to_string());
-            seen(answer.starts_with("HTTP/1.1 200 "), &answer)
+            let (status, body) = self.get(HEALTH, "/readyz").await?;
+            seen(status == 200, body)
         })
         .await;
         // The API server hears of a new caBundle a moment later than we.
@@ -89,23 +152,69 @@ impl Operator {
     }
 
     /// What this test's operators have logged.
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
 
+    /// Status and body of what it answers; an error is that it does not.
+    pub(crate) async fn get(&self, port: u16, path: &str) -> Result<(u16, String), String> {
+        let answer = async {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+            let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.map(|_| answer)
+        };
+        let answer = answer.await.map_err(|error: std::io::Error| error.to_string())?;
+        let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| answer.clone())?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(head)?;
+        Ok((status, body.to_owned()))
+    }
+
+    /// The value of a metric, named with its labels.
+    pub(crate) async fn metric(&self, name: &str) -> Result<f64, String> {
+        let (_, text) = self.get(METRICS, "/metrics").await?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.and_then(|value| value.parse().ok()).ok_or_else(|| format!("no {name} in\n{text}"))
+    }
+
+    /// Waits until it has looked at so many applications, and has nothing left to look at.
+    pub(crate) async fn has_looked_at(&self, applications: usize) {
+        eventually(&format!("it has looked at {applications} applications"), async || {
+            let looked =
+                self.metric("workqueue_queue_duration_seconds_count{name=\"sparkapplication\"}").await?;
+            let waiting = self.metric("workqueue_depth{name=\"sparkapplication\"}").await?;
+            seen(looked >= applications as f64 && waiting == 0.0, (looked, waiting))
+        })
+        .await;
+    }
+
+    /// How long it has been running.
+    pub(crate) fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// The `spark-submit`s that run, by the ids of their process groups.
-    pub(super) fn spark_submits(&self) -> Vec<Pid> {
-        let operator = i32::try_from(self.process.id()).unwrap();
-        processes()
-            .into_iter()
+    pub(crate) fn spark_submits(&self) -> Vec<Pid> {
+        self.children()
             // One that has just been forked may still be in our own group.
-            .filter(|process| process.parent == operator && process.id == process.group)
+            .filter(|process| process.id == process.group)
             .filter_map(|process| Pid::from_raw(process.id))
             .collect()
     }
 
+    fn children(&self) -> impl Iterator<Item = Process> {
+        let operator = i32::try_from(self.process.id()).unwrap();
+        processes().into_iter().filter(move |process| process.parent == operator)
+    }
+
     /// Waits until a `spark-submit` runs.
-    pub(super) async fn submits(&self) -> Pid {
+    pub(crate) async fn submits(&self) -> Pid {
         eventually("a spark-submit runs", async || {
             self.spark_submits().first().copied().ok_or_else(|| "none".to_owned())
         })
@@ -113,15 +222,30 @@ impl Operator {
     }
 
     /// SIGKILL. The `spark-submit`s that it leaves behind go on.
-    pub(super) fn kill(mut self) -> Vec<Orphan> {
+    pub(crate) fn kill(mut self) -> Vec<Orphan> {
+        self.killed()
+    }
+
+    fn killed(&mut self) -> Vec<Orphan> {
+        // Stopped, it starts no more of them while we look.
+        kill_process(self.pid(), Signal::STOP).unwrap();
+        while self.children().any(|child| child.id != child.group) {
+            // Has just been forked; it gets a group of its own before anything else.
+            thread::yield_now();
+        }
         let orphans = self.spark_submits().into_iter().map(Orphan).collect();
         self.process.kill().unwrap();
         self.process.wait().unwrap();
         orphans
     }
 
+    /// Whether it is still the process that was started.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_none()
+    }
+
     /// SIGTERM: it has to end with exit code 0.
-    pub(super) async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         kill_process(self.pid(), Signal::TERM).unwrap();
         let ended = eventually("the operator has stopped", async || {
             self.process.try_wait().unwrap().ok_or_else(|| "it runs".to_owned())
@@ -141,17 +265,14 @@ impl Drop for Operator {
             eprintln!("{}:\n{}", self.log.display(), self.log());
         }
         if let Ok(None) = self.process.try_wait() {
-            let submits = self.spark_submits();
-            self.process.kill().unwrap();
-            self.process.wait().unwrap();
-            submits.into_iter().map(Orphan).for_each(drop);
+            drop(self.killed());
         }
     }
 }
 
 impl Orphan {
     /// Whether any of its processes lives.
-    pub(super) fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         is_group_alive(self.0)
     }
 }
@@ -164,8 +285,8 @@ impl Drop for Orphan {
 }
 
 /// Complains of an operator that runs already: every test would fail for it, each in a way of its own.
-pub(super) fn assert_none_is_left() {
-    for port in [HEALTH_PORT, WEBHOOK_PORT] {
+pub(crate) fn assert_none_is_left() {
+    for port in [HEALTH, METRICS, WEBHOOK_PORT] {
         if let Err(error) = TcpListener::bind(("0.0.0.0", port)) {
             panic!(
                 "port {port}: {error}. Has an aborted test left its operator behind? `tests/cluster/cluster up --level api --fresh` \
@@ -176,7 +297,7 @@ pub(super) fn assert_none_is_left() {
 }
 
 /// Whether a process of this group lives.
-pub(super) fn is_group_alive(group: Pid) -> bool {
+pub(crate) fn is_group_alive(group: Pid) -> bool {
     processes().iter().any(|process| process.group == group.as_raw_nonzero().get())
 }
 
@@ -201,38 +322,36 @@ fn processes() -> Vec<Process> {
     fs::read_dir("/proc").unwrap().filter_map(|entry| process(entry.ok()?)).collect()
 }
 
-async fn readyz() -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", HEALTH_PORT)).await?;
-    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
-}
-
-/// The administrator's kubeconfig with a token of the operator's service account in place of his.
-fn kubeconfig(folder: &Path) -> PathBuf {
+/// The administrator's kubeconfig with a token of the operator's service account in place of his, and with
+/// `cluster` in place of the API server if there is one.
+fn kubeconfig(folder: &Path, cluster: Option<Value>) -> PathBuf {
     let mut config: Value =
         serde_json::from_str(&kubectl(&["config", "view", "--raw", "--output=json"])).unwrap();
     let token = kubectl(&["create", "token", "spark-operator", "--namespace", NAMESPACE]);
     config["users"][0]["user"] = json!({"token": token.trim()});
+    if let Some(cluster) = cluster {
+        config["clusters"][0]["cluster"] = cluster;
+    }
     let path = folder.join("kubeconfig");
     fs::write(&path, config.to_string()).unwrap();
     path
 }
 
+/// A program that makes the calls of Spark's own `spark-submit` without its JVM.
+pub(crate) fn stand_in() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-in")
+}
+
 /// Where Spark is unpacked.
-fn spark_home() -> &'static str {
-    static HOME: LazyLock<String> = LazyLock::new(|| {
-        env::var("SPARK_HOME").unwrap_or_else(|_| {
-            let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/cluster");
-            let output = Command::new(script).arg("spark-home").output().unwrap();
-            assert!(
-                output.status.success(),
-                "cluster spark-home: {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-            String::from_utf8(output.stdout).unwrap().trim().to_owned()
-        })
-    });
+pub(crate) fn spark_home() -> &'static Path {
+    static HOME: LazyLock<PathBuf> =
+        LazyLock::new(|| env::var_os("SPARK_HOME").map_or_else(unpacked, PathBuf::from));
     &HOME
+}
+
+fn unpacked() -> PathBuf {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/cluster");
+    let output = Command::new(script).arg("spark-home").output().unwrap();
+    assert!(output.status.success(), "cluster spark-home: {}", String::from_utf8_lossy(&output.stderr));
+    PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
 }

@@ -1,0 +1,117 @@
+//! What does an operator do that starts in a cluster with thousands of applications?
+
+use super::{
+    applications::{application, hopeless, owned_by},
+    eventually,
+    invalid::AnyType,
+    kubectl::try_kubectl_with,
+    kubelet,
+    namespace::{Namespace, Ours},
+    operator::Operator,
+};
+use futures::{StreamExt, stream};
+use k8s_openapi::api::{core::v1::Pod, events::v1::Event};
+use serde_json::{Value, json};
+use spark_operator::api::SparkApplication;
+use std::collections::BTreeMap;
+
+/// How many applications there are.
+pub(crate) const FLEET: usize = 2_000;
+/// How many requests the test has under way.
+const AT_ONCE: usize = 32;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn two_thousand_applications_are_found_as_they_are_and_a_broken_one_delays_none() {
+    let namespace = Namespace::new("fleet").await;
+    {
+        let mut odd = hopeless("odd");
+        odd["spec"]["type"] = json!("Ruby");
+        let _relaxed = AnyType::begin();
+        eventually("the API server takes any type", async || {
+            try_kubectl_with(&odd, &["create", "--namespace", namespace.name, "-f", "-"])
+        })
+        .await;
+    }
+    make(&namespace).await;
+    let before = (versions::<SparkApplication>(&namespace).await, versions::<Pod>(&namespace).await);
+    assert_eq!(before.0.len(), FLEET + 1);
+
+    let operator = Operator::start(&namespace).await;
+    operator.has_looked_at(FLEET + 1).await;
+    namespace.apply(&hopeless("new"));
+    namespace.reaches("new", "FAILED").await;
+    namespace.kubectl(&["delete", "sparkapp", "new"]);
+
+    let after = (versions::<SparkApplication>(&namespace).await, versions::<Pod>(&namespace).await);
+    assert!(before == after, "something was written");
+    let events = namespace.list::<Event>().await;
+    let told: Vec<_> = events.iter().filter(|event| event["regarding"]["name"] != "new").collect();
+    assert_eq!(told.len(), 1, "that one cannot be read: {told:?}");
+    assert!(!operator.log().contains("spark-submit started"), "something was run again");
+    operator.stop().await;
+    namespace.clear::<SparkApplication>().await;
+}
+
+/// Makes applications in every state that lasts, as an operator before this one would have left them.
+pub(crate) async fn make(namespace: &Namespace) {
+    let states = ["COMPLETED", "FAILED", "RUNNING", "SUBMITTED", "suspended"];
+    // Every fifth of the running ones has a driver; most of a fleet has ended.
+    let made = stream::iter(0..FLEET).map(|i| async move {
+        let state = if i % 10 == 0 { states[i / 10 % states.len()] } else { states[i % 2] };
+        make_one(namespace, &format!("app-{i}"), state).await;
+    });
+    made.buffer_unordered(AT_ONCE).collect::<()>().await;
+}
+
+async fn make_one(namespace: &Namespace, name: &str, state: &str) {
+    let mut made = application(name);
+    made["spec"]["suspend"] = json!(state == "suspended");
+    let made = namespace.create::<SparkApplication>(&made).await;
+    if state == "suspended" {
+        return;
+    }
+    let driver = format!("{name}-driver");
+    let mut status = json!({
+        "applicationState": {"state": state},
+        "submissionID": format!("11111111-1111-5111-8111-{:0>12}", name.len()),
+        "submissionAttempts": 1,
+        "executionAttempts": 1,
+        "runOrdinal": 1,
+        "observedGeneration": 1,
+        "driverInfo": {"podName": driver},
+        "lastSubmissionAttemptTime": "2026-01-01T00:00:00Z",
+    });
+    if matches!(state, "COMPLETED" | "FAILED") {
+        status["terminationTime"] = json!("2026-01-01T00:01:00Z");
+    } else {
+        let labels = json!({
+            "spark-role": "driver",
+            "sparkoperator.k8s.io/app-name": name,
+            "sparkoperator.k8s.io/launched-by-spark-operator": "true",
+            "sparkoperator.k8s.io/submission-id": status["submissionID"],
+        });
+        let pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": driver, "labels": labels, "ownerReferences": owned_by(&made)},
+            "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]},
+        });
+        namespace.create::<Pod>(&pod).await;
+        if state == "RUNNING" {
+            kubelet::runs(namespace, &driver).await;
+        }
+    }
+    namespace.patch_status::<SparkApplication>(name, &status).await;
+}
+
+/// The version of each object.
+async fn versions<K: Ours>(namespace: &Namespace) -> BTreeMap<String, Value> {
+    let objects = namespace.list::<K>().await.into_iter();
+    objects
+        .map(|object| {
+            let meta = &object["metadata"];
+            (meta["name"].as_str().unwrap().to_owned(), meta["resourceVersion"].clone())
+        })
+        .collect()
+}

@@ -1,0 +1,94 @@
+//! What can be read of the operator while it works: logs and metrics?
+
+use super::{
+    applications::application,
+    namespace::Namespace,
+    operator::{METRICS, Operator, stand_in},
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn logs_are_json_say_of_what_they_are_and_hold_no_secrets() {
+    let namespace = Namespace::new("logs").await;
+    let setup = Operator::with(&namespace).spark_home(&stand_in()).argument("--zap-encoder=json");
+    let operator = setup.start().await;
+    let mut pi = application("pi");
+    pi["spec"]["sparkConf"] = json!({"spark.some.conf": "hush-conf"});
+    pi["spec"]["hadoopConf"] = json!({"fs.s3a.secret.key": "hush-hadoop"});
+    pi["spec"]["arguments"] = json!(["--password", "hush-argument", "token=hush-pair"]);
+    pi["spec"]["driver"]["annotations"] = json!({"example.com/a": "hush-annotation"});
+    pi["spec"]["driver"]["env"] = json!([{"name": "A", "value": "hush-env"}]);
+    pi["spec"]["driver"]["envVars"] = json!({"B": "hush-env-var"});
+    namespace.apply(&pi);
+    let submission_id = namespace.reaches("pi", "SUBMITTED").await["status"]["submissionID"].clone();
+    let driver = namespace.pod("pi-driver").await.unwrap();
+    assert!(driver.to_string().contains("hush-env"), "it is an application with something to hide");
+
+    let log = operator.log();
+    assert!(!log.contains("hush"), "{log}");
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let span_of = |target: &str, message: &str| {
+        let is_it = |line: &&Value| line["target"] == target && line["message"] == message;
+        lines.iter().rev().find(is_it).unwrap_or_else(|| panic!("no {message} in\n{log}"))["span"].clone()
+    };
+    let here = namespace.name;
+    let changed = span_of("spark_operator::controller", "state changed");
+    let expected = json!({
+        "kind": "SparkApplication",
+        "namespace": here,
+        "name": "pi",
+        "state": "",
+        "submission_id": submission_id,
+    });
+    assert_eq!(changed, expected);
+    let submitted = span_of("spark_operator::controller::spark_submit", "spark-submit succeeded");
+    let expected = json!({"namespace": here, "name": "pi", "submission_id": submission_id, "attempt": 1});
+    assert_eq!(submitted, expected);
+    let reviewed = span_of("spark_operator::webhook::review", "pod admitted");
+    let uid = &reviewed["uid"];
+    assert!(uid.is_string());
+    let expected =
+        json!({"uid": uid, "operation": "CREATE", "kind": "Pod", "namespace": here, "name": "pi-driver"});
+    assert_eq!(reviewed, expected);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn metrics_count_what_was_done() {
+    let namespace = Namespace::new("metrics").await;
+    let operator = Operator::with(&namespace).spark_home(&stand_in()).start().await;
+    namespace.apply(&application("pi"));
+    namespace.reaches("pi", "SUBMITTED").await;
+    let mut nowhere = application("nowhere");
+    nowhere["spec"]["driver"]["volumeMounts"] = json!([{"name": "elsewhere", "mountPath": "/x"}]);
+    namespace.apply(&nowhere);
+    namespace.reaches("nowhere", "FAILED").await;
+
+    let (status, text) = operator.get(METRICS, "/metrics").await.unwrap();
+    assert_eq!(status, 200);
+    let submissions = |outcome: &str| {
+        let series = "spark_operator_submission_duration_seconds_count";
+        format!("{series}{{submitter=\"spark-submit\",outcome=\"{outcome}\"}} 1")
+    };
+    let (succeeded, failed) = (submissions("succeeded"), submissions("failed"));
+    for line in [
+        &*succeeded,
+        &*failed,
+        "spark_operator_submissions_in_flight 0",
+        "spark_operator_submissions_waiting 0",
+        "workqueue_depth{name=\"sparkapplication\"} 0.0",
+        "workqueue_active{name=\"sparkapplication\"} 0.0",
+        "controller_runtime_reconcile_total{controller=\"sparkapplication\",result=\"error\"} 0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
+    }
+    // New → SUBMITTED, New → SUBMISSION_FAILED → FAILED.
+    let patches = "rest_client_requests_total{code=\"200\",method=\"PATCH\",";
+    let written = text.lines().find(|line| line.starts_with(patches)).unwrap_or_else(|| panic!("{text}"));
+    assert!(written.ends_with(" 3") || written.ends_with(" 4"), "{written}: three, and maybe the caBundle");
+    // What Prometheus' own parser says of it is tested on the node (issue 9).
+    let families: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    assert_eq!(families.iter().collect::<BTreeSet<_>>().len(), families.len(), "{text}");
+}

@@ -1,0 +1,378 @@
+//! What if a call to the API server goes wrong, or all do? A proxy between the API server and the operator
+//! with its `spark-submit`s, which holds calls, ends connections and goes away when the test says so.
+
+use super::{DEADLINE, PAUSE};
+use futures::future::join;
+use hyper::{
+    Request, Response,
+    body::Incoming,
+    client::conn::http1::{self as client, SendRequest},
+    header::{HOST, HeaderValue},
+    server::conn::http1 as server,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use kube::Config;
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+};
+use serde_json::{Value, json};
+use spark_operator::webhook::Certificates;
+use std::{
+    error::Error,
+    future::pending,
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    pin::pin,
+    sync::{Arc, Mutex},
+};
+use tokio::{
+    io::{DuplexStream, copy_bidirectional, duplex},
+    net::{TcpListener, TcpSocket, TcpStream},
+    runtime::Runtime,
+    sync::{Mutex as AsyncMutex, oneshot, watch},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_util::sync::CancellationToken;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// As many connections may wait to be accepted; nobody here opens so many.
+const BACKLOG: u32 = 1024;
+/// What fits into a connection while nobody reads; as a socket's.
+const BUFFER: usize = 64 * 1024;
+
+/// The proxy; it ends with this value, and so do its connections.
+pub(crate) struct Proxy {
+    address: SocketAddr,
+    /// Whom its clients have to trust, in PEM.
+    ca: String,
+    traps: Traps,
+    line: watch::Sender<Line>,
+    /// Its own, so that it also serves while the test waits for `kubectl`.
+    runtime: Option<Runtime>,
+}
+
+/// Calls as a test tells them apart: by method and a part of the path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub method: &'static str,
+    pub path: &'static str,
+}
+
+/// Where on its way a call is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// The API server has not seen it.
+    Before,
+    /// The API server has carried it out, and the caller does not know.
+    After,
+}
+
+/// How the API server can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    Up,
+    /// Connections are cut and new ones refused: the API server does not run.
+    Refused,
+    /// Nothing comes through, and then all of it: a partition.
+    Silent,
+    /// Nothing comes through, and on connections that were there nothing ever will: another machine takes
+    /// over the address, and whoever only listens is never told.
+    Lost,
+}
+
+/// Waits for a call.
+pub(crate) struct Trap {
+    call: Call,
+    caught: oneshot::Receiver<Held>,
+}
+
+/// A call on its way; its caller's connection is closed with this value.
+pub(crate) struct Held(oneshot::Sender<Verdict>);
+
+enum Verdict {
+    GoOn,
+    Reset,
+}
+
+type Traps = Arc<Mutex<Vec<(Call, Moment, oneshot::Sender<Held>)>>>;
+
+impl Proxy {
+    /// A proxy for the API server of the test's `KUBECONFIG`.
+    pub(crate) async fn start() -> Self {
+        let api_server = ApiServer::infer().await;
+        let certificates = Certificates::generate(&[Ipv4Addr::LOCALHOST.to_string()], now()).unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(identity(&certificates)));
+        let (line, seen) = watch::channel(Line::Up);
+        let traps = Traps::default();
+        let door = Door { acceptor, api_server, traps: Arc::clone(&traps), line: seen };
+
+        let runtime = Runtime::new().unwrap();
+        let socket = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        let address = socket.local_addr().unwrap();
+        runtime.spawn(door.keep(address, socket));
+        Self { address, ca: certificates.ca_certificate, traps, line, runtime: Some(runtime) }
+    }
+
+    /// The API server behind the proxy, as a kubeconfig's cluster.
+    pub(crate) fn cluster(&self) -> Value {
+        json!({
+            "server": format!("https://{}", self.address),
+            "certificate-authority-data": ByteString(self.ca.clone().into_bytes()),
+        })
+    }
+
+    /// Holds the next such call at this moment.
+    pub(crate) fn hold(&self, call: Call, moment: Moment) -> Trap {
+        let (catch, caught) = oneshot::channel();
+        self.traps.lock().unwrap().push((call, moment, catch));
+        Trap { call, caught }
+    }
+
+    /// From now on the line is like this.
+    pub(crate) fn line_is(&self, line: Line) {
+        self.line.send_replace(line);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // A test's thread must not wait for it.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Trap {
+    /// Waits for the call.
+    pub(crate) async fn caught(self) -> Held {
+        let Ok(caught) = timeout(DEADLINE, self.caught).await else {
+            panic!("after {DEADLINE:?} still not called: {:?}", self.call)
+        };
+        caught.expect("traps live as long as the proxy")
+    }
+}
+
+impl Held {
+    /// Lets it go on.
+    pub(crate) fn release(self) {
+        // Here and below, an error means that the caller has hung up.
+        self.0.send(Verdict::GoOn).ok();
+    }
+
+    /// Ends the caller's connection as a process that ends does: with a FIN.
+    pub(crate) fn close(self) {}
+
+    /// Ends the caller's connection as a machine that knows nothing of it does: with a RST.
+    pub(crate) fn reset(self) {
+        self.0.send(Verdict::Reset).ok();
+    }
+}
+
+/// Where calls go.
+#[derive(Clone)]
+struct ApiServer {
+    /// Host and port.
+    authority: String,
+    name: ServerName<'static>,
+    connector: TlsConnector,
+}
+
+impl ApiServer {
+    async fn infer() -> Self {
+        let config = Config::infer().await.expect("KUBECONFIG is set by `tests/cluster/cluster exec`");
+        let mut roots = RootCertStore::empty();
+        for certificate in config.root_cert.unwrap() {
+            roots.add(CertificateDer::from(certificate)).unwrap();
+        }
+        let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        Self {
+            authority: config.cluster_url.authority().unwrap().to_string(),
+            name: ServerName::try_from(config.cluster_url.host().unwrap().to_owned()).unwrap(),
+            connector: TlsConnector::from(Arc::new(tls)),
+        }
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Incoming>, Failure> {
+        let stream = TcpStream::connect(&self.authority).await?;
+        stream.set_nodelay(true)?;
+        let stream = self.connector.connect(self.name.clone(), stream).await?;
+        let (sender, connection) = client::handshake(TokioIo::new(stream)).await?;
+        // Whoever waits for an answer is told of the failure.
+        tokio::spawn(async { connection.await.ok() });
+        Ok(sender)
+    }
+}
+
+/// Where calls come in.
+struct Door {
+    acceptor: TlsAcceptor,
+    api_server: ApiServer,
+    traps: Traps,
+    line: watch::Receiver<Line>,
+}
+
+impl Door {
+    async fn keep(self, address: SocketAddr, mut socket: TcpSocket) {
+        let mut line = self.line.clone();
+        loop {
+            let listener = socket.listen(BACKLOG).expect("it is bound to a port of ours");
+            tokio::select! {
+                () = self.admit(&listener) => {}
+                _ = line.wait_for(|line| *line == Line::Refused) => {}
+            }
+            drop(listener);
+            // Bound to the port, so that nobody else takes it, and not listening: connections are refused.
+            socket = loop {
+                match bound(address) {
+                    Ok(socket) => break socket,
+                    // A process that is being started has all our sockets until it runs its program.
+                    Err(error) => assert_eq!(error.kind(), io::ErrorKind::AddrInUse),
+                }
+                sleep(PAUSE).await;
+            };
+            if line.wait_for(|line| *line != Line::Refused).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Takes in connections; they end with it.
+    async fn admit(&self, listener: &TcpListener) {
+        let mut connections = JoinSet::new();
+        // An error is of one connection only.
+        loop {
+            if let Ok((mut client, _)) = listener.accept().await {
+                let (outside, inside) = duplex(BUFFER);
+                let visit = Visit {
+                    api_server: self.api_server.clone(),
+                    traps: Arc::clone(&self.traps),
+                    sender: AsyncMutex::default(),
+                    reset: CancellationToken::new(),
+                };
+                let (acceptor, line) = (self.acceptor.clone(), self.line.clone());
+                connections.spawn(async move {
+                    client.set_nodelay(true).expect("it is a TCP socket");
+                    let carried = carry(&mut client, outside, line);
+                    tokio::select! {
+                        _ = join(carried, visit.serve(acceptor, inside)) => {}
+                        () = visit.reset.cancelled() => {
+                            client.set_zero_linger().expect("it is a TCP socket");
+                        }
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// Carries bytes between a client and us while the line is up.
+async fn carry(client: &mut TcpStream, mut outside: DuplexStream, mut line: watch::Receiver<Line>) {
+    let mut copying = pin!(copy_bidirectional(client, &mut outside));
+    loop {
+        let is_up = *line.borrow_and_update() == Line::Up;
+        tokio::select! {
+            // An error means that one of them has hung up.
+            _ = &mut copying, if is_up => return,
+            changed = line.changed() => {
+                if changed.is_err() || *line.borrow() == Line::Lost {
+                    return pending().await;
+                }
+            }
+        }
+    }
+}
+
+/// One connection: its calls come one after the other, and go by one connection to the API server.
+struct Visit {
+    api_server: ApiServer,
+    traps: Traps,
+    sender: AsyncMutex<Option<SendRequest<Incoming>>>,
+    /// Cancelled when the client is to be sent a RST.
+    reset: CancellationToken,
+}
+
+impl Visit {
+    async fn serve(&self, acceptor: TlsAcceptor, inside: DuplexStream) {
+        let Ok(stream) = acceptor.accept(inside).await else { return };
+        let service = service_fn(|request| self.answer(request));
+        // An error means that the client has hung up, or that we have.
+        server::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok();
+    }
+
+    /// The API server's answer. An error cuts the connection.
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Incoming>, Failure> {
+        let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
+        self.pass(&method, &path, Moment::Before).await?;
+        let response = self.forward(request).await?;
+        self.pass(&method, &path, Moment::After).await?;
+        Ok(response)
+    }
+
+    /// Waits where there is a trap.
+    async fn pass(&self, method: &str, path: &str, moment: Moment) -> Result<(), Failure> {
+        let trap = {
+            let mut traps = self.traps.lock().unwrap();
+            traps.retain(|(.., catch)| !catch.is_closed());
+            let meant = traps.iter().position(|(call, at, _)| call.is(method, path) && *at == moment);
+            meant.map(|i| traps.remove(i))
+        };
+        let Some((.., catch)) = trap else { return Ok(()) };
+        let (held, verdict) = oneshot::channel();
+        // Where the test has lost interest there is no verdict either.
+        catch.send(Held(held)).ok();
+        match verdict.await? {
+            Verdict::GoOn => Ok(()),
+            Verdict::Reset => {
+                self.reset.cancel();
+                pending().await
+            }
+        }
+    }
+
+    async fn forward(&self, mut request: Request<Incoming>) -> Result<Response<Incoming>, Failure> {
+        request.headers_mut().insert(HOST, HeaderValue::from_str(&self.api_server.authority)?);
+        let mut sender = self.sender.lock().await;
+        // Kept open by the API server for longer than by any client.
+        let sender = match &mut *sender {
+            Some(sender) => sender,
+            none => none.insert(self.api_server.connect().await?),
+        };
+        sender.ready().await?;
+        Ok(sender.send_request(request).await?)
+    }
+}
+
+impl Call {
+    fn is(&self, method: &str, path: &str) -> bool {
+        self.method == method && path.contains(self.path)
+    }
+}
+
+fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
+fn identity(certificates: &Certificates) -> ServerConfig {
+    let chain = CertificateDer::from_pem_slice(certificates.certificate.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(certificates.key.as_bytes()).unwrap();
+    let mut config =
+        ServerConfig::builder().with_no_client_auth().with_single_cert(vec![chain], key).unwrap();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config
+}
+
+#[expect(clippy::disallowed_methods, reason = "the clock of the proxy's certificate")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}

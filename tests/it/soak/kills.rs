@@ -1,0 +1,143 @@
+//! What if the operator is killed again and again, whatever it is doing?
+
+use crate::apiserver::{
+    applications::application,
+    eventually,
+    namespace::{Namespace, Ours},
+    operator::{Operator, stand_in},
+    seen,
+};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::{
+    ResourceExt,
+    api::ObjectMeta,
+    runtime::watcher::{self, Event, watcher},
+};
+use serde_json::json;
+use spark_operator::api::SparkApplication;
+use std::{
+    collections::BTreeMap,
+    env,
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
+
+const APPLICATIONS: usize = 40;
+const KILLS: u32 = 30;
+/// Between two applications, so that there is one to be submitted whenever the operator is killed.
+const PAUSE: Duration = Duration::from_millis(1200);
+/// An operator lives for at most so long: its start, and a submission or two.
+const LIFE: Duration = Duration::from_millis(2500);
+/// Between two calls of the stand-in, so that a kill often comes between them.
+const STAND_IN_PAUSE: &str = "0.2";
+
+#[tokio::test]
+#[ignore = "takes minutes: make soak"]
+async fn killed_at_random_moments_it_starts_one_driver_for_each_application() {
+    let mut random = Random::from_environment();
+    let seed = random.0;
+    println!("soak: SOAK_SEED={seed}");
+    let namespace = Namespace::new("soak-kills").await;
+    let pods = Ever::follow::<Pod>(&namespace);
+    let config_maps = Ever::follow::<ConfigMap>(&namespace);
+    let operator = || {
+        let setup = Operator::with(&namespace).spark_home(&stand_in()).argument("--max-spark-submits=2");
+        setup.env("STAND_IN_PAUSE", STAND_IN_PAUSE)
+    };
+    let names: Vec<_> = (0..APPLICATIONS).map(|i| format!("app-{i}")).collect();
+
+    let made = async {
+        for name in &names {
+            namespace.create::<SparkApplication>(&application(name)).await;
+            sleep(PAUSE).await;
+        }
+    };
+    let killed = async {
+        for _ in 0..KILLS {
+            let mut operator = operator().spawn();
+            sleep(LIFE.mul_f64(random.next())).await;
+            assert!(operator.is_running());
+            drop(operator.kill());
+        }
+    };
+    futures::join!(made, killed);
+
+    let _operator = operator().start().await;
+    let mut drivers = 0;
+    let mut half_made = 0;
+    for name in &names {
+        let submitted = namespace.reaches(name, "SUBMITTED").await;
+        let status = &submitted["status"];
+        for field in ["executionAttempts", "submissionAttempts", "runOrdinal"] {
+            assert_eq!(status[field], 1, "{name}: {field}: {status}");
+        }
+        let driver = namespace.pod(&format!("{name}-driver")).await.unwrap()["metadata"]["uid"].take();
+        let (whole, half) = eventually(&format!("{name} has a whole driver"), async || {
+            let all = pods.with(|pod| pod.labels.as_ref().unwrap()["sparkoperator.k8s.io/app-name"] == *name);
+            // Spark's configuration is made last.
+            let (whole, half): (Vec<_>, Vec<_>) = all.into_iter().partition(|uid| {
+                let is_of_it = |map: &ObjectMeta| {
+                    map.name.as_ref().unwrap().starts_with("spark-drv-")
+                        && map.owner_references.iter().flatten().any(|owner| owner.uid == *uid)
+                };
+                !config_maps.with(is_of_it).is_empty()
+            });
+            seen(!whole.is_empty(), &half).map(|()| (whole, half))
+        })
+        .await;
+        assert_eq!(json!(whole), json!([driver]), "{name}");
+        drivers += whole.len();
+        half_made += half.len();
+    }
+    println!(
+        "soak: killed {KILLS} times: {APPLICATIONS} applications, {drivers} drivers, {half_made} half-made pods replaced (seed {seed})"
+    );
+}
+
+/// All objects of a kind that were ever there, by uid.
+struct Ever {
+    objects: Arc<Mutex<BTreeMap<String, ObjectMeta>>>,
+    /// Ends with this value.
+    _following: AbortOnDropHandle<()>,
+}
+
+impl Ever {
+    fn follow<K: Ours>(namespace: &Namespace) -> Self {
+        let objects = Arc::new(Mutex::new(BTreeMap::new()));
+        let seen = Arc::clone(&objects);
+        let following = watcher(namespace.api::<K>(), watcher::Config::default()).for_each(move |event| {
+            if let Event::Apply(object) | Event::InitApply(object) = event.unwrap() {
+                seen.lock().unwrap().insert(object.uid().unwrap(), object.metadata);
+            }
+            std::future::ready(())
+        });
+        Self { objects, _following: AbortOnDropHandle::new(tokio::spawn(following)) }
+    }
+
+    /// The uids of those that are as `condition` wants them.
+    fn with(&self, condition: impl Fn(&ObjectMeta) -> bool) -> Vec<String> {
+        let objects = self.objects.lock().unwrap();
+        objects.iter().filter(|(_, object)| condition(object)).map(|(uid, _)| uid.clone()).collect()
+    }
+}
+
+/// A linear congruential generator (Knuth's MMIX), so that a seed tells much the same story again.
+struct Random(u64);
+
+impl Random {
+    /// From `SOAK_SEED`, or else from the clock.
+    #[expect(clippy::disallowed_methods, reason = "another story each time")]
+    fn from_environment() -> Self {
+        let given = env::var("SOAK_SEED").ok().map(|seed| seed.parse().expect("SOAK_SEED is a number"));
+        Self(given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()))
+    }
+
+    /// From 0 to 1.
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        f64::from(u32::try_from(self.0 >> 32).expect("it is shifted")) / f64::from(u32::MAX)
+    }
+}

@@ -1,0 +1,13 @@
+//! What takes too long for `make test`? The same as there for longer, and chance. Each test prints what came
+//! of it.
+//!
+//! ```text
+//! cargo test --test it -- --ignored --test-threads=1 --nocapture soak::
+//! ```
+
+#![expect(clippy::print_stdout, reason = "somebody waits for it, and wants to know what came of it")]
+
+/// The API server is away for a minute.
+mod away;
+/// The operator is killed at random moments.
+mod kills;
