@@ -45,6 +45,13 @@ impl Readiness {
         self.set(condition, Some(why.to_string()));
     }
 
+    /// The condition is not met, as is to be expected: nothing is wrong.
+    pub fn waits(&self, condition: &'static str, for_what: &str) {
+        self.0.send_modify(|conditions| {
+            conditions.insert(condition, Some(for_what.to_owned()));
+        });
+    }
+
     fn set(&self, condition: &'static str, why: Option<String>) {
         self.0.send_if_modified(|conditions| {
             let was_ready = is_ready(conditions);

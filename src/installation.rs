@@ -13,8 +13,18 @@ use kube::{Api, Client, ResourceExt, api::PostParams};
 
 /// What is to be done about the definitions.
 const APPLY_CRDS: &str = "spark-operator crds | kubectl apply --server-side --force-conflicts --filename -";
+const LEASES: &str = "leases";
 /// What is to be done about permissions.
 const APPLY_RBAC: &str = "spark-operator manifests rbac | kubectl apply --filename -";
+
+/// The objects that the operator may touch by name.
+#[derive(Clone, Debug)]
+pub struct Names {
+    pub places: Places,
+    /// The Lease, where there is an election.
+    pub lock: Option<String>,
+    pub lock_namespace: String,
+}
 
 /// Why the operator cannot work in this cluster.
 #[derive(Debug, thiserror::Error)]
@@ -62,10 +72,10 @@ pub async fn definitions(client: &Client) -> Result<(), Error> {
 /// # Errors
 ///
 /// Every verb that is missing.
-pub async fn permissions(client: &Client, places: &Places) -> Result<(), Error> {
+pub async fn permissions(client: &Client, names: &Names) -> Result<(), Error> {
     let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
     let mut verbs = Vec::new();
-    for attributes in needed(places) {
+    for attributes in needed(names) {
         let said = in_words(&attributes);
         let spec =
             SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
@@ -79,23 +89,27 @@ pub async fn permissions(client: &Client, places: &Places) -> Result<(), Error> 
 }
 
 /// One entry for each verb on each resource.
-fn needed(places: &Places) -> Vec<ResourceAttributes> {
+fn needed(names: &Names) -> Vec<ResourceAttributes> {
     let roles = manifests::objects(manifests::RBAC).into_iter();
     let mut needed = Vec::new();
     for mut role in roles.filter(|object| !object["rules"].is_null()) {
-        let namespace = (role["kind"] == "Role").then(|| places.secret_namespace.clone());
+        let is_namespaced = role["kind"] == "Role";
         let rules: Vec<PolicyRule> =
             serde_json::from_value(role["rules"].take()).expect("tests/it/manifests.rs reads the rules");
-        for rule in rules {
-            for attributes in attributes(&rule, places) {
-                needed.push(ResourceAttributes { namespace: namespace.clone(), ..attributes });
+        for attributes in rules.iter().flat_map(|rule| attributes(rule, names)) {
+            let is_lease = attributes.resource.as_deref() == Some(LEASES);
+            if is_lease && names.lock.is_none() {
+                continue;
             }
+            let namespace = if is_lease { &names.lock_namespace } else { &names.places.secret_namespace };
+            let namespace = is_namespaced.then(|| namespace.clone());
+            needed.push(ResourceAttributes { namespace, ..attributes });
         }
     }
     needed
 }
 
-fn attributes(rule: &PolicyRule, places: &Places) -> Vec<ResourceAttributes> {
+fn attributes(rule: &PolicyRule, ours: &Names) -> Vec<ResourceAttributes> {
     let mut attributes = Vec::new();
     for group in rule.api_groups.iter().flatten() {
         for resource in rule.resources.iter().flatten() {
@@ -105,9 +119,10 @@ fn attributes(rule: &PolicyRule, places: &Places) -> Vec<ResourceAttributes> {
             };
             let names = match (rule.resource_names.as_deref().unwrap_or_default(), resource) {
                 ([], _) => vec![None],
-                // These two may have been given other names.
-                (_, "secrets") => vec![Some(&places.secret)],
-                (_, "mutatingwebhookconfigurations") => vec![Some(&places.webhook_configuration)],
+                // These may have been given other names.
+                (_, "secrets") => vec![Some(&ours.places.secret)],
+                (_, "mutatingwebhookconfigurations") => vec![Some(&ours.places.webhook_configuration)],
+                (_, LEASES) => vec![ours.lock.as_ref()],
                 (names, _) => names.iter().map(Some).collect(),
             };
             for name in names {
@@ -148,19 +163,20 @@ fn in_words(attributes: &ResourceAttributes) -> String {
 mod tests {
     use super::*;
 
-    fn places() -> Places {
-        Places {
+    fn names() -> Names {
+        let places = Places {
             secret_namespace: "ours".into(),
             secret: "certs".into(),
             service_namespace: "ours".into(),
             service: "svc".into(),
             webhook_configuration: "hook".into(),
-        }
+        };
+        Names { places, lock: Some("lock".into()), lock_namespace: "elsewhere".into() }
     }
 
     #[test]
     fn what_is_needed_is_asked_for_where_and_under_the_names_that_the_settings_say() {
-        let needed: Vec<_> = needed(&places()).iter().map(in_words).collect();
+        let needed: Vec<_> = needed(&names()).iter().map(in_words).collect();
         for expected in [
             "watch sparkapplications of API group sparkoperator.k8s.io",
             "patch sparkapplications/status of API group sparkoperator.k8s.io",
@@ -168,6 +184,7 @@ mod tests {
             "patch mutatingwebhookconfigurations hook of API group admissionregistration.k8s.io",
             "update secrets certs in namespace ours",
             "create secrets in namespace ours",
+            "update leases lock in namespace elsewhere of API group coordination.k8s.io",
         ] {
             assert!(needed.iter().any(|words| words == expected), "no `{expected}` in {needed:#?}");
         }

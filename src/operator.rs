@@ -4,7 +4,7 @@
 use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests},
-    controller::{self, Setup, SparkSubmitRunner, SparkSubmitSettings, Workload},
+    controller::{self, Leadership, Setup, SparkSubmitSettings, SubmissionMetrics, Workload},
     installation, metrics,
     plan::Policy,
     settings::{Settings, VERSION},
@@ -26,7 +26,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::sleep};
+use tokio::{net::TcpListener, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -62,6 +62,7 @@ use condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK};
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     telemetry::init(settings.zap_encoder, &settings.zap_log_level);
     settings.check_spark().map_err(|why| anyhow!(why))?;
+    let election = settings.election().map_err(|why| anyhow!(why))?;
     let stop = shutdown::on_signal().context("cannot listen for signals")?;
 
     let config = config(settings.kubeconfig.as_deref()).await?;
@@ -83,7 +84,6 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let certificate = Arc::new(ServingCertificate::default());
     let places = settings.places();
     let trust = Arc::new(Trust::new(client.clone(), places.clone(), Arc::clone(&certificate)));
-    let (ended, submissions_ended) = mpsc::unbounded_channel();
     let workload = Workload::new(&mut registry, settings.controller_threads);
     let spark_submit = SparkSubmitSettings {
         home: settings.spark_home.clone(),
@@ -95,13 +95,18 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let setup = Setup {
         client: client.clone(),
         policy: Policy { master, driver_creation_grace: settings.driver_pod_creation_grace_period },
-        spark_submit: SparkSubmitRunner::new(spark_submit, &mut registry, ended),
-        submissions_ended,
+        spark_submit,
+        submission_metrics: SubmissionMetrics::new(&mut registry),
         concurrency: settings.controller_threads,
         watch_seconds: api_server::WATCH_SECONDS,
         workload: workload.clone(),
         instance: settings.pod_name.clone(),
     };
+
+    let lock = (settings.lock_namespace(), settings.leader_election_lock_name.as_str());
+    let leadership = settings
+        .leader_election
+        .then(|| Leadership::new(client.clone(), lock, &settings.pod_name, election, &mut registry));
 
     info!(version = VERSION, "started");
     let mut parts = Parts { running: JoinSet::new(), stop: stop.clone() };
@@ -151,17 +156,31 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         async move { installation::definitions(&client).await }
     };
     parts.start("definitions", keep(DEFINITIONS, LOOK).met(definitions));
+    let names = installation::Names {
+        places,
+        lock: settings.lock_name(),
+        lock_namespace: settings.lock_namespace().to_owned(),
+    };
     let permissions = move || {
-        let (client, places) = (client.clone(), places.clone());
-        async move { installation::permissions(&client, &places).await }
+        let (client, names) = (client.clone(), names.clone());
+        async move { installation::permissions(&client, &names).await }
     };
     parts.start("permissions", keep(PERMISSIONS, LOOK).met(permissions));
     parts.start("controller", async move {
         // Driver pods that are made before the API server trusts the webhook would be denied, and what is
         // written before the definitions are right would be lost.
         let can_begin = readiness.wait_for(&[CERTIFICATES, DEFINITIONS]);
-        if stop.run_until_cancelled(can_begin).await.is_some() {
-            controller::run(setup, move || readiness.met(CACHES), stop).await;
+        if stop.run_until_cancelled(can_begin).await.is_none() {
+            return Ok(());
+        }
+        let drive = || {
+            readiness.waits(CACHES, "being filled");
+            controller::run(setup.clone(), || readiness.met(CACHES), stop.clone())
+        };
+        match leadership {
+            // Who stands by has no caches, and is ready to lead without them.
+            Some(leadership) => leadership.lead(drive, || readiness.met(CACHES), stop.clone()).await,
+            None => drive().await,
         }
         Ok(())
     });

@@ -5,6 +5,7 @@
 
 mod events;
 mod execute;
+mod leadership;
 mod observe;
 mod pods;
 mod spark_submit;
@@ -29,13 +30,16 @@ use kube::{
         watcher,
     },
 };
+pub use leadership::Leadership;
 use pods::PodIndex;
-pub use spark_submit::{SparkSubmitRunner, SparkSubmitSettings};
+use spark_submit::SparkSubmitRunner;
+pub use spark_submit::SparkSubmitSettings;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
+pub use submission_metrics::SubmissionMetrics;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
@@ -54,12 +58,12 @@ const FRESH_FACTS: Duration = Duration::from_secs(1);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
 /// What the controller needs to know from its process.
+#[derive(Clone)]
 pub struct Setup {
     pub client: Client,
     pub policy: Policy,
-    pub spark_submit: SparkSubmitRunner,
-    /// Applications to look at because their `spark-submit` has ended.
-    pub submissions_ended: mpsc::UnboundedReceiver<ApplicationRef>,
+    pub spark_submit: SparkSubmitSettings,
+    pub submission_metrics: SubmissionMetrics,
     /// How many applications are reconciled at once.
     pub concurrency: u16,
     /// How long a watch lasts at most, in seconds; the next one begins where it ended.
@@ -110,13 +114,16 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         client,
         policy,
         spark_submit,
-        submissions_ended,
+        submission_metrics,
         concurrency,
         watch_seconds,
         workload,
         instance,
     } = setup;
     SparkSubmitRunner::sweep();
+    workload.begin_anew();
+    let (ended, submissions_ended) = mpsc::unbounded_channel();
+    let spark_submit = SparkSubmitRunner::new(spark_submit, submission_metrics, ended);
     let pods = Arc::new(PodIndex::default());
     let (dirty, pods_changed) = mpsc::unbounded_channel();
     let follow = Arc::clone(&pods).follow(client.clone(), watch_seconds).for_each(move |application| {

@@ -11,7 +11,6 @@ use crate::{
     },
 };
 use kube::ResourceExt;
-use prometheus_client::registry::Registry;
 use std::{
     collections::HashMap,
     io,
@@ -50,7 +49,7 @@ pub struct SparkSubmitSettings {
 }
 
 /// Runs `spark-submit`, at most so many at once, and remembers how each ended.
-pub struct SparkSubmitRunner {
+pub(super) struct SparkSubmitRunner {
     settings: Arc<SparkSubmitSettings>,
     jvms: Arc<Semaphore>,
     metrics: SubmissionMetrics,
@@ -90,17 +89,16 @@ impl Error {
 }
 
 impl SparkSubmitRunner {
-    /// Submissions that are measured in `registry`; `ended` is told of every application whose submission
-    /// has ended.
-    pub fn new(
+    /// `ended` is told of every application whose submission has ended.
+    pub(super) fn new(
         settings: SparkSubmitSettings,
-        registry: &mut Registry,
+        metrics: SubmissionMetrics,
         ended: mpsc::UnboundedSender<ApplicationRef>,
     ) -> Self {
         Self {
             jvms: Arc::new(Semaphore::new(settings.at_once)),
             settings: Arc::new(settings),
-            metrics: SubmissionMetrics::new(registry),
+            metrics,
             submissions: Arc::default(),
             ended,
             tasks: TaskTracker::new(),
@@ -194,10 +192,21 @@ impl SparkSubmitRunner {
     }
 
     /// Ends all that runs and waits until it has.
-    pub async fn stop(&self) {
-        locked(&self.submissions).values().for_each(|started| started.cancel.cancel());
+    pub(super) async fn stop(&self) {
+        self.end_all();
         self.tasks.close();
         self.tasks.wait().await;
+    }
+
+    fn end_all(&self) {
+        locked(&self.submissions).values().for_each(|started| started.cancel.cancel());
+    }
+}
+
+impl Drop for SparkSubmitRunner {
+    /// A leader that is deposed has no time to wait.
+    fn drop(&mut self) {
+        self.end_all();
     }
 }
 

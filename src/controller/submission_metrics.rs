@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// What is measured of submissions.
 #[derive(Clone, Debug)]
-pub(super) struct SubmissionMetrics {
+pub struct SubmissionMetrics {
     waiting: Gauge,
     running: Gauge,
     durations: Family<End, Histogram>,
@@ -38,7 +38,8 @@ pub(super) struct Measured<'a> {
 }
 
 impl SubmissionMetrics {
-    pub(super) fn new(registry: &mut Registry) -> Self {
+    /// Measured in `registry`.
+    pub fn new(registry: &mut Registry) -> Self {
         let buckets = || Histogram::new([0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]);
         let metrics = Self {
             waiting: Gauge::default(),

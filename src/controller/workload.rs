@@ -104,6 +104,11 @@ impl Workload {
         workload
     }
 
+    /// Forgets what an earlier term as leader has left undone.
+    pub(super) fn begin_anew(&self) {
+        self.locked().waiting.clear();
+    }
+
     /// The application has a reason to be looked at.
     pub(super) fn waits(&self, namespace: &str, name: &str) {
         self.adds.inc();

@@ -6,6 +6,7 @@ pub mod digest;
 pub mod driver;
 pub mod events;
 pub mod executors;
+pub mod lease;
 pub mod lifecycle;
 pub mod pod_record;
 pub mod quantity;

@@ -41,11 +41,8 @@ fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens
         settings.metrics_address().unwrap().port(),
     ];
     assert_eq!(ports, opened.map(|port| json!(port)).iter().collect::<Vec<_>>());
-    // Until there is leader election, nothing else keeps two controllers from running beside each other.
-    assert_eq!(
-        (&deployment["spec"]["replicas"], &deployment["spec"]["strategy"]["type"]),
-        (&json!(1), &json!("Recreate"))
-    );
+    assert!(deployment["spec"]["replicas"] == 2 && settings.leader_election);
+    assert_eq!(settings.leader_election_lock_name, "spark-operator-lock", "the name in the Role");
 }
 
 #[test]
@@ -124,6 +121,9 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         // certificates
         "/secrets: create",
         "/secrets[spark-operator-webhook-certs]: get update",
+        // leadership
+        "coordination.k8s.io/leases: create",
+        "coordination.k8s.io/leases[spark-operator-lock]: get update",
         "admissionregistration.k8s.io/mutatingwebhookconfigurations[spark-operator-webhook]: get patch",
     ];
     assert_eq!(granted, needed.map(str::to_owned).into());

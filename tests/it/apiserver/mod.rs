@@ -22,6 +22,8 @@ pub(crate) mod fleet;
 mod installation;
 /// An object that cannot be read.
 mod invalid;
+/// Several replicas.
+mod leadership;
 /// An application from its submission to its end.
 mod life;
 /// Logs and metrics.

@@ -28,15 +28,21 @@ pub(crate) const WEBHOOK: &str = "spark-operator-webhook";
 /// The namespace of the operator and its Secret.
 pub(crate) const NAMESPACE: &str = "spark-operator";
 
+/// Whom the API server takes the operator for.
+pub(crate) const USER: &str = "system:serviceaccount:spark-operator:spark-operator";
 /// The ports that it listens on.
 pub(crate) const HEALTH: u16 = 8081;
 pub(crate) const METRICS: u16 = 8080;
 const WEBHOOK_PORT: u16 = 9443;
+/// How far the ports of a second one are from those of the first.
+const BESIDE: u16 = 1000;
 
 /// A running operator; it ends with this value, and so do its children.
 pub(crate) struct Operator {
     process: Child,
     started: Instant,
+    /// To be added to every port.
+    beside: u16,
     log: PathBuf,
 }
 
@@ -48,6 +54,8 @@ pub(crate) struct Setup<'a> {
     namespace: &'a Namespace,
     cluster: Option<Value>,
     spark_home: PathBuf,
+    beside: u16,
+    election: Vec<String>,
     wrapper: Vec<String>,
     arguments: Vec<String>,
     env: Vec<(String, String)>,
@@ -61,6 +69,21 @@ impl Setup<'_> {
 
     pub(crate) fn spark_home(self, home: &Path) -> Self {
         Self { spark_home: home.to_owned(), ..self }
+    }
+
+    /// On ports of its own, so that it can run beside another one. The API server asks the other one's webhook.
+    pub(crate) fn beside(self) -> Self {
+        Self { beside: BESIDE, ..self }
+    }
+
+    /// As one of several candidates for the lease, which ends so many seconds after a leader's last word.
+    pub(crate) fn candidate(self, seconds: u32) -> Self {
+        let election = [
+            format!("--leader-election-lease-duration={seconds}s"),
+            format!("--leader-election-renew-deadline={}ms", seconds * 1000 * 2 / 3),
+            format!("--leader-election-retry-period={}ms", seconds * 1000 / 8),
+        ];
+        Self { election: election.into(), ..self }
     }
 
     /// By a program that becomes the operator when it has done its own.
@@ -87,13 +110,23 @@ impl Setup<'_> {
 
     /// Starts it. Its log goes on where that of the test's last one ended.
     pub(crate) fn spawn(self) -> Operator {
-        let log = self.namespace.folder.join("operator.log");
+        let name = if self.beside == 0 { "operator" } else { "beside" };
+        let log = self.namespace.folder.join(format!("{name}.log"));
         let output = fs::File::options().create(true).append(true).open(&log).unwrap();
         let program = env::var("OPERATOR").unwrap_or(env!("CARGO_BIN_EXE_spark-operator").to_owned());
-        let mut words = self.wrapper.into_iter().chain([program, "run".to_owned()]).chain(self.arguments);
+        let ports = [
+            format!("--webhook-port={}", WEBHOOK_PORT + self.beside),
+            format!("--health-probe-bind-address=:{}", HEALTH + self.beside),
+            format!("--metrics-bind-address=:{}", METRICS + self.beside),
+        ];
+        let arguments = ports.into_iter().chain(self.election).chain(self.arguments);
+        let mut words = self.wrapper.into_iter().chain([program, "run".to_owned()]).chain(arguments);
         let process = Command::new(words.next().expect("there is a program"))
             .args(words)
-            .env("KUBECONFIG", kubeconfig(&self.namespace.folder, self.cluster))
+            .env(
+                "KUBECONFIG",
+                kubeconfig(&self.namespace.folder.join(format!("{name}.kubeconfig")), self.cluster),
+            )
             .env("SPARK_HOME", self.spark_home)
             .env("POD_NAMESPACE", NAMESPACE)
             .env("RUST_LOG", "info,spark_operator=debug")
@@ -103,7 +136,7 @@ impl Setup<'_> {
             .stderr(output)
             .spawn()
             .unwrap();
-        Operator { process, started: Instant::now(), log }
+        Operator { process, started: Instant::now(), beside: self.beside, log }
     }
 }
 
@@ -119,6 +152,9 @@ impl Operator {
             namespace,
             cluster: None,
             spark_home: spark_home().to_owned(),
+            beside: 0,
+            // Whoever comes after one that was killed would have to wait for the end of its lease.
+            election: vec!["--leader-election=false".to_owned()],
             wrapper: Vec::new(),
             arguments: Vec::new(),
             env: Vec::new(),
@@ -159,7 +195,7 @@ impl Operator {
     /// Status and body of what it answers; an error is that it does not.
     pub(crate) async fn get(&self, port: u16, path: &str) -> Result<(u16, String), String> {
         let answer = async {
-            let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+            let mut stream = TcpStream::connect(("127.0.0.1", port + self.beside)).await?;
             let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
             stream.write_all(request.as_bytes()).await?;
             let mut answer = String::new();
@@ -185,6 +221,16 @@ impl Operator {
                 self.metric("workqueue_queue_duration_seconds_count{name=\"sparkapplication\"}").await?;
             let waiting = self.metric("workqueue_depth{name=\"sparkapplication\"}").await?;
             seen(looked >= applications as f64 && waiting == 0.0, (looked, waiting))
+        })
+        .await;
+    }
+
+    /// Waits until it drives applications.
+    pub(crate) async fn leads(&self) {
+        eventually("it leads, and its caches are filled", async || {
+            let leads = self.metric("leader_election_master_status{name=\"spark-operator-lock\"}").await?;
+            let (status, body) = self.get(HEALTH, "/readyz").await?;
+            seen(leads == 1.0 && status == 200, (leads, body))
         })
         .await;
     }
@@ -324,7 +370,7 @@ fn processes() -> Vec<Process> {
 
 /// The administrator's kubeconfig with a token of the operator's service account in place of his, and with
 /// `cluster` in place of the API server if there is one.
-fn kubeconfig(folder: &Path, cluster: Option<Value>) -> PathBuf {
+fn kubeconfig(path: &Path, cluster: Option<Value>) -> PathBuf {
     let mut config: Value =
         serde_json::from_str(&kubectl(&["config", "view", "--raw", "--output=json"])).unwrap();
     let token = kubectl(&["create", "token", "spark-operator", "--namespace", NAMESPACE]);
@@ -332,9 +378,8 @@ fn kubeconfig(folder: &Path, cluster: Option<Value>) -> PathBuf {
     if let Some(cluster) = cluster {
         config["clusters"][0]["cluster"] = cluster;
     }
-    let path = folder.join("kubeconfig");
-    fs::write(&path, config.to_string()).unwrap();
-    path
+    fs::write(path, config.to_string()).unwrap();
+    path.to_owned()
 }
 
 /// A program that makes the calls of Spark's own `spark-submit` without its JVM.

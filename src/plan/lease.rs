@@ -1,0 +1,143 @@
+//! Who may drive applications? Whoever holds the lease: the decision of one candidate, after client-go's
+//! `leaderelection`, whose records these are.
+
+use jiff::Timestamp;
+use k8s_openapi::{api::coordination::v1::LeaseSpec, apimachinery::pkg::apis::meta::v1::MicroTime};
+use std::time::Duration;
+
+/// How long things take in an election; KF's flags, client-go's defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// How long others wait for a holder that is silent before they take the lease.
+    pub lease_duration: Duration,
+    /// How long a holder goes on without having renewed it. The difference to the one above is what its last
+    /// writes may take.
+    pub renew_deadline: Duration,
+    /// How often a holder renews it.
+    pub retry_period: Duration,
+}
+
+/// What a candidate does next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Write this. Once it is stored, the candidate holds the lease; if somebody else has written since, look
+    /// again.
+    Write(LeaseSpec),
+    /// Somebody else holds it: look again after this long.
+    Wait(Duration),
+}
+
+/// The next step of candidate `me`, who sees the lease as `seen` and has seen no change in it for
+/// `unchanged`, by its own clock: the clocks of others are not to be trusted.
+#[must_use]
+pub fn next(
+    seen: Option<&LeaseSpec>,
+    unchanged: Duration,
+    me: &str,
+    now: Timestamp,
+    timing: &Timing,
+) -> Step {
+    let holder = seen.and_then(|lease| lease.holder_identity.as_deref()).filter(|holder| !holder.is_empty());
+    let transitions = seen.and_then(|lease| lease.lease_transitions).unwrap_or_default();
+    match holder {
+        Some(holder) if holder == me => {
+            let acquired = seen.and_then(|lease| lease.acquire_time.clone());
+            Step::Write(held(me, acquired.unwrap_or(MicroTime(now)), transitions, now, timing))
+        }
+        Some(_) if unchanged < patience(seen, timing) => {
+            Step::Wait((patience(seen, timing) - unchanged).min(timing.retry_period / 2))
+        }
+        // Released, or its holder is silent.
+        _ => {
+            let transitions = transitions + i32::from(seen.is_some());
+            Step::Write(held(me, MicroTime(now), transitions, now, timing))
+        }
+    }
+}
+
+/// The lease after its holder has given it up: whoever comes next need not wait.
+#[must_use]
+pub fn released(lease: &LeaseSpec, now: Timestamp) -> LeaseSpec {
+    LeaseSpec {
+        holder_identity: Some(String::new()),
+        lease_duration_seconds: Some(1),
+        acquire_time: Some(MicroTime(now)),
+        renew_time: Some(MicroTime(now)),
+        ..lease.clone()
+    }
+}
+
+/// How long a silent holder is left in peace: as long as it has asked for, should its settings differ from
+/// ours.
+fn patience(seen: Option<&LeaseSpec>, timing: &Timing) -> Duration {
+    let asked =
+        seen.and_then(|lease| lease.lease_duration_seconds).and_then(|seconds| u64::try_from(seconds).ok());
+    timing.lease_duration.max(Duration::from_secs(asked.unwrap_or_default()))
+}
+
+fn held(me: &str, acquired: MicroTime, transitions: i32, now: Timestamp, timing: &Timing) -> LeaseSpec {
+    // The API server wants at least a second.
+    let seconds = i32::try_from(timing.lease_duration.as_secs().max(1)).unwrap_or(i32::MAX);
+    LeaseSpec {
+        holder_identity: Some(me.to_owned()),
+        lease_duration_seconds: Some(seconds),
+        acquire_time: Some(acquired),
+        renew_time: Some(MicroTime(now)),
+        lease_transitions: Some(transitions),
+        ..LeaseSpec::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMING: Timing = Timing {
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    };
+
+    fn at(second: i8) -> Timestamp {
+        jiff::civil::datetime(2026, 11, 21, 12, 0, second, 0)
+            .to_zoned(jiff::tz::TimeZone::UTC)
+            .unwrap()
+            .timestamp()
+    }
+
+    fn step(seen: Option<&LeaseSpec>, unchanged: u64, me: &str, second: i8) -> Step {
+        next(seen, Duration::from_secs(unchanged), me, at(second), &TIMING)
+    }
+
+    fn written(step: Step) -> LeaseSpec {
+        let Step::Write(lease) = step else { panic!("{step:?}") };
+        lease
+    }
+
+    #[test]
+    fn the_first_takes_it_and_renews_it_and_the_second_waits() {
+        let first = written(step(None, 0, "a", 0));
+        assert_eq!(first, held("a", MicroTime(at(0)), 0, at(0), &TIMING));
+        assert_eq!(written(step(Some(&first), 2, "a", 2)), held("a", MicroTime(at(0)), 0, at(2), &TIMING));
+        assert_eq!(step(Some(&first), 0, "b", 2), Step::Wait(Duration::from_secs(1)));
+        assert_eq!(step(Some(&first), 14, "b", 2), Step::Wait(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn the_lease_of_a_silent_holder_is_taken_and_that_of_one_who_asked_for_longer_is_not() {
+        let first = written(step(None, 0, "a", 0));
+        assert_eq!(
+            written(step(Some(&first), 15, "b", 20)),
+            held("b", MicroTime(at(20)), 1, at(20), &TIMING)
+        );
+        let patient = LeaseSpec { lease_duration_seconds: Some(60), ..first };
+        assert!(matches!(step(Some(&patient), 15, "b", 20), Step::Wait(_)));
+        assert!(matches!(step(Some(&patient), 60, "b", 20), Step::Write(_)));
+    }
+
+    #[test]
+    fn a_released_lease_is_taken_at_once() {
+        let free = released(&written(step(None, 0, "a", 0)), at(5));
+        assert_eq!(written(step(Some(&free), 0, "b", 6)), held("b", MicroTime(at(6)), 1, at(6), &TIMING));
+    }
+}

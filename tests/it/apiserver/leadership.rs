@@ -1,0 +1,97 @@
+//! Which of several replicas drives applications, and who takes over?
+
+use super::{
+    applications::{application, hopeless},
+    eventually,
+    kubectl::kubectl,
+    namespace::Namespace,
+    operator::{NAMESPACE, Operator, is_group_alive, stand_in},
+    proxy::{Call, Line, Moment, Proxy},
+    seen,
+};
+use std::fs;
+
+/// Short, so that nobody waits; long enough for a machine with other things to do.
+const LEASE: u32 = 4;
+
+// In these, the first operator listens beside, since the webhook has to survive it.
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn one_of_two_leads_and_the_other_takes_over_when_it_stops() {
+    let namespace = Namespace::new("leader-stops").await;
+    let (first, second) = two(&namespace).await;
+    namespace.apply(&hopeless("before"));
+    namespace.reaches("before", "FAILED").await;
+    assert!(second.log().contains("standing by") && !second.log().contains("state changed"));
+
+    first.stop().await;
+    let log = fs::read_to_string(namespace.folder.join("beside.log")).unwrap();
+    assert!(log.contains("lease given back"), "{log}");
+    namespace.apply(&hopeless("after"));
+    namespace.reaches("after", "FAILED").await;
+    assert_eq!(
+        second.log().matches("state changed").count(),
+        2,
+        "SUBMISSION_FAILED, FAILED; `before` is left alone"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn the_lease_of_a_leader_that_was_killed_is_taken() {
+    let namespace = Namespace::new("leader-killed").await;
+    let (first, second) = two(&namespace).await;
+    let holder_before = holder();
+    first.kill();
+    namespace.apply(&application("pi"));
+    namespace.reaches("pi", "SUBMITTED").await;
+    assert_ne!(holder(), holder_before);
+    assert!(second.log().contains("leading"));
+    assert_eq!(namespace.drivers_ever().await.len(), 1);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_leader_that_is_cut_off_stops_submitting_before_another_one_begins() {
+    let namespace = Namespace::new("leader-cut-off").await;
+    let proxy = Proxy::start().await;
+    let setup = Operator::with(&namespace).spark_home(&stand_in()).candidate(LEASE);
+    let first = setup.through(&proxy).beside().spawn();
+    first.leads().await;
+    let second = Operator::with(&namespace).spark_home(&stand_in()).candidate(LEASE).start().await;
+    let driver = proxy.hold(Call { method: "POST", path: "/pods" }, Moment::Before);
+    namespace.apply(&application("pi"));
+    let held = driver.caught().await;
+    let spark_submit = first.submits().await;
+
+    proxy.line_is(Line::Silent);
+    eventually("its spark-submit has ended", async || seen(!is_group_alive(spark_submit), first.log())).await;
+    second.leads().await;
+    namespace.reaches("pi", "SUBMITTED").await;
+    proxy.line_is(Line::Up);
+    held.release();
+    eventually("the first stands by", async || {
+        let log = first.log();
+        let (_, after) = log.split_once("the lease is lost").ok_or_else(|| log.clone())?;
+        seen(after.contains("standing by"), after)
+    })
+    .await;
+    assert_eq!(namespace.states_ever("pi").await, ["", "SUBMITTED"]);
+    assert_eq!(namespace.application("pi").await["status"]["submissionAttempts"], 1);
+    assert_eq!(namespace.drivers_ever().await.len(), 1);
+    assert!(!first.log().contains("state changed"), "a deposed leader writes nothing");
+}
+
+/// A leader, and one that stands by.
+async fn two(namespace: &Namespace) -> (Operator, Operator) {
+    let candidate = || Operator::with(namespace).spark_home(&stand_in()).candidate(LEASE);
+    let first = candidate().beside().spawn();
+    first.leads().await;
+    (first, candidate().start().await)
+}
+
+fn holder() -> String {
+    let path = "--output=jsonpath={.spec.holderIdentity}";
+    kubectl(&["get", "lease", "spark-operator-lock", "--namespace", NAMESPACE, path])
+}
