@@ -76,10 +76,10 @@ soak: ## Long outages, kills at random moments
 
 # The operator that is measured is the released one. Results go to bench-results.json as well.
 bench: build ## Measure, print a table
-	cargo test --locked --no-run
+	cargo test --locked --profile harness --test it --no-run
 	$(CLUSTER) build --level api
 	OPERATOR=$(RELEASE)/spark-operator SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
-		tests/level bench tests/in-cluster bench cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture bench::
+		tests/level bench tests/in-cluster bench cargo test --locked --offline --profile harness --test it -- --ignored --test-threads=1 --nocapture bench::
 
 clean: ## Stop the local clusters
 	for name in spark demo test-api test-node test-soak test-bench; do $(CLUSTER) down --name $$name; done

@@ -98,6 +98,11 @@ impl Requests {
         silences.filter(|(_, silence)| *silence > limit).collect()
     }
 
+    /// Expects no more of the watches that there were; those that go on will show it.
+    pub fn forget_watches(&self) {
+        self.watches.lock().expect("no code panics while it holds this lock").clear();
+    }
+
     fn answered(&self, method: &Method, uri: &Uri, code: String, duration: Duration) {
         let is_watch = has_parameter(uri, "watch");
         let host = uri.authority().map(ToString::to_string).unwrap_or_default();
@@ -202,6 +207,8 @@ mod tests {
         pods.list(&ListParams::default().limit(500)).await.unwrap_err();
         assert_eq!(requests.silent_watches(Duration::ZERO)[0].0, "/api/v1/pods");
         assert!(requests.silent_watches(Duration::from_secs(60)).is_empty(), "it has tried just now");
+        requests.forget_watches();
+        assert!(requests.silent_watches(Duration::ZERO).is_empty(), "it was ended");
         let text = metrics::text(&registry);
         let counted = "rest_client_requests_total{code=\"<error>\",method=\"GET\",host=\"\"} 2\n";
         assert!(text.contains(counted), "{text}");

@@ -110,7 +110,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
 
     info!(version = VERSION, "started");
     let mut parts = Parts { running: JoinSet::new(), stop: stop.clone() };
-    let probes = admin::probes(liveness(requests, workload), readiness.clone());
+    let probes = admin::probes(liveness(requests.clone(), workload.clone()), readiness.clone());
     let metrics = admin::metrics(&settings.metrics_endpoint, registry);
     match own_metrics {
         Some(tcp) => {
@@ -177,9 +177,14 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
             readiness.waits(CACHES, "being filled");
             controller::run(setup.clone(), || readiness.met(CACHES), stop.clone())
         };
+        let stands_by = || {
+            // Whoever stands by has no caches, watches nothing and is ready to lead.
+            requests.forget_watches();
+            workload.forget();
+            readiness.met(CACHES);
+        };
         match leadership {
-            // Who stands by has no caches, and is ready to lead without them.
-            Some(leadership) => leadership.lead(drive, || readiness.met(CACHES), stop.clone()).await,
+            Some(leadership) => leadership.lead(drive, stands_by, stop.clone()).await,
             None => drive().await,
         }
         Ok(())

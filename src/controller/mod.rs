@@ -121,7 +121,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         instance,
     } = setup;
     SparkSubmitRunner::sweep();
-    workload.begin_anew();
+    workload.forget();
     let (ended, submissions_ended) = mpsc::unbounded_channel();
     let spark_submit = SparkSubmitRunner::new(spark_submit, submission_metrics, ended);
     let pods = Arc::new(PodIndex::default());

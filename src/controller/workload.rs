@@ -104,8 +104,8 @@ impl Workload {
         workload
     }
 
-    /// Forgets what an earlier term as leader has left undone.
-    pub(super) fn begin_anew(&self) {
+    /// Forgets what a term as leader has left undone: it is another one's now.
+    pub fn forget(&self) {
         self.locked().waiting.clear();
     }
 

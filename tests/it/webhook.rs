@@ -378,13 +378,13 @@ impl Server {
 }
 
 /// One connection to the webhook.
-enum Client {
+pub(crate) enum Client {
     Http1(http1::SendRequest<Full<Bytes>>),
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
 impl Client {
-    async fn http1(stream: TlsStream<TcpStream>) -> Self {
+    pub(crate) async fn http1(stream: TlsStream<TcpStream>) -> Self {
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
         Self::Http1(sender)
@@ -408,7 +408,7 @@ impl Client {
         self.send(request.body(Full::from(body)).unwrap()).await
     }
 
-    async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<(StatusCode, Bytes)> {
+    pub(crate) async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<(StatusCode, Bytes)> {
         let answer = async {
             let response = match self {
                 Self::Http1(sender) => sender.send_request(request).await?,
@@ -441,7 +441,7 @@ fn certificates() -> Certificates {
 }
 
 /// The review of the creation of `pod`, as an API server of Kubernetes 1.35 sends it.
-fn review(pod: &Value) -> Value {
+pub(crate) fn review(pod: &Value) -> Value {
     let kind = json!({"group": "", "version": "v1", "kind": "Pod"});
     let resource = json!({"group": "", "version": "v1", "resource": "pods"});
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
@@ -455,7 +455,7 @@ fn review(pod: &Value) -> Value {
 }
 
 /// A driver with these annotations of the contract, their prefix left out.
-fn spark_pod(annotations: Value) -> Value {
+pub(crate) fn spark_pod(annotations: Value) -> Value {
     let mut pod: Value = yaml(&data("annotations/driver.pod.yaml"));
     let annotations = annotations.as_object().unwrap().iter();
     pod["metadata"]["annotations"] =

@@ -133,7 +133,8 @@ fn states_of(name: &str, file: &str) -> Vec<String> {
     }
     let described = kubectl(&["describe", "sparkapp", name]);
     let pods = kubectl(&["describe", "pods", "-l", &format!("sparkoperator.k8s.io/app-name={name}")]);
-    let operator = kubectl(&["-n", "spark-operator", "logs", "deployment/spark-operator"]);
+    let replicas = ["--selector=app.kubernetes.io/name=spark-operator", "--prefix", "--tail=-1"];
+    let operator = kubectl(&[&["-n", "spark-operator", "logs"], &replicas[..]].concat());
     panic!("{name} was in {states:?} after {PATIENCE}\n{described}\n{pods}\n{operator}");
 }
 

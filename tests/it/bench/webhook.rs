@@ -1,0 +1,200 @@
+//! How many reviews does the webhook answer on one core, and how many could its listener answer at most?
+//!
+//! Servers are processes of their own on the first core, the load comes from the second: eight connections that
+//! are kept, HTTP/1.1, each with one review at a time.
+
+use super::{Results, milliseconds};
+use crate::webhook::{Client, review, spark_pod};
+use axum::{Json, Router, body::Bytes, routing::post};
+
+use hyper::{Request, StatusCode, header};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
+use serde_json::json;
+use spark_operator::webhook::{Certificates, ServingCertificate, TlsListener, serve};
+use std::{
+    env,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_util::sync::CancellationToken;
+
+const CONNECTIONS: usize = 8;
+const WARM_UP: Duration = Duration::from_secs(2);
+const MEASURED: Duration = Duration::from_secs(10);
+/// Says which server to be.
+const SERVE: &str = "BENCH_SERVE";
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "measures: make bench"]
+async fn reviews() {
+    pin("1", std::process::id());
+    let mut results = Results::default();
+    for what in ["limit", "mutate"] {
+        let server = Server::start(what);
+        let (connector, body) = (server.connector(), typical_review());
+        let address = ("127.0.0.1", server.port);
+        load(&connector, address, &body, WARM_UP).await;
+        let (cpu, begin) = (server.cpu(), Instant::now());
+        let mut latencies = load(&connector, address, &body, MEASURED).await;
+        let (cpu, seconds) = (server.cpu() - cpu, begin.elapsed().as_secs_f64());
+        latencies.sort_unstable();
+        let count = latencies.len();
+        let mut put = |measure: &str, value: f64| results.put(&format!("webhook.{what}.{measure}"), value);
+        put("per_second", count as f64 / seconds);
+        put("p50_ms", milliseconds(latencies[count / 2]));
+        put("p99_ms", milliseconds(latencies[count * 99 / 100]));
+        put("cpu_us_per_review", cpu.as_secs_f64() * 1e6 / count as f64);
+        put("rss_mib", server.rss_mib());
+    }
+    results.finish();
+}
+
+/// A server, when [`reviews`] starts it; otherwise nothing.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "measures: make bench"]
+async fn server() {
+    let Ok(what) = env::var(SERVE) else { return };
+    let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let certificate = Arc::new(ServingCertificate::default());
+    let made = Certificates::generate(&["localhost".to_owned()], now()).unwrap();
+    certificate.set(&made.certificate, &made.key).unwrap();
+    println!("\nserves {} {}", tcp.local_addr().unwrap().port(), made.ca_certificate.replace('\n', "|"));
+    if what == "mutate" {
+        serve(tcp, certificate, CancellationToken::new()).await.unwrap();
+    } else {
+        let constant = post(async |_: Bytes| Json(json!({"response": {"allowed": true}})));
+        let listener = TlsListener::new(tcp, certificate).unwrap();
+        axum::serve(listener, Router::new().route("/mutate", constant)).await.unwrap();
+    }
+}
+
+/// A driver as Spark makes it, with eight things asked for.
+fn typical_review() -> Bytes {
+    let pod = spark_pod(json!({
+        "env": r#"[{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]"#,
+        "config-maps": r#"[{"name": "settings", "path": "/etc/settings"}]"#,
+        "volumes": r#"[{"name": "scratch", "emptyDir": {"sizeLimit": "10Gi"}}]"#,
+        "volume-mounts": r#"[{"name": "scratch", "mountPath": "/scratch"}]"#,
+        "node-selector": r#"{"pool": "spark"}"#,
+        "tolerations": r#"[{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]"#,
+        "memory-limit": "2Gi",
+        "security-context": r#"{"runAsUser": 185, "allowPrivilegeEscalation": false}"#,
+    }));
+    Bytes::from(review(&pod).to_string())
+}
+
+/// How long each review took.
+async fn load(
+    connector: &TlsConnector,
+    address: (&'static str, u16),
+    body: &Bytes,
+    length: Duration,
+) -> Vec<Duration> {
+    let until = Instant::now() + length;
+    let clients: Vec<_> = (0..CONNECTIONS)
+        .map(|_| {
+            let (connector, body) = (connector.clone(), body.clone());
+            tokio::spawn(async move {
+                let tcp = TcpStream::connect(address).await.unwrap();
+                tcp.set_nodelay(true).unwrap();
+                let name = ServerName::try_from("localhost").unwrap();
+                let mut client = Client::http1(connector.connect(name, tcp).await.unwrap()).await;
+                let mut latencies = Vec::new();
+                while Instant::now() < until {
+                    let request = Request::post("https://localhost/mutate")
+                        .header(header::CONTENT_TYPE, "application/json")
+                        .body(body.clone().into())
+                        .unwrap();
+                    let begin = Instant::now();
+                    let (status, answer) = client.send(request).await.unwrap();
+                    latencies.push(begin.elapsed());
+                    assert!(status == StatusCode::OK && !answer.is_empty());
+                }
+                latencies
+            })
+        })
+        .collect();
+    let mut latencies = Vec::new();
+    for client in clients {
+        latencies.extend(client.await.unwrap());
+    }
+    latencies
+}
+
+/// A server process; it ends with this value.
+struct Server {
+    process: Child,
+    port: u16,
+    ca: String,
+}
+
+impl Server {
+    fn start(what: &str) -> Self {
+        let mut process = Command::new(env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "--nocapture", "bench::webhook::server"])
+            .env(SERVE, what)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        pin("0", process.id());
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let said = lines.map(Result::unwrap).find(|line| line.starts_with("serves ")).unwrap();
+        let mut words = said.splitn(3, ' ').skip(1);
+        let port = words.next().unwrap().parse().unwrap();
+        Self { process, port, ca: words.next().unwrap().replace('|', "\n") }
+    }
+
+    fn connector(&self) -> TlsConnector {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.ca.as_bytes()).unwrap()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        TlsConnector::from(Arc::new(config))
+    }
+
+    fn proc(&self) -> procfs::process::Process {
+        procfs::process::Process::new(i32::try_from(self.process.id()).unwrap()).unwrap()
+    }
+
+    fn cpu(&self) -> Duration {
+        let stat = self.proc().stat().unwrap();
+        Duration::from_secs_f64((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
+    }
+
+    /// The most that it ever had.
+    fn rss_mib(&self) -> f64 {
+        self.proc().status().unwrap().vmhwm.unwrap() as f64 / 1024.0
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+/// Keeps a process and all that it starts on one core.
+fn pin(core: &str, process: u32) {
+    let status = Command::new("taskset")
+        .args(["--all-tasks", "--cpu-list", "--pid", core, &process.to_string()])
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+#[expect(clippy::disallowed_methods, reason = "the clock of a certificate")]
+fn now() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
