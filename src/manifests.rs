@@ -50,9 +50,11 @@ fn place(object: &mut Value, settings: &ManifestsSettings) {
     if object["kind"] == "Namespace" {
         object["metadata"]["name"] = json!(settings.namespace);
     }
-    for path in ["/metadata/namespace", "/webhooks/0/clientConfig/service/namespace", "/subjects/0/namespace"]
-    {
-        if let Some(namespace) = object.pointer_mut(path).filter(|namespace| *namespace == NAMESPACE) {
+    let webhooks = object["webhooks"].as_array().map_or(0, Vec::len);
+    let mut paths = vec!["/metadata/namespace".to_owned(), "/subjects/0/namespace".to_owned()];
+    paths.extend((0..webhooks).map(|i| format!("/webhooks/{i}/clientConfig/service/namespace")));
+    for path in paths {
+        if let Some(namespace) = object.pointer_mut(&path).filter(|namespace| *namespace == NAMESPACE) {
             *namespace = json!(settings.namespace);
         }
     }

@@ -144,7 +144,7 @@ pub struct SparkApplicationSpec {
     pub driver_pod_disruption_budget: Option<bool>,
 }
 
-reads_null_as_absent!(SparkApplicationSpec);
+reads_null_as_absent!("spec": SparkApplicationSpec);
 
 /// Language of a program. Spark gives Python and R more memory beside the heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

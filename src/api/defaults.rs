@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value};
+
 use super::{RestartPolicyType, Role, SparkApplicationSpec, SparkPodSpec, names::conf};
 
 /// Seconds between retries, both of runs and of submissions.
@@ -39,6 +41,59 @@ pub fn with_defaults(mut spec: SparkApplicationSpec) -> SparkApplicationSpec {
         allocation.shuffle_tracking_enabled.get_or_insert(true);
     }
     spec
+}
+
+/// Writes the values of fields that the user left out into `spec`, a spec as the user wrote it. What the user
+/// did write stays as it is, also what we do not know; but an empty string in place of `type`, `mode` or
+/// `restartPolicy.type` says nothing, as in KF.
+///
+/// # Errors
+///
+/// When it cannot be read as a spec; then nothing is written.
+pub fn fill_in(spec: &mut Map<String, Value>) -> Result<(), serde_json::Error> {
+    let mut written = Value::Object(spec.clone());
+    for field in ["/type", "/mode", "/restartPolicy/type"] {
+        if let Some(value) = written.pointer_mut(field).filter(|value| *value == "") {
+            value.take();
+        }
+    }
+    let read: SparkApplicationSpec = serde_json::from_value(written.clone())?;
+    let object = |spec: &SparkApplicationSpec| match serde_json::to_value(spec) {
+        Ok(Value::Object(spec)) => spec,
+        other => unreachable!("a spec is a JSON object, not {other:?}"),
+    };
+    let (before, after) = (object(&read), object(&with_defaults(read.clone())));
+    let mut missing = additions(&before, &after);
+    // They have their defaults by their types, so they are in both.
+    missing.extend(["type", "mode", "restartPolicy"].map(|field| (field.to_owned(), after[field].clone())));
+    let Value::Object(mut written) = written else { unreachable!("made from an object above") };
+    complete(&mut written, missing);
+    *spec = written;
+    Ok(())
+}
+
+/// What `after` has and `before` has not.
+fn additions(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<String, Value> {
+    let addition = |(field, after): (&String, &Value)| match (before.get(field), after) {
+        (None, after) => Some((field.clone(), after.clone())),
+        (Some(Value::Object(before)), Value::Object(after)) => {
+            let inside = additions(before, after);
+            (!inside.is_empty()).then(|| (field.clone(), inside.into()))
+        }
+        (Some(_), _) => None,
+    };
+    after.iter().filter_map(addition).collect()
+}
+
+/// Writes `missing` where nothing is written, or `null`.
+fn complete(written: &mut Map<String, Value>, missing: Map<String, Value>) {
+    for (field, value) in missing {
+        match (written.get_mut(&field), value) {
+            (Some(Value::Object(written)), Value::Object(missing)) => complete(written, missing),
+            (None | Some(Value::Null), value) => drop(written.insert(field, value)),
+            (Some(_), _) => {}
+        }
+    }
 }
 
 /// Whether the number of executors follows the work: the object decides if there is one, otherwise sparkConf.
@@ -92,6 +147,30 @@ mod tests {
             "restartPolicy": {"type": "Never"},
         });
         assert_eq!(defaulted(json!({})), expected);
+    }
+
+    #[test]
+    fn a_spec_as_it_was_written_is_filled_in_where_nothing_is_written() {
+        let mut spec = json!({
+            "type": "", "restartPolicy": {"type": "OnFailure", "onFailureRetries": null}, "driver": null,
+            "executor": {"memory": "2g", "wormhole": {"radius": 0}}, "dynamicAllocation": {"enabled": true},
+            "gpu": {}, "volumes": [],
+        });
+        fill_in(spec.as_object_mut().unwrap()).unwrap();
+        let expected = json!({
+            "type": "Scala", "mode": "cluster",
+            "restartPolicy": {
+                "type": "OnFailure", "onFailureRetries": null, "onFailureRetryInterval": 5,
+                "onSubmissionFailureRetryInterval": 5,
+            },
+            "driver": {"cores": 1, "memory": "1g"},
+            "executor": {"memory": "2g", "cores": 1, "wormhole": {"radius": 0}},
+            "dynamicAllocation": {"enabled": true, "shuffleTrackingEnabled": true},
+            "gpu": {}, "volumes": [],
+        });
+        assert_eq!(spec, expected);
+        fill_in(spec.as_object_mut().unwrap()).unwrap();
+        assert_eq!(spec, expected, "a second time must change nothing");
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub use application::{
     DynamicAllocation, MonitoringSpec, PrometheusSpec, RestartPolicy, RestartPolicyType, SparkApplication,
     SparkApplicationSpec, SparkUiOptions,
 };
-pub use defaults::with_defaults;
+pub use defaults::{fill_in, with_defaults};
 pub use embedded::Embedded;
 pub use pod::{
     DriverSpec, ExecutorSpec, GpuSpec, NameKey, NamePath, Port, SecretInfo, SecretType, SparkPodSpec,

@@ -83,6 +83,10 @@ pub mod volume {
     pub const SPARK_CONFIG_MAP: &str = "spark-configmap-volume";
     /// Spark's own: the driver's ConfigMap, which `spark-submit` creates last of all objects.
     pub const SPARK_CONF_DRIVER: &str = "spark-conf-volume-driver";
+    /// The same of the executors.
+    pub const SPARK_CONF_EXECUTOR: &str = "spark-conf-volume-exec";
+    /// Spark's own: the volume of a Secret is called like the Secret with this behind it.
+    pub const SECRET_SUFFIX: &str = "-volume";
 }
 
 /// Paths inside Spark's containers.
@@ -104,6 +108,9 @@ pub mod env {
 pub mod conf {
     use crate::api::Role;
 
+    pub const MASTER: &str = "spark.master";
+    pub const DEPLOY_MODE: &str = "spark.submit.deployMode";
+    pub const APP_NAME: &str = "spark.app.name";
     pub const NAMESPACE: &str = "spark.kubernetes.namespace";
     pub const IMAGE: &str = "spark.kubernetes.container.image";
     pub const IMAGE_PULL_POLICY: &str = "spark.kubernetes.container.image.pullPolicy";
@@ -127,6 +134,16 @@ pub mod conf {
     pub const DYNAMIC_ALLOCATION_MAX: &str = "spark.dynamicAllocation.maxExecutors";
     pub const SHUFFLE_TRACKING: &str = "spark.dynamicAllocation.shuffleTracking.enabled";
     pub const SHUFFLE_TRACKING_TIMEOUT: &str = "spark.dynamicAllocation.shuffleTracking.timeout";
+
+    /// With what Spark says who it is to the API server.
+    pub const CREDENTIALS: [&str; 6] = [
+        "spark.kubernetes.authenticate.oauthToken",
+        "spark.kubernetes.authenticate.oauthTokenFile",
+        "spark.kubernetes.authenticate.driver.oauthToken",
+        "spark.kubernetes.authenticate.driver.oauthTokenFile",
+        "spark.kubernetes.authenticate.executor.oauthToken",
+        "spark.kubernetes.authenticate.executor.oauthTokenFile",
+    ];
 
     /// `spark.driver.…` or `spark.executor.…`; suffixes: [`CORES`], [`MEMORY`], [`MEMORY_OVERHEAD`],
     /// [`EXTRA_JAVA_OPTIONS`].

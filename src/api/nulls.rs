@@ -1,5 +1,5 @@
-//! How is an explicit `null` read? As if the key had been left out, which is what Go and the Kubernetes API
-//! do.
+//! How are specs and statuses read? An explicit `null` as if the key had been left out, which is what Go and the
+//! Kubernetes API do; and what cannot be read is named by its path.
 
 use serde_json::Value;
 
@@ -17,17 +17,35 @@ pub(super) fn without_nulls(document: Value) -> Value {
     }
 }
 
-/// Makes types that are derived with `#[serde(remote = "Self")]` read `null` as absent, in all their fields
-/// and in all that is inside them: once for a whole document instead of once a field, so that no field can be
-/// forgotten.
+/// `error`, which was found while the member `root` of an object was read, with the path of the place before
+/// it.
+pub(super) fn located(root: &str, path: &serde_path_to_error::Path, error: &serde_json::Error) -> String {
+    let (path, error) = (path.to_string(), error.to_string());
+    // A spec inside another has named its own place already.
+    match (path.as_str(), error.strip_prefix("spec")) {
+        (".", _) => format!("{root}: {error}"),
+        (path, Some(inside)) if inside.starts_with(['.', ':']) => format!("{root}.{path}{inside}"),
+        (path, _) => format!("{root}.{path}: {error}"),
+    }
+}
+
+/// Makes types that are derived with `#[serde(remote = "Self")]`, each the member of this name of an object,
+/// read `null` as absent, in all their fields and in all that is inside them: once for a whole document
+/// instead of once a field, so that no field can be forgotten.
 macro_rules! reads_null_as_absent {
-    ($($kind:ty),+) => {$(
+    ($($root:literal: $kind:ty),+) => {$(
         impl<'de> ::serde::Deserialize<'de> for $kind {
             fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let document = ::serde_json::Value::deserialize(deserializer)?;
+                let document = $crate::api::nulls::without_nulls(document);
                 // `remote = "Self"` makes the derived function an inherent one: this is not a recursion.
-                <$kind>::deserialize($crate::api::nulls::without_nulls(document))
-                    .map_err(::serde::de::Error::custom)
+                <$kind>::deserialize(&document).map_err(|error| {
+                    // Keeping track of the path is for those who need it.
+                    let mut track = ::serde_path_to_error::Track::new();
+                    let tracked = ::serde_path_to_error::Deserializer::new(&document, &mut track);
+                    let again = <$kind>::deserialize(tracked).err().unwrap_or(error);
+                    ::serde::de::Error::custom($crate::api::nulls::located($root, &track.path(), &again))
+                })
             }
         }
 

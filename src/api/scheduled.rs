@@ -78,7 +78,7 @@ pub struct ScheduledSparkApplicationStatus {
     pub reason: Option<String>,
 }
 
-reads_null_as_absent!(ScheduledSparkApplicationSpec, ScheduledSparkApplicationStatus);
+reads_null_as_absent!("spec": ScheduledSparkApplicationSpec, "status": ScheduledSparkApplicationStatus);
 
 /// What to do if the last application still runs when the next is due. Any string is allowed, as in KF.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -145,6 +145,24 @@ mod tests {
         let status = schedule.status.unwrap();
         assert_eq!((status.last_run, status.schedule_state), (None, ScheduleState::Scheduled));
         assert!(status.next_run.is_some());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_by_its_path() {
+        for (spec, complaint) in [
+            (json!({"template": {"type": "Ruby"}}), "spec.template.type: unknown variant `Ruby`"),
+            (
+                json!({"template": {"arguments": [1]}}),
+                "spec.template.arguments[0]: invalid type: integer `1`",
+            ),
+            (json!({"schedule": 5}), "spec.schedule: invalid type: integer `5`"),
+            (json!("daily"), "spec: invalid type: string \"daily\""),
+            (json!({"template": "pi"}), "spec.template: invalid type: string \"pi\""),
+        ] {
+            let object = json!({"metadata": {}, "spec": spec});
+            let error = serde_json::from_value::<ScheduledSparkApplication>(object).unwrap_err().to_string();
+            assert!(error.starts_with(complaint), "{error}");
+        }
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub struct SparkApplicationStatus {
     pub conditions: Vec<Condition>,
 }
 
-reads_null_as_absent!(SparkApplicationStatus);
+reads_null_as_absent!("status": SparkApplicationStatus);
 
 impl SparkApplication {
     /// Where the application is in its life; [`State::New`] before anything was recorded.

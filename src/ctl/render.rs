@@ -6,6 +6,7 @@ use crate::{
 };
 use anyhow::{Context, bail};
 use clap::Args;
+use serde::Deserialize;
 use serde_json::Value;
 use std::{
     fmt::Write as _,
@@ -38,7 +39,7 @@ pub(super) fn render(flags: &Flags) -> anyhow::Result<()> {
         .filter(is_application)
         .map(|document| {
             let name = document["metadata"]["name"].as_str().unwrap_or("without a name");
-            serde_path_to_error::deserialize(document)
+            SparkApplication::deserialize(document)
                 .with_context(|| format!("{shown}: SparkApplication {name}"))
         })
         .collect::<anyhow::Result<Vec<SparkApplication>>>()?;

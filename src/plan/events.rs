@@ -25,6 +25,9 @@ pub enum Severity {
 /// Kubernetes refuses longer notes.
 pub const LONGEST_NOTE: usize = 1024;
 
+/// As much of an explanation as a status and an event can hold and a person will read.
+pub const LONGEST_EXPLANATION: usize = 800;
+
 impl Event {
     fn new(severity: Severity, reason: &'static str, action: &'static str, note: String) -> Self {
         Self { severity, reason, action, note: cut(note, LONGEST_NOTE), pod: None }
@@ -117,7 +120,7 @@ pub fn invalid(error: &str) -> Event {
 }
 
 /// At most `limit` bytes of `text`, with an ellipsis where something was cut.
-fn cut(text: String, limit: usize) -> String {
+pub(super) fn cut(text: String, limit: usize) -> String {
     const ELLIPSIS: &str = "…";
     if text.len() <= limit {
         return text;

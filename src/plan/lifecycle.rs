@@ -121,7 +121,7 @@ impl Pass<'_> {
                     ..self.stay(Some(SOON))
                 }
             }
-            Err(error) => self.submission_failed(run, error.to_string()),
+            Err(refusal) => self.submission_failed(run, refusal.brief()),
         }
     }
 

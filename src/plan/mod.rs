@@ -6,12 +6,16 @@ pub mod digest;
 pub mod driver;
 pub mod events;
 pub mod executors;
+pub mod go_duration;
 pub mod lease;
 pub mod lifecycle;
+pub mod memory;
 pub mod pod_record;
 pub mod quantity;
 pub mod run;
+pub mod schedule;
 pub mod submission;
+pub mod validation;
 pub mod volume_name;
 
 use crate::api::{SparkApplication, SparkApplicationStatus};

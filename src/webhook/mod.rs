@@ -1,8 +1,10 @@
-//! How are pods admitted? An HTTPS server that answers from the request alone: no client, no cache, no order
+//! How are pods, applications and schedules admitted? An HTTPS server that answers from the request alone: no client, no cache, no order
 //! between it and the controller.
 
+mod applications;
 mod certificates;
 mod listener;
+mod pods;
 mod review;
 mod serving_certificate;
 mod trust;
@@ -21,7 +23,10 @@ const LARGEST_BODY: usize = 8 << 20;
 
 /// The webhook's routes.
 fn router() -> Router {
-    Router::new().route("/mutate", post(review::mutate)).layer(DefaultBodyLimit::max(LARGEST_BODY))
+    Router::new()
+        .route("/mutate", post(review::mutate))
+        .route("/validate", post(review::validate))
+        .layer(DefaultBodyLimit::max(LARGEST_BODY))
 }
 
 /// Serves admission reviews on `tcp` until `stop`; reviews that have begun are answered.

@@ -3,7 +3,7 @@
 //! Objects stay JSON: what a pod has that our types do not know must reach the patch's arithmetic, or the
 //! patch would remove it.
 
-use crate::plan::customization::{self, Denial};
+use super::{applications, pods};
 use axum::{
     body::Bytes,
     http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
@@ -23,6 +23,7 @@ struct Review {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Request {
     uid: String,
     kind: Kind,
@@ -33,6 +34,9 @@ struct Request {
     namespace: String,
     #[serde(default)]
     object: Value,
+    /// What is stored, where something is changed or deleted.
+    #[serde(default)]
+    old_object: Value,
 }
 
 #[derive(Deserialize)]
@@ -61,6 +65,9 @@ struct Verdict {
     /// base64 of a JSON Patch.
     #[serde(skip_serializing_if = "Option::is_none")]
     patch: Option<ByteString>,
+    /// `kubectl` shows them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -70,15 +77,70 @@ struct Status {
     message: String,
 }
 
-/// `POST /mutate`: customizes driver and executor pods.
+/// What is to be said of an object.
+pub(super) enum Decision {
+    /// It is good as it is; these warnings are shown to whoever sent it.
+    Allowed { warnings: Vec<String> },
+    /// It is good as this.
+    Changed(Value),
+    /// It breaks rules.
+    Refused {
+        /// What about, without any of the values: for logs.
+        subjects: Vec<String>,
+        /// Everything that is wrong.
+        message: String,
+        warnings: Vec<String>,
+    },
+    /// It is not what it says it is.
+    Unreadable(String),
+}
+
+impl Decision {
+    /// Good as it is, and nothing more to say.
+    pub(super) const ALLOWED: Self = Self::Allowed { warnings: Vec::new() };
+}
+
+/// What is asked about an object: its present version, and the stored one or null.
+pub(super) struct Change<'a> {
+    pub object: &'a Value,
+    pub old: &'a Value,
+    /// Where the object is, also if it does not say so itself.
+    pub namespace: &'a str,
+}
+
+/// A kind of object: its group, its name, and what decides on it.
+type Decider = (&'static str, &'static str, fn(&Change) -> Decision);
+
+const GROUP: &str = "sparkoperator.k8s.io";
+
+/// `POST /mutate`: customizes driver and executor pods, and fills in what applications leave out.
 ///
 /// A body that is not a review is answered with 400 and says what was expected; everything else with a
 /// review.
 pub(super) async fn mutate(headers: HeaderMap, body: Bytes) -> Response {
-    match decode(&headers, &body) {
-        Ok(review) => {
-            let Review { api_version, kind, request } = review;
-            Json(Answer { api_version, kind, response: verdict(request) }).into_response()
+    const KINDS: [Decider; 3] = [
+        ("", "Pod", pods::customized),
+        (GROUP, "SparkApplication", applications::completed),
+        // Its applications are filled in when they are made.
+        (GROUP, "ScheduledSparkApplication", |_| Decision::ALLOWED),
+    ];
+    answer(&headers, &body, &KINDS, "MutatingWebhookConfiguration")
+}
+
+/// `POST /validate`: refuses what can never work. Otherwise like [`mutate`].
+pub(super) async fn validate(headers: HeaderMap, body: Bytes) -> Response {
+    const KINDS: [Decider; 2] = [
+        (GROUP, "SparkApplication", applications::validated),
+        (GROUP, "ScheduledSparkApplication", applications::validated_schedule),
+    ];
+    answer(&headers, &body, &KINDS, "ValidatingWebhookConfiguration")
+}
+
+fn answer(headers: &HeaderMap, body: &[u8], kinds: &[Decider], configuration: &str) -> Response {
+    match decode(headers, body) {
+        Ok(Review { api_version, kind, request }) => {
+            let response = verdict(&request, kinds, configuration);
+            Json(Answer { api_version, kind, response }).into_response()
         }
         Err(why) => {
             info!(%why, "not an admission review");
@@ -108,50 +170,61 @@ fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Review, String> {
     namespace = request.namespace,
     name = field::Empty,
 ))]
-fn verdict(request: Request) -> Verdict {
+fn verdict(request: &Request, kinds: &[Decider], configuration: &str) -> Verdict {
     // Pods that Spark's driver makes have only a generated name here, or none yet.
     let name = Some(request.name.as_str()).filter(|name| !name.is_empty());
     tracing::Span::current()
         .record("name", name.or_else(|| request.object["metadata"]["generateName"].as_str()));
 
-    if request.operation == "DELETE" || request.object.is_null() {
-        return allowed(request.uid);
+    let Request { object, old_object: old, namespace, .. } = request;
+    if request.operation == "DELETE" || object.is_null() {
+        return Verdict::allowed(&request.uid);
     }
-    if request.kind.group.is_empty() && request.kind.kind == "Pod" {
-        return customize(request);
-    }
-    let message = format!(
-        "this webhook does not know {} of group `{}`: take it out of the rules of the MutatingWebhookConfiguration",
-        request.kind.kind, request.kind.group
-    );
-    info!(group = request.kind.group, "denied: not a pod");
-    denied(request.uid, message)
-}
-
-fn customize(request: Request) -> Verdict {
-    match customization::customized(&request.object) {
-        Ok(customized) => {
-            let patch = json_patch::diff(&request.object, &customized);
-            debug!(operations = patch.0.len(), "pod admitted");
+    let Kind { group, kind } = &request.kind;
+    let Some((.., decide)) = kinds.iter().find(|(of, called, _)| of == group && called == kind) else {
+        info!(group, "denied: not a kind that is known");
+        let message = format!(
+            "this webhook does not know {kind} of group `{group}`: take it out of the rules of the {configuration}"
+        );
+        return Verdict::refused(&request.uid, StatusCode::FORBIDDEN, "Forbidden", message);
+    };
+    match decide(&Change { object, old, namespace }) {
+        Decision::Allowed { warnings } => Verdict { warnings, ..Verdict::allowed(&request.uid) },
+        Decision::Changed(changed) => {
+            let patch = json_patch::diff(object, &changed);
+            debug!(operations = patch.0.len(), "admitted");
             if patch.0.is_empty() {
-                return allowed(request.uid);
+                return Verdict::allowed(&request.uid);
             }
-            let patch = serde_json::to_vec(&patch).expect("a JSON patch is JSON");
-            Verdict { patch_type: Some("JSONPatch"), patch: Some(ByteString(patch)), ..allowed(request.uid) }
+            let patch = ByteString(serde_json::to_vec(&patch).expect("a JSON patch is JSON"));
+            Verdict { patch_type: Some("JSONPatch"), patch: Some(patch), ..Verdict::allowed(&request.uid) }
         }
-        Err(denials) => {
-            info!(subjects = ?denials.iter().map(Denial::subject).collect::<Vec<_>>(), "denied");
-            let message = denials.iter().map(Denial::to_string).collect::<Vec<_>>().join("; ");
-            denied(request.uid, message)
+        Decision::Refused { subjects, message, warnings } => {
+            info!(?subjects, "denied");
+            let refused = Verdict::refused(&request.uid, StatusCode::FORBIDDEN, "Forbidden", message);
+            Verdict { warnings, ..refused }
+        }
+        Decision::Unreadable(why) => {
+            info!("denied: cannot be read");
+            Verdict::refused(&request.uid, StatusCode::BAD_REQUEST, "BadRequest", why)
         }
     }
 }
 
-fn allowed(uid: String) -> Verdict {
-    Verdict { uid, allowed: true, status: None, patch_type: None, patch: None }
-}
+impl Verdict {
+    fn allowed(uid: &str) -> Self {
+        Self {
+            uid: uid.to_owned(),
+            allowed: true,
+            status: None,
+            patch_type: None,
+            patch: None,
+            warnings: Vec::new(),
+        }
+    }
 
-fn denied(uid: String, message: String) -> Verdict {
-    let status = Status { code: StatusCode::FORBIDDEN.as_u16(), reason: "Forbidden", message };
-    Verdict { allowed: false, status: Some(status), ..allowed(uid) }
+    fn refused(uid: &str, code: StatusCode, reason: &'static str, message: String) -> Self {
+        let status = Status { code: code.as_u16(), reason, message };
+        Self { allowed: false, status: Some(status), ..Self::allowed(uid) }
+    }
 }

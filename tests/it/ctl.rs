@@ -37,7 +37,7 @@ fn render_says_what_is_wrong_with_a_file_and_exits_with_1() {
         ("kind: ConfigMap\n", "sparkctl: -: no SparkApplication in it\n"),
         (
             odd,
-            "sparkctl: -: SparkApplication odd: spec: unknown variant `Ruby`, expected one of `Java`, `Python`, `Scala`, `R`\n",
+            "sparkctl: -: SparkApplication odd: spec.type: unknown variant `Ruby`, expected one of `Java`, `Python`, `Scala`, `R`\n",
         ),
         (
             "kind: SparkApplication\nmetadata: {name: client}\nspec: {type: Java, mode: client}\n",

@@ -15,13 +15,24 @@ fn the_webhook_is_installed_under_the_names_that_the_operator_expects() {
     assert_eq!(service["metadata"]["name"], settings.webhook_svc_name);
     assert_eq!(service["metadata"]["namespace"], settings.webhook_secret_namespace);
 
-    let configuration = &documents("webhook/pods.yaml")[0];
-    assert_eq!(configuration["metadata"]["name"], settings.mutating_webhook_name);
-    for webhook in configuration["webhooks"].as_array().unwrap() {
-        let path = "/mutate";
-        let reference = json!({"name": settings.webhook_svc_name, "namespace": settings.webhook_secret_namespace, "path": path});
-        assert_eq!(webhook["clientConfig"]["service"], reference);
-        assert_eq!(webhook["failurePolicy"], "Fail");
+    for (file, path) in [("webhook/pods.yaml", "/mutate"), ("webhook/applications.yaml", "/validate")] {
+        let configuration = &documents(file)[0];
+        assert_eq!(configuration["metadata"]["name"], settings.mutating_webhook_name);
+        for webhook in configuration["webhooks"].as_array().unwrap() {
+            let reference = json!({"name": settings.webhook_svc_name, "namespace": settings.webhook_secret_namespace, "path": path});
+            assert_eq!(webhook["clientConfig"]["service"], reference);
+            assert_eq!(webhook["failurePolicy"], "Fail");
+            // KF's names: the path there, and the group.
+            let (verb, resource) = (&path[1..], webhook["rules"][0]["resources"][0].as_str().unwrap());
+            let name = match resource {
+                "pods" => format!("{verb}--v1-pod.sparkoperator.k8s.io"),
+                ours => format!(
+                    "{verb}-sparkoperator-k8s-io-v1beta2-{}.sparkoperator.k8s.io",
+                    ours.trim_end_matches('s')
+                ),
+            };
+            assert_eq!(webhook["name"], name);
+        }
     }
 }
 

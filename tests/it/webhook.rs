@@ -305,11 +305,13 @@ async fn a_hundred_reviews_at_once_share_a_connection() {
 }
 
 #[tokio::test]
-async fn only_a_post_to_mutate_is_answered() {
+async fn only_a_post_to_its_two_paths_is_answered() {
     let server = Server::start().await;
-    for (method, path, code) in
-        [(Method::GET, "/mutate", StatusCode::METHOD_NOT_ALLOWED), (Method::POST, "/", StatusCode::NOT_FOUND)]
-    {
+    for (method, path, code) in [
+        (Method::GET, "/mutate", StatusCode::METHOD_NOT_ALLOWED),
+        (Method::GET, "/validate", StatusCode::METHOD_NOT_ALLOWED),
+        (Method::POST, "/", StatusCode::NOT_FOUND),
+    ] {
         let request = Request::builder().method(method).uri(format!("https://localhost{path}"));
         let request = request.body(Full::default()).unwrap();
         assert_eq!(server.connect("h2").await.send(request).await.unwrap().0, code, "{path}");
@@ -317,7 +319,7 @@ async fn only_a_post_to_mutate_is_answered() {
 }
 
 /// A webhook on loopback, and whom its clients trust.
-struct Server {
+pub struct Server {
     address: SocketAddr,
     certificate: Arc<ServingCertificate>,
     ca: String,
@@ -326,7 +328,7 @@ struct Server {
 }
 
 impl Server {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let mut server = Self::without_certificate().await;
         server.show_new_certificate();
         server
@@ -360,7 +362,7 @@ impl Server {
         timeout(DEADLINE, TlsConnector::from(Arc::new(config)).connect(name, tcp)).await?
     }
 
-    async fn connect(&self, protocol: &str) -> Client {
+    pub async fn connect(&self, protocol: &str) -> Client {
         let stream = self.handshake(&[protocol]).await.unwrap();
         if protocol == "h2" { Client::http2(stream).await } else { Client::http1(stream).await }
     }
@@ -378,7 +380,7 @@ impl Server {
 }
 
 /// One connection to the webhook.
-pub(crate) enum Client {
+pub enum Client {
     Http1(http1::SendRequest<Full<Bytes>>),
     Http2(http2::SendRequest<Full<Bytes>>),
 }
@@ -398,13 +400,27 @@ impl Client {
     }
 
     async fn review(&mut self, review: &Value) -> Value {
-        let (code, body) = self.post("application/json", review.to_string()).await.unwrap();
+        self.review_at("/mutate", review).await
+    }
+
+    pub async fn review_at(&mut self, path: &str, review: &Value) -> Value {
+        let (code, body) = self.post_to(path, "application/json", review.to_string()).await.unwrap();
         assert_eq!(code, StatusCode::OK, "{body:?}");
         serde_json::from_slice(&body).unwrap()
     }
 
     async fn post(&mut self, content_type: &str, body: String) -> hyper::Result<(StatusCode, Bytes)> {
-        let request = Request::post("https://localhost/mutate").header(header::CONTENT_TYPE, content_type);
+        self.post_to("/mutate", content_type, body).await
+    }
+
+    async fn post_to(
+        &mut self,
+        path: &str,
+        content_type: &str,
+        body: String,
+    ) -> hyper::Result<(StatusCode, Bytes)> {
+        let request =
+            Request::post(format!("https://localhost{path}")).header(header::CONTENT_TYPE, content_type);
         self.send(request.body(Full::from(body)).unwrap()).await
     }
 

@@ -18,7 +18,7 @@ pub(super) trait AnnotationValue: Sized {
 impl AnnotationValue for String {
     fn decode(text: &str) -> Result<Self, Problem> {
         match text.trim() {
-            "" => Err(Problem::new("", "is empty: remove the annotation or give it a value")),
+            "" => Err(Problem::new("", "is empty: remove it or give it a value")),
             text => Ok(text.to_owned()),
         }
     }

@@ -3,7 +3,7 @@
 use super::{Concern, Problem, SparkPod, annotation_value::Json, pod::as_object};
 use crate::{
     api::{GpuSpec, Role, SparkApplication, names::annotation},
-    plan::quantity,
+    plan::{memory, quantity},
 };
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ impl Concern for MemoryLimit {
     type Value = String;
 
     fn asked(application: &SparkApplication, role: Role) -> Option<String> {
-        role.pod(&application.spec).memory_limit.as_deref().map(kubernetes_memory)
+        role.pod(&application.spec).memory_limit.as_deref().map(memory::quantity)
     }
 
     fn apply(pod: &mut SparkPod, limit: String) -> Result<(), Problem> {
@@ -57,39 +57,5 @@ fn set_limit(pod: &mut SparkPod, resource: &str, limit: Value) {
     // The API server rewrites quantities: an equal amount written otherwise is the same limit.
     if there.is_none() || there != limit.as_str().and_then(quantity::amount) {
         limits.insert(resource.to_owned(), limit);
-    }
-}
-
-/// A Java memory string as a Kubernetes quantity: `2g` is `2Gi`, `100m` is `100Mi`; what has none of Java's
-/// suffixes stays.
-fn kubernetes_memory(memory: &str) -> String {
-    let memory = memory.trim();
-    let lower = memory.to_ascii_lowercase();
-    let suffixes = [("k", "Ki"), ("m", "Mi"), ("g", "Gi"), ("t", "Ti"), ("p", "Pi")];
-    suffixes
-        .iter()
-        .find_map(|(java, kubernetes)| {
-            let number = lower.strip_suffix(&format!("{java}b")).or_else(|| lower.strip_suffix(java))?;
-            Some(format!("{number}{kubernetes}"))
-        })
-        .unwrap_or_else(|| memory.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::kubernetes_memory;
-
-    #[test]
-    fn java_memory_becomes_a_quantity() {
-        for (java, kubernetes) in [
-            ("2g", "2Gi"),
-            ("100m", "100Mi"),
-            ("1.5gb", "1.5Gi"),
-            (" 1T ", "1Ti"),
-            ("2Gi", "2Gi"),
-            ("1024", "1024"),
-        ] {
-            assert_eq!(kubernetes_memory(java), kubernetes);
-        }
     }
 }

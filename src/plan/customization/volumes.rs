@@ -4,9 +4,9 @@
 //! (`plan/submission/volumes.rs`).
 
 use super::{Concern, Problem, SparkPod, entries};
-use crate::api::{
-    Embedded, Role, SparkApplication,
-    names::{annotation, volume},
+use crate::{
+    api::{Embedded, Role, SparkApplication, names::annotation},
+    plan::submission::volumes::is_scratch,
 };
 use entries::{KeyField, OnClash};
 use k8s_openapi::api::core::v1::{Volume, VolumeMount};
@@ -65,10 +65,7 @@ impl Concern for VolumeMounts {
 
 /// The mounts of `role` that the webhook makes: all but scratch space.
 fn mounts(application: &SparkApplication, role: Role) -> impl Iterator<Item = &Embedded<VolumeMount>> {
-    let is_scratch = |mount: &Embedded<VolumeMount>| {
-        mount.json()["name"].as_str().is_some_and(|name| name.starts_with(volume::LOCAL_DIR_PREFIX))
-    };
-    role.pod(&application.spec).volume_mounts.iter().filter(move |mount| !is_scratch(mount))
+    role.pod(&application.spec).volume_mounts.iter().filter(|mount| !is_scratch(mount.json()))
 }
 
 pub(super) fn add_volumes(pod: &mut SparkPod, volumes: &[Value]) -> Result<(), Problem> {

@@ -1,12 +1,12 @@
 //! May Spark change the number of executors while it runs?
 
-use super::{Context, Error, Properties};
+use super::{Context, Properties};
 use crate::api::names::conf;
 
-pub(super) fn dynamic_allocation(context: &Context, properties: &mut Properties) -> Result<(), Error> {
+pub(super) fn dynamic_allocation(context: &Context, properties: &mut Properties) {
     let Some(allocation) = context.spec.dynamic_allocation.as_ref().filter(|allocation| allocation.enabled)
     else {
-        return Ok(());
+        return;
     };
     properties.set(conf::DYNAMIC_ALLOCATION, "true");
     properties.set_some(conf::DYNAMIC_ALLOCATION_INITIAL, allocation.initial_executors);
@@ -15,5 +15,4 @@ pub(super) fn dynamic_allocation(context: &Context, properties: &mut Properties)
     // Kubernetes has no external shuffle service, so without tracking Spark refuses to start.
     properties.set(conf::SHUFFLE_TRACKING, allocation.shuffle_tracking_enabled.unwrap_or(true).to_string());
     properties.set_some(conf::SHUFFLE_TRACKING_TIMEOUT, allocation.shuffle_tracking_timeout);
-    Ok(())
 }

@@ -1,9 +1,9 @@
 //! Which environment variables go through Spark's configuration: `envVars` and `envSecretKeyRefs`?
 
-use super::{Context, Error, Properties};
+use super::{Context, Properties};
 use crate::api::{Role, names::conf};
 
-pub(super) fn of_roles(context: &Context, properties: &mut Properties) -> Result<(), Error> {
+pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
     for role in Role::ALL {
         let pod = role.pod(context.spec);
         for (name, value) in &pod.env_vars {
@@ -14,5 +14,4 @@ pub(super) fn of_roles(context: &Context, properties: &mut Properties) -> Result
             properties.set(key, format!("{}:{}", secret.name, secret.key));
         }
     }
-    Ok(())
 }

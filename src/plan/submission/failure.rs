@@ -1,7 +1,6 @@
 //! What went wrong, in the words of `spark-submit`'s stderr?
 
-/// As much as a status and an event can hold and a person will read.
-const LONGEST: usize = 800;
+use crate::plan::events::LONGEST_EXPLANATION;
 
 /// The exception that ended `spark-submit` and its innermost cause, or its last words; none if it said
 /// nothing.
@@ -19,7 +18,7 @@ pub fn cause(stderr: &str) -> Option<String> {
         (Some(thrown), _) => thrown.to_owned(),
         (None, _) => usage().or_else(|| lines().next_back())?.to_owned(),
     };
-    let end = said.floor_char_boundary(LONGEST);
+    let end = said.floor_char_boundary(LONGEST_EXPLANATION);
     Some(said[..end].to_owned())
 }
 

@@ -1,7 +1,7 @@
 //! As what does an application run: names, labels, annotations, service accounts, and the user's own
 //! configuration?
 
-use super::{Context, Error, Properties};
+use super::{Context, Properties};
 use crate::{
     api::{
         Role,
@@ -11,27 +11,20 @@ use crate::{
 };
 
 /// sparkConf and hadoopConf.
-pub(super) fn user_configuration(context: &Context, properties: &mut Properties) -> Result<(), Error> {
-    for role in Role::ALL {
-        let annotation = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
-        let keys = context.spec.spark_conf.keys().filter_map(|key| key.strip_prefix(&annotation));
-        refuse_contract(keys, || "spec.sparkConf".to_owned())?;
-    }
+pub(super) fn user_configuration(context: &Context, properties: &mut Properties) {
     properties.set_all("", &context.spec.spark_conf);
     properties.set_all(conf::HADOOP_PREFIX, &context.spec.hadoop_conf);
-    Ok(())
 }
 
-pub(super) fn names(context: &Context, properties: &mut Properties) -> Result<(), Error> {
+pub(super) fn names(context: &Context, properties: &mut Properties) {
     properties.set(conf::DRIVER_POD_NAME, driver::pod_name(context.application));
     properties.set_some(conf::DRIVER_MASTER, context.spec.driver.kubernetes_master.as_ref());
     for role in Role::ALL {
         properties.set_some(conf::service_account(role), role.pod(context.spec).service_account.as_ref());
     }
-    Ok(())
 }
 
-pub(super) fn labels_and_annotations(context: &Context, properties: &mut Properties) -> Result<(), Error> {
+pub(super) fn labels_and_annotations(context: &Context, properties: &mut Properties) {
     let driver = &context.spec.driver;
     for role in Role::ALL {
         let pod = role.pod(context.spec);
@@ -40,19 +33,15 @@ pub(super) fn labels_and_annotations(context: &Context, properties: &mut Propert
             properties.set(role_label(role, name), value);
         }
         properties.set_all(&conf::kubernetes(role, conf::LABEL_PREFIX), &pod.labels);
-        refuse_contract(pod.annotations.keys().map(String::as_str), || {
-            format!("spec.{}.annotations", role.as_str())
-        })?;
         properties.set_all(&conf::kubernetes(role, conf::ANNOTATION_PREFIX), &pod.annotations);
     }
     properties.set_all(conf::DRIVER_SERVICE_LABEL_PREFIX, &driver.service_labels);
     properties.set_all(conf::DRIVER_SERVICE_ANNOTATION_PREFIX, &driver.service_annotations);
-    Ok(())
 }
 
 /// What an application may not change, since the operator finds its pods by it or would wait for it. (In KF
 /// the user's value wins.)
-pub(super) fn operator_owned(context: &Context, properties: &mut Properties) -> Result<(), Error> {
+pub(super) fn operator_owned(context: &Context, properties: &mut Properties) {
     properties.set(conf::NAMESPACE, context.namespace());
     properties.set(conf::WAIT_APP_COMPLETION, "false");
     for role in Role::ALL {
@@ -71,17 +60,6 @@ pub(super) fn operator_owned(context: &Context, properties: &mut Properties) -> 
             properties.set_all(&conf::kubernetes(role, conf::ANNOTATION_PREFIX), &annotations);
         }
     }
-    Ok(())
-}
-
-/// Annotations of the contract go through the pod template; Spark would let one from its configuration win
-/// over that.
-fn refuse_contract<'k>(
-    mut keys: impl Iterator<Item = &'k str>,
-    field: impl FnOnce() -> String,
-) -> Result<(), Error> {
-    let of_contract = keys.find(|key| customization::is_of_contract(key));
-    of_contract.map_or(Ok(()), |key| Err(Error::ContractKey { field: field(), key: key.to_owned() }))
 }
 
 fn role_label(role: Role, name: &str) -> String {

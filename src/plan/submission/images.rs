@@ -1,9 +1,9 @@
 //! From which images do driver and executors start?
 
-use super::{Context, Error, Properties, stated};
+use super::{Context, Properties, stated};
 use crate::api::{Role, names::conf};
 
-pub(super) fn common(context: &Context, properties: &mut Properties) -> Result<(), Error> {
+pub(super) fn common(context: &Context, properties: &mut Properties) {
     let spec = context.spec;
     properties.set_some(conf::IMAGE, stated(&spec.image));
     properties.set_some(conf::IMAGE_PULL_POLICY, stated(&spec.image_pull_policy));
@@ -11,13 +11,11 @@ pub(super) fn common(context: &Context, properties: &mut Properties) -> Result<(
         properties.set(conf::IMAGE_PULL_SECRETS, spec.image_pull_secrets.join(","));
     }
     properties.set_some(conf::PYTHON_VERSION, spec.python_version.as_ref());
-    Ok(())
 }
 
-pub(super) fn of_roles(context: &Context, properties: &mut Properties) -> Result<(), Error> {
+pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
     for role in Role::ALL {
         let image = stated(&role.pod(context.spec).image).or(stated(&context.spec.image));
         properties.set_some(conf::kubernetes(role, conf::CONTAINER_IMAGE), image);
     }
-    Ok(())
 }

@@ -13,11 +13,15 @@ mod resources;
 mod scheduling;
 mod secrets;
 mod templates;
-mod volumes;
+pub(super) mod volumes;
 
 use crate::{
-    api::{DeployMode, Role, SparkApplication, SparkApplicationSpec, with_defaults},
-    plan::{Policy, run::Run},
+    api::{Role, SparkApplication, SparkApplicationSpec, with_defaults},
+    plan::{
+        Policy,
+        run::Run,
+        validation::{self, Refusal},
+    },
 };
 use properties::Properties;
 use std::collections::BTreeMap;
@@ -44,7 +48,7 @@ const CONCERNS: [Concern; 13] = [
 ];
 
 /// Sets the properties of one concern.
-type Concern = fn(&Context, &mut Properties) -> Result<(), Error>;
+type Concern = fn(&Context, &mut Properties);
 
 /// One invocation of `spark-submit`: its arguments, and the files that they name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,26 +91,6 @@ mod file {
     }
 }
 
-/// Why an application cannot be handed to `spark-submit`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    #[error(
-        "spec.mode: `client` would run the driver inside the operator, with the operator's rights: write `cluster`"
-    )]
-    ClientMode,
-    #[error("{field}: `{key}` is the operator's: say it in the field of spec that it is made from")]
-    ContractKey { field: String, key: String },
-    #[error("{field}: mounts volume `{name}`, which is not in spec.volumes")]
-    NoSuchVolume { field: String, name: String },
-    #[error(
-        "spec.volumes: `{name}` is scratch space and of a type that Spark cannot mount: use emptyDir, hostPath, nfs or \
-         persistentVolumeClaim"
-    )]
-    UnsupportedScratchVolume { name: String },
-    #[error("spec.{}.template: is not a pod template: {why}", role.as_str())]
-    MalformedTemplate { role: Role, why: String },
-}
-
 /// What a concern may look at.
 struct Context<'a> {
     application: &'a SparkApplication,
@@ -117,6 +101,10 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
+    fn has_templates(&self) -> bool {
+        has_templates(&self.spec.spark_version)
+    }
+
     fn name(&self) -> &str {
         self.application.metadata.name.as_deref().unwrap_or_default()
     }
@@ -129,39 +117,37 @@ impl Context<'_> {
     fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.directory)
     }
+}
 
-    /// Spark before 3.0 has no pod templates; whatever is not a version is newer than that.
-    fn has_templates(&self) -> bool {
-        let major = self.spec.spark_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-        major.is_none_or(|major| major >= 3)
-    }
+/// Spark before 3.0 has no pod templates; whatever is not a version is newer than that.
+pub(super) fn has_templates(spark_version: &str) -> bool {
+    let major = spark_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    major.is_none_or(|major| major >= 3)
 }
 
 /// The invocation that makes `run` of `application`.
 ///
 /// # Errors
 ///
-/// When the spec contradicts itself; the message names the field.
+/// When the application cannot be run as it is written: with all that is wrong.
 pub fn spark_submit(
     application: &SparkApplication,
     run: &Run,
     policy: &Policy,
-) -> Result<SparkSubmit, Error> {
+) -> Result<SparkSubmit, Refusal> {
+    validation::validate(application)?;
     let spec = with_defaults(application.spec.clone());
-    if spec.mode == DeployMode::Client {
-        return Err(Error::ClientMode);
-    }
     let directory = format!("{DIRECTORY}/{}", run.id);
     let context = Context { application, spec: &spec, run, directory: &directory };
 
     let mut properties = Properties::default();
     for concern in CONCERNS {
-        concern(&context, &mut properties)?;
+        concern(&context, &mut properties);
     }
     let mut files = BTreeMap::from([(file::PROPERTIES, properties.to_file())]);
     if context.has_templates() {
         for role in Role::ALL {
-            files.insert(file::template(role), templates::template(&context, role)?.to_string());
+            files.insert(file::template(role), templates::template(&context, role).to_string());
         }
     }
     Ok(SparkSubmit { arguments: arguments(&context, policy), directory: directory.clone(), files })

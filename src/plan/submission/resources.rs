@@ -1,14 +1,13 @@
 //! How much CPU and memory do driver and executors get, and with which JVM options?
 
-use super::{Context, Error, Properties, stated};
+use super::{Context, Properties, stated};
 use crate::api::{Role, names::conf};
 
-pub(super) fn memory_overhead_factor(context: &Context, properties: &mut Properties) -> Result<(), Error> {
+pub(super) fn memory_overhead_factor(context: &Context, properties: &mut Properties) {
     properties.set_some(conf::MEMORY_OVERHEAD_FACTOR, stated(&context.spec.memory_overhead_factor));
-    Ok(())
 }
 
-pub(super) fn of_roles(context: &Context, properties: &mut Properties) -> Result<(), Error> {
+pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
     let spec = context.spec;
     for role in Role::ALL {
         let pod = role.pod(spec);
@@ -21,5 +20,4 @@ pub(super) fn of_roles(context: &Context, properties: &mut Properties) -> Result
     }
     properties.set_some(conf::EXECUTOR_INSTANCES, spec.executor.instances);
     properties.set_some(conf::EXECUTOR_DELETE_ON_TERMINATION, spec.executor.delete_on_termination);
-    Ok(())
 }

@@ -1,12 +1,12 @@
 //! Which Secrets are mounted into driver and executors?
 
-use super::{Context, Error, Properties};
+use super::{Context, Properties};
 use crate::api::{
     Role, SecretType,
     names::{conf, env},
 };
 
-pub(super) fn of_roles(context: &Context, properties: &mut Properties) -> Result<(), Error> {
+pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
     for role in Role::ALL {
         for secret in &role.pod(context.spec).secrets {
             let key = conf::kubernetes(role, &format!("{}{}", conf::SECRETS_PREFIX, secret.name));
@@ -29,5 +29,4 @@ pub(super) fn of_roles(context: &Context, properties: &mut Properties) -> Result
             }
         }
     }
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Which volumes become Spark's scratch space? Those named `spark-local-dir-…`; all others are mounted by the
 //! webhook (`plan/customization/volumes.rs`).
 
-use super::{Context, Error, Properties};
+use super::{Context, Properties};
 use crate::api::{
     Role,
     names::{conf, volume},
@@ -16,45 +16,39 @@ const TYPES: [(&str, &[&str]); 4] = [
     ("persistentVolumeClaim", &["claimName", "readOnly"]),
 ];
 
-pub(super) fn scratch_space(context: &Context, properties: &mut Properties) -> Result<(), Error> {
+/// Whether `mount` is one that Spark makes itself.
+pub(in crate::plan) fn is_scratch(mount: &Value) -> bool {
+    mount["name"].as_str().is_some_and(|name| name.starts_with(volume::LOCAL_DIR_PREFIX))
+}
+
+/// The type of `volume` and its options, if Spark can mount it.
+pub(in crate::plan) fn type_of(volume: &Value) -> Option<(&'static str, &'static [&'static str])> {
+    TYPES.into_iter().find(|(kind, _)| !volume[kind].is_null())
+}
+
+/// Each has a volume of such a type, as validation has found out.
+pub(super) fn scratch_space(context: &Context, properties: &mut Properties) {
     for role in Role::ALL {
-        for mount in role.pod(context.spec).volume_mounts.iter().map(|mount| mount.json()) {
-            match mount["name"].as_str() {
-                Some(name) if name.starts_with(volume::LOCAL_DIR_PREFIX) => {
-                    mounted(context, role, name, mount, properties)?
+        let mounts = role.pod(context.spec).volume_mounts.iter().map(|mount| mount.json());
+        for mount in mounts.filter(|mount| is_scratch(mount)) {
+            let mut volumes = context.spec.volumes.iter().map(|volume| volume.json());
+            let volume = volumes.find(|volume| volume["name"] == mount["name"]);
+            if let Some((volume, (kind, options))) =
+                volume.and_then(|volume| Some((volume, type_of(volume)?)))
+            {
+                let name = mount["name"].as_str().unwrap_or_default();
+                let base = conf::kubernetes(role, &format!("{}{kind}.{name}", conf::VOLUMES_PREFIX));
+                for (option, field) in
+                    [("path", "mountPath"), ("subPath", "subPath"), ("readOnly", "readOnly")]
+                {
+                    properties.set_some(format!("{base}.mount.{option}"), text(&mount[field]));
                 }
-                _ => {}
+                for option in options {
+                    properties.set_some(format!("{base}.options.{option}"), text(&volume[kind][option]));
+                }
             }
         }
     }
-    Ok(())
-}
-
-fn mounted(
-    context: &Context,
-    role: Role,
-    name: &str,
-    mount: &Value,
-    properties: &mut Properties,
-) -> Result<(), Error> {
-    let volumes = context.spec.volumes.iter().map(|volume| volume.json());
-    let Some(volume) = volumes.into_iter().find(|volume| volume["name"] == name) else {
-        return Err(Error::NoSuchVolume {
-            field: format!("spec.{}.volumeMounts", role.as_str()),
-            name: name.to_owned(),
-        });
-    };
-    let Some((kind, options)) = TYPES.iter().find(|(kind, _)| !volume[kind].is_null()) else {
-        return Err(Error::UnsupportedScratchVolume { name: name.to_owned() });
-    };
-    let base = conf::kubernetes(role, &format!("{}{kind}.{name}", conf::VOLUMES_PREFIX));
-    for (option, field) in [("path", "mountPath"), ("subPath", "subPath"), ("readOnly", "readOnly")] {
-        properties.set_some(format!("{base}.mount.{option}"), text(&mount[field]));
-    }
-    for option in *options {
-        properties.set_some(format!("{base}.options.{option}"), text(&volume[kind][option]));
-    }
-    Ok(())
 }
 
 /// A stated value as Spark takes it; none for what is unset, empty or false.

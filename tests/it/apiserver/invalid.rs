@@ -29,7 +29,7 @@ async fn an_object_that_cannot_be_read_is_named_and_stops_no_other() {
     let operator = Operator::start(&namespace).await;
     namespace.apply(&hopeless("even"));
     namespace.reaches("even", "FAILED").await;
-    let complaint = "the operator cannot read this object and leaves it alone: unknown variant `Ruby`, expected one of `Java`, \
+    let complaint = "the operator cannot read this object and leaves it alone: spec.type: unknown variant `Ruby`, expected one of `Java`, \
                      `Python`, `Scala`, `R`";
     told_once(&namespace, complaint).await;
     // Also by the next operator that comes along.

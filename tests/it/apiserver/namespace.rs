@@ -215,6 +215,8 @@ fn install() {
     let beside = json!([
         {"op": "remove", "path": "/webhooks/0/clientConfig/service"},
         {"op": "add", "path": "/webhooks/0/clientConfig/url", "value": "https://localhost:9443/mutate"},
+        // Tests make applications also while there is no operator.
+        {"op": "remove", "path": "/webhooks/1"},
     ]);
     kubectl(&[
         "patch",

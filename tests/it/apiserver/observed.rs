@@ -46,7 +46,7 @@ async fn logs_are_json_say_of_what_they_are_and_hold_no_secrets() {
     let submitted = span_of("spark_operator::controller::spark_submit", "spark-submit succeeded");
     let expected = json!({"namespace": here, "name": "pi", "submission_id": submission_id, "attempt": 1});
     assert_eq!(submitted, expected);
-    let reviewed = span_of("spark_operator::webhook::review", "pod admitted");
+    let reviewed = span_of("spark_operator::webhook::review", "admitted");
     let uid = &reviewed["uid"];
     assert!(uid.is_string());
     let expected =

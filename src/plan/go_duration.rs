@@ -1,0 +1,70 @@
+//! How long is a duration as Go writes it, such as `1h30m`?
+
+/// The nanoseconds of a duration as Go's `time.ParseDuration` reads it: `1h30m`, `1.5h`, `0`; none if Go does
+/// not. (jiff reads some that Go does not, and the other way round.)
+#[must_use]
+pub fn nanoseconds(text: &str) -> Option<i128> {
+    const UNITS: [(&str, i128); 8] = [
+        ("ns", 1),
+        ("us", 1_000),
+        ("µs", 1_000),
+        ("μs", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+    ];
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total: i128 = 0;
+    while !rest.is_empty() {
+        let (number, behind) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit() && c != '.')?);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let is_number = !number.trim_matches('.').is_empty() && !fraction.contains('.');
+        let end = behind.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(behind.len());
+        let (unit, next) = behind.split_at(end);
+        let (_, unit) = UNITS.iter().find(|(name, _)| *name == unit).filter(|_| is_number)?;
+        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        // More digits than these are less than a nanosecond of any unit.
+        let fraction = &fraction[..fraction.len().min(15)];
+        let scale = 10_i128.pow(u32::try_from(fraction.len()).ok()?);
+        let fraction: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+        total = total.checked_add(whole.checked_mul(*unit)?)?.checked_add(fraction * unit / scale)?;
+        rest = next;
+    }
+    Some(sign * total).filter(|total| i64::try_from(*total).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nanoseconds;
+
+    #[test]
+    fn a_duration_is_what_go_takes_for_one() {
+        const SECOND: i128 = 1_000_000_000;
+        for (text, expected) in [
+            ("90m", 5400 * SECOND),
+            ("1h30m", 5400 * SECOND),
+            ("1.5h", 5400 * SECOND),
+            (".5m", 30 * SECOND),
+            ("1.s", SECOND),
+            ("0", 0),
+            ("-5m", -300 * SECOND),
+            ("+2µs3ns", 2003),
+            ("1.0000000000000000001s", SECOND),
+        ] {
+            assert_eq!(nanoseconds(text), Some(expected), "{text}");
+        }
+        for text in ["", "-", "5", "5 m", "1d", "m", ".m", "1.m2.h.", "1..5h", "9223372037s", "0.0"] {
+            assert_eq!(nanoseconds(text), None, "{text}");
+        }
+    }
+}

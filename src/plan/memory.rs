@@ -1,0 +1,143 @@
+//! How much is a Java memory string, such as `512m` or `4g`?
+
+use std::str::FromStr;
+
+/// Java's units and how many bytes each is.
+const UNITS: [(&str, u64); 6] =
+    [("b", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30), ("t", 1 << 40), ("p", 1 << 50)];
+
+/// The bytes that `text` stands for where Spark takes it (`spark.driver.memory` and its like, in which a
+/// number alone counts mebibytes); none if Spark refuses it.
+///
+/// Follows Spark's `JavaUtils.byteStringAs`: a whole number, a unit out of b, k, m, g, t, p with or without a
+/// b behind it, whatever the case, blanks around it, not more than 2⁶³ − 1 bytes.
+#[must_use]
+pub fn bytes(text: &str) -> Option<u64> {
+    let lower = text.trim().to_ascii_lowercase();
+    let (digits, unit) = split_number(&lower, |c| c.is_ascii_digit());
+    let unit = if unit.is_empty() { 1 << 20 } else { unit_bytes(unit)? };
+    // Not `u64::from_str`, which takes a sign.
+    let number = if digits.is_empty() { None } else { u64::from_str(digits).ok() };
+    number?.checked_mul(unit).filter(|bytes| i64::try_from(*bytes).is_ok())
+}
+
+/// What somebody who wrote `text` may have meant: the same number and the unit that it begins to name.
+#[must_use]
+pub fn suggestion(text: &str) -> String {
+    const ANYTHING: &str = "1g";
+    let lower = text.trim().to_ascii_lowercase();
+    let (number, rest) = split_number(&lower, |c| c.is_ascii_digit() || c == '.');
+    let rest = rest.trim_start();
+    let unit = UNITS.iter().rposition(|(name, _)| rest.starts_with(name));
+    match (number.parse::<u64>(), number.parse::<f64>(), unit) {
+        (Ok(number), _, Some(unit)) if number > 0 => format!("{number}{}", UNITS[unit].0),
+        // A fraction is whole in the next smaller unit.
+        (Err(_), Ok(number), Some(unit)) if number > 0.0 && unit > 0 => {
+            format!("{:.0}{}", number * 1024.0, UNITS[unit - 1].0)
+        }
+        _ => ANYTHING.to_owned(),
+    }
+}
+
+/// A Java memory string as a Kubernetes quantity: `2g` is `2Gi`, `100m` is `100Mi`; what has none of Java's
+/// suffixes stays.
+#[must_use]
+pub fn quantity(memory: &str) -> String {
+    let memory = memory.trim();
+    let lower = memory.to_ascii_lowercase();
+    let suffixes = [("k", "Ki"), ("m", "Mi"), ("g", "Gi"), ("t", "Ti"), ("p", "Pi")];
+    suffixes
+        .iter()
+        .find_map(|(java, kubernetes)| {
+            let number = lower.strip_suffix(&format!("{java}b")).or_else(|| lower.strip_suffix(java))?;
+            Some(format!("{number}{kubernetes}"))
+        })
+        .unwrap_or_else(|| memory.to_owned())
+}
+
+fn split_number(text: &str, is_of_number: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(|c| !is_of_number(c)).unwrap_or(text.len()))
+}
+
+fn unit_bytes(name: &str) -> Option<u64> {
+    let is_called = |short: &str| name == short || (short != "b" && name.strip_suffix('b') == Some(short));
+    UNITS.iter().find(|(short, _)| is_called(short)).map(|(_, bytes)| *bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `JavaUtils.byteStringAsBytes` of Spark 4.0.1 said; a number alone is bytes there.
+    #[test]
+    fn what_spark_accepts_is_accepted() {
+        for (text, expected) in [
+            ("1g", 1 << 30),
+            ("1G", 1 << 30),
+            (" 1gb ", 1 << 30),
+            ("1b", 1),
+            ("512", 512 << 20),
+            ("0", 0),
+            ("1tb", 1 << 40),
+            ("1p", 1 << 50),
+            ("007k", 7 << 10),
+            ("8388607t", 9_223_370_937_343_148_032),
+        ] {
+            assert_eq!(bytes(text), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_spark_refuses_is_refused() {
+        for text in [
+            "",
+            "g",
+            "1kib",
+            "1Gi",
+            "1.5g",
+            "-1g",
+            "+1g",
+            "1 g",
+            "1e",
+            "1bb",
+            "8388608t",
+            "99999999999999999999",
+            "\u{661}g",
+        ] {
+            assert_eq!(bytes(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_suggestion_is_what_was_meant_and_can_be_used() {
+        for (text, meant) in [
+            ("1gg", "1g"),
+            ("2Gi", "2g"),
+            ("512MiB", "512m"),
+            ("1 g", "1g"),
+            ("1.5g", "1536m"),
+            ("0g", "1g"),
+            ("lots", "1g"),
+            ("1.5", "1g"),
+            ("0.5b", "1g"),
+            ("", "1g"),
+        ] {
+            assert_eq!(suggestion(text), meant, "{text}");
+            assert!(bytes(&suggestion(text)).is_some_and(|bytes| bytes > 0), "{text}");
+        }
+    }
+
+    #[test]
+    fn java_memory_becomes_a_quantity() {
+        for (java, kubernetes) in [
+            ("2g", "2Gi"),
+            ("100m", "100Mi"),
+            ("1.5gb", "1.5Gi"),
+            (" 1T ", "1Ti"),
+            ("2Gi", "2Gi"),
+            ("1024", "1024"),
+        ] {
+            assert_eq!(quantity(java), kubernetes);
+        }
+    }
+}

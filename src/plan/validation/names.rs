@@ -1,0 +1,139 @@
+//! Are the names possible, and those of the objects that are derived from them?
+
+use super::{Findings, Subject};
+use crate::{
+    api::{ScheduledSparkApplication, SparkApplication, names::conf},
+    plan::driver,
+};
+
+/// Kubernetes' limit for labels' values, Services and many others.
+const LONGEST_LABEL: usize = 63;
+/// Kubernetes' limit for most names.
+const LONGEST_NAME: usize = 253;
+
+pub(super) fn application(application: &SparkApplication, findings: &mut Findings) {
+    object("SparkApplication", &application.metadata, LONGEST_LABEL, findings);
+}
+
+/// Its applications are called `<name>-<time>`, the time being in whatever precision the operator is set to.
+pub(super) fn schedule(schedule: &ScheduledSparkApplication, findings: &mut Findings) {
+    /// With nanoseconds, the default: 19 digits.
+    const SURELY_SHORT_ENOUGH: usize = LONGEST_LABEL - 20;
+    let possible = LONGEST_LABEL - SHORTEST_TIME.len();
+    object("ScheduledSparkApplication", &schedule.metadata, possible, findings);
+    let length = schedule.metadata.name.as_deref().map_or(0, str::len);
+    if length > SURELY_SHORT_ENOUGH && length <= possible {
+        findings.warn(
+            "metadata.name",
+            format_args!(
+                "has {length} characters; beyond {SURELY_SHORT_ENOUGH}, its runs' names may be too long for Kubernetes"
+            ),
+        );
+    }
+}
+
+/// What is put behind a schedule's name where times are cut to minutes.
+pub(super) const SHORTEST_TIME: &str = "-00000000";
+
+fn object(kind: &str, metadata: &kube::api::ObjectMeta, possible: usize, findings: &mut Findings) {
+    let name = metadata.name.as_deref().unwrap_or_default();
+    if name.is_empty() && metadata.generate_name.is_some() {
+        // The API server makes it.
+        return;
+    }
+    let mut refuse = |why: String| {
+        // KF's words up to here.
+        findings.refuse("metadata.name", format_args!("invalid {kind} name \"{name}\": {why}"));
+    };
+    if name.len() > possible {
+        refuse(format!("has {} characters, at most {possible} are possible", name.len()));
+    }
+    if !is_label(name) {
+        refuse(format!(
+            "write lower-case letters, digits and `-`, a letter first and no `-` last{}",
+            label_like(name).map(|like| format!(" (try `{like}`)")).unwrap_or_default()
+        ));
+    }
+}
+
+/// A name that was given to the driver's pod; one that is derived follows from the application's.
+pub(super) fn driver_pod(subject: &Subject, findings: &mut Findings) {
+    let name = driver::pod_name(subject.application);
+    let is_name = name.len() <= LONGEST_NAME && name.split('.').all(is_segment);
+    let given = subject.spec.driver.pod_name.as_ref() == Some(&name);
+    let configured = subject.spec.spark_conf.get(conf::DRIVER_POD_NAME) == Some(&name);
+    let field = match (given, configured) {
+        (true, _) => subject.field("driver.podName"),
+        (_, true) => subject.conf(conf::DRIVER_POD_NAME),
+        _ => return,
+    };
+    if !is_name {
+        findings.refuse(
+            field,
+            format_args!(
+                "`{name}` cannot be the name of a pod: write lower-case letters, digits, `-` and `.`, at most {LONGEST_NAME}"
+            ),
+        );
+    }
+}
+
+/// The Service of a port of `driverIngressOptions`.
+pub(super) fn driver_service(subject: &Subject, port: i32, findings: &mut Findings) {
+    let service = format!("{}-driver-{port}", subject.name());
+    if service.len() > LONGEST_LABEL {
+        findings.refuse(
+            "metadata.name",
+            format_args!(
+                "is too long: the Service `{service}` of driverIngressOptions would have {} characters, at most \
+                 {LONGEST_LABEL} are possible",
+                service.len()
+            ),
+        );
+    }
+}
+
+/// DNS-1035: begins with a letter.
+fn is_label(name: &str) -> bool {
+    is_segment(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
+}
+
+/// DNS-1123: a part of a name between dots.
+fn is_segment(name: &str) -> bool {
+    let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.starts_with(is_alphanumeric)
+        && name.ends_with(is_alphanumeric)
+        && name.chars().all(|c| is_alphanumeric(c) || c == '-')
+}
+
+/// The label that is most like `name`.
+fn label_like(name: &str) -> Option<String> {
+    let dashed: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+    let like = dashed.trim_start_matches(|c: char| !c.is_ascii_lowercase()).trim_end_matches('-');
+    (!like.is_empty()).then(|| like.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_begins_with_a_letter_and_ends_with_a_letter_or_digit() {
+        for name in ["a", "pi", "a-1", "a--b", "x9"] {
+            assert!(is_label(name), "{name}");
+        }
+        for (name, like) in [
+            ("", None),
+            ("1pi", Some("pi")),
+            ("Pi", Some("pi")),
+            ("a.b", Some("a-b")),
+            ("a-", Some("a")),
+            ("ü", None),
+            ("my_Job", Some("my-job")),
+        ] {
+            assert!(!is_label(name), "{name}");
+            assert_eq!(label_like(name).as_deref(), like, "{name}");
+            assert!(like.is_none_or(is_label), "{name}");
+        }
+    }
+}

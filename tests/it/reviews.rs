@@ -1,0 +1,205 @@
+//! What does the webhook answer about applications and schedules?
+
+use crate::webhook::Server;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn an_application_is_filled_in_and_keeps_what_we_do_not_know() {
+    let mut pi =
+        pi(json!({"executor": {"instances": 3, "wormhole": true}, "restartPolicy": {"type": "Always"}}));
+    pi["spec"].as_object_mut().unwrap().remove("mode");
+    pi["metadata"]["managedFields"] = json!([{"manager": "kubectl"}]);
+    let filled_in = patched("/mutate", &review("CREATE", &pi, &Value::Null)).await.unwrap();
+
+    let mut expected = pi.clone();
+    expected["spec"]["mode"] = json!("cluster");
+    expected["spec"]["driver"] = json!({"cores": 1, "memory": "1g"});
+    expected["spec"]["executor"] = json!({"instances": 3, "wormhole": true, "cores": 1, "memory": "1g"});
+    expected["spec"]["restartPolicy"] =
+        json!({"type": "Always", "onFailureRetryInterval": 5, "onSubmissionFailureRetryInterval": 5});
+    assert_eq!(filled_in, expected);
+    assert_eq!(patched("/mutate", &review("CREATE", &filled_in, &Value::Null)).await, None);
+}
+
+#[tokio::test]
+async fn an_application_that_was_submitted_is_not_filled_in() {
+    for (state, is_filled_in) in
+        [("", true), ("INVALIDATING", true), ("SUBMITTED", false), ("RUNNING", false), ("COMPLETED", false)]
+    {
+        let mut old = pi(json!({}));
+        old["status"] = json!({"applicationState": {"state": state}});
+        let review = review("UPDATE", &pi(json!({})), &old);
+        assert_eq!(patched("/mutate", &review).await.is_some(), is_filled_in, "{state}");
+    }
+    // Somebody applies what they once read; the API server drops the status of a new object.
+    let mut copy = pi(json!({}));
+    copy["status"] = json!({"applicationState": {"state": "COMPLETED"}});
+    assert!(patched("/mutate", &review("CREATE", &copy, &Value::Null)).await.is_some());
+}
+
+/// The API server looks at it next, and names every field that is wrong.
+#[tokio::test]
+async fn an_application_that_cannot_be_read_is_not_filled_in() {
+    for spec in [json!({"type": "Ruby"}), json!({"driver": "one"})] {
+        assert_eq!(answer("/mutate", &review("CREATE", &pi(spec), &Value::Null)).await, allowed());
+    }
+    let without_spec = json!({"metadata": {"name": "pi"}});
+    assert_eq!(answer("/mutate", &review("CREATE", &without_spec, &Value::Null)).await, allowed());
+}
+
+#[tokio::test]
+async fn a_schedule_is_not_filled_in() {
+    let review = review("CREATE", &nightly(json!({})), &Value::Null);
+    assert_eq!(answer("/mutate", &review).await, allowed());
+}
+
+#[tokio::test]
+async fn an_application_that_can_never_work_is_refused_with_all_that_is_wrong_and_its_warnings() {
+    let pi = pi(json!({"mode": "client", "driver": {"memory": "1gg"}, "retryInterval": 5}));
+    let message = "spec.mode: `client` would run the driver inside the operator, with the operator's rights: write `cluster`; \
+        spec.driver.memory: `1gg` is not a Java memory size (try `1g`)";
+    let mut expected = refused(403, "Forbidden", message);
+    expected["warnings"] =
+        json!(["spec.retryInterval: has no effect: write spec.restartPolicy.onFailureRetryInterval"]);
+    assert_eq!(answer("/validate", &review("CREATE", &pi, &Value::Null)).await, expected);
+}
+
+#[tokio::test]
+async fn an_application_that_may_work_is_let_in_with_its_warnings() {
+    assert_eq!(answer("/validate", &review("CREATE", &pi(json!({})), &Value::Null)).await, allowed());
+    let mut expected = allowed();
+    expected["warnings"] = json!(["spec.driver.envVars: is deprecated: write spec.driver.env"]);
+    let pi = pi(json!({"driver": {"envVars": {"A": "b"}}}));
+    assert_eq!(answer("/validate", &review("CREATE", &pi, &Value::Null)).await, expected);
+}
+
+#[tokio::test]
+async fn a_schedule_is_refused_for_its_times_and_for_its_applications() {
+    let nightly = nightly(json!({"schedule": "0 25 * * *", "template": {"mode": "client"}}));
+    let message = "spec.schedule: hour, `25`: must be from 0 to 23; \
+        spec.template.mode: `client` would run the driver inside the operator, with the operator's rights: write `cluster`";
+    let expected = refused(403, "Forbidden", message);
+    assert_eq!(answer("/validate", &review("CREATE", &nightly, &Value::Null)).await, expected);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_refused_with_the_path() {
+    let pi = pi(json!({"arguments": [{}]}));
+    let expected = refused(400, "BadRequest", "spec.arguments[0]: invalid type: map, expected a string");
+    assert_eq!(answer("/validate", &review("CREATE", &pi, &Value::Null)).await, expected);
+    let nightly = nightly(json!({"template": {"type": "Ruby"}}));
+    let answer = answer("/validate", &review("CREATE", &nightly, &Value::Null)).await;
+    assert!(
+        answer["status"]["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("spec.template.type: unknown variant `Ruby`")
+    );
+}
+
+/// What was stored before there was this webhook can be labelled, suspended, finalized and deleted.
+#[tokio::test]
+async fn nothing_is_refused_of_an_update_that_asks_for_the_same() {
+    let invalid = json!({"mode": "client", "retryInterval": 5});
+    let unreadable = json!({"type": "Ruby"});
+    for old in [pi(invalid.clone()), pi(unreadable), nightly(json!({"template": invalid}))] {
+        let mut labelled = old.clone();
+        labelled["metadata"]["labels"] = json!({"team": "data"});
+        assert_eq!(answer("/validate", &review("UPDATE", &labelled, &old)).await, allowed());
+
+        let mut deleted = old.clone();
+        deleted["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
+        deleted["spec"]["mode"] = json!("client");
+        assert_eq!(answer("/validate", &review("UPDATE", &deleted, &old)).await, allowed());
+        assert_eq!(answer("/validate", &review("DELETE", &Value::Null, &old)).await, allowed());
+
+        let created = answer("/validate", &review("CREATE", &old, &Value::Null)).await;
+        assert_eq!(created["allowed"], false);
+    }
+    let old = pi(invalid);
+    let mut suspended = old.clone();
+    suspended["spec"]["suspend"] = json!(true);
+    suspended["spec"]["driver"] = json!({"cores": 1, "memory": "1g"});
+    assert_eq!(answer("/validate", &review("UPDATE", &suspended, &old)).await, allowed());
+
+    let mut edited = old.clone();
+    edited["spec"]["driver"] = json!({"cores": 2});
+    assert_eq!(answer("/validate", &review("UPDATE", &edited, &old)).await["allowed"], false);
+}
+
+#[tokio::test]
+async fn an_object_that_does_not_say_where_it_is_is_where_the_request_is() {
+    let mut pi = pi(json!({"sparkConf": {"spark.kubernetes.namespace": "default"}}));
+    pi["metadata"] = json!({"generateName": "pi-"});
+    assert_eq!(answer("/validate", &review("CREATE", &pi, &Value::Null)).await, allowed());
+    pi["spec"]["sparkConf"]["spark.kubernetes.namespace"] = json!("elsewhere");
+    assert_eq!(answer("/validate", &review("CREATE", &pi, &Value::Null)).await["allowed"], false);
+}
+
+#[tokio::test]
+async fn a_kind_that_nobody_validates_is_refused_and_the_rules_are_named() {
+    let mut review = review("CREATE", &json!({"metadata": {"name": "pi"}}), &Value::Null);
+    review["request"]["kind"] = json!({"group": "", "version": "v1", "kind": "Pod"});
+    let message = "this webhook does not know Pod of group ``: take it out of the rules of the ValidatingWebhookConfiguration";
+    assert_eq!(answer("/validate", &review).await, refused(403, "Forbidden", message));
+}
+
+/// The response to `review`.
+async fn answer(path: &str, review: &Value) -> Value {
+    let server = Server::start().await;
+    let answer = server.connect("h2").await.review_at(path, review).await;
+    answer["response"].clone()
+}
+
+/// The object of `review` with the patch that is answered; none if there is no patch.
+async fn patched(path: &str, review: &Value) -> Option<Value> {
+    let answer = answer(path, review).await;
+    assert_eq!(answer["allowed"], true, "{answer}");
+    let patch: k8s_openapi::ByteString = serde_json::from_value(answer.get("patch")?.clone()).unwrap();
+    let mut patched = review["request"]["object"].clone();
+    json_patch::patch(&mut patched, &serde_json::from_slice::<json_patch::Patch>(&patch.0).unwrap()).unwrap();
+    Some(patched)
+}
+
+fn allowed() -> Value {
+    json!({"uid": "705ab4f5", "allowed": true})
+}
+
+fn refused(code: u16, reason: &str, message: &str) -> Value {
+    json!({"uid": "705ab4f5", "allowed": false, "status": {"code": code, "reason": reason, "message": message}})
+}
+
+fn review(operation: &str, object: &Value, old: &Value) -> Value {
+    let kind = if object["kind"].is_null() { &old["kind"] } else { &object["kind"] };
+    let kind = if kind.is_null() { &json!("SparkApplication") } else { kind };
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "705ab4f5",
+        "kind": {"group": "sparkoperator.k8s.io", "version": "v1beta2", "kind": kind},
+        "name": "pi", "namespace": "default", "operation": operation, "object": object, "oldObject": old,
+    }})
+}
+
+/// The application `pi` with at least what the CRD requires.
+fn pi(spec: Value) -> Value {
+    let mut pi = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
+        "metadata": {"name": "pi", "namespace": "default"},
+        "spec": {
+            "type": "Scala", "mode": "cluster", "sparkVersion": "4.0.1", "mainApplicationFile": "local:///app.jar",
+            "driver": {}, "executor": {},
+        },
+    });
+    json_patch::merge(&mut pi["spec"], &spec);
+    pi
+}
+
+/// The schedule `nightly`.
+fn nightly(spec: Value) -> Value {
+    let mut nightly = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
+        "metadata": {"name": "nightly", "namespace": "default"},
+        "spec": {"schedule": "@daily", "template": pi(json!({}))["spec"]},
+    });
+    json_patch::merge(&mut nightly["spec"], &spec);
+    nightly
+}

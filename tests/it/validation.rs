@@ -1,0 +1,132 @@
+//! What is refused, in which words, and what is not? Cases in `tests/data/validation`, each an application or a
+//! schedule and all that there is to say of it.
+
+use crate::golden::{data, yaml};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+use spark_operator::{
+    api::{ScheduledSparkApplication, SparkApplication},
+    plan::{
+        events::LONGEST_EXPLANATION,
+        validation::{self, Findings, Invalid, Refusal},
+    },
+};
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    case: String,
+    /// `pi` if there is none.
+    name: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    /// Of a schedule if it has one.
+    #[serde(default)]
+    spec: Map<String, Value>,
+    #[serde(default)]
+    invalid: Vec<String>,
+    #[serde(default)]
+    warnings: Vec<String>,
+}
+
+#[test]
+fn all_that_is_wrong_is_said_at_once_and_nothing_else() {
+    for file in files(data("validation")) {
+        for Case { case, name, labels, spec, invalid, warnings } in yaml::<Vec<Case>>(&file) {
+            let context = format!("{}: {case}", file.display());
+            let name = name.as_deref().unwrap_or("pi");
+            let metadata = json!({"name": name, "namespace": "default", "labels": labels});
+            let found = examined(&json!({"metadata": metadata, "spec": spec}));
+            let said: Vec<_> = found.invalid.iter().map(Invalid::to_string).collect();
+            assert_eq!(said, invalid, "{context}");
+            assert_eq!(found.warnings, warnings, "{context}");
+            // `kubectl` shows them whole.
+            assert!(found.warnings.iter().all(|warning| warning.len() <= 160), "{context}");
+        }
+    }
+}
+
+/// The examples are KF's; the others are of every kind that our tests have.
+#[test]
+fn everything_that_works_is_let_in() {
+    // Has every field there is, also those that exclude each other.
+    let exception = data("api/sparkapplication.yaml");
+    let mut folders = vec![data(""), data("../../manifests/examples")];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for path in files(folder) {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            if path.extension().is_none_or(|extension| extension != "yaml") || path == exception {
+                continue;
+            }
+            let Ok(objects) = serde_saphyr::from_multiple::<Value>(&text) else { continue };
+            let is_ours = |object: &&Value| {
+                object["apiVersion"] == "sparkoperator.k8s.io/v1beta2"
+                    && object["metadata"]["name"].is_string()
+            };
+            for object in objects.iter().filter(is_ours) {
+                assert_eq!(examined(object).invalid, [], "{}", path.display());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 30, "only {seen} objects were looked at");
+}
+
+#[test]
+fn annotations_of_more_than_256_kib_are_refused_with_their_size() {
+    let mut spec =
+        json!({"driver": {"env": [{"name": "A", "value": "x".repeat(100_000)}], "annotations": {"a": "b"}}});
+    let of = |spec: &Value| examined(&json!({"metadata": {"name": "pi", "uid": "1"}, "spec": spec}));
+    assert_eq!(of(&spec).invalid, []);
+    spec["driver"]["sidecars"] = json!([{"name": "b", "command": ["x".repeat(170_000)]}]);
+    let [Invalid { field, why }] = &of(&spec).invalid[..] else { panic!("{:?}", of(&spec)) };
+    assert_eq!(field, "spec.driver");
+    assert_eq!(
+        why,
+        "makes 270312 bytes of annotations, most of it `sparkoperator.k8s.io/sidecars`, and Kubernetes allows 262144: \
+         move large values into ConfigMaps"
+    );
+}
+
+#[test]
+fn a_value_of_any_size_is_quoted_in_part() {
+    let spec = json!({"driver": {"memory": "1".repeat(100_000)}, "sparkConf": {"spark.kubernetes.namespace": "x".repeat(100_000)}});
+    let found =
+        examined(&json!({"metadata": {"name": "ü".repeat(100_000), "namespace": "default"}, "spec": spec}));
+    assert!(found.invalid.len() > 2);
+    assert!(found.invalid.iter().all(|invalid| invalid.field.len() + invalid.why.len() < 400), "{found:?}");
+}
+
+#[test]
+fn a_status_says_what_it_can_hold_and_how_much_that_leaves_out() {
+    let invalid = |n: usize| Invalid { field: format!("spec.{n}"), why: "is wrong".repeat(20) };
+    let refusal = Refusal((0..10).map(invalid).collect());
+    let brief = refusal.brief();
+    assert!(brief.len() < LONGEST_EXPLANATION + 20, "{}", brief.len());
+    assert!(brief.starts_with("spec.0: is wrong") && brief.ends_with("; and 6 more"), "{brief}");
+    let short = Refusal((0..2).map(invalid).collect());
+    assert_eq!(short.brief(), short.to_string());
+}
+
+fn examined(object: &Value) -> Findings {
+    fn read<K: DeserializeOwned>(object: &Value) -> K {
+        serde_json::from_value(object.clone()).unwrap()
+    }
+    if object["spec"]["schedule"].is_null() {
+        validation::examine(&read::<SparkApplication>(object))
+    } else {
+        validation::examine_schedule(&read::<ScheduledSparkApplication>(object))
+    }
+}
+
+fn files(folder: PathBuf) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
