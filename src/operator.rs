@@ -9,7 +9,7 @@ use crate::{
     plan::Policy,
     settings::{Settings, VERSION},
     shutdown, telemetry,
-    webhook::{self, ServingCertificate, Trust},
+    webhook::{self, ReviewMetrics, ServingCertificate, Trust},
 };
 use anyhow::{Context, anyhow};
 use jiff::Timestamp;
@@ -103,6 +103,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         instance: settings.pod_name.clone(),
     };
 
+    let reviews = ReviewMetrics::new(&mut registry);
     let lock = (settings.lock_namespace(), settings.leader_election_lock_name.as_str());
     let leadership = settings
         .leader_election
@@ -127,7 +128,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     }
     let address = webhook.local_addr().context("the webhook's socket has no address")?;
     let itself = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
-    parts.start("webhook", webhook::serve(webhook, certificate, stop.clone()));
+    parts.start("webhook", webhook::serve(webhook, certificate, reviews, stop.clone()));
 
     let keep =
         |condition, interval| Keep { condition, interval, readiness: readiness.clone(), stop: stop.clone() };

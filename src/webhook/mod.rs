@@ -1,9 +1,10 @@
-//! How are pods, applications and schedules admitted? An HTTPS server that answers from the request alone: no client, no cache, no order
-//! between it and the controller.
+//! How are pods, applications and schedules admitted? An HTTPS server that answers from the request alone: no
+//! client, no cache, no order between it and the controller.
 
 mod applications;
 mod certificates;
 mod listener;
+mod metrics;
 mod pods;
 mod review;
 mod serving_certificate;
@@ -12,6 +13,7 @@ mod trust;
 use axum::{Router, extract::DefaultBodyLimit, routing::post};
 pub use certificates::{Certificates, Unfit};
 pub use listener::TlsListener;
+pub use metrics::ReviewMetrics;
 pub use serving_certificate::ServingCertificate;
 use std::{io, sync::Arc};
 use tokio::net::TcpListener;
@@ -22,11 +24,12 @@ pub use trust::{Error as TrustError, Places, Trust};
 const LARGEST_BODY: usize = 8 << 20;
 
 /// The webhook's routes.
-fn router() -> Router {
+fn router(metrics: ReviewMetrics) -> Router {
     Router::new()
         .route("/mutate", post(review::mutate))
         .route("/validate", post(review::validate))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .with_state(metrics)
 }
 
 /// Serves admission reviews on `tcp` until `stop`; reviews that have begun are answered.
@@ -37,8 +40,9 @@ fn router() -> Router {
 pub async fn serve(
     tcp: TcpListener,
     certificate: Arc<ServingCertificate>,
+    metrics: ReviewMetrics,
     stop: CancellationToken,
 ) -> io::Result<()> {
     let listener = TlsListener::new(tcp, certificate)?;
-    axum::serve(listener, router()).with_graceful_shutdown(stop.cancelled_owned()).await
+    axum::serve(listener, router(metrics)).with_graceful_shutdown(stop.cancelled_owned()).await
 }

@@ -3,15 +3,21 @@
 //! Objects stay JSON: what a pod has that our types do not know must reach the patch's arithmetic, or the
 //! patch would remove it.
 
-use super::{applications, pods};
+use super::{
+    applications,
+    metrics::{Outcome, ReviewMetrics},
+    pods,
+};
 use axum::{
     body::Bytes,
+    extract::State,
     http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Json, Response},
 };
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::time::Instant;
 use tracing::{debug, field, info, instrument};
 
 #[derive(Deserialize)]
@@ -117,34 +123,123 @@ const GROUP: &str = "sparkoperator.k8s.io";
 ///
 /// A body that is not a review is answered with 400 and says what was expected; everything else with a
 /// review.
-pub(super) async fn mutate(headers: HeaderMap, body: Bytes) -> Response {
+pub(super) async fn mutate(
+    State(metrics): State<ReviewMetrics>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     const KINDS: [Decider; 3] = [
         ("", "Pod", pods::customized),
         (GROUP, "SparkApplication", applications::completed),
         // Its applications are filled in when they are made.
         (GROUP, "ScheduledSparkApplication", |_| Decision::ALLOWED),
     ];
-    answer(&headers, &body, &KINDS, "MutatingWebhookConfiguration")
+    let asked = Asked { path: "/mutate", kinds: &KINDS, configuration: "MutatingWebhookConfiguration" };
+    asked.answer(&headers, &body, &metrics)
 }
 
 /// `POST /validate`: refuses what can never work. Otherwise like [`mutate`].
-pub(super) async fn validate(headers: HeaderMap, body: Bytes) -> Response {
+pub(super) async fn validate(
+    State(metrics): State<ReviewMetrics>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     const KINDS: [Decider; 2] = [
         (GROUP, "SparkApplication", applications::validated),
         (GROUP, "ScheduledSparkApplication", applications::validated_schedule),
     ];
-    answer(&headers, &body, &KINDS, "ValidatingWebhookConfiguration")
+    let asked = Asked { path: "/validate", kinds: &KINDS, configuration: "ValidatingWebhookConfiguration" };
+    asked.answer(&headers, &body, &metrics)
 }
 
-fn answer(headers: &HeaderMap, body: &[u8], kinds: &[Decider], configuration: &str) -> Response {
-    match decode(headers, body) {
-        Ok(Review { api_version, kind, request }) => {
-            let response = verdict(&request, kinds, configuration);
-            Json(Answer { api_version, kind, response }).into_response()
+/// What can be asked at one path.
+struct Asked {
+    path: &'static str,
+    kinds: &'static [Decider],
+    /// The kind of object by whose rules reviews come here.
+    configuration: &'static str,
+}
+
+impl Asked {
+    fn answer(&self, headers: &HeaderMap, body: &[u8], metrics: &ReviewMetrics) -> Response {
+        let begun = Instant::now();
+        match decode(headers, body) {
+            Ok(Review { api_version, kind, request }) => {
+                let decider = self
+                    .kinds
+                    .iter()
+                    .find(|(group, kind, _)| *group == request.kind.group && *kind == request.kind.kind);
+                let known = decider.map(|(_, kind, _)| *kind);
+                let (response, outcome) = self.verdict(&request, decider, metrics);
+                metrics.answered(self.path, known, &request.operation, outcome, begun.elapsed());
+                Json(Answer { api_version, kind, response }).into_response()
+            }
+            Err(why) => {
+                info!(%why, "not an admission review");
+                metrics.answered(self.path, None, "", Outcome::Unreadable, begun.elapsed());
+                (StatusCode::BAD_REQUEST, why).into_response()
+            }
         }
-        Err(why) => {
-            info!(%why, "not an admission review");
-            (StatusCode::BAD_REQUEST, why).into_response()
+    }
+
+    #[instrument(name = "review", skip_all, fields(
+        uid = request.uid,
+        operation = request.operation,
+        kind = request.kind.kind,
+        namespace = request.namespace,
+        name = field::Empty,
+    ))]
+    fn verdict(
+        &self,
+        request: &Request,
+        decider: Option<&Decider>,
+        metrics: &ReviewMetrics,
+    ) -> (Verdict, Outcome) {
+        // Pods that Spark's driver makes have only a generated name here, or none yet.
+        let name = Some(request.name.as_str()).filter(|name| !name.is_empty());
+        tracing::Span::current()
+            .record("name", name.or_else(|| request.object["metadata"]["generateName"].as_str()));
+
+        let Request { uid, object, old_object: old, namespace, .. } = request;
+        if request.operation == "DELETE" || object.is_null() {
+            return (Verdict::allowed(uid), Outcome::Allowed);
+        }
+        let Some((_, kind, decide)) = decider else {
+            let Kind { group, kind } = &request.kind;
+            info!(group, "denied: not a kind that is known");
+            let message = format!(
+                "this webhook does not know {kind} of group `{group}`: take it out of the rules of the {}",
+                self.configuration
+            );
+            return (Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message), Outcome::Denied);
+        };
+        match decide(&Change { object, old, namespace }) {
+            Decision::Allowed { warnings } => {
+                (Verdict { warnings, ..Verdict::allowed(uid) }, Outcome::Allowed)
+            }
+            Decision::Changed(changed) => {
+                let patch = json_patch::diff(object, &changed);
+                debug!(operations = patch.0.len(), "admitted");
+                if patch.0.is_empty() {
+                    return (Verdict::allowed(uid), Outcome::Allowed);
+                }
+                let patch = ByteString(serde_json::to_vec(&patch).expect("a JSON patch is JSON"));
+                let patched =
+                    Verdict { patch_type: Some("JSONPatch"), patch: Some(patch), ..Verdict::allowed(uid) };
+                (patched, Outcome::Patched)
+            }
+            Decision::Refused { subjects, message, warnings } => {
+                info!(?subjects, "denied");
+                for subject in &subjects {
+                    metrics.denied(kind, subject);
+                }
+                let refused = Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message);
+                (Verdict { warnings, ..refused }, Outcome::Denied)
+            }
+            Decision::Unreadable(why) => {
+                info!("denied: cannot be read");
+                (Verdict::refused(uid, StatusCode::BAD_REQUEST, "BadRequest", why), Outcome::Unreadable)
+            }
         }
     }
 }
@@ -161,54 +256,6 @@ fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Review, String> {
         return Err(format!("not an AdmissionReview of admission.k8s.io but {found}"));
     }
     Ok(review)
-}
-
-#[instrument(name = "review", skip_all, fields(
-    uid = request.uid,
-    operation = request.operation,
-    kind = request.kind.kind,
-    namespace = request.namespace,
-    name = field::Empty,
-))]
-fn verdict(request: &Request, kinds: &[Decider], configuration: &str) -> Verdict {
-    // Pods that Spark's driver makes have only a generated name here, or none yet.
-    let name = Some(request.name.as_str()).filter(|name| !name.is_empty());
-    tracing::Span::current()
-        .record("name", name.or_else(|| request.object["metadata"]["generateName"].as_str()));
-
-    let Request { object, old_object: old, namespace, .. } = request;
-    if request.operation == "DELETE" || object.is_null() {
-        return Verdict::allowed(&request.uid);
-    }
-    let Kind { group, kind } = &request.kind;
-    let Some((.., decide)) = kinds.iter().find(|(of, called, _)| of == group && called == kind) else {
-        info!(group, "denied: not a kind that is known");
-        let message = format!(
-            "this webhook does not know {kind} of group `{group}`: take it out of the rules of the {configuration}"
-        );
-        return Verdict::refused(&request.uid, StatusCode::FORBIDDEN, "Forbidden", message);
-    };
-    match decide(&Change { object, old, namespace }) {
-        Decision::Allowed { warnings } => Verdict { warnings, ..Verdict::allowed(&request.uid) },
-        Decision::Changed(changed) => {
-            let patch = json_patch::diff(object, &changed);
-            debug!(operations = patch.0.len(), "admitted");
-            if patch.0.is_empty() {
-                return Verdict::allowed(&request.uid);
-            }
-            let patch = ByteString(serde_json::to_vec(&patch).expect("a JSON patch is JSON"));
-            Verdict { patch_type: Some("JSONPatch"), patch: Some(patch), ..Verdict::allowed(&request.uid) }
-        }
-        Decision::Refused { subjects, message, warnings } => {
-            info!(?subjects, "denied");
-            let refused = Verdict::refused(&request.uid, StatusCode::FORBIDDEN, "Forbidden", message);
-            Verdict { warnings, ..refused }
-        }
-        Decision::Unreadable(why) => {
-            info!("denied: cannot be read");
-            Verdict::refused(&request.uid, StatusCode::BAD_REQUEST, "BadRequest", why)
-        }
-    }
 }
 
 impl Verdict {

@@ -8,6 +8,7 @@ use axum::{
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use prometheus_client::registry::Registry;
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
@@ -15,8 +16,9 @@ use rustls::{
 };
 use serde_json::{Value, json};
 use spark_operator::{
+    metrics,
     plan::customization::customized,
-    webhook::{Certificates, ServingCertificate, serve},
+    webhook::{Certificates, ReviewMetrics, ServingCertificate, serve},
 };
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -292,6 +294,37 @@ async fn connections_without_a_review_do_not_keep_the_server_from_stopping() {
 }
 
 #[tokio::test]
+async fn reviews_are_counted_by_what_is_known_of_them() {
+    let server = Server::start().await;
+    let mut client = server.connect("h2").await;
+    for annotations in [json!({}), json!({"memory-limit": "1Gi"}), json!({"tolerations": "[{\"key\": 1}]"})] {
+        client.review(&review(&spark_pod(annotations))).await;
+    }
+    let mut odd = review(&json!({}));
+    odd["request"]["kind"]["kind"] = json!("Odd");
+    odd["request"]["operation"] = json!("STEAL");
+    client.review(&odd).await;
+    client.post("application/json", "{".to_owned()).await.unwrap();
+    let text = metrics::text(&server.registry);
+    let reviews = |kind: &str, operation: &str, result: &str| {
+        format!(
+            "spark_operator_webhook_reviews_total{{path=\"/mutate\",kind=\"{kind}\",operation=\"{operation}\",result=\"{result}\"}} 1"
+        )
+    };
+    for line in [
+        &*reviews("Pod", "CREATE", "allowed"),
+        &reviews("Pod", "CREATE", "patched"),
+        &reviews("Pod", "CREATE", "denied"),
+        &reviews("other", "other", "denied"),
+        &reviews("other", "other", "unreadable"),
+        "spark_operator_webhook_denials_total{kind=\"Pod\",reason=\"sparkoperator.k8s.io/tolerations\"} 1",
+        "spark_operator_webhook_review_duration_seconds_count{path=\"/mutate\"} 5",
+    ] {
+        assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_hundred_reviews_at_once_share_a_connection() {
     let server = Server::start().await;
     let Client::Http2(sender) = server.connect("h2").await else { panic!("not HTTP/2") };
@@ -323,6 +356,7 @@ pub struct Server {
     address: SocketAddr,
     certificate: Arc<ServingCertificate>,
     ca: String,
+    registry: Registry,
     stop: CancellationToken,
     serving: JoinHandle<io::Result<()>>,
 }
@@ -338,8 +372,10 @@ impl Server {
         let tcp = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = tcp.local_addr().unwrap();
         let (certificate, stop) = (Arc::new(ServingCertificate::default()), CancellationToken::new());
-        let serving = tokio::spawn(serve(tcp, Arc::clone(&certificate), stop.clone()));
-        Self { address, certificate, ca: certificates().ca_certificate, stop, serving }
+        let mut registry = Registry::default();
+        let measured = ReviewMetrics::new(&mut registry);
+        let serving = tokio::spawn(serve(tcp, Arc::clone(&certificate), measured, stop.clone()));
+        Self { address, certificate, ca: certificates().ca_certificate, registry, stop, serving }
     }
 
     fn show_new_certificate(&mut self) {

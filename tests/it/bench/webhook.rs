@@ -8,12 +8,13 @@ use crate::webhook::{Client, review, spark_pod};
 use axum::{Json, Router, body::Bytes, routing::post};
 
 use hyper::{Request, StatusCode, header};
+use prometheus_client::registry::Registry;
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 use serde_json::json;
-use spark_operator::webhook::{Certificates, ServingCertificate, TlsListener, serve};
+use spark_operator::webhook::{Certificates, ReviewMetrics, ServingCertificate, TlsListener, serve};
 use std::{
     env,
     io::{BufRead, BufReader},
@@ -67,7 +68,9 @@ async fn server() {
     certificate.set(&made.certificate, &made.key).unwrap();
     println!("\nserves {} {}", tcp.local_addr().unwrap().port(), made.ca_certificate.replace('\n', "|"));
     if what == "mutate" {
-        serve(tcp, certificate, CancellationToken::new()).await.unwrap();
+        serve(tcp, certificate, ReviewMetrics::new(&mut Registry::default()), CancellationToken::new())
+            .await
+            .unwrap();
     } else {
         let constant = post(async |_: Bytes| Json(json!({"response": {"allowed": true}})));
         let listener = TlsListener::new(tcp, certificate).unwrap();

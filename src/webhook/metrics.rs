@@ -1,0 +1,93 @@
+//! What was asked of the webhook, what did it answer, and how long did that take?
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::Registry,
+};
+use std::time::Duration;
+
+/// What is measured of reviews. Whoever reaches the webhook can ask it anything, so labels take none but known
+/// values.
+#[derive(Clone, Debug)]
+pub struct ReviewMetrics {
+    reviews: Family<Review, Counter>,
+    denials: Family<Denial, Counter>,
+    durations: Family<Path, Histogram>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Review {
+    path: &'static str,
+    kind: &'static str,
+    operation: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Denial {
+    kind: &'static str,
+    /// The annotation or field that is wrong, without what is inside of it.
+    reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Path {
+    path: &'static str,
+}
+
+/// How a review was answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Outcome {
+    Allowed,
+    Patched,
+    Denied,
+    Unreadable,
+}
+
+impl ReviewMetrics {
+    /// Measured in `registry`.
+    pub fn new(registry: &mut Registry) -> Self {
+        let buckets =
+            || Histogram::new([0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0]);
+        let metrics = Self {
+            reviews: Family::default(),
+            denials: Family::default(),
+            durations: Family::new_with_constructor(buckets),
+        };
+        let help = "Admission reviews, by path, kind of object, operation and result";
+        registry.register("spark_operator_webhook_reviews", help, metrics.reviews.clone());
+        let help = "What objects were denied for, by kind and annotation or field";
+        registry.register("spark_operator_webhook_denials", help, metrics.denials.clone());
+        let help = "How long reviews took from their last byte to their answer, in seconds";
+        registry.register("spark_operator_webhook_review_duration_seconds", help, metrics.durations.clone());
+        metrics
+    }
+
+    pub(super) fn answered(
+        &self,
+        path: &'static str,
+        kind: Option<&'static str>,
+        operation: &str,
+        outcome: Outcome,
+        duration: Duration,
+    ) {
+        let operations = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
+        let operation = operations.into_iter().find(|known| *known == operation).unwrap_or("other");
+        let result = match outcome {
+            Outcome::Allowed => "allowed",
+            Outcome::Patched => "patched",
+            Outcome::Denied => "denied",
+            Outcome::Unreadable => "unreadable",
+        };
+        let kind = kind.unwrap_or("other");
+        self.reviews.get_or_create(&Review { path, kind, operation, result }).inc();
+        self.durations.get_or_create(&Path { path }).observe(duration.as_secs_f64());
+    }
+
+    /// An object of `kind` is denied because of `subject`, such as `spec.sparkConf[key]`.
+    pub(super) fn denied(&self, kind: &'static str, subject: &str) {
+        let reason = subject.split(['[', ' ']).next().unwrap_or_default().to_owned();
+        self.denials.get_or_create(&Denial { kind, reason }).inc();
+    }
+}
