@@ -121,7 +121,8 @@ fn attributes(rule: &PolicyRule, ours: &Names) -> Vec<ResourceAttributes> {
                 ([], _) => vec![None],
                 // These may have been given other names.
                 (_, "secrets") => vec![Some(&ours.places.secret)],
-                (_, "mutatingwebhookconfigurations") => vec![Some(&ours.places.webhook_configuration)],
+                (_, "mutatingwebhookconfigurations") => vec![Some(&ours.places.mutating_configuration)],
+                (_, "validatingwebhookconfigurations") => vec![Some(&ours.places.validating_configuration)],
                 (_, LEASES) => vec![ours.lock.as_ref()],
                 (names, _) => names.iter().map(Some).collect(),
             };
@@ -169,7 +170,8 @@ mod tests {
             secret: "certs".into(),
             service_namespace: "ours".into(),
             service: "svc".into(),
-            webhook_configuration: "hook".into(),
+            mutating_configuration: "hook".into(),
+            validating_configuration: "checks".into(),
         };
         Names { places, lock: Some("lock".into()), lock_namespace: "elsewhere".into() }
     }
@@ -182,6 +184,7 @@ mod tests {
             "patch sparkapplications/status of API group sparkoperator.k8s.io",
             "delete pods",
             "patch mutatingwebhookconfigurations hook of API group admissionregistration.k8s.io",
+            "watch validatingwebhookconfigurations checks of API group admissionregistration.k8s.io",
             "update secrets certs in namespace ours",
             "create secrets in namespace ours",
             "update leases lock in namespace elsewhere of API group coordination.k8s.io",

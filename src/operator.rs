@@ -12,6 +12,7 @@ use crate::{
     webhook::{self, ReviewMetrics, ServingCertificate, Trust},
 };
 use anyhow::{Context, anyhow};
+use futures::StreamExt;
 use jiff::Timestamp;
 use kube::{
     Config,
@@ -26,7 +27,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::{net::TcpListener, task::JoinSet, time::sleep};
+use tokio::{net::TcpListener, sync::Notify, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -62,12 +63,13 @@ use condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK};
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     telemetry::init(settings.zap_encoder, &settings.zap_log_level);
     settings.check_spark().map_err(|why| anyhow!(why))?;
-    let election = settings.election().map_err(|why| anyhow!(why))?;
+    let timing = settings.election.timing().map_err(|why| anyhow!(why))?;
     let stop = shutdown::on_signal().context("cannot listen for signals")?;
 
     let config = config(settings.kubeconfig.as_deref()).await?;
     let master = settings.master.clone().unwrap_or_else(|| master(&config));
-    let webhook = listen("--webhook-port", (Ipv4Addr::UNSPECIFIED, settings.webhook_port).into()).await?;
+    let webhook =
+        listen("--webhook-port", (Ipv4Addr::UNSPECIFIED, settings.webhook.webhook_port).into()).await?;
     let admin = listen("--health-probe-bind-address", settings.health_probe_bind_address).await?;
     let own_metrics =
         settings.metrics_address().filter(|address| *address != settings.health_probe_bind_address);
@@ -82,8 +84,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         api_server::client(config, &requests).context("the Kubernetes configuration cannot be used")?;
     let readiness = Readiness::waiting_for([CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK]);
     let certificate = Arc::new(ServingCertificate::default());
-    let places = settings.places();
-    let trust = Arc::new(Trust::new(client.clone(), places.clone(), Arc::clone(&certificate)));
+    let places = settings.webhook.places();
+    let waits = settings.webhook.waits();
+    let trust = Arc::new(Trust::new(client.clone(), places.clone(), waits, Arc::clone(&certificate)));
     let workload = Workload::new(&mut registry, settings.controller_threads);
     let spark_submit = SparkSubmitSettings {
         home: settings.spark_home.clone(),
@@ -104,10 +107,10 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     };
 
     let reviews = ReviewMetrics::new(&mut registry);
-    let lock = (settings.lock_namespace(), settings.leader_election_lock_name.as_str());
-    let leadership = settings
-        .leader_election
-        .then(|| Leadership::new(client.clone(), lock, &settings.pod_name, election, &mut registry));
+    let lock_namespace = settings.election.lock_namespace(&places.secret_namespace).to_owned();
+    let leadership = settings.election.lock_name().map(|lock| {
+        Leadership::new(client.clone(), (&lock_namespace, &lock), &settings.pod_name, timing, &mut registry)
+    });
 
     info!(version = VERSION, "started");
     let mut parts = Parts { running: JoinSet::new(), stop: stop.clone() };
@@ -130,43 +133,54 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let itself = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
     parts.start("webhook", webhook::serve(webhook, certificate, reviews, stop.clone()));
 
-    let keep =
-        |condition, interval| Keep { condition, interval, readiness: readiness.clone(), stop: stop.clone() };
-    let (certificates, knock) = (keep(CERTIFICATES, LOOK), keep(WEBHOOK, KNOCK));
+    let keep = |condition| Keep { condition, readiness: readiness.clone(), stop: stop.clone() };
+    let changed = Arc::new(Notify::new());
+    let changes = {
+        let (changes, changed) = (trust.changes(api_server::WATCH_SECONDS), Arc::clone(&changed));
+        changes.take_until(stop.clone().cancelled_owned()).for_each(move |()| {
+            changed.notify_one();
+            std::future::ready(())
+        })
+    };
+    parts.start("watches of what the API server trusts", async {
+        changes.await;
+        Ok(())
+    });
     let establishing = Arc::clone(&trust);
     let establish = move || {
         let trust = Arc::clone(&establishing);
-        async move { trust.establish(now()).await }
+        async move { trust.establish(now()).await.map(|rest| rest.min(LOOK)) }
     };
-    parts.start("certificates", certificates.met(establish));
+    parts.start("certificates", keep(CERTIFICATES).met(establish, changed));
     let handshake = move || {
         let trust = Arc::clone(&trust);
-        async move { trust.handshake(itself).await }
+        async move { trust.handshake(itself).await.map(|()| KNOCK) }
     };
+    let knock = keep(WEBHOOK);
     let (ready, stopped) = (readiness.clone(), stop.clone());
     parts.start("handshake with ourselves", async move {
         // Before, it could only fail.
         match stopped.run_until_cancelled(ready.wait_for(&[CERTIFICATES])).await {
-            Some(()) => knock.met(handshake).await,
+            Some(()) => knock.met(handshake, Arc::default()).await,
             None => Ok(()),
         }
     });
     let asking = client.clone();
     let definitions = move || {
         let client = asking.clone();
-        async move { installation::definitions(&client).await }
+        async move { installation::definitions(&client).await.map(|()| LOOK) }
     };
-    parts.start("definitions", keep(DEFINITIONS, LOOK).met(definitions));
+    parts.start("definitions", keep(DEFINITIONS).met(definitions, Arc::default()));
     let names = installation::Names {
         places,
-        lock: settings.lock_name(),
-        lock_namespace: settings.lock_namespace().to_owned(),
+        lock: settings.election.lock_name(),
+        lock_namespace: lock_namespace.clone(),
     };
     let permissions = move || {
         let (client, names) = (client.clone(), names.clone());
-        async move { installation::permissions(&client, &names).await }
+        async move { installation::permissions(&client, &names).await.map(|()| LOOK) }
     };
-    parts.start("permissions", keep(PERMISSIONS, LOOK).met(permissions));
+    parts.start("permissions", keep(PERMISSIONS).met(permissions, Arc::default()));
     parts.start("controller", async move {
         // Driver pods that are made before the API server trusts the webhook would be denied, and what is
         // written before the definitions are right would be lost.
@@ -225,30 +239,33 @@ fn liveness(requests: Requests, workload: Workload) -> Liveness {
 /// A condition of readiness that is looked after.
 struct Keep {
     condition: &'static str,
-    /// How often it is looked at while it is met.
-    interval: Duration,
     readiness: Readiness,
     stop: CancellationToken,
 }
 
 impl Keep {
-    /// Makes the condition met and keeps it so, or says why it is not, until the end.
-    async fn met<L, E>(self, look: impl Fn() -> L) -> std::io::Result<()>
+    /// Makes the condition met and keeps it so, or says why it is not, until the end. A look that finds it met
+    /// says when to look again; `changed` makes that sooner.
+    async fn met<L, E>(self, look: impl Fn() -> L, changed: Arc<Notify>) -> std::io::Result<()>
     where
-        L: Future<Output = Result<(), E>>,
+        L: Future<Output = Result<Duration, E>>,
         E: Display,
     {
         let keep = async {
             loop {
-                match look().await {
-                    Ok(()) => {
+                let rest = match look().await {
+                    Ok(rest) => {
                         self.readiness.met(self.condition);
-                        sleep(self.interval).await;
+                        rest
                     }
                     Err(why) => {
                         self.readiness.unmet(self.condition, &why);
-                        sleep(LOOK_AGAIN).await;
+                        LOOK_AGAIN
                     }
+                };
+                tokio::select! {
+                    () = sleep(rest) => {}
+                    () = changed.notified() => {}
                 }
             }
         };

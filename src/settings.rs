@@ -1,9 +1,13 @@
 //! What can be set, by which flag or environment variable, and to what if nobody sets it?
 
-use crate::{plan::lease::Timing, webhook::Places};
+mod election;
+mod webhook;
+
 use clap::{ArgAction, Args, Parser, Subcommand};
+pub use election::ElectionSettings;
 use jiff::SignedDuration;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
+pub use webhook::{WebhookObjects, WebhookSettings};
 
 /// The operator's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -105,72 +109,8 @@ pub struct Settings {
     #[arg(long, env = "POD_NAME", value_name = "NAME", default_value = "spark-operator")]
     pub pod_name: String,
 
-    /// Whether the controller waits until it holds a lease, so that of several replicas one drives
-    /// applications; the webhook answers in each
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_LEADER_ELECTION",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = true,
-        default_missing_value = "true",
-        help_heading = "Leader election"
-    )]
-    pub leader_election: bool,
-
-    /// The Lease
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_LEADER_ELECTION_LOCK_NAME",
-        value_name = "NAME",
-        default_value = "spark-operator-lock",
-        help_heading = "Leader election"
-    )]
-    pub leader_election_lock_name: String,
-
-    /// Its namespace [default: that of --webhook-secret-namespace]
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_LEADER_ELECTION_LOCK_NAMESPACE",
-        value_name = "NAMESPACE",
-        help_heading = "Leader election"
-    )]
-    pub leader_election_lock_namespace: Option<String>,
-
-    /// How long others wait for a leader that is silent before they take the lease
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_LEADER_ELECTION_LEASE_DURATION",
-        value_name = "DURATION",
-        default_value = "15s",
-        value_parser = duration,
-        help_heading = "Leader election"
-    )]
-    pub leader_election_lease_duration: Duration,
-
-    /// How long a leader goes on that cannot renew the lease
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_LEADER_ELECTION_RENEW_DEADLINE",
-        value_name = "DURATION",
-        default_value = "10s",
-        value_parser = duration,
-        help_heading = "Leader election"
-    )]
-    pub leader_election_renew_deadline: Duration,
-
-    /// How often a leader renews it; the others look twice as often
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_LEADER_ELECTION_RETRY_PERIOD",
-        value_name = "DURATION",
-        default_value = "2s",
-        value_parser = duration,
-        help_heading = "Leader election"
-    )]
-    pub leader_election_retry_period: Duration,
+    #[command(flatten)]
+    pub election: ElectionSettings,
 
     /// The Spark distribution whose bin/spark-submit is run
     #[arg(long, env = "SPARK_HOME", value_name = "DIRECTORY", help_heading = "Submission")]
@@ -201,64 +141,8 @@ pub struct Settings {
     )]
     pub master: Option<String>,
 
-    /// The port of the admission webhook
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_WEBHOOK_PORT",
-        value_name = "PORT",
-        default_value_t = 9443,
-        help_heading = "Webhook"
-    )]
-    pub webhook_port: u16,
-
-    /// The Secret that holds the webhook's CA and certificate; made if it does not exist
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_WEBHOOK_SECRET_NAME",
-        value_name = "NAME",
-        default_value = "spark-operator-webhook-certs",
-        help_heading = "Webhook"
-    )]
-    pub webhook_secret_name: String,
-
-    /// The namespace of that Secret
-    #[arg(
-        long,
-        env = "POD_NAMESPACE",
-        value_name = "NAMESPACE",
-        default_value = "spark-operator",
-        help_heading = "Webhook"
-    )]
-    pub webhook_secret_namespace: String,
-
-    /// The webhook's Service
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_WEBHOOK_SVC_NAME",
-        value_name = "NAME",
-        default_value = "spark-operator-webhook-svc",
-        help_heading = "Webhook"
-    )]
-    pub webhook_svc_name: String,
-
-    /// The namespace of that Service [default: that of the Secret]
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_WEBHOOK_SVC_NAMESPACE",
-        value_name = "NAMESPACE",
-        help_heading = "Webhook"
-    )]
-    pub webhook_svc_namespace: Option<String>,
-
-    /// The MutatingWebhookConfiguration whose caBundle the operator keeps
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_MUTATING_WEBHOOK_NAME",
-        value_name = "NAME",
-        default_value = "spark-operator-webhook",
-        help_heading = "Webhook"
-    )]
-    pub mutating_webhook_name: String,
+    #[command(flatten)]
+    pub webhook: WebhookSettings,
 
     /// Where /healthz and /readyz are served
     #[arg(long, env = "SPARK_OPERATOR_HEALTH_PROBE_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8081", value_parser = address, help_heading = "Probes, metrics, logs")]
@@ -315,55 +199,6 @@ pub enum LogFormat {
 }
 
 impl Settings {
-    /// Where the webhook's certificates go.
-    #[must_use]
-    pub fn places(&self) -> Places {
-        let namespace = &self.webhook_secret_namespace;
-        Places {
-            secret_namespace: namespace.clone(),
-            secret: self.webhook_secret_name.clone(),
-            service_namespace: self.webhook_svc_namespace.as_ref().unwrap_or(namespace).clone(),
-            service: self.webhook_svc_name.clone(),
-            webhook_configuration: self.mutating_webhook_name.clone(),
-        }
-    }
-
-    /// The namespace of the lease.
-    #[must_use]
-    pub fn lock_namespace(&self) -> &str {
-        self.leader_election_lock_namespace.as_deref().unwrap_or(&self.webhook_secret_namespace)
-    }
-
-    /// The lease, if there is an election.
-    #[must_use]
-    pub fn lock_name(&self) -> Option<String> {
-        self.leader_election.then(|| self.leader_election_lock_name.clone())
-    }
-
-    /// How long things take in the election.
-    ///
-    /// # Errors
-    ///
-    /// When a leader could go on after others have taken over.
-    pub fn election(&self) -> Result<Timing, String> {
-        let timing = Timing {
-            lease_duration: self.leader_election_lease_duration,
-            renew_deadline: self.leader_election_renew_deadline,
-            retry_period: self.leader_election_retry_period,
-        };
-        let Timing { lease_duration, renew_deadline, retry_period } = timing;
-        if lease_duration < Duration::from_secs(1) || retry_period.is_zero() {
-            return Err("--leader-election-lease-duration: must be at least 1s, and --leader-election-retry-period more than 0s".to_owned());
-        }
-        if lease_duration > renew_deadline && renew_deadline > retry_period {
-            return Ok(timing);
-        }
-        Err(format!(
-            "--leader-election-lease-duration ({lease_duration:?}) must be longer than --leader-election-renew-deadline \
-             ({renew_deadline:?}), and that longer than --leader-election-retry-period ({retry_period:?})"
-        ))
-    }
-
     /// Where metrics are served, if they are.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {

@@ -1,25 +1,28 @@
-//! How are the webhook's own CA and leaf made, and until when are they good enough?
+//! How are the webhook's own CA and leaf made? All of them at once or each on its own; when, `plan::renewal`
+//! says.
 
-use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
+use super::x509;
+use crate::plan::renewal::{Held, Leaf};
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    KeyUsagePurpose, PublicKeyData,
 };
 use rustls::{
-    RootCertStore,
-    client::{WebPkiServerVerifier, danger::ServerCertVerifier},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    crypto::ring::default_provider,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    sign::CertifiedKey,
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Ten years, as KF's: a CA that only our own API server trusts has no reason to end sooner.
-const CA_YEARS: i64 = 10;
+const CA_LIFE: Duration = Duration::from_secs(3652 * 24 * 60 * 60);
 /// One year: short enough that renewal is exercised, long enough to survive any outage of ours.
-const LEAF_YEARS: i64 = 1;
-/// A leaf that has less than a third of its life left is replaced.
-const RENEW_BEFORE: Duration = Duration::from_secs(122 * 24 * 60 * 60);
+const LEAF_LIFE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// A CA and a leaf signed by it, all in PEM.
+/// CAs (newest first) with the newest's key, and a leaf with its key, all in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificates {
     pub ca_certificate: String,
@@ -36,17 +39,10 @@ pub(super) mod file {
     pub(in crate::webhook) const KEY: &str = "server-key.pem";
 }
 
-/// Why certificates are not good enough.
-#[derive(Debug, thiserror::Error)]
-pub enum Unfit {
-    #[error("not PEM: {0}")]
-    NotPem(#[from] rustls::pki_types::pem::Error),
-    #[error("`{0}` is not a DNS name")]
-    Name(String),
-    #[error("the CA cannot be used: {0}")]
-    Ca(#[from] rustls::client::VerifierBuilderError),
-    #[error("the leaf does not verify: {0}")]
-    Leaf(#[from] rustls::Error),
+/// A certificate and its key in PEM.
+struct Pair {
+    certificate: String,
+    key: String,
 }
 
 impl Certificates {
@@ -56,28 +52,78 @@ impl Certificates {
     ///
     /// When a name is not a DNS name, or the machine has no randomness.
     pub fn generate(dns_names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
-        let today = now.to_zoned(TimeZone::UTC).date();
-        let common_name = dns_names.first().cloned().unwrap_or_default();
-
-        let ca_key = KeyPair::generate()?;
-        let mut ca = params(Vec::new(), &format!("{common_name} CA"), today, CA_YEARS)?;
-        ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        let ca_certificate = ca.self_signed(&ca_key)?;
-
-        let key = KeyPair::generate()?;
-        let mut leaf = params(dns_names.to_vec(), &common_name, today, LEAF_YEARS)?;
-        leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        leaf.use_authority_key_identifier_extension = true;
-        let certificate = leaf.signed_by(&key, &Issuer::from_params(&ca, &ca_key))?;
-
+        let ca = new_ca(dns_names, now)?;
+        let leaf = new_leaf(&ca.certificate, &ca.key, dns_names, now)?;
         Ok(Self {
-            ca_certificate: ca_certificate.pem(),
-            ca_key: ca_key.serialize_pem(),
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
+            ca_certificate: ca.certificate,
+            ca_key: ca.key,
+            certificate: leaf.certificate,
+            key: leaf.key,
         })
+    }
+
+    /// With a new CA in front of those that are there. The leaf stays.
+    ///
+    /// # Errors
+    ///
+    /// As [`generate`](Self::generate).
+    pub fn with_new_ca(&self, dns_names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
+        let ca = new_ca(dns_names, now)?;
+        let ca_certificate = format!("{}{}", ca.certificate, self.ca_certificate);
+        Ok(Self { ca_certificate, ca_key: ca.key, ..self.clone() })
+    }
+
+    /// With a new leaf of the newest CA.
+    ///
+    /// # Errors
+    ///
+    /// As [`generate`](Self::generate), and when the CA's key is not one that we can sign with.
+    pub fn with_new_leaf(&self, dns_names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
+        let leaf = new_leaf(&self.ca_certificate, &self.ca_key, dns_names, now)?;
+        Ok(Self { certificate: leaf.certificate, key: leaf.key, ..self.clone() })
+    }
+
+    /// Without any CA but the newest.
+    #[must_use]
+    pub fn with_newest_ca_alone(&self) -> Self {
+        Self { ca_certificate: self.newest_ca().to_owned(), ..self.clone() }
+    }
+
+    /// The newest CA's certificate.
+    pub(super) fn newest_ca(&self) -> &str {
+        const END: &str = "-----END CERTIFICATE-----\n";
+        self.ca_certificate.split_inclusive(END).next().unwrap_or_default()
+    }
+
+    /// What it is that is held here, for a leaf that should be good for `dns_names`.
+    #[must_use]
+    pub fn held(&self, dns_names: &[String]) -> Held {
+        // What cannot be read is not there.
+        let cas = x509::certificates(&self.ca_certificate).unwrap_or_default();
+        let chain = x509::certificates(&self.certificate).unwrap_or_default();
+        let described: Option<Vec<_>> = cas.iter().map(|ca| x509::description(ca).ok()).collect();
+        let leaf = chain.first().filter(|_| self.key_is_the_leafs(&chain)).and_then(|leaf| {
+            Some(Leaf {
+                validity: x509::description(leaf).ok()?.validity,
+                issuer: x509::issuer(&chain, &cas),
+                lacks: x509::lacks(leaf, dns_names),
+            })
+        });
+        Held {
+            cas: described.unwrap_or_default().into_iter().map(|ca| ca.validity).collect(),
+            can_sign: cas.first().is_some_and(|ca| self.key_is_the_cas(ca)),
+            leaf,
+        }
+    }
+
+    fn key_is_the_leafs(&self, chain: &[CertificateDer<'static>]) -> bool {
+        PrivateKeyDer::from_pem_slice(self.key.as_bytes())
+            .is_ok_and(|key| CertifiedKey::from_der(chain.to_vec(), key, &default_provider()).is_ok())
+    }
+
+    fn key_is_the_cas(&self, ca: &CertificateDer<'_>) -> bool {
+        KeyPair::from_pem(&self.ca_key)
+            .is_ok_and(|key| x509::public_key(ca) == Some(key.subject_public_key_info()))
     }
 
     /// As files: name and PEM.
@@ -91,57 +137,74 @@ impl Certificates {
         ]
     }
 
-    /// Whether the leaf verifies against the CA for `dns_name`, now and long enough to be renewed in time.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with them; [`generate`](Self::generate) new ones then.
-    pub fn check(&self, dns_name: &str, now: Timestamp) -> Result<(), Unfit> {
-        let roots = roots(&self.ca_certificate)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
-        let leaf = CertificateDer::from_pem_slice(self.certificate.as_bytes())?;
-        let name = ServerName::try_from(dns_name).map_err(|_| Unfit::Name(dns_name.to_owned()))?;
-        let now = Duration::from_secs(now.as_second().unsigned_abs());
-        for time in [now, now + RENEW_BEFORE] {
-            verifier.verify_server_cert(&leaf, &[], &name, &[], UnixTime::since_unix_epoch(time))?;
-        }
-        Ok(())
+    /// As a Secret's data.
+    pub(super) fn encoded(&self) -> BTreeMap<String, ByteString> {
+        let files = self.clone().files().into_iter();
+        files.map(|(name, pem)| (name.to_owned(), ByteString(pem.into_bytes()))).collect()
+    }
+
+    /// From a Secret's data; `None` if there are no certificates in it. A CA's key need not be there.
+    pub(super) fn decoded(data: &BTreeMap<String, ByteString>) -> Option<Self> {
+        let text = |key: &str| {
+            let bytes = &data.get(key)?.0;
+            String::from_utf8(bytes.clone()).ok().filter(|text| !text.is_empty())
+        };
+        Some(Self {
+            ca_certificate: text(file::CA_CERTIFICATE)?,
+            ca_key: text(file::CA_KEY).unwrap_or_default(),
+            certificate: text(file::CERTIFICATE)?,
+            key: text(file::KEY)?,
+        })
     }
 }
 
-/// Those who trust the CAs in `pem`.
-pub(super) fn roots(pem: &str) -> Result<RootCertStore, Unfit> {
-    let mut roots = RootCertStore::empty();
-    for ca in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-        roots.add(ca?)?;
-    }
-    Ok(roots)
+fn new_ca(dns_names: &[String], now: Timestamp) -> Result<Pair, rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let common_name = format!("{} CA", common_name(dns_names));
+    let mut ca = params(Vec::new(), &common_name, now, CA_LIFE)?;
+    ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    let certificate = ca.self_signed(&key)?.pem();
+    Ok(Pair { certificate, key: key.serialize_pem() })
+}
+
+/// A leaf of the CA that comes first in `ca`.
+fn new_leaf(ca: &str, ca_key: &str, dns_names: &[String], now: Timestamp) -> Result<Pair, rcgen::Error> {
+    let issuer = Issuer::from_ca_cert_pem(ca, KeyPair::from_pem(ca_key)?)?;
+    let key = KeyPair::generate()?;
+    let mut leaf = params(dns_names.to_vec(), &common_name(dns_names), now, LEAF_LIFE)?;
+    leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    leaf.use_authority_key_identifier_extension = true;
+    let certificate = leaf.signed_by(&key, &issuer)?.pem();
+    Ok(Pair { certificate, key: key.serialize_pem() })
+}
+
+fn common_name(dns_names: &[String]) -> String {
+    dns_names.first().cloned().unwrap_or_default()
 }
 
 fn params(
     names: Vec<String>,
     common_name: &str,
-    today: Date,
-    years: i64,
+    now: Timestamp,
+    life: Duration,
 ) -> Result<CertificateParams, rcgen::Error> {
-    // A closure, because its type is of a crate (`time`) that only rcgen needs.
-    let midnight = |date: Date| {
-        let month = u8::try_from(date.month()).expect("months are 1 to 12");
-        let day = u8::try_from(date.day()).expect("days are 1 to 31");
-        rcgen::date_time_ymd(date.year().into(), month, day)
-    };
+    let now = Duration::from_secs(now.as_second().unsigned_abs());
+    // Its type is of a crate (`time`) that only rcgen needs.
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let mut params = CertificateParams::new(names)?;
     params.distinguished_name.push(DnType::OrganizationName, "spark-operator");
     params.distinguished_name.push(DnType::CommonName, common_name);
-    params.not_before = midnight(today.saturating_sub(1.day()));
-    params.not_after = midnight(today.saturating_add(years.years()));
+    params.not_before = epoch + (now - DAY);
+    params.not_after = epoch + (now + life);
     Ok(params)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::renewal::Validity;
 
     const NAME: &str = "spark-operator-webhook-svc.spark-operator.svc";
 
@@ -149,22 +212,49 @@ mod tests {
         time.parse().unwrap()
     }
 
-    #[test]
-    fn new_certificates_are_fit_until_a_third_of_the_leafs_life_is_left() {
-        let made = Certificates::generate(&[NAME.to_owned()], at("2026-11-21T12:00:00Z")).unwrap();
-        made.check(NAME, at("2026-11-21T00:00:00Z")).unwrap();
-        made.check(NAME, at("2027-07-20T00:00:00Z")).unwrap();
-        assert!(matches!(made.check(NAME, at("2027-07-23T00:00:00Z")), Err(Unfit::Leaf(_))));
+    fn names() -> [String; 2] {
+        [NAME.to_owned(), "localhost".to_owned()]
+    }
+
+    fn made() -> Certificates {
+        Certificates::generate(&names(), at("2026-11-21T12:00:00Z")).unwrap()
     }
 
     #[test]
-    fn certificates_for_another_name_or_of_another_ca_are_unfit() {
-        let now = at("2026-11-21T12:00:00Z");
-        let made = Certificates::generate(&[NAME.to_owned()], now).unwrap();
-        assert!(matches!(made.check("elsewhere.svc", now), Err(Unfit::Leaf(_))));
-        let other = Certificates::generate(&[NAME.to_owned()], now).unwrap();
-        let mixed = Certificates { ca_certificate: other.ca_certificate, ..made.clone() };
-        assert!(matches!(mixed.check(NAME, now), Err(Unfit::Leaf(_))));
-        assert!(Certificates { certificate: "nonsense".into(), ..made }.check(NAME, now).is_err());
+    fn what_is_made_is_fit_and_says_until_when() {
+        let ca = Validity { from: at("2026-11-20T12:00:00Z"), until: at("2036-11-20T12:00:00Z") };
+        let validity = Validity { until: at("2027-11-21T12:00:00Z"), ..ca };
+        let leaf = Some(Leaf { validity, issuer: Some(0), lacks: Vec::new() });
+        assert_eq!(made().held(&names()), Held { cas: vec![ca], can_sign: true, leaf });
+    }
+
+    #[test]
+    fn a_new_ca_trusts_the_old_ones_leaf_until_it_has_one_of_its_own() {
+        let now = at("2027-01-01T00:00:00Z");
+        let both = made().with_new_ca(&names(), now).unwrap();
+        let issuer = |certificates: &Certificates| {
+            let held = certificates.held(&names());
+            (held.cas.len(), held.can_sign, held.leaf.unwrap().issuer)
+        };
+        assert_eq!(issuer(&both), (2, true, Some(1)));
+        let signed = both.with_new_leaf(&names(), now).unwrap();
+        assert_eq!(issuer(&signed), (2, true, Some(0)));
+        assert_eq!(issuer(&signed.with_newest_ca_alone()), (1, true, Some(0)));
+        assert_eq!(issuer(&both.with_newest_ca_alone()), (1, true, None));
+    }
+
+    #[test]
+    fn what_does_not_belong_together_is_told() {
+        let other = made();
+        let held = |certificates: Certificates| certificates.held(&names());
+        let of_another = Certificates { ca_certificate: other.ca_certificate, ..made() };
+        assert_eq!(held(of_another.clone()).leaf.unwrap().issuer, None);
+        assert!(!held(of_another).can_sign);
+        assert!(!held(Certificates { ca_key: String::new(), ..made() }).can_sign);
+        assert_eq!(held(Certificates { key: other.key, ..made() }).leaf, None);
+        assert_eq!(held(Certificates { certificate: "nonsense".into(), ..made() }).leaf, None);
+        assert_eq!(held(Certificates { ca_certificate: "nonsense".into(), ..made() }).cas, []);
+        let lacks = made().held(&["elsewhere.svc".to_owned(), NAME.to_owned()]).leaf.unwrap().lacks;
+        assert_eq!(lacks, ["elsewhere.svc"]);
     }
 }

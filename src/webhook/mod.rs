@@ -3,15 +3,19 @@
 
 mod applications;
 mod certificates;
+mod configurations;
 mod listener;
 mod metrics;
+mod own;
 mod pods;
 mod review;
 mod serving_certificate;
 mod trust;
+mod x509;
 
 use axum::{Router, extract::DefaultBodyLimit, routing::post};
-pub use certificates::{Certificates, Unfit};
+pub use certificates::Certificates;
+pub use configurations::{Configurations, Error as ConfigurationsError, Hook};
 pub use listener::TlsListener;
 pub use metrics::ReviewMetrics;
 pub use serving_certificate::ServingCertificate;

@@ -12,14 +12,14 @@ use std::{collections::BTreeSet, fs, path::PathBuf};
 fn the_webhook_is_installed_under_the_names_that_the_operator_expects() {
     let settings = settings(&[]);
     let service = &documents("webhook/service.yaml")[0];
-    assert_eq!(service["metadata"]["name"], settings.webhook_svc_name);
-    assert_eq!(service["metadata"]["namespace"], settings.webhook_secret_namespace);
+    assert_eq!(service["metadata"]["name"], settings.webhook.webhook_svc_name);
+    assert_eq!(service["metadata"]["namespace"], settings.webhook.objects.webhook_secret_namespace);
 
     for (file, path) in [("webhook/pods.yaml", "/mutate"), ("webhook/applications.yaml", "/validate")] {
         let configuration = &documents(file)[0];
-        assert_eq!(configuration["metadata"]["name"], settings.mutating_webhook_name);
+        assert_eq!(configuration["metadata"]["name"], settings.webhook.objects.mutating_webhook_name);
         for webhook in configuration["webhooks"].as_array().unwrap() {
-            let reference = json!({"name": settings.webhook_svc_name, "namespace": settings.webhook_secret_namespace, "path": path});
+            let reference = json!({"name": settings.webhook.webhook_svc_name, "namespace": settings.webhook.objects.webhook_secret_namespace, "path": path});
             assert_eq!(webhook["clientConfig"]["service"], reference);
             assert_eq!(webhook["failurePolicy"], "Fail");
             // KF's names: the path there, and the group.
@@ -47,13 +47,13 @@ fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens
     let ports: Vec<_> =
         container["ports"].as_array().unwrap().iter().map(|port| &port["containerPort"]).collect();
     let opened = [
-        settings.webhook_port,
+        settings.webhook.webhook_port,
         settings.health_probe_bind_address.port(),
         settings.metrics_address().unwrap().port(),
     ];
     assert_eq!(ports, opened.map(|port| json!(port)).iter().collect::<Vec<_>>());
-    assert!(deployment["spec"]["replicas"] == 2 && settings.leader_election);
-    assert_eq!(settings.leader_election_lock_name, "spark-operator-lock", "the name in the Role");
+    assert!(deployment["spec"]["replicas"] == 2 && settings.election.leader_election);
+    assert_eq!(settings.election.leader_election_lock_name, "spark-operator-lock", "the name in the Role");
 }
 
 #[test]
@@ -131,11 +131,12 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
          scheduledsparkapplications.sparkoperator.k8s.io]: get",
         // certificates
         "/secrets: create",
-        "/secrets[spark-operator-webhook-certs]: get update",
+        "/secrets[spark-operator-webhook-certs]: get list update watch",
+        "admissionregistration.k8s.io/mutatingwebhookconfigurations[spark-operator-webhook]: get list patch watch",
+        "admissionregistration.k8s.io/validatingwebhookconfigurations[spark-operator-webhook]: get list patch watch",
         // leadership
         "coordination.k8s.io/leases: create",
         "coordination.k8s.io/leases[spark-operator-lock]: get update",
-        "admissionregistration.k8s.io/mutatingwebhookconfigurations[spark-operator-webhook]: get patch",
     ];
     assert_eq!(granted, needed.map(str::to_owned).into());
 }

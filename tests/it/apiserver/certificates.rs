@@ -1,11 +1,15 @@
 //! Do Secret, caBundle and webhook stay in agreement?
 
 use super::{
+    DEADLINE, eventually,
     kubectl::kubectl,
     namespace::Namespace,
     operator::{NAMESPACE, Operator, WEBHOOK},
+    seen,
 };
 use crate::program;
+use serde_json::json;
+use tokio::time::timeout;
 
 const SECRET: &str = "spark-operator-webhook-certs";
 
@@ -35,6 +39,32 @@ async fn a_ca_bundle_that_was_removed_is_put_back() {
     assert_eq!((self::secret(), self::bundle()), (secret, bundle));
 }
 
+/// Three times within a deadline in which the operator looks but once of its own accord.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_ca_bundle_that_is_overwritten_while_the_operator_runs_is_put_back_at_once() {
+    let namespace = Namespace::new("overwritten-bundle").await;
+    let _operator = Operator::start(&namespace).await;
+    let bundle = bundle();
+    let put_back = async {
+        for other in ["bm9uc2Vuc2U=", "", "bm9uc2Vuc2U="] {
+            let path = "/webhooks/0/clientConfig/caBundle";
+            let overwrite = json!([{"op": "add", "path": path, "value": other}]).to_string();
+            kubectl(&[
+                "patch",
+                "mutatingwebhookconfiguration",
+                WEBHOOK,
+                "--type=json",
+                "--patch",
+                &overwrite,
+            ]);
+            eventually("the bundle is put back", async || seen(self::bundle() == bundle, self::bundle()))
+                .await;
+        }
+    };
+    timeout(DEADLINE, put_back).await.expect("it does not wait until it would look anyway");
+}
+
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn certificates_that_were_deleted_are_made_anew() {
@@ -49,12 +79,18 @@ async fn certificates_that_were_deleted_are_made_anew() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn certificates_that_were_damaged_are_made_anew() {
+async fn of_certificates_that_were_damaged_what_can_be_used_is_kept() {
     let namespace = Namespace::new("damaged-certificates").await;
     Operator::start(&namespace).await.stop().await;
     let old = bundle();
-    let damage = r#"{"data": {"server-cert.pem": "bm9uc2Vuc2U="}}"#;
-    kubectl(&["patch", "secret", SECRET, "--namespace", NAMESPACE, "--type=merge", "--patch", damage]);
+    let damage = |file: &str| {
+        let damage = json!({"data": {file: "bm9uc2Vuc2U="}}).to_string();
+        kubectl(&["patch", "secret", SECRET, "--namespace", NAMESPACE, "--type=merge", "--patch", &damage]);
+    };
+    damage("server-cert.pem");
+    Operator::start(&namespace).await.stop().await;
+    assert_eq!((ca(), bundle()), (old.clone(), old.clone()));
+    damage("ca-cert.pem");
     let _operator = Operator::start(&namespace).await;
     assert_ne!(bundle(), old);
     assert_eq!(ca(), bundle());

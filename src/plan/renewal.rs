@@ -1,0 +1,361 @@
+//! Which of the webhook's certificates is made anew, and when? In an order in which the webhook never shows a
+//! leaf of a CA that the API server does not trust yet.
+//!
+//! A new CA goes in front of the old one ([`Step::AddCa`]) and signs nothing until the API server has heard
+//! of it; then it signs a leaf ([`Step::SignLeaf`]), and when nobody can be left who shows the old CA's, the
+//! old CA goes ([`Step::DropOldCas`]). Each step is one write to the Secret that all replicas share, and what
+//! comes next follows from what stands there.
+
+use jiff::{SignedDuration, Timestamp};
+use std::{fmt, time::Duration};
+
+/// What the Secret holds, as far as it matters here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The CAs that are to be trusted, newest first: the first one signs.
+    pub cas: Vec<Validity>,
+    /// Whether the CA's key is there, is the newest CA's, and is one that we can sign with.
+    pub can_sign: bool,
+    /// The leaf, if it can be read and the key is its own.
+    pub leaf: Option<Leaf>,
+}
+
+/// What matters of a leaf.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    pub validity: Validity,
+    /// Which of the CAs has signed it, if one has.
+    pub issuer: Option<usize>,
+    /// The names that it should be good for and is not.
+    pub lacks: Vec<String>,
+}
+
+/// From when until when a certificate is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    pub from: Timestamp,
+    pub until: Timestamp,
+}
+
+/// What this process has seen of the CA that is the newest now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// For how long it has been in every webhook configuration.
+    pub trusted_for: Option<Duration>,
+    /// For how long the Secret's leaf has been one of its.
+    pub signs_for: Option<Duration>,
+}
+
+/// How long to wait between the steps of a CA's renewal.
+#[derive(Clone, Copy, Debug)]
+pub struct Waits {
+    /// Until the API server can be expected to trust a CA that stands in the webhook configuration.
+    pub settle: Duration,
+    /// Until the last replica can be expected to have followed to the new CA's leaf.
+    pub overlap: Duration,
+}
+
+/// What somebody wants renewed, due or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    Leaf,
+    Ca,
+}
+
+/// What is to be done to the Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing, until so much time has passed or something has changed.
+    Keep(Duration),
+    /// A new CA and a leaf of it in place of all that is there: nothing of it is of use.
+    MakeAll(Reason),
+    /// A new CA in front of the others; the leaf stays.
+    AddCa(Reason),
+    /// A new leaf, signed by the newest CA.
+    SignLeaf(Reason),
+    /// The newest CA stays, the others go.
+    DropOldCas,
+}
+
+/// Why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    Missing,
+    LeafUnreadable,
+    LeafLacks(Vec<String>),
+    LeafNotValid,
+    LeafOfUnknownCa,
+    CaNotValid,
+    LeafDue,
+    CaDue,
+    CaCannotSign,
+    CaTrusted,
+    Asked,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => write!(f, "there was none"),
+            Self::LeafUnreadable => write!(f, "leaf or key could not be read, or the key was not the leaf's"),
+            Self::LeafLacks(names) => write!(f, "the leaf was not for {}", names.join(", ")),
+            Self::LeafNotValid => write!(f, "the leaf was not valid at this time"),
+            Self::LeafOfUnknownCa => write!(f, "the leaf was not signed by the CA"),
+            Self::CaNotValid => write!(f, "the CA was not valid at this time"),
+            Self::LeafDue => write!(f, "two thirds of the leaf's life were over"),
+            Self::CaDue => write!(f, "two thirds of the CA's life were over"),
+            Self::CaCannotSign => write!(f, "the CA's key was not there, or not one that can be used here"),
+            Self::CaTrusted => write!(f, "the new CA is trusted by now"),
+            Self::Asked => write!(f, "somebody asked for it"),
+        }
+    }
+}
+
+impl Validity {
+    #[must_use]
+    pub fn includes(&self, now: Timestamp) -> bool {
+        self.from <= now && now < self.until
+    }
+
+    /// When two thirds of it are over.
+    #[must_use]
+    pub fn due(&self) -> Timestamp {
+        let third = self.life() / 3;
+        self.until.checked_sub(third).expect("it lies between two times that there are")
+    }
+
+    /// When a tenth of it is left.
+    #[must_use]
+    pub fn nearly_over(&self) -> Timestamp {
+        let tenth = self.life() / 10;
+        self.until.checked_sub(tenth).expect("it lies between two times that there are")
+    }
+
+    fn life(&self) -> SignedDuration {
+        self.until.duration_since(self.from)
+    }
+}
+
+/// What is to be done to what the Secret holds (`None`: nothing that can be read).
+#[must_use]
+pub fn next(held: Option<&Held>, wish: Option<Wish>, seen: Seen, now: Timestamp, waits: &Waits) -> Step {
+    let Some(held) = held else { return Step::MakeAll(Reason::Missing) };
+    let Some(ca) = held.cas.first() else { return Step::MakeAll(Reason::Missing) };
+    let can_sign = held.can_sign && ca.includes(now);
+    let (leaf, issuer) = match usable(held, now) {
+        Ok(usable) => usable,
+        // There is nothing to lose any more, so nothing to wait for.
+        Err(why) if can_sign => return Step::SignLeaf(why),
+        Err(why) => return Step::MakeAll(why),
+    };
+
+    let leaf_is_wanted = wish == Some(Wish::Leaf);
+    let leaf_is_due = leaf.validity.due() <= now;
+    if wish == Some(Wish::Ca) {
+        return Step::AddCa(Reason::Asked);
+    }
+    if ca.due() <= now {
+        return Step::AddCa(Reason::CaDue);
+    }
+    if !can_sign && (leaf_is_due || leaf_is_wanted) {
+        return Step::AddCa(Reason::CaCannotSign);
+    }
+    if issuer > 0 {
+        return match remaining(seen.trusted_for, waits.settle) {
+            None if can_sign => Step::SignLeaf(Reason::CaTrusted),
+            None => Step::AddCa(Reason::CaCannotSign),
+            Some(wait) => Step::Keep(wait),
+        };
+    }
+    if leaf_is_wanted {
+        return Step::SignLeaf(Reason::Asked);
+    }
+    if leaf_is_due {
+        return Step::SignLeaf(Reason::LeafDue);
+    }
+    let until_due = until(leaf.validity.due().min(ca.due()), now);
+    if held.cas.len() == 1 {
+        return Step::Keep(until_due);
+    }
+    match remaining(seen.signs_for, waits.overlap) {
+        None => Step::DropOldCas,
+        Some(wait) => Step::Keep(wait.min(until_due)),
+    }
+}
+
+/// The leaf and which CA has signed it, if the API server can accept it now.
+fn usable(held: &Held, now: Timestamp) -> Result<(&Leaf, usize), Reason> {
+    let leaf = held.leaf.as_ref().ok_or(Reason::LeafUnreadable)?;
+    let issuer = leaf.issuer.ok_or(Reason::LeafOfUnknownCa)?;
+    if !leaf.lacks.is_empty() {
+        return Err(Reason::LeafLacks(leaf.lacks.clone()));
+    }
+    if !leaf.validity.includes(now) {
+        return Err(Reason::LeafNotValid);
+    }
+    if !held.cas[issuer].includes(now) {
+        return Err(Reason::CaNotValid);
+    }
+    Ok((leaf, issuer))
+}
+
+/// What is left of a wait; nothing once it is over.
+fn remaining(waited: Option<Duration>, wait: Duration) -> Option<Duration> {
+    let left = wait.saturating_sub(waited.unwrap_or_default());
+    (waited.is_none() || !left.is_zero()).then_some(left)
+}
+
+fn until(time: Timestamp, now: Timestamp) -> Duration {
+    time.duration_since(now).try_into().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 24 * 60 * 60;
+    const WAITS: Waits = Waits { settle: Duration::from_secs(30), overlap: Duration::from_secs(3600) };
+
+    fn day(day: i64) -> Timestamp {
+        Timestamp::from_second(day * DAY).unwrap()
+    }
+
+    fn days(from: i64, until: i64) -> Validity {
+        Validity { from: day(from), until: day(until) }
+    }
+
+    /// A leaf of 90 days that the first of `cas` has signed.
+    fn held(cas: &[Validity]) -> Held {
+        let leaf = Leaf { validity: days(0, 90), issuer: Some(0), lacks: Vec::new() };
+        Held { cas: cas.to_vec(), can_sign: true, leaf: Some(leaf) }
+    }
+
+    fn with_leaf(held: Held, change: impl FnOnce(&mut Leaf)) -> Held {
+        let mut leaf = held.leaf.unwrap();
+        change(&mut leaf);
+        Held { leaf: Some(leaf), ..held }
+    }
+
+    fn decided(held: &Held, today: i64) -> Step {
+        next(Some(held), None, Seen::default(), day(today), &WAITS)
+    }
+
+    fn keep(days: i64) -> Step {
+        Step::Keep(Duration::from_secs(u64::try_from(days * DAY).unwrap()))
+    }
+
+    const OLD: (i64, i64) = (0, 900);
+    const NEW: (i64, i64) = (10, 910);
+
+    /// A new CA stands before the old one, which has signed the leaf.
+    fn introduced() -> Held {
+        with_leaf(held(&[days(NEW.0, NEW.1), days(OLD.0, OLD.1)]), |leaf| leaf.issuer = Some(1))
+    }
+
+    #[test]
+    fn what_is_fit_is_kept_until_two_thirds_of_its_life_are_over() {
+        let ours = held(&[days(0, 900)]);
+        assert_eq!(decided(&ours, 10), keep(50));
+        assert_eq!(decided(&ours, 60), Step::SignLeaf(Reason::LeafDue));
+        let long_leaf = with_leaf(held(&[days(0, 900)]), |leaf| leaf.validity = days(0, 9000));
+        assert_eq!(decided(&long_leaf, 10), keep(590));
+        assert_eq!(decided(&long_leaf, 600), Step::AddCa(Reason::CaDue));
+    }
+
+    #[test]
+    fn where_there_is_nothing_to_lose_nothing_is_waited_for() {
+        let fit = || held(&[days(0, 900)]);
+        let lacking = with_leaf(fit(), |leaf| leaf.lacks = vec!["svc".into()]);
+        for (held, today, why) in [
+            (Held { leaf: None, ..fit() }, 10, Reason::LeafUnreadable),
+            (with_leaf(fit(), |leaf| leaf.issuer = None), 10, Reason::LeafOfUnknownCa),
+            (lacking, 10, Reason::LeafLacks(vec!["svc".into()])),
+            (fit(), 90, Reason::LeafNotValid),
+            (with_leaf(introduced(), |leaf| leaf.validity = days(0, 20)), 20, Reason::LeafNotValid),
+            (Held { cas: vec![days(NEW.0, NEW.1), days(0, 20)], ..introduced() }, 20, Reason::CaNotValid),
+        ] {
+            assert_eq!(decided(&held, today), Step::SignLeaf(why.clone()), "{held:?}");
+            let without_key = Held { can_sign: false, ..held };
+            assert_eq!(decided(&without_key, today), Step::MakeAll(why), "{without_key:?}");
+        }
+        assert_eq!(decided(&held(&[days(0, 20)]), 20), Step::MakeAll(Reason::CaNotValid));
+        assert_eq!(decided(&Held { cas: Vec::new(), ..fit() }, 10), Step::MakeAll(Reason::Missing));
+        assert_eq!(next(None, None, Seen::default(), day(10), &WAITS), Step::MakeAll(Reason::Missing));
+    }
+
+    #[test]
+    fn a_new_ca_signs_once_it_has_been_in_the_webhook_configurations_for_long_enough() {
+        let trusted = |seconds| Seen { trusted_for: seconds, signs_for: None };
+        let decided = |seen| next(Some(&introduced()), None, seen, day(10), &WAITS);
+        let seconds = Duration::from_secs;
+        assert_eq!(decided(trusted(None)), Step::Keep(seconds(30)));
+        assert_eq!(decided(trusted(Some(seconds(29)))), Step::Keep(seconds(1)));
+        assert_eq!(decided(trusted(Some(seconds(30)))), Step::SignLeaf(Reason::CaTrusted));
+        // The old one's leaf cannot be renewed: its key is gone.
+        let due = with_leaf(introduced(), |leaf| leaf.validity = days(0, 12));
+        assert_eq!(next(Some(&due), None, trusted(None), day(10), &WAITS), Step::Keep(seconds(30)));
+    }
+
+    #[test]
+    fn the_old_ca_goes_when_nobody_can_be_left_who_shows_its_leaf() {
+        let both = held(&[days(NEW.0, NEW.1), days(OLD.0, OLD.1)]);
+        let signs = |seconds| Seen { trusted_for: None, signs_for: seconds };
+        let decided = |seen| next(Some(&both), None, seen, day(10), &WAITS);
+        let seconds = Duration::from_secs;
+        assert_eq!(decided(signs(None)), Step::Keep(seconds(3600)));
+        assert_eq!(decided(signs(Some(seconds(3599)))), Step::Keep(seconds(1)));
+        assert_eq!(decided(signs(Some(seconds(3600)))), Step::DropOldCas);
+    }
+
+    #[test]
+    fn whoever_asks_gets_what_can_be_had_without_a_gap() {
+        let asked = |held: &Held, wish| next(Some(held), Some(wish), Seen::default(), day(10), &WAITS);
+        let ours = held(&[days(0, 900)]);
+        assert_eq!(asked(&ours, Wish::Leaf), Step::SignLeaf(Reason::Asked));
+        assert_eq!(asked(&ours, Wish::Ca), Step::AddCa(Reason::Asked));
+        assert_eq!(asked(&introduced(), Wish::Ca), Step::AddCa(Reason::Asked));
+        assert_eq!(asked(&introduced(), Wish::Leaf), Step::Keep(WAITS.settle), "one is on its way");
+    }
+
+    /// One of KF's, whose key we cannot read, or somebody's who keeps the key elsewhere.
+    #[test]
+    fn a_ca_that_cannot_sign_is_followed_by_another_when_a_leaf_is_needed() {
+        let foreign = Held { can_sign: false, ..held(&[days(0, 900)]) };
+        let step = Step::AddCa(Reason::CaCannotSign);
+        assert_eq!(decided(&foreign, 10), keep(50));
+        assert_eq!(decided(&foreign, 60), step);
+        assert_eq!(next(Some(&foreign), Some(Wish::Leaf), Seen::default(), day(10), &WAITS), step);
+        let seen = Seen { trusted_for: Some(WAITS.settle), signs_for: None };
+        let foreign = Held { can_sign: false, ..introduced() };
+        assert_eq!(next(Some(&foreign), None, seen, day(10), &WAITS), step);
+    }
+
+    #[test]
+    fn a_renewal_that_is_carried_out_step_by_step_comes_to_rest() {
+        let mut now = held(&[days(0, 90)]);
+        let mut steps = Vec::new();
+        let seen = Seen { trusted_for: Some(WAITS.settle), signs_for: Some(WAITS.overlap) };
+        loop {
+            match next(Some(&now), None, seen, day(60), &WAITS) {
+                Step::Keep(_) => break,
+                Step::AddCa(_) => {
+                    now.cas.insert(0, days(60, 960));
+                    now = with_leaf(now, |leaf| leaf.issuer = leaf.issuer.map(|issuer| issuer + 1));
+                    steps.push("AddCa");
+                }
+                Step::SignLeaf(_) => {
+                    now = with_leaf(now, |leaf| {
+                        *leaf = Leaf { validity: days(60, 150), issuer: Some(0), lacks: Vec::new() };
+                    });
+                    steps.push("SignLeaf");
+                }
+                Step::DropOldCas => {
+                    now.cas.truncate(1);
+                    steps.push("DropOldCas");
+                }
+                Step::MakeAll(why) => unreachable!("{why}"),
+            }
+        }
+        assert_eq!(steps, ["AddCa", "SignLeaf", "DropOldCas"]);
+    }
+}

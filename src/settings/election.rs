@@ -1,0 +1,108 @@
+//! What can be set of the election of a leader?
+
+use super::duration;
+use crate::plan::lease::Timing;
+use clap::{ArgAction, Args};
+use std::time::Duration;
+
+/// Which of several replicas drives applications.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Leader election")]
+pub struct ElectionSettings {
+    /// Whether the controller waits until it holds a lease, so that of several replicas one drives
+    /// applications; the webhook answers in each
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_LEADER_ELECTION",
+        value_name = "BOOL",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true",
+    )]
+    pub leader_election: bool,
+
+    /// The Lease
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_LEADER_ELECTION_LOCK_NAME",
+        value_name = "NAME",
+        default_value = "spark-operator-lock"
+    )]
+    pub leader_election_lock_name: String,
+
+    /// Its namespace [default: that of --webhook-secret-namespace]
+    #[arg(long, env = "SPARK_OPERATOR_LEADER_ELECTION_LOCK_NAMESPACE", value_name = "NAMESPACE")]
+    pub leader_election_lock_namespace: Option<String>,
+
+    /// How long others wait for a leader that is silent before they take the lease
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_LEADER_ELECTION_LEASE_DURATION",
+        value_name = "DURATION",
+        default_value = "15s",
+        value_parser = duration,
+    )]
+    pub leader_election_lease_duration: Duration,
+
+    /// How long a leader goes on that cannot renew the lease
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_LEADER_ELECTION_RENEW_DEADLINE",
+        value_name = "DURATION",
+        default_value = "10s",
+        value_parser = duration,
+    )]
+    pub leader_election_renew_deadline: Duration,
+
+    /// How often a leader renews it; the others look twice as often
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_LEADER_ELECTION_RETRY_PERIOD",
+        value_name = "DURATION",
+        default_value = "2s",
+        value_parser = duration,
+    )]
+    pub leader_election_retry_period: Duration,
+}
+
+impl ElectionSettings {
+    /// The namespace of the lease, which is `own` unless another one is set.
+    #[must_use]
+    pub fn lock_namespace<'a>(&'a self, own: &'a str) -> &'a str {
+        self.leader_election_lock_namespace.as_deref().unwrap_or(own)
+    }
+
+    /// The lease, if there is an election.
+    #[must_use]
+    pub fn lock_name(&self) -> Option<String> {
+        self.leader_election.then(|| self.leader_election_lock_name.clone())
+    }
+
+    /// How long things take in the election.
+    ///
+    /// # Errors
+    ///
+    /// When a leader could go on after others have taken over.
+    pub fn timing(&self) -> Result<Timing, String> {
+        let timing = Timing {
+            lease_duration: self.leader_election_lease_duration,
+            renew_deadline: self.leader_election_renew_deadline,
+            retry_period: self.leader_election_retry_period,
+        };
+        let Timing { lease_duration, renew_deadline, retry_period } = timing;
+        if lease_duration < Duration::from_secs(1) || retry_period.is_zero() {
+            return Err("--leader-election-lease-duration must be at least 1s, and \
+                        --leader-election-retry-period more than 0s"
+                .to_owned());
+        }
+        if lease_duration > renew_deadline && renew_deadline > retry_period {
+            return Ok(timing);
+        }
+        Err(format!(
+            "--leader-election-lease-duration ({lease_duration:?}) must be longer than --leader-election-renew-deadline \
+             ({renew_deadline:?}), and that longer than --leader-election-retry-period ({retry_period:?})"
+        ))
+    }
+}

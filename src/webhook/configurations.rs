@@ -1,0 +1,180 @@
+//! Which CAs does the API server trust? `caBundle` in the webhook configurations, for each webhook in them.
+
+use super::Places;
+use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
+use k8s_openapi::{
+    ByteString,
+    api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ApiResource, DynamicObject, PatchParams},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tracing::info;
+
+/// The webhook configurations that are there.
+pub struct Configurations(Vec<Configuration>);
+
+struct Configuration {
+    kind: String,
+    api: Api<DynamicObject>,
+    object: DynamicObject,
+}
+
+/// One webhook of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// Kind and name of the configuration.
+    pub configuration: String,
+    pub name: String,
+    /// The host that the API server calls, if it calls a Service.
+    pub service_name: Option<String>,
+    /// In PEM.
+    pub ca_bundle: Option<String>,
+}
+
+/// Why the configurations cannot be read or set right.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{kind} {name}: {source}")]
+    Api { kind: String, name: String, source: Box<kube::Error> },
+    #[error("MutatingWebhookConfiguration {name} does not exist: apply manifests/webhook")]
+    Missing { name: String },
+    #[error("{kind} {name} has changed since it was read")]
+    Changed { kind: String, name: String },
+}
+
+impl Configurations {
+    /// Reads them. That of pods has to be there; another is kept where it is installed.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be read, or that of pods is not there.
+    pub async fn read(client: &Client, places: &Places) -> Result<Self, Error> {
+        let mutating = ApiResource::erase::<MutatingWebhookConfiguration>(&());
+        let validating = ApiResource::erase::<ValidatingWebhookConfiguration>(&());
+        let mut found = Vec::new();
+        for (resource, name) in
+            [(mutating, &places.mutating_configuration), (validating, &places.validating_configuration)]
+        {
+            let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+            let kind = resource.kind;
+            let object = api.get_opt(name).await.map_err(|source| Error::Api {
+                kind: kind.clone(),
+                name: name.clone(),
+                source: Box::new(source),
+            })?;
+            match object {
+                Some(object) => found.push(Configuration { kind, api, object }),
+                None if found.is_empty() => return Err(Error::Missing { name: name.clone() }),
+                None => {}
+            }
+        }
+        Ok(Self(found))
+    }
+
+    /// All webhooks in them.
+    #[must_use]
+    pub fn hooks(&self) -> Vec<Hook> {
+        self.0.iter().flat_map(Configuration::hooks).collect()
+    }
+
+    /// Puts `bundle` into every webhook that does not have it, and says whether all had it before.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses, or a configuration has been changed by somebody in between.
+    pub(super) async fn publish(&self, bundle: &str) -> Result<bool, Error> {
+        let mut all_had_it = true;
+        for configuration in &self.0 {
+            all_had_it &= configuration.publish(bundle).await?;
+        }
+        Ok(all_had_it)
+    }
+}
+
+/// The part of a webhook that is read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Webhook {
+    name: String,
+    client_config: ClientConfig,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClientConfig {
+    ca_bundle: Option<ByteString>,
+    service: Option<Service>,
+}
+
+#[derive(Deserialize)]
+struct Service {
+    name: String,
+    namespace: String,
+}
+
+impl Configuration {
+    fn webhooks(&self) -> Vec<Webhook> {
+        let webhooks = self.object.data.get("webhooks").unwrap_or(&Value::Null);
+        webhooks.as_array().into_iter().flatten().filter_map(|hook| Webhook::deserialize(hook).ok()).collect()
+    }
+
+    fn hooks(&self) -> Vec<Hook> {
+        let hook = |webhook: Webhook| Hook {
+            configuration: format!("{}/{}", self.kind, self.object.name_any()),
+            name: webhook.name,
+            service_name: webhook
+                .client_config
+                .service
+                .map(|service| format!("{}.{}.svc", service.name, service.namespace)),
+            ca_bundle: webhook.client_config.ca_bundle.and_then(|pem| String::from_utf8(pem.0).ok()),
+        };
+        self.webhooks().into_iter().map(hook).collect()
+    }
+
+    async fn publish(&self, bundle: &str) -> Result<bool, Error> {
+        let bundle = ByteString(bundle.as_bytes().to_vec());
+        let differs = |webhook: &Webhook| webhook.client_config.ca_bundle.as_ref() != Some(&bundle);
+        let operations: Vec<_> = self
+            .webhooks()
+            .iter()
+            .enumerate()
+            .filter(|(_, webhook)| differs(webhook))
+            .map(|(i, _)| {
+                let path = format!("/webhooks/{i}/clientConfig/caBundle");
+                // `add` replaces as well, and works where there is no bundle yet.
+                PatchOperation::Add(AddOperation { path: pointer(&path), value: json!(bundle) })
+            })
+            .collect();
+        if operations.is_empty() {
+            return Ok(true);
+        }
+        // The indices are those of the version that was read; and whoever has changed it since may know of
+        // newer certificates than we.
+        let version = PatchOperation::Test(TestOperation {
+            path: pointer("/metadata/resourceVersion"),
+            value: json!(self.object.metadata.resource_version),
+        });
+        let patch = Patch(std::iter::once(version).chain(operations).collect());
+        let patch = kube::api::Patch::Json::<()>(patch);
+        let (kind, name) = (self.kind.clone(), self.object.name_any());
+        match self.api.patch(&name, &PatchParams::default(), &patch).await {
+            Ok(_) => {
+                info!(configuration = format!("{kind}/{name}"), "caBundle set");
+                Ok(false)
+            }
+            // The API server's answer to a `test` that fails is 422.
+            Err(kube::Error::Api(status)) if status.code == 422 || status.is_conflict() => {
+                Err(Error::Changed { kind, name })
+            }
+            Err(source) => Err(Error::Api { kind, name, source: Box::new(source) }),
+        }
+    }
+}
+
+fn pointer(path: &str) -> json_patch::jsonptr::PointerBuf {
+    path.parse().expect("written with a leading slash and without tildes")
+}

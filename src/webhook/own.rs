@@ -1,0 +1,176 @@
+//! How does the Secret that all replicas share come to hold the certificates that it should? Whoever is first
+//! writes, and the others take what stands there.
+
+use super::certificates::Certificates;
+use crate::plan::renewal::{self, Held, Seen, Step, Waits, Wish};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams},
+};
+use tokio::time::Instant;
+use tracing::info;
+
+/// The Secret.
+pub struct SharedSecret {
+    api: Api<Secret>,
+    namespace: String,
+    name: String,
+}
+
+/// What this process remembers of the certificates.
+#[derive(Default)]
+pub struct Memory {
+    /// What the Secret held last.
+    last: Option<Certificates>,
+    /// Since when the newest CA is in every webhook configuration.
+    trusted_since: Option<Instant>,
+    /// Since when the leaf is one of the newest CA.
+    signs_since: Option<Instant>,
+}
+
+/// Why the Secret does not hold what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("Secret {namespace}/{name}: {source}")]
+    Api { namespace: String, name: String, source: Box<kube::Error> },
+    #[error("certificates cannot be made: {0}")]
+    Generate(#[from] rcgen::Error),
+}
+
+impl SharedSecret {
+    pub fn new(client: Client, namespace: &str, name: &str) -> Self {
+        Self {
+            api: Api::namespaced(client, namespace),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The Secret as it is.
+    ///
+    /// # Errors
+    ///
+    /// When the API server does not say.
+    pub async fn read(&self) -> Result<Option<Secret>, Error> {
+        self.api.get_opt(&self.name).await.map_err(|source| self.failed(source))
+    }
+
+    /// Takes the one step that is next, if one is, and gives what the Secret holds then and which step it
+    /// was.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses.
+    pub async fn advance(
+        &self,
+        dns_names: &[String],
+        wish: Option<Wish>,
+        memory: &Memory,
+        now: Timestamp,
+        waits: &Waits,
+    ) -> Result<(Certificates, Step), Error> {
+        // Again, where another replica is first to write: its certificates are ours too.
+        loop {
+            let existing = self.read().await?;
+            let (certificates, wish) = match (existing.as_ref().and_then(certificates), &memory.last) {
+                (Some(found), _) => (Some(found), wish),
+                // Whoever deletes the Secret wants others. What it held is still served and trusted, so that
+                // they can follow it without a gap.
+                (None, Some(remembered)) => (Some(remembered.clone()), Some(Wish::Ca)),
+                (None, None) => (None, None),
+            };
+            let held = certificates.as_ref().map(|certificates| certificates.held(dns_names));
+            let seen = certificates.as_ref().map(|certificates| memory.seen(certificates));
+            let step = renewal::next(held.as_ref(), wish, seen.unwrap_or_default(), now, waits);
+            let made = match (&step, certificates) {
+                (Step::Keep(_), Some(certificates)) => return Ok((certificates, step)),
+                (Step::AddCa(_), Some(certificates)) => certificates.with_new_ca(dns_names, now)?,
+                (Step::SignLeaf(_), Some(certificates)) => certificates.with_new_leaf(dns_names, now)?,
+                (Step::DropOldCas, Some(certificates)) => certificates.with_newest_ca_alone(),
+                (Step::MakeAll(_), _) | (_, None) => Certificates::generate(dns_names, now)?,
+            };
+            let written = match existing {
+                Some(mut secret) => {
+                    secret.data.get_or_insert_default().extend(made.encoded());
+                    self.api.replace(&self.name, &PostParams::default(), &secret).await
+                }
+                None => self.api.create(&PostParams::default(), &self.secret(&made)).await,
+            };
+            match written {
+                Ok(_) => {
+                    tell(&self.name, &step);
+                    return Ok((made, step));
+                }
+                Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {}
+                Err(source) => return Err(self.failed(source)),
+            }
+        }
+    }
+
+    fn secret(&self, certificates: &Certificates) -> Secret {
+        Secret {
+            metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+            data: Some(certificates.encoded()),
+            ..Secret::default()
+        }
+    }
+
+    fn failed(&self, source: kube::Error) -> Error {
+        let (namespace, name) = (self.namespace.clone(), self.name.clone());
+        Error::Api { namespace, name, source: Box::new(source) }
+    }
+}
+
+/// The certificates in our own kind of Secret; `None` where there is no CA that can be read.
+#[must_use]
+pub fn certificates(secret: &Secret) -> Option<Certificates> {
+    let found = Certificates::decoded(secret.data.as_ref()?)?;
+    (!found.held(&[]).cas.is_empty()).then_some(found)
+}
+
+fn tell(secret: &str, step: &Step) {
+    match step {
+        Step::Keep(_) => {}
+        Step::MakeAll(reason) => info!(secret, %reason, "certificates made"),
+        Step::AddCa(reason) => {
+            info!(secret, %reason, "new CA made; it signs once the API server trusts it");
+        }
+        Step::SignLeaf(reason) => info!(secret, %reason, "new leaf made"),
+        Step::DropOldCas => info!(secret, "the old CA is not needed any more, and not trusted any more"),
+    }
+}
+
+impl Memory {
+    fn seen(&self, certificates: &Certificates) -> Seen {
+        if self.newest_ca() != Some(certificates.newest_ca()) {
+            return Seen::default();
+        }
+        let age = |since: Option<Instant>| since.map(|since| since.elapsed());
+        Seen { trusted_for: age(self.trusted_since), signs_for: age(self.signs_since) }
+    }
+
+    /// These are what the Secret holds now.
+    pub(super) fn holds(&mut self, certificates: &Certificates, held: &Held) {
+        if self.newest_ca() != Some(certificates.newest_ca()) {
+            (self.trusted_since, self.signs_since) = (None, None);
+        }
+        if held.leaf.as_ref().and_then(|leaf| leaf.issuer) == Some(0) {
+            self.signs_since.get_or_insert_with(Instant::now);
+        }
+        self.last = Some(certificates.clone());
+    }
+
+    /// The newest CA is in every webhook configuration, and was so all the time if `still`.
+    pub(super) fn is_trusted(&mut self, still: bool) {
+        if !still {
+            self.trusted_since = None;
+        }
+        self.trusted_since.get_or_insert_with(Instant::now);
+    }
+
+    fn newest_ca(&self) -> Option<&str> {
+        self.last.as_ref().map(Certificates::newest_ca)
+    }
+}

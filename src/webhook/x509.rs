@@ -1,0 +1,136 @@
+//! What does a certificate say of itself, and which CA has signed it?
+
+use crate::plan::renewal::Validity;
+use jiff::Timestamp;
+use rustls::{
+    RootCertStore,
+    client::{verify_server_cert_signed_by_trust_anchor, verify_server_name},
+    crypto::ring::default_provider,
+    pki_types::{
+        CertificateDer, ServerName, UnixTime,
+        pem::{self, PemObject},
+    },
+    server::ParsedCertificate,
+};
+use sha2::{Digest, Sha256};
+use std::{fmt::Write, net::IpAddr, time::Duration};
+use x509_parser::{extensions::GeneralName, parse_x509_certificate, time::ASN1Time};
+
+/// Why something is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("not PEM: {0}")]
+    NotPem(#[from] pem::Error),
+    #[error("there is no certificate in it")]
+    Empty,
+    #[error("not an X.509 certificate: {0}")]
+    NotX509(String),
+}
+
+/// What a certificate says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Whom it is for.
+    pub subject: String,
+    /// Who has signed it.
+    pub issuer: String,
+    /// The DNS names and addresses that it is good for.
+    pub names: Vec<String>,
+    pub validity: Validity,
+    /// SHA-256 of all of it, in hexadecimal digits.
+    pub fingerprint: String,
+}
+
+/// The certificates in a PEM text, in their order; at least one.
+///
+/// # Errors
+///
+/// When there is none, or something else between them.
+pub fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let found = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>()?;
+    if found.is_empty() { Err(Error::Empty) } else { Ok(found) }
+}
+
+/// What `certificate` says of itself.
+///
+/// # Errors
+///
+/// When it is none.
+pub fn description(certificate: &CertificateDer<'_>) -> Result<Description, Error> {
+    let (_, x509) = parse_x509_certificate(certificate).map_err(|error| Error::NotX509(error.to_string()))?;
+    let time = |time: ASN1Time| {
+        Timestamp::from_second(time.timestamp()).map_err(|error| Error::NotX509(error.to_string()))
+    };
+    let alternatives = x509.subject_alternative_name().map_err(|error| Error::NotX509(error.to_string()))?;
+    let names = alternatives.iter().flat_map(|extension| &extension.value.general_names);
+    let mut fingerprint = String::new();
+    for byte in Sha256::digest(certificate) {
+        write!(fingerprint, "{byte:02x}").expect("writing to a String cannot fail");
+    }
+    Ok(Description {
+        subject: x509.subject().to_string(),
+        issuer: x509.issuer().to_string(),
+        names: names.filter_map(name).collect(),
+        validity: Validity {
+            from: time(x509.validity().not_before)?,
+            until: time(x509.validity().not_after)?,
+        },
+        fingerprint,
+    })
+}
+
+fn name(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => {
+            let v4 = <[u8; 4]>::try_from(*bytes).map(IpAddr::from);
+            let either = v4.or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from));
+            either.ok().map(|address| address.to_string())
+        }
+        _ => None,
+    }
+}
+
+/// The public key in `certificate`.
+pub(super) fn public_key(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
+    let (_, x509) = parse_x509_certificate(certificate).ok()?;
+    Some(x509.public_key().raw.to_owned())
+}
+
+/// Which of `cas` has signed the first certificate of `chain`, be it by way of the others.
+#[must_use]
+pub fn issuer(chain: &[CertificateDer<'_>], cas: &[CertificateDer<'static>]) -> Option<usize> {
+    let (leaf, intermediates) = chain.split_first()?;
+    // Whether it is valid now is another question, which has an answer of its own.
+    let then = description(leaf).ok()?.validity.until.as_second() - 1;
+    let then = UnixTime::since_unix_epoch(Duration::from_secs(then.unsigned_abs()));
+    let leaf = ParsedCertificate::try_from(leaf).ok()?;
+    let algorithms = default_provider().signature_verification_algorithms.all;
+    cas.iter().position(|ca| {
+        let mut roots = RootCertStore::empty();
+        roots.add(ca.clone()).is_ok()
+            && verify_server_cert_signed_by_trust_anchor(&leaf, &roots, intermediates, then, algorithms)
+                .is_ok()
+    })
+}
+
+/// Those of `names` that `leaf` is not good for.
+#[must_use]
+pub fn lacks(leaf: &CertificateDer<'_>, names: &[String]) -> Vec<String> {
+    let parsed = ParsedCertificate::try_from(leaf).ok();
+    let is_for = |name: &String| {
+        let asked = ServerName::try_from(name.as_str()).ok();
+        parsed.as_ref().zip(asked).is_some_and(|(leaf, name)| verify_server_name(leaf, &name).is_ok())
+    };
+    names.iter().filter(|name| !is_for(name)).cloned().collect()
+}
+
+/// Those who trust the CAs in `pem`.
+pub(super) fn roots(pem: &str) -> Result<RootCertStore, rustls::Error> {
+    let mut roots = RootCertStore::empty();
+    let cas = certificates(pem).map_err(|error| rustls::Error::General(error.to_string()))?;
+    for ca in cas {
+        roots.add(ca)?;
+    }
+    Ok(roots)
+}
