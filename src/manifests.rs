@@ -15,6 +15,7 @@ pub const RBAC: &str = include_str!("../manifests/rbac/operator.yaml");
 const SPARK_RBAC: &str = include_str!("../manifests/rbac/spark.yaml");
 const WEBHOOK_SERVICE: &str = include_str!("../manifests/webhook/service.yaml");
 const WEBHOOK_PODS: &str = include_str!("../manifests/webhook/pods.yaml");
+const WEBHOOK_APPLICATIONS: &str = include_str!("../manifests/webhook/applications.yaml");
 const DEPLOYMENT: &str = include_str!("../manifests/deployment/operator.yaml");
 
 /// The manifests that `settings` ask for, as one YAML stream in the order in which they are to be applied.
@@ -26,6 +27,7 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
         (ManifestsPart::Rbac, SPARK_RBAC),
         (ManifestsPart::Webhook, WEBHOOK_SERVICE),
         (ManifestsPart::Webhook, WEBHOOK_PODS),
+        (ManifestsPart::Webhook, WEBHOOK_APPLICATIONS),
         (ManifestsPart::Deployment, DEPLOYMENT),
     ];
     let mut stream = if is_wanted(ManifestsPart::Crds) { crds::yaml() } else { String::new() };

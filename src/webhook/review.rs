@@ -4,9 +4,8 @@
 //! patch would remove it.
 
 use super::{
-    applications,
-    metrics::{Outcome, ReviewMetrics},
-    pods,
+    applications, pods,
+    review_metrics::{Outcome, ReviewMetrics},
 };
 use axum::{
     body::Bytes,

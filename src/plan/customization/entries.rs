@@ -157,7 +157,7 @@ pub(super) fn states(there: &Value, wanted: &Value) -> bool {
     match (there, wanted) {
         (Value::Object(there), Value::Object(wanted)) => wanted.iter().all(|(name, value)| {
             there.get(name).map_or_else(
-                || is_empty(value),
+                || is_empty(value) && (!value.is_object() || MAPS.contains(&name.as_str())),
                 |there| {
                     states(there, value)
                         || (QUANTITIES.contains(&name.as_str()) && is_same_quantity(there, value))
@@ -171,6 +171,11 @@ pub(super) fn states(there: &Value, wanted: &Value) -> bool {
         (there, wanted) => there == wanted || (is_empty(there) && is_empty(wanted)),
     }
 }
+
+/// The fields that the API server leaves out where they hold an empty object: maps. Any other empty object says
+/// something by being there, such as `emptyDir: {}`.
+const MAPS: [&str; 7] =
+    ["annotations", "labels", "limits", "matchLabels", "options", "requests", "volumeAttributes"];
 
 /// The fields of volumes that hold a quantity, which the API server rewrites in its canonical form.
 const QUANTITIES: [&str; 3] = ["sizeLimit", "storage", "divisor"];

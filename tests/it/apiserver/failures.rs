@@ -154,11 +154,13 @@ async fn what_the_webhook_refuses_is_told_on_the_application() {
     let namespace = Namespace::new("refused-driver").await;
     let _operator = Operator::start(&namespace).await;
     let mut pi = application("pi");
-    pi["spec"]["driver"]["volumeMounts"] = json!([{"name": "elsewhere", "mountPath": "/x"}]);
+    // A name that Spark gives to a volume of its own, which nobody knows before there is a pod.
+    pi["spec"]["volumes"] = json!([{"name": "spark-conf-volume-driver", "emptyDir": {}}]);
+    pi["spec"]["driver"]["volumeMounts"] = json!([{"name": "spark-conf-volume-driver", "mountPath": "/x"}]);
     namespace.apply(&pi);
     let failed = namespace.reaches("pi", "FAILED").await;
     let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
-    let refusal = "denied the request: annotation sparkoperator.k8s.io/volume-mounts at [0].name: names no volume: \"elsewhere\"";
+    let refusal = "denied the request: annotation sparkoperator.k8s.io/volumes at [0]";
     assert!(why.starts_with("failed to run spark-submit: ") && why.contains(refusal), "{why}");
     assert_eq!(namespace.drivers_ever().await, Vec::<String>::new());
 }

@@ -30,6 +30,8 @@ mod life;
 mod observed;
 /// The API server goes away.
 pub(crate) mod outage;
+/// Applications that can never work.
+mod refusals;
 /// SIGTERM.
 mod signals;
 /// What `spark-submit` reads.

@@ -206,24 +206,54 @@ pub(crate) trait Ours: Resource<DynamicType = (), Scope = NamespaceResourceScope
 impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>> Ours for K {}
 
 /// Applies the manifests as a user would, then lets the API server find the webhook beside it instead of
-/// behind a Service.
+/// behind a Service. Tests make applications also while there is no operator, so nobody reviews those.
 fn install() {
-    // What an earlier run has made of it would not go together with the manifests'.
-    kubectl(&["delete", "mutatingwebhookconfiguration", WEBHOOK, "--ignore-not-found"]);
+    // What an earlier run has made of them would not go together with the manifests'.
+    for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
+        kubectl(&["delete", kind, WEBHOOK, "--ignore-not-found"]);
+    }
     kubectl(&["apply", "-k", "manifests"]);
     kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
-    let beside = json!([
-        {"op": "remove", "path": "/webhooks/0/clientConfig/service"},
-        {"op": "add", "path": "/webhooks/0/clientConfig/url", "value": "https://localhost:9443/mutate"},
-        // Tests make applications also while there is no operator.
-        {"op": "remove", "path": "/webhooks/1"},
-    ]);
-    kubectl(&[
-        "patch",
-        "mutatingwebhookconfiguration",
-        WEBHOOK,
-        "--type=json",
-        "--patch",
-        &beside.to_string(),
-    ]);
+    beside("mutatingwebhookconfiguration", "/mutate");
+    review_pods_only();
+}
+
+/// Lets the API server find the webhook of a configuration beside it.
+fn beside(kind: &str, path: &str) {
+    let names = kubectl(&["get", kind, WEBHOOK, "--output=jsonpath={.webhooks[*].name}"]);
+    let url = json!(format!("https://localhost:9443{path}"));
+    let operations = names.split(' ').enumerate().flat_map(|(i, _)| {
+        let config = format!("/webhooks/{i}/clientConfig");
+        [
+            json!({"op": "remove", "path": format!("{config}/service")}),
+            json!({"op": "add", "path": format!("{config}/url"), "value": url}),
+        ]
+    });
+    let patch = json!(operations.collect::<Vec<_>>()).to_string();
+    kubectl(&["patch", kind, WEBHOOK, "--type=json", "--patch", &patch]);
+}
+
+fn review_pods_only() {
+    let remove = json!([{"op": "remove", "path": "/webhooks/1"}]).to_string();
+    kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", &remove]);
+    kubectl(&["delete", "validatingwebhookconfiguration", WEBHOOK, "--ignore-not-found"]);
+}
+
+/// While this lives, applications and schedules are reviewed as well.
+pub(super) struct Reviewed;
+
+impl Reviewed {
+    pub(super) fn begin() -> Self {
+        kubectl(&["delete", "mutatingwebhookconfiguration", WEBHOOK, "--ignore-not-found"]);
+        kubectl(&["apply", "-f", "manifests/webhook"]);
+        beside("mutatingwebhookconfiguration", "/mutate");
+        beside("validatingwebhookconfiguration", "/validate");
+        Self
+    }
+}
+
+impl Drop for Reviewed {
+    fn drop(&mut self) {
+        review_pods_only();
+    }
 }

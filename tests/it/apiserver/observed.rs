@@ -61,10 +61,13 @@ async fn metrics_count_what_was_done() {
     let operator = Operator::with(&namespace).spark_home(&stand_in()).start().await;
     namespace.apply(&application("pi"));
     namespace.reaches("pi", "SUBMITTED").await;
-    let mut nowhere = application("nowhere");
-    nowhere["spec"]["driver"]["volumeMounts"] = json!([{"name": "elsewhere", "mountPath": "/x"}]);
-    namespace.apply(&nowhere);
-    namespace.reaches("nowhere", "FAILED").await;
+    // The webhook denies its driver, for a name that Spark gives to a volume of its own.
+    let mut taken = application("taken");
+    taken["spec"]["volumes"] = json!([{"name": "spark-conf-volume-driver", "emptyDir": {}}]);
+    taken["spec"]["driver"]["volumeMounts"] =
+        json!([{"name": "spark-conf-volume-driver", "mountPath": "/x"}]);
+    namespace.apply(&taken);
+    namespace.reaches("taken", "FAILED").await;
 
     let (status, text) = operator.get(METRICS, "/metrics").await.unwrap();
     assert_eq!(status, 200);
@@ -76,6 +79,7 @@ async fn metrics_count_what_was_done() {
     for line in [
         &*succeeded,
         &*failed,
+        "spark_operator_webhook_denials_total{kind=\"Pod\",reason=\"sparkoperator.k8s.io/volumes\"} 1",
         "spark_operator_submissions_in_flight 0",
         "spark_operator_submissions_waiting 0",
         "workqueue_depth{name=\"sparkapplication\"} 0.0",

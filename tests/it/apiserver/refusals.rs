@@ -1,0 +1,81 @@
+//! What does a user hear of an application that can never work, when it is applied?
+
+use super::{
+    applications::application,
+    namespace::{Namespace, Reviewed},
+    operator::Operator,
+};
+use crate::program;
+use serde_json::{Value, json};
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_can_never_work_is_refused_with_everything_that_is_wrong() {
+    let namespace = Namespace::new("refusals").await;
+    let _reviewed = Reviewed::begin();
+    let _operator = Operator::start(&namespace).await;
+    let mut wrong = application("wrong");
+    wrong["spec"]["mode"] = json!("client");
+    wrong["spec"]["driver"]["memory"] = json!("1gg");
+    wrong["spec"]["executor"]["volumeMounts"] = json!([{"name": "nowhere", "mountPath": "/x"}]);
+    wrong["spec"]["sparkConf"] = json!({"spark.master": "local"});
+    let (status, _, stderr) = applied(&namespace, &wrong);
+    assert!(!status, "{stderr}");
+    for said in [
+        "denied the request: ",
+        "spec.mode: `client` would run the driver inside the operator",
+        "spec.driver.memory: `1gg` is not",
+        "spec.executor.volumeMounts[0].name: mounts volume `nowhere`, which is not in spec.volumes",
+        r#"sparkConf key "spark.master" is not allowed"#,
+    ] {
+        assert!(stderr.contains(said), "no `{said}` in {stderr}");
+    }
+    assert_eq!(namespace.list::<spark_operator::api::SparkApplication>().await, Vec::<Value>::new());
+
+    let schedule = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "ScheduledSparkApplication",
+        "metadata": {"name": "never"},
+        "spec": {"schedule": "61 * * * *", "timeZone": "Mars/Olympus", "template": application("never")["spec"]},
+    });
+    let (status, _, stderr) = applied(&namespace, &schedule);
+    assert!(!status && stderr.contains("spec.schedule: ") && stderr.contains("spec.timeZone: "), "{stderr}");
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in() {
+    let namespace = Namespace::new("warnings").await;
+    let _reviewed = Reviewed::begin();
+    let _operator = Operator::start(&namespace).await;
+    let mut old = application("old");
+    // Stays New, so that nobody else writes.
+    old["spec"]["suspend"] = json!(true);
+    old["spec"]["driver"]["envVars"] = json!({"A": "b"});
+    let (status, _, stderr) = applied(&namespace, &old);
+    assert!(status, "{stderr}");
+    assert!(
+        stderr.contains("Warning: spec.driver.envVars: is deprecated: write spec.driver.env"),
+        "{stderr}"
+    );
+    let spec = &namespace.application("old").await["spec"];
+    for (role, field, value) in [
+        ("driver", "cores", json!(1)),
+        ("driver", "memory", json!("1g")),
+        ("executor", "memory", json!("1g")),
+        ("executor", "instances", json!(1)),
+    ] {
+        assert_eq!(spec[role][field], value, "{role}.{field}: {spec}");
+    }
+    assert_eq!((&spec["mode"], &spec["restartPolicy"]["type"]), (&json!("cluster"), &json!("Never")));
+    let (status, stdout, _) = applied(&namespace, &old);
+    assert!(status && stdout.contains("unchanged"), "{stdout}");
+}
+
+/// Whether `kubectl apply` succeeds, and what it says on stdout and stderr.
+fn applied(namespace: &Namespace, object: &Value) -> (bool, String, String) {
+    let arguments = ["apply", "--namespace", namespace.name, "-f", "-"];
+    let output = program::run("kubectl", &arguments, &object.to_string());
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
