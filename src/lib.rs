@@ -8,6 +8,7 @@
 //! | [`webhook`] | HTTPS: admission reviews, certificates | `plan`, `api` |
 //! | [`ctl`] | the command line `sparkctl` | `plan`, `api` |
 //! | [`operator`] | `spark-operator run`: all of them in one process | all |
+//! | [`certs`] | `spark-operator certs`: the certificates, for an admin | all |
 //! | [`installation`], [`manifests`] | is the cluster set up for it, and what that takes | `webhook`, `api` |
 //! | [`settings`], [`api_server`], [`admin`], [`metrics`], [`telemetry`], [`shutdown`] | what the process as a whole needs | |
 //!
@@ -17,6 +18,7 @@
 pub mod admin;
 pub mod api;
 pub mod api_server;
+pub mod certs;
 pub mod controller;
 pub mod ctl;
 pub mod installation;

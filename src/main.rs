@@ -1,21 +1,14 @@
 //! `spark-operator`: flags, then what they ask for, then an exit code.
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use clap::Parser;
-use jiff::Timestamp;
 use spark_operator::{
     api::crds,
-    manifests, operator,
-    settings::{CertsCommand, Command, Flags, VERSION},
-    webhook::Certificates,
+    certs, manifests, operator,
+    settings::{Command, Flags, VERSION},
 };
-use std::{
-    fs,
-    io::Write,
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{fs, io::Write, path::Path, process::ExitCode};
+use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
     match run(Flags::parse().command) {
@@ -30,17 +23,11 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Run(settings) => tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .context("cannot start threads")?
-            .block_on(operator::run(*settings)),
+        Command::Run(settings) => runtime()?.block_on(operator::run(*settings)),
         Command::Crds { directory: Some(directory) } => write_crds(&directory),
         Command::Crds { directory: None } => print(&crds::yaml()),
         Command::Manifests(settings) => print(&manifests::yaml(&settings)),
-        Command::Certs { command: CertsCommand::Generate { directory, dns_names } } => {
-            write_certificates(&directory, &dns_names)
-        }
+        Command::Certs { command } => print(&runtime()?.block_on(certs::run(&command))?),
         Command::Version { short: true } => print(&format!("{VERSION}\n")),
         Command::Version { short: false } => print(&format!(
             "spark-operator {VERSION}\nplatform: {}/{}\nserves: sparkoperator.k8s.io/v1beta2\n",
@@ -48,6 +35,10 @@ fn run(command: Command) -> anyhow::Result<()> {
             std::env::consts::ARCH,
         )),
     }
+}
+
+fn runtime() -> anyhow::Result<Runtime> {
+    Builder::new_multi_thread().enable_all().build().context("cannot start threads")
 }
 
 /// A reader that has seen enough is no error.
@@ -64,26 +55,4 @@ fn write_crds(directory: &Path) -> anyhow::Result<()> {
         fs::write(&path, yaml).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
-}
-
-/// Files as the Secret has them; the keys can be read by their owner alone.
-fn write_certificates(directory: &Path, dns_names: &[String]) -> anyhow::Result<()> {
-    let made = Certificates::generate(dns_names, now()).context("--dns-name")?;
-    let files: Vec<(PathBuf, String)> =
-        made.files().into_iter().map(|(name, pem)| (directory.join(name), pem)).collect();
-    for (path, _) in &files {
-        ensure!(!path.exists(), "{} exists already and is left as it is", path.display());
-    }
-    for (path, pem) in &files {
-        let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        file.and_then(|mut file| file.write_all(pem.as_bytes()))
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        print(&format!("{}\n", path.display()))?;
-    }
-    Ok(())
-}
-
-#[expect(clippy::disallowed_methods, reason = "the clock of the certificates that are made by hand")]
-fn now() -> Timestamp {
-    Timestamp::now()
 }

@@ -15,7 +15,7 @@ use anyhow::{Context, anyhow};
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::{
-    Config,
+    Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use std::{
@@ -64,9 +64,11 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     telemetry::init(settings.zap_encoder, &settings.zap_log_level);
     settings.check_spark().map_err(|why| anyhow!(why))?;
     let timing = settings.election.timing().map_err(|why| anyhow!(why))?;
+    let source = settings.webhook.source().map_err(|why| anyhow!(why))?;
+    let tls = settings.webhook.tls();
     let stop = shutdown::on_signal().context("cannot listen for signals")?;
 
-    let config = config(settings.kubeconfig.as_deref()).await?;
+    let config = config(settings.cluster.kubeconfig.as_deref()).await?;
     let master = settings.master.clone().unwrap_or_else(|| master(&config));
     let webhook =
         listen("--webhook-port", (Ipv4Addr::UNSPECIFIED, settings.webhook.webhook_port).into()).await?;
@@ -85,13 +87,13 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let readiness = Readiness::waiting_for([CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK]);
     let certificate = Arc::new(ServingCertificate::default());
     let places = settings.webhook.places();
-    let waits = settings.webhook.waits();
-    let trust = Arc::new(Trust::new(client.clone(), places.clone(), waits, Arc::clone(&certificate)));
+    let serving = Arc::clone(&certificate);
+    let trust = Arc::new(Trust::new(client.clone(), places.clone(), source, serving, &mut registry));
     let workload = Workload::new(&mut registry, settings.controller_threads);
     let spark_submit = SparkSubmitSettings {
         home: settings.spark_home.clone(),
         conf_dir: settings.spark_conf_dir.clone(),
-        kubeconfig: settings.kubeconfig.clone(),
+        kubeconfig: settings.cluster.kubeconfig.clone(),
         at_once: settings.max_spark_submits,
         deadline: settings.spark_submit_timeout,
     };
@@ -131,7 +133,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     }
     let address = webhook.local_addr().context("the webhook's socket has no address")?;
     let itself = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
-    parts.start("webhook", webhook::serve(webhook, certificate, reviews, stop.clone()));
+    let stopped = stop.clone();
+    let serve = async move { webhook::serve(webhook, certificate, &tls, reviews, stopped).await };
+    parts.start("webhook", serve);
 
     let keep = |condition| Keep { condition, readiness: readiness.clone(), stop: stop.clone() };
     let changed = Arc::new(Notify::new());
@@ -205,6 +209,16 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         Ok(())
     });
     parts.all_ended().await
+}
+
+/// A client for the cluster that `kubeconfig` names, or else the usual places.
+///
+/// # Errors
+///
+/// When there is none, or it cannot be used.
+pub async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
+    let config = config(kubeconfig).await?;
+    Client::try_from(config).context("the Kubernetes configuration cannot be used")
 }
 
 /// The cluster that `kubeconfig` names, or else the usual places.

@@ -72,6 +72,23 @@ pub enum ManifestsPart {
 
 #[derive(Debug, Subcommand)]
 pub enum CertsCommand {
+    /// Show the certificates in the Secret, who trusts them, and what does not go together
+    Show {
+        #[command(flatten)]
+        cluster: ClusterSettings,
+        #[command(flatten)]
+        objects: WebhookObjects,
+    },
+    /// Have a new certificate signed before it is due; running operators follow, and no connection is refused
+    Rotate {
+        /// A new CA too
+        #[arg(long)]
+        ca: bool,
+        #[command(flatten)]
+        cluster: ClusterSettings,
+        #[command(flatten)]
+        objects: WebhookObjects,
+    },
     /// Make a CA and a certificate signed by it, as files
     Generate {
         /// Where the files go; it must exist, and none of them may
@@ -87,6 +104,15 @@ pub enum CertsCommand {
     },
 }
 
+/// Which cluster.
+#[derive(Debug, Args)]
+pub struct ClusterSettings {
+    /// Where the API server is and who we are [default: as KUBECONFIG says, else ~/.kube/config, else the pod's
+    /// service account]
+    #[arg(long, env = "SPARK_OPERATOR_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
 /// How the operator runs. Flags that mean what KF's mean carry KF's names; the environment variable of each
 /// is its name in capitals after `SPARK_OPERATOR_`, unless the world has one for it already.
 #[derive(Debug, Args)]
@@ -100,10 +126,8 @@ pub struct Settings {
     #[arg(long, env = "SPARK_OPERATOR_DRIVER_POD_CREATION_GRACE_PERIOD", value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub driver_pod_creation_grace_period: Duration,
 
-    /// Where the API server is and who we are [default: as KUBECONFIG says, else ~/.kube/config, else the pod's
-    /// service account]
-    #[arg(long, env = "SPARK_OPERATOR_KUBECONFIG", value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub cluster: ClusterSettings,
 
     /// The operator's pod, named in events
     #[arg(long, env = "POD_NAME", value_name = "NAME", default_value = "spark-operator")]
@@ -324,6 +348,9 @@ mod tests {
             ("--master=https://x", "(try `k8s://https://HOST:PORT`)"),
             ("--zap-log-level=info,x=loud", "(try `info` or `info,spark_operator=debug`)"),
             ("--zap-encoder=xml", "[possible values: console, json]"),
+            ("--webhook-tls-min-version=VersionTLS10", "[possible values: VersionTLS12, VersionTLS13]"),
+            ("--webhook-tls-cipher-suites=TLS_AES_128_GCM_SHA256,RC4", "'RC4'"),
+            ("--webhook-tls-cipher-suites=RC4", "is not one of TLS_AES_256_GCM_SHA384, "),
         ] {
             let refused = Flags::try_parse_from(["spark-operator", "run", "--spark-home=/opt/spark", flag]);
             let message = refused.unwrap_err().to_string();

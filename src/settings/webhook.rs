@@ -1,9 +1,13 @@
 //! What can be set of the webhook and its certificates?
 
 use super::duration;
-use crate::{plan::renewal::Waits, webhook::Places};
-use clap::Args;
-use std::time::Duration;
+use crate::{
+    plan::renewal::Waits,
+    webhook::{Files, Places, Source, Tls, TlsVersion, cipher_suite},
+};
+use clap::{ArgAction, Args};
+use rustls::SupportedCipherSuite;
+use std::{path::PathBuf, time::Duration};
 
 /// The webhook, its certificates and who trusts them.
 #[derive(Debug, Args)]
@@ -28,6 +32,48 @@ pub struct WebhookSettings {
     /// The namespace of that Service [default: that of the Secret]
     #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_SVC_NAMESPACE", value_name = "NAMESPACE")]
     pub webhook_svc_namespace: Option<String>,
+
+    /// Whether cert-manager makes the certificates: into the Secret, as ca.crt, tls.crt and tls.key, and into
+    /// caBundle
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_ENABLE_CERT_MANAGER",
+        value_name = "BOOL",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true"
+    )]
+    pub enable_cert_manager: bool,
+
+    /// Where certificate and key are mounted that somebody else makes, and their CA (ca.crt) for caBundle; all
+    /// are followed as they change [default: the operator makes its own]
+    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_CERT_DIR", value_name = "DIRECTORY")]
+    pub webhook_cert_dir: Option<PathBuf>,
+
+    /// The certificate's file there
+    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_CERT_NAME", value_name = "FILE", default_value = "tls.crt")]
+    pub webhook_cert_name: String,
+
+    /// The key's file there
+    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_KEY_NAME", value_name = "FILE", default_value = "tls.key")]
+    pub webhook_key_name: String,
+
+    /// The oldest version of TLS that the webhook speaks
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_WEBHOOK_TLS_MIN_VERSION",
+        value_name = "VERSION",
+        value_enum,
+        default_value = "VersionTLS12"
+    )]
+    pub webhook_tls_min_version: TlsVersion,
+
+    /// The cipher suites that it speaks, by their Go or IANA names [default: all; and all of a version of TLS of
+    /// which none is listed]
+    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_TLS_CIPHER_SUITES", value_name = "SUITE", value_delimiter = ',', value_parser = cipher_suite)]
+    pub webhook_tls_cipher_suites: Vec<SupportedCipherSuite>,
 
     /// How long a new CA stands in the webhook configurations before a certificate is signed by it: until
     /// every API server has read them
@@ -92,9 +138,36 @@ impl WebhookSettings {
         }
     }
 
-    /// How long to wait between the steps of a CA's renewal.
+    /// Who makes the certificates.
+    ///
+    /// # Errors
+    ///
+    /// When two are said to.
+    pub fn source(&self) -> Result<Source, String> {
+        match (&self.webhook_cert_dir, self.enable_cert_manager) {
+            (Some(_), true) => {
+                Err("--enable-cert-manager and --webhook-cert-dir exclude each other: leave one out"
+                    .to_owned())
+            }
+            (Some(directory), false) => Ok(Source::Files(Files {
+                directory: directory.clone(),
+                certificate: self.webhook_cert_name.clone(),
+                key: self.webhook_key_name.clone(),
+            })),
+            (None, true) => Ok(Source::CertManager),
+            (None, false) => {
+                let (settle, overlap) = (self.webhook_ca_settle_time, self.webhook_ca_overlap);
+                Ok(Source::Own(Waits { settle, overlap }))
+            }
+        }
+    }
+
+    /// What TLS the webhook speaks.
     #[must_use]
-    pub fn waits(&self) -> Waits {
-        Waits { settle: self.webhook_ca_settle_time, overlap: self.webhook_ca_overlap }
+    pub fn tls(&self) -> Tls {
+        Tls {
+            min_version: self.webhook_tls_min_version,
+            cipher_suites: self.webhook_tls_cipher_suites.clone(),
+        }
     }
 }

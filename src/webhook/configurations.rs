@@ -1,6 +1,5 @@
 //! Which CAs does the API server trust? `caBundle` in the webhook configurations, for each webhook in them.
 
-use super::Places;
 use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
 use k8s_openapi::{
     ByteString,
@@ -52,23 +51,21 @@ impl Configurations {
     /// # Errors
     ///
     /// When one cannot be read, or that of pods is not there.
-    pub async fn read(client: &Client, places: &Places) -> Result<Self, Error> {
+    pub async fn read(client: &Client, mutating_name: &str, validating_name: &str) -> Result<Self, Error> {
         let mutating = ApiResource::erase::<MutatingWebhookConfiguration>(&());
         let validating = ApiResource::erase::<ValidatingWebhookConfiguration>(&());
         let mut found = Vec::new();
-        for (resource, name) in
-            [(mutating, &places.mutating_configuration), (validating, &places.validating_configuration)]
-        {
+        for (resource, name) in [(mutating, mutating_name), (validating, validating_name)] {
             let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
             let kind = resource.kind;
             let object = api.get_opt(name).await.map_err(|source| Error::Api {
                 kind: kind.clone(),
-                name: name.clone(),
+                name: name.to_owned(),
                 source: Box::new(source),
             })?;
             match object {
                 Some(object) => found.push(Configuration { kind, api, object }),
-                None if found.is_empty() => return Err(Error::Missing { name: name.clone() }),
+                None if found.is_empty() => return Err(Error::Missing { name: name.to_owned() }),
                 None => {}
             }
         }

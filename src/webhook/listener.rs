@@ -1,9 +1,8 @@
 //! How do TLS connections reach axum? Handshakes run in tasks of their own, so that a slow client delays
 //! nobody.
 
-use super::serving_certificate::ServingCertificate;
+use super::{serving_certificate::ServingCertificate, tls::Tls};
 use axum::serve::Listener;
-use rustls::ServerConfig;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -32,15 +31,14 @@ pub struct TlsListener {
 }
 
 impl TlsListener {
-    /// Accepts TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1, with whichever certificate `certificate` holds at the
+    /// Accepts what `tls` allows, HTTP/2 and HTTP/1.1, with whichever certificate `certificate` holds at the
     /// time.
     ///
     /// # Errors
     ///
-    /// When `tcp` has no address, which a bound socket has.
-    pub fn new(tcp: TcpListener, certificate: Arc<ServingCertificate>) -> io::Result<Self> {
-        let mut config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(certificate);
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    /// When `tls` allows nothing, or `tcp` has no address, which a bound socket has.
+    pub fn new(tcp: TcpListener, certificate: Arc<ServingCertificate>, tls: &Tls) -> io::Result<Self> {
+        let config = tls.config(certificate).map_err(io::Error::other)?;
         let address = tcp.local_addr()?;
         let (sender, connections) = mpsc::channel(HANDSHAKES_AT_ONCE);
         let accepting = tokio::spawn(accept(tcp, TlsAcceptor::from(Arc::new(config)), sender));

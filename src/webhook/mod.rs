@@ -4,22 +4,30 @@
 mod applications;
 mod certificates;
 mod configurations;
+mod expiry;
 mod listener;
 mod own;
 mod pods;
 mod review;
 mod review_metrics;
 mod serving_certificate;
+mod shown;
+mod source;
+mod tls;
 mod trust;
-mod x509;
+pub mod x509;
 
 use axum::{Router, extract::DefaultBodyLimit, routing::post};
 pub use certificates::Certificates;
 pub use configurations::{Configurations, Error as ConfigurationsError, Hook};
 pub use listener::TlsListener;
+pub use own::{Memory, SharedSecret, certificates as own_certificates};
 pub use review_metrics::ReviewMetrics;
 pub use serving_certificate::ServingCertificate;
+pub use shown::Shown;
+pub use source::{Files, Source};
 use std::{io, sync::Arc};
+pub use tls::{Tls, TlsVersion, cipher_suite};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 pub use trust::{Error as TrustError, Places, Trust};
@@ -40,13 +48,14 @@ fn router(metrics: ReviewMetrics) -> Router {
 ///
 /// # Errors
 ///
-/// When the socket cannot be used.
+/// When the socket cannot be used, or nothing is left that `tls` allows.
 pub async fn serve(
     tcp: TcpListener,
     certificate: Arc<ServingCertificate>,
+    tls: &Tls,
     metrics: ReviewMetrics,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let listener = TlsListener::new(tcp, certificate)?;
+    let listener = TlsListener::new(tcp, certificate, tls)?;
     axum::serve(listener, router(metrics)).with_graceful_shutdown(stop.cancelled_owned()).await
 }

@@ -2,9 +2,12 @@
 //! the webhook configurations?
 
 use super::{
-    configurations::{self, Configurations},
+    configurations::{self, Configurations, Hook},
+    expiry::{Expiry, NotValid},
     own::{self, Memory, SharedSecret},
     serving_certificate::{self, ServingCertificate},
+    shown::Shown,
+    source::{self, Files, Foreign, Source},
     x509,
 };
 use crate::plan::renewal::{Step, Waits};
@@ -19,14 +22,19 @@ use kube::{
     core::PartialObjectMeta,
     runtime::{WatchStreamExt, watcher},
 };
+use prometheus_client::registry::Registry;
 use rustls::{ClientConfig, pki_types::ServerName};
 use std::{
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex as StdMutex},
+    sync::{Arc, Mutex as StdMutex, MutexGuard},
     time::Duration,
 };
-use tokio::{net::TcpStream, sync::Mutex, time::timeout};
+use tokio::{
+    net::TcpStream,
+    sync::Mutex,
+    time::{sleep, timeout},
+};
 use tokio_rustls::TlsConnector;
 use tracing::warn;
 
@@ -38,6 +46,9 @@ const TRIES: u32 = 3;
 /// How soon to look again after a step: the next one may be due, but a mistake must not be repeated without
 /// end.
 const BETWEEN_STEPS: Duration = Duration::from_secs(1);
+
+/// How often mounted files are looked at: it costs a few system calls.
+const BETWEEN_READS: Duration = Duration::from_secs(2);
 
 /// Where certificates go.
 #[derive(Clone, Debug)]
@@ -62,6 +73,14 @@ pub enum Error {
     Configurations(#[from] configurations::Error),
     #[error(transparent)]
     Serve(#[from] serving_certificate::Error),
+    #[error(transparent)]
+    Expired(#[from] NotValid),
+    #[error(transparent)]
+    Foreign(#[from] source::Error),
+    #[error(
+        "{configuration} does not trust the webhook's certificate: annotate it with cert-manager.io/inject-ca-from, or put the          CA beside the certificate as ca.crt (certs/README.md)"
+    )]
+    NotTrusted { configuration: String },
     #[error("no certificates are there yet")]
     NoCertificates,
     #[error("the webhook does not answer a TLS handshake as {name}: {source}")]
@@ -73,18 +92,28 @@ pub struct Trust {
     client: Client,
     places: Places,
     secret: SharedSecret,
-    waits: Waits,
+    source: Source,
     serving: Arc<ServingCertificate>,
+    expiry: Expiry,
     memory: Mutex<Memory>,
     /// The CAs that the API server trusts, as far as we know.
     trusted: StdMutex<Option<String>>,
+    /// What is shown, if it is somebody else's.
+    shown: StdMutex<Option<Shown>>,
 }
 
 impl Trust {
-    pub fn new(client: Client, places: Places, waits: Waits, serving: Arc<ServingCertificate>) -> Self {
+    pub fn new(
+        client: Client,
+        places: Places,
+        source: Source,
+        serving: Arc<ServingCertificate>,
+        registry: &mut Registry,
+    ) -> Self {
+        let expiry = Expiry::new(registry);
         let secret = SharedSecret::new(client.clone(), &places.secret_namespace, &places.secret);
-        let (memory, trusted) = (Mutex::default(), StdMutex::default());
-        Self { client, places, secret, waits, serving, memory, trusted }
+        let (memory, trusted, shown) = (Mutex::default(), StdMutex::default(), StdMutex::default());
+        Self { client, places, secret, source, serving, expiry, memory, trusted, shown }
     }
 
     /// Renews the certificates where that is due, serves them, and puts the CAs into the webhook
@@ -109,30 +138,104 @@ impl Trust {
     }
 
     async fn step(&self, memory: &mut Memory, now: Timestamp) -> Result<Duration, Error> {
-        // Read before the Secret, and patched only in this version: what is published is never older than
+        // Read before the certificates, and patched only in this version: what is published is never older than
         // what another replica has published in between.
-        let configurations = Configurations::read(&self.client, &self.places).await;
+        let (mutating, validating) =
+            (&self.places.mutating_configuration, &self.places.validating_configuration);
+        let configurations = Configurations::read(&self.client, mutating, validating).await;
+        match &self.source {
+            Source::Own(waits) => self.keep_own(configurations, waits, memory, now).await,
+            Source::CertManager => {
+                let secret = self.secret.read().await?;
+                let place = format!("{}/{}", self.places.secret_namespace, self.places.secret);
+                let found = Foreign::in_secret(&place, secret.as_ref())?;
+                self.follow(configurations?, found, None, now).await
+            }
+            Source::Files(files) => {
+                let found = Foreign::in_files(files)?;
+                let cas = Some(found.shown.cas.clone()).filter(|cas| !cas.is_empty());
+                self.follow(configurations?, found, cas, now).await
+            }
+        }
+    }
+
+    async fn keep_own(
+        &self,
+        configurations: Result<Configurations, configurations::Error>,
+        waits: &Waits,
+        memory: &mut Memory,
+        now: Timestamp,
+    ) -> Result<Duration, Error> {
         let names = self.dns_names();
-        let (certificates, step) = self.secret.advance(&names, None, memory, now, &self.waits).await?;
+        let (certificates, step) = self.secret.advance(&names, None, memory, now, waits).await?;
         self.serving.set(&certificates.certificate, &certificates.key)?;
         memory.holds(&certificates, &certificates.held(&names));
+        self.expiry.shown(&certificates.certificate, &certificates.ca_certificate, now)?;
         let still = configurations?.publish(&certificates.ca_certificate).await?;
         memory.is_trusted(still);
-        *self.trusted.lock().expect("no code panics while it holds this lock") =
-            Some(certificates.ca_certificate);
+        *locked(&self.trusted) = Some(certificates.ca_certificate);
         Ok(match step {
             Step::Keep(wait) => wait.max(BETWEEN_STEPS),
             Step::MakeAll(_) | Step::AddCa(_) | Step::SignLeaf(_) | Step::DropOldCas => BETWEEN_STEPS,
         })
     }
 
-    /// Yields whenever it is time to look: the Secret or a webhook configuration has changed.
+    /// Shows what somebody else has made, as soon as the API server trusts it: through `cas`, or else through
+    /// what somebody else puts into the configurations.
+    async fn follow(
+        &self,
+        configurations: Configurations,
+        found: Foreign,
+        cas: Option<String>,
+        now: Timestamp,
+    ) -> Result<Duration, Error> {
+        let in_use = locked(&self.shown).clone();
+        if let Err(why) = found.check(&self.service_name(), now) {
+            if let (Some(shown), Some(trusted)) = (in_use, locked(&self.trusted).clone()) {
+                self.expiry.shown(&shown.certificate, &trusted, now)?;
+            }
+            return Err(why.into());
+        }
+        let hooks = configurations.hooks();
+        let trusts =
+            |hook: &&Hook| found.shown.is_trusted_through(hook.ca_bundle.as_deref().unwrap_or_default());
+        let (trusted, distrusting) = match cas {
+            Some(cas) => {
+                configurations.publish(&cas).await?;
+                (cas, None)
+            }
+            None => {
+                let bundle = hooks.first().and_then(|hook| hook.ca_bundle.clone());
+                (bundle.unwrap_or_default(), hooks.iter().find(|hook| !trusts(hook)))
+            }
+        };
+        // Where the new one is not trusted yet and the old one still is, the old one goes on.
+        let waits = distrusting.is_some() && in_use.is_some_and(|shown| shown.is_trusted_through(&trusted));
+        if !waits {
+            self.serving.set(&found.shown.certificate, &found.key)?;
+            self.expiry.shown(&found.shown.certificate, &trusted, now)?;
+            *locked(&self.shown) = Some(found.shown);
+        }
+        *locked(&self.trusted) = Some(trusted);
+        match distrusting {
+            Some(hook) => Err(Error::NotTrusted { configuration: hook.configuration.clone() }),
+            None => Ok(Duration::MAX),
+        }
+    }
+
+    /// Yields whenever it is time to look: the certificates or a webhook configuration have changed.
     pub fn changes(&self, watch_seconds: u32) -> impl Stream<Item = ()> + Send + use<> {
         let secrets = Api::namespaced(self.client.clone(), &self.places.secret_namespace);
+        let certificates = match &self.source {
+            Source::Own(_) | Source::CertManager => {
+                changes::<Secret>(secrets, &self.places.secret, watch_seconds)
+            }
+            Source::Files(files) => changes_of(files.clone()),
+        };
         let mutating = Api::all(self.client.clone());
         let validating = Api::all(self.client.clone());
         stream::select_all([
-            changes::<Secret>(secrets, &self.places.secret, watch_seconds),
+            certificates,
             changes::<MutatingWebhookConfiguration>(
                 mutating,
                 &self.places.mutating_configuration,
@@ -153,7 +256,7 @@ impl Trust {
     ///
     /// When it is not, or does not answer in time.
     pub async fn handshake(&self, address: SocketAddr) -> Result<(), Error> {
-        let trusted = self.trusted.lock().expect("no code panics while it holds this lock").clone();
+        let trusted = locked(&self.trusted).clone();
         let cas = trusted.ok_or(Error::NoCertificates)?;
         let name = self.service_name();
         let done = handshake(address, &name, &cas).await;
@@ -169,6 +272,28 @@ impl Trust {
     fn dns_names(&self) -> Vec<String> {
         vec![self.service_name(), "localhost".to_owned()]
     }
+}
+
+fn locked<T>(value: &StdMutex<T>) -> MutexGuard<'_, T> {
+    value.lock().expect("no code panics while it holds this lock")
+}
+
+/// Yields whenever the files have changed. They are read again and again: a volume that is mounted changes by
+/// links that nobody tells of.
+fn changes_of(files: Files) -> stream::BoxStream<'static, ()> {
+    let changes = stream::unfold(files.contents(), move |before| {
+        let files = files.clone();
+        async move {
+            loop {
+                sleep(BETWEEN_READS).await;
+                let now = files.contents();
+                if now != before {
+                    return Some(((), now));
+                }
+            }
+        }
+    });
+    changes.boxed()
 }
 
 /// Yields whenever the object of this name has changed. Only its metadata is asked for: what matters is read

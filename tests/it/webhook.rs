@@ -10,15 +10,16 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prometheus_client::registry::Registry;
 use rustls::{
-    ClientConfig, RootCertStore,
+    ClientConfig, RootCertStore, SupportedProtocolVersion,
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
     time_provider::TimeProvider,
+    version::{TLS12, TLS13},
 };
 use serde_json::{Value, json};
 use spark_operator::{
     metrics,
     plan::customization::customized,
-    webhook::{Certificates, ReviewMetrics, ServingCertificate, serve},
+    webhook::{Certificates, ReviewMetrics, ServingCertificate, Tls, TlsVersion, cipher_suite, serve},
 };
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -179,6 +180,27 @@ async fn what_is_not_a_review_is_refused_with_a_sentence() {
     let body = review(&spark_pod(json!({}))).to_string();
     let (code, _) = server.connect("h2").await.post("application/json; charset=utf-8", body).await.unwrap();
     assert_eq!(code, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn only_the_versions_and_suites_of_tls_are_spoken_that_are_asked_for() {
+    let suite = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
+    let restricted = Tls { cipher_suites: vec![cipher_suite(suite).unwrap()], ..Tls::default() };
+    let newest = Tls { min_version: TlsVersion::Tls13, ..Tls::default() };
+    for (tls, version, spoken) in [
+        (Tls::default(), &TLS12, Some("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384")),
+        (Tls::default(), &TLS13, Some("TLS13_AES_256_GCM_SHA384")),
+        (restricted.clone(), &TLS12, Some(suite)),
+        (restricted, &TLS13, Some("TLS13_AES_256_GCM_SHA384")),
+        (newest.clone(), &TLS12, None),
+        (newest, &TLS13, Some("TLS13_AES_256_GCM_SHA384")),
+    ] {
+        let mut server = Server::speaking(tls).await;
+        server.show_new_certificate();
+        let stream = server.handshake_in(&[version], &["h2"]).await.ok();
+        let suite = stream.map(|stream| stream.get_ref().1.negotiated_cipher_suite().unwrap().suite());
+        assert_eq!(suite.map(|suite| format!("{suite:?}")).as_deref(), spoken);
+    }
 }
 
 #[tokio::test]
@@ -369,12 +391,17 @@ impl Server {
     }
 
     async fn without_certificate() -> Self {
+        Self::speaking(Tls::default()).await
+    }
+
+    async fn speaking(tls: Tls) -> Self {
         let tcp = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = tcp.local_addr().unwrap();
         let (certificate, stop) = (Arc::new(ServingCertificate::default()), CancellationToken::new());
         let mut registry = Registry::default();
         let measured = ReviewMetrics::new(&mut registry);
-        let serving = tokio::spawn(serve(tcp, Arc::clone(&certificate), measured, stop.clone()));
+        let (shown, stopped) = (Arc::clone(&certificate), stop.clone());
+        let serving = tokio::spawn(async move { serve(tcp, shown, &tls, measured, stopped).await });
         Self { address, certificate, ca: certificates().ca_certificate, registry, stop, serving }
     }
 
@@ -386,11 +413,19 @@ impl Server {
 
     /// A new TLS connection of a client that trusts `ca` and asks for these protocols.
     async fn handshake(&self, protocols: &[&str]) -> io::Result<TlsStream<TcpStream>> {
+        self.handshake_in(rustls::DEFAULT_VERSIONS, protocols).await
+    }
+
+    async fn handshake_in(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        protocols: &[&str],
+    ) -> io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.ca.as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder =
-            ClientConfig::builder_with_details(provider, Arc::new(Now)).with_safe_default_protocol_versions();
+            ClientConfig::builder_with_details(provider, Arc::new(Now)).with_protocol_versions(versions);
         let mut config = builder.unwrap().with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         let tcp = TcpStream::connect(self.address).await?;

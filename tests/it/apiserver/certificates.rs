@@ -11,7 +11,7 @@ use crate::program;
 use serde_json::json;
 use tokio::time::timeout;
 
-const SECRET: &str = "spark-operator-webhook-certs";
+pub(crate) const SECRET: &str = "spark-operator-webhook-certs";
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -113,16 +113,16 @@ async fn certificates_that_were_made_by_hand_are_used() {
     assert_eq!((secret(), ca()), (made, bundle()));
 }
 
-fn secret() -> String {
+pub(crate) fn secret() -> String {
     kubectl(&["get", "secret", SECRET, "--namespace", NAMESPACE, "--output=jsonpath={.data}"])
 }
 
 /// The CA in the Secret, as caBundle has it.
-fn ca() -> String {
+pub(crate) fn ca() -> String {
     kubectl(&["get", "secret", SECRET, "--namespace", NAMESPACE, r"--output=jsonpath={.data.ca-cert\.pem}"])
 }
 
-fn bundle() -> String {
+pub(crate) fn bundle() -> String {
     let path = "--output=jsonpath={.webhooks[0].clientConfig.caBundle}";
     kubectl(&["get", "mutatingwebhookconfiguration", WEBHOOK, path])
 }

@@ -117,7 +117,7 @@ async fn a_webhook_that_is_not_installed_is_told_with_its_name() {
 }
 
 /// Waits until `/readyz` says all of `said` of the condition.
-async fn is_not_ready(operator: &Operator, condition: &str, said: &[&str]) {
+pub(crate) async fn is_not_ready(operator: &Operator, condition: &str, said: &[&str]) {
     eventually(&format!("{condition} says {said:?}"), async || {
         let (status, body) = operator.get(HEALTH, "/readyz").await?;
         let line = body.lines().find_map(|line| line.strip_prefix(condition)?.strip_prefix(": "));
@@ -127,7 +127,7 @@ async fn is_not_ready(operator: &Operator, condition: &str, said: &[&str]) {
     .await;
 }
 
-async fn is_ready(operator: &Operator) {
+pub(crate) async fn is_ready(operator: &Operator) {
     eventually("the operator is ready", async || {
         let (status, body) = operator.get(HEALTH, "/readyz").await?;
         seen(status == 200, body)

@@ -18,6 +18,8 @@ mod definitions;
 mod failures;
 /// An operator that starts among thousands of applications.
 pub(crate) mod fleet;
+/// Certificates of others.
+mod foreign;
 /// A cluster that is not set up for the operator.
 mod installation;
 /// An object that cannot be read.
@@ -32,6 +34,8 @@ mod observed;
 pub(crate) mod outage;
 /// Applications that can never work.
 mod refusals;
+/// Certificates are replaced.
+pub(crate) mod rotation;
 /// SIGTERM.
 mod signals;
 /// What `spark-submit` reads.
@@ -41,6 +45,8 @@ mod sparkctl;
 
 /// Applications for tests.
 pub(crate) mod applications;
+/// Pods that are never refused.
+pub(crate) mod arrivals;
 /// `kubectl`.
 pub(crate) mod kubectl;
 /// A kubelet, as far as the API server sees one.

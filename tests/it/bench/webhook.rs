@@ -14,7 +14,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 use serde_json::json;
-use spark_operator::webhook::{Certificates, ReviewMetrics, ServingCertificate, TlsListener, serve};
+use spark_operator::webhook::{Certificates, ReviewMetrics, ServingCertificate, Tls, TlsListener, serve};
 use std::{
     env,
     io::{BufRead, BufReader},
@@ -68,12 +68,11 @@ async fn server() {
     certificate.set(&made.certificate, &made.key).unwrap();
     println!("\nserves {} {}", tcp.local_addr().unwrap().port(), made.ca_certificate.replace('\n', "|"));
     if what == "mutate" {
-        serve(tcp, certificate, ReviewMetrics::new(&mut Registry::default()), CancellationToken::new())
-            .await
-            .unwrap();
+        let metrics = ReviewMetrics::new(&mut Registry::default());
+        serve(tcp, certificate, &Tls::default(), metrics, CancellationToken::new()).await.unwrap();
     } else {
         let constant = post(async |_: Bytes| Json(json!({"response": {"allowed": true}})));
-        let listener = TlsListener::new(tcp, certificate).unwrap();
+        let listener = TlsListener::new(tcp, certificate, &Tls::default()).unwrap();
         axum::serve(listener, Router::new().route("/mutate", constant)).await.unwrap();
     }
 }

@@ -11,3 +11,5 @@
 mod away;
 /// The operator is killed at random moments.
 mod kills;
+/// Certificates are replaced all the time.
+mod rotation;

@@ -1,0 +1,127 @@
+//! `spark-operator certs`: what can an admin see of the webhook's certificates, and do about them?
+
+use crate::{
+    operator,
+    plan::renewal::{Reason, Step, Waits, Wish},
+    settings::{CertsCommand, WebhookObjects},
+    webhook::{Certificates, Configurations, Memory, SharedSecret, Shown, own_certificates, x509},
+};
+use anyhow::{Context, bail, ensure};
+use jiff::{Timestamp, Unit};
+use kube::Client;
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+mod report;
+
+/// Carries out `command`, and gives what it has to say.
+///
+/// # Errors
+///
+/// When the cluster cannot be reached or refuses, when files are in the way, or when what is shown does not go
+/// together.
+pub async fn run(command: &CertsCommand) -> anyhow::Result<String> {
+    match command {
+        CertsCommand::Show { cluster, objects } => {
+            show(operator::client(cluster.kubeconfig.as_deref()).await?, objects).await
+        }
+        CertsCommand::Rotate { ca, cluster, objects } => {
+            let wish = if *ca { Wish::Ca } else { Wish::Leaf };
+            rotate(operator::client(cluster.kubeconfig.as_deref()).await?, objects, wish).await
+        }
+        CertsCommand::Generate { directory, dns_names } => write_certificates(directory, dns_names),
+    }
+}
+
+async fn show(client: Client, objects: &WebhookObjects) -> anyhow::Result<String> {
+    let place = place(objects);
+    let secret = secret(client.clone(), objects).read().await?;
+    let secret = secret.with_context(|| format!("Secret {place} does not exist: the operator makes it"))?;
+    let shown = Shown::of(&secret).with_context(|| format!("Secret {place} holds no certificates"))?;
+    let configurations =
+        Configurations::read(&client, &objects.mutating_webhook_name, &objects.validating_webhook_name)
+            .await?;
+    let (text, complaints) = report::report(&shown, &configurations.hooks(), now())?;
+    if complaints.is_empty() {
+        return Ok(text);
+    }
+    bail!("{}\n\n{text}", complaints.join("\n"))
+}
+
+/// The next step of a rotation, carried out as a replica of the operator would: the other steps follow from
+/// it, and there is nothing that a running operator would have to be asked.
+async fn rotate(client: Client, objects: &WebhookObjects, wish: Wish) -> anyhow::Result<String> {
+    let place = place(objects);
+    let shared = secret(client, objects);
+    let secret = shared.read().await?;
+    let secret = secret.with_context(|| format!("Secret {place} does not exist: the operator makes it"))?;
+    let found = own_certificates(&secret).with_context(|| {
+        format!(
+            "Secret {place} holds none of the operator's own certificates: whoever made it has to renew them"
+        )
+    })?;
+    let names = leaf(&found).with_context(|| format!("Secret {place}, leaf"))?.names;
+    // A running operator knows how long the CA has been trusted; here nothing is known of it, so no leaf is
+    // signed that would depend on it.
+    let waits = Waits { settle: Duration::MAX, overlap: Duration::MAX };
+    let (made, step) = shared.advance(&names, Some(wish), &Memory::default(), now(), &waits).await?;
+    let valid_until = |pem: &str| -> anyhow::Result<Timestamp> {
+        let newest = &x509::certificates(pem)?[0];
+        Ok(x509::description(newest)?.validity.until)
+    };
+    let leaf = format!("new leaf, valid until {}", valid_until(&made.certificate)?);
+    let ca = format!("new CA, valid until {}", valid_until(&made.ca_certificate)?);
+    let served = "Running operators show it to new connections at once.";
+    let trusted = "Running operators have it trusted beside the old one; after --webhook-ca-settle-time they sign a leaf \
+                   with it, and after --webhook-ca-overlap they drop the old one.";
+    Ok(match step {
+        Step::SignLeaf(_) => format!("Secret {place}: {leaf}. {served}\n"),
+        Step::AddCa(Reason::CaCannotSign) => {
+            format!("Secret {place}: the CA's key is none that can sign here, so {ca}. {trusted}\n")
+        }
+        Step::AddCa(_) => format!("Secret {place}: {ca}. {trusted}\n"),
+        Step::MakeAll(why) => format!("Secret {place}: {ca}; {leaf}, since {why}. {served}\n"),
+        Step::Keep(_) | Step::DropOldCas => {
+            format!("Secret {place}: a new CA is on its way already, and a new leaf with it.\n")
+        }
+    })
+}
+
+fn leaf(certificates: &Certificates) -> anyhow::Result<x509::Description> {
+    Ok(x509::description(&x509::certificates(&certificates.certificate)?[0])?)
+}
+
+fn secret(client: Client, objects: &WebhookObjects) -> SharedSecret {
+    SharedSecret::new(client, &objects.webhook_secret_namespace, &objects.webhook_secret_name)
+}
+
+fn place(objects: &WebhookObjects) -> String {
+    format!("{}/{}", objects.webhook_secret_namespace, objects.webhook_secret_name)
+}
+
+/// Files as the Secret has them; the keys can be read by their owner alone.
+fn write_certificates(directory: &Path, dns_names: &[String]) -> anyhow::Result<String> {
+    let made = Certificates::generate(dns_names, now()).context("--dns-name")?;
+    let files: Vec<(PathBuf, String)> =
+        made.files().into_iter().map(|(name, pem)| (directory.join(name), pem)).collect();
+    for (path, _) in &files {
+        ensure!(!path.exists(), "{} exists already and is left as it is", path.display());
+    }
+    for (path, pem) in &files {
+        let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        file.and_then(|mut file| file.write_all(pem.as_bytes()))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(files.iter().map(|(path, _)| format!("{}\n", path.display())).collect())
+}
+
+/// The clock of what is made and shown, to the second.
+#[expect(clippy::disallowed_methods, reason = "the clock of what is made by hand and shown")]
+fn now() -> Timestamp {
+    Timestamp::now().round(Unit::Second).expect("the present is far from the end of time")
+}

@@ -1,0 +1,110 @@
+//! Until when are the certificates valid that the webhook shows? As metrics, as a condition of readiness, and
+//! in the log when it is nearly over.
+
+use super::x509;
+use crate::plan::renewal::Validity;
+use jiff::Timestamp;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{family::Family, gauge::Gauge},
+    registry::Registry,
+};
+use std::sync::{Mutex, atomic::AtomicI64};
+use tracing::warn;
+
+/// What is known of the certificates that are shown.
+pub(super) struct Expiry {
+    ends: Family<Which, Gauge<i64, AtomicI64>>,
+    /// Of which end it was warned last.
+    warned: Mutex<Option<Timestamp>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Which {
+    certificate: &'static str,
+}
+
+/// A certificate that is shown and that nobody accepts any more, or yet.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the webhook's {certificate} is valid from {from} until {until}: {}",
+    "have it renewed, or delete the Secret if it is the operator's own (certs/README.md)"
+)]
+pub struct NotValid {
+    certificate: &'static str,
+    from: Timestamp,
+    until: Timestamp,
+}
+
+impl Expiry {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let expiry = Self { ends: Family::default(), warned: Mutex::default() };
+        let help = "Until when the webhook's certificate and the CA that has signed it are valid, in seconds since 1970";
+        let name = "spark_operator_webhook_certificate_expiry_timestamp_seconds";
+        registry.register(name, help, expiry.ends.clone());
+        expiry
+    }
+
+    /// The webhook shows the leaf in `chain` to those who trust `cas` (PEM).
+    ///
+    /// # Errors
+    ///
+    /// When the leaf, or the CA that has signed it, is not valid now.
+    pub(super) fn shown(&self, chain: &str, cas: &str, now: Timestamp) -> Result<(), NotValid> {
+        // What cannot be read, others complain of.
+        let chain = x509::certificates(chain).unwrap_or_default();
+        let cas = x509::certificates(cas).unwrap_or_default();
+        let ca = x509::issuer(&chain, &cas).and_then(|issuer| cas.get(issuer));
+        let mut result = Ok(());
+        for (which, certificate) in [("ca", ca), ("leaf", chain.first())] {
+            if let Some(described) = certificate.and_then(|der| x509::description(der).ok()) {
+                result = result.and(self.tell(which, described.validity, now));
+            }
+        }
+        result
+    }
+
+    fn tell(&self, certificate: &'static str, validity: Validity, now: Timestamp) -> Result<(), NotValid> {
+        let Validity { from, until } = validity;
+        self.ends.get_or_create(&Which { certificate }).set(until.as_second());
+        if !validity.includes(now) {
+            return Err(NotValid { certificate, from, until });
+        }
+        let mut warned = self.warned.lock().expect("no code panics while it holds this lock");
+        if validity.nearly_over() <= now && *warned != Some(until) {
+            warn!(certificate, %until, "less than a tenth of its life is left, and nobody has renewed it");
+            *warned = Some(until);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{metrics, webhook::Certificates};
+
+    #[test]
+    fn the_ends_are_told_and_whatever_has_ended_is_an_error() {
+        let at = |time: &str| time.parse::<Timestamp>().unwrap();
+        let made = Certificates::generate(&["x.svc".to_owned()], at("2026-11-21T12:00:00Z")).unwrap();
+        let mut registry = Registry::default();
+        let expiry = Expiry::new(&mut registry);
+        let shown = |time| expiry.shown(&made.certificate, &made.ca_certificate, at(time));
+        shown("2026-11-21T12:00:00Z").unwrap();
+        let text = metrics::text(&registry);
+        let name = "spark_operator_webhook_certificate_expiry_timestamp_seconds";
+        for (certificate, end) in [("ca", "2036-11-20T12:00:00Z"), ("leaf", "2027-11-21T12:00:00Z")] {
+            let line = format!("{name}{{certificate=\"{certificate}\"}} {}\n", at(end).as_second());
+            assert!(text.contains(&line), "{text}");
+        }
+        shown("2027-11-20T12:00:00Z").unwrap();
+        let error = shown("2027-11-21T12:00:00Z").unwrap_err().to_string();
+        assert!(
+            error.contains("leaf is valid from 2026-11-20T12:00:00Z until 2027-11-21T12:00:00Z"),
+            "{error}"
+        );
+        let error = shown("2040-01-01T00:00:00Z").unwrap_err().to_string();
+        assert!(error.contains("webhook's ca is valid"), "{error}");
+    }
+}

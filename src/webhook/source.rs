@@ -1,0 +1,126 @@
+//! Where do the webhook's certificates come from, if they are not the operator's own, and are they of use?
+
+use super::{shown::Shown, x509};
+use crate::plan::renewal::Waits;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use rustls::{
+    crypto::ring::default_provider,
+    pki_types::{PrivateKeyDer, pem::PemObject},
+    sign::CertifiedKey,
+};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Who makes the certificates.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// We do.
+    Own(Waits),
+    /// cert-manager, in the Secret; and its CA injector keeps caBundle.
+    CertManager,
+    /// Whoever fills this folder.
+    Files(Files),
+}
+
+/// Files, mounted from wherever.
+#[derive(Clone, Debug)]
+pub struct Files {
+    pub directory: PathBuf,
+    /// The names of certificate and key in it.
+    pub certificate: String,
+    pub key: String,
+}
+
+/// The CA's file; where it is, caBundle is kept by it.
+const CA: &str = "ca.crt";
+
+/// Certificates that somebody else has made.
+pub(super) struct Foreign {
+    /// Where they were found.
+    place: String,
+    pub shown: Shown,
+    pub key: String,
+}
+
+/// Why they are not used. Whatever was in use stays so.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "Secret {0} does not exist: cert-manager makes it from a Certificate (certs/README.md); without --enable-cert-manager \
+         the operator makes its own"
+    )]
+    NoSecret(String),
+    #[error("Secret {secret} has no {key}: cert-manager has not filled it yet, or somebody else has made it")]
+    NoKey { secret: String, key: &'static str },
+    #[error("--webhook-cert-dir: {path}: {source}: mount a volume that has it")]
+    File { path: PathBuf, source: io::Error },
+    #[error("{place}: {why}")]
+    Unfit { place: String, why: String },
+}
+
+impl Foreign {
+    /// Those that cert-manager has put into `secret`.
+    pub(super) fn in_secret(name: &str, secret: Option<&Secret>) -> Result<Self, Error> {
+        let secret = secret.ok_or_else(|| Error::NoSecret(name.to_owned()))?;
+        let text = |key: &'static str| {
+            Shown::text(secret, key).ok_or_else(|| Error::NoKey { secret: name.to_owned(), key })
+        };
+        let shown = Shown { certificate: text("tls.crt")?, cas: text(CA)? };
+        Ok(Self { place: format!("Secret {name}"), shown, key: text("tls.key")? })
+    }
+
+    /// Those in `files`. There need not be a CA.
+    pub(super) fn in_files(files: &Files) -> Result<Self, Error> {
+        let read = |name: &str| {
+            let path = files.directory.join(name);
+            fs::read_to_string(&path).map_err(|source| Error::File { path, source })
+        };
+        let cas = match read(CA) {
+            Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => String::new(),
+            cas => cas?,
+        };
+        let shown = Shown { certificate: read(&files.certificate)?, cas };
+        Ok(Self {
+            place: files.directory.join(&files.certificate).display().to_string(),
+            shown,
+            key: read(&files.key)?,
+        })
+    }
+
+    /// Whether the API server can accept them as `service_name`.
+    pub(super) fn check(&self, service_name: &str, now: Timestamp) -> Result<(), Error> {
+        let unfit = |why: String| Error::Unfit { place: self.place.clone(), why };
+        let chain = x509::certificates(&self.shown.certificate).map_err(|error| unfit(error.to_string()))?;
+        let leaf = x509::description(&chain[0]).map_err(|error| unfit(error.to_string()))?;
+        PrivateKeyDer::from_pem_slice(self.key.as_bytes())
+            .map_err(|error| error.to_string())
+            .and_then(|key| {
+                let pair = CertifiedKey::from_der(chain.clone(), key, &default_provider());
+                pair.map_err(|error| error.to_string())
+            })
+            .map_err(|why| unfit(format!("the key beside it cannot be used with it: {why}")))?;
+        if !leaf.validity.includes(now) {
+            let (from, until) = (leaf.validity.from, leaf.validity.until);
+            return Err(unfit(format!("it is valid from {from} until {until}: have it renewed")));
+        }
+        if !x509::lacks(&chain[0], &[service_name.to_owned()]).is_empty() {
+            let names = leaf.names.join(", ");
+            return Err(unfit(format!("it is for {names}: have it made for {service_name}")));
+        }
+        if !self.shown.cas.is_empty() && !self.shown.is_trusted_through(&self.shown.cas) {
+            return Err(unfit(format!("it is not signed by the CA in {CA}: replace all of them together")));
+        }
+        Ok(())
+    }
+}
+
+impl Files {
+    /// All that is in them now, to see whether they change.
+    pub(super) fn contents(&self) -> Vec<Option<Vec<u8>>> {
+        let names = [self.certificate.as_str(), &self.key, CA];
+        names.iter().map(|name| fs::read(Path::new(&self.directory).join(name)).ok()).collect()
+    }
+}

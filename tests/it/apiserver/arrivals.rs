@@ -1,0 +1,125 @@
+//! Spark pods that arrive all the time, from an API server whose connections are always new: does one of them
+//! meet a webhook that it cannot trust, or none?
+
+use super::operator::WEBHOOK;
+use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Pod};
+use kube::{Api, Client, api::PostParams};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
+use serde_json::json;
+use std::{io, mem, sync::Arc, thread};
+use tokio::{net::TcpStream, runtime::Runtime, task::JoinSet};
+use tokio_rustls::TlsConnector;
+use tokio_util::sync::CancellationToken;
+
+/// How many pods are created at once.
+const AT_ONCE: usize = 4;
+
+/// Pods arrive until this is told to end.
+pub(crate) struct Arrivals {
+    end: CancellationToken,
+    /// A thread of its own, so that they also arrive while the test waits for `kubectl`.
+    thread: thread::JoinHandle<Count>,
+}
+
+/// What became of them.
+#[derive(Debug, Default)]
+pub(crate) struct Count {
+    pub pods: usize,
+    pub handshakes: usize,
+    /// What the API server said of pods that it did not admit, what was said of those that it admitted without
+    /// our webhook, and of handshakes that failed.
+    pub failures: Vec<String>,
+}
+
+impl Arrivals {
+    pub(crate) fn begin(namespace: &'static str) -> Self {
+        let end = CancellationToken::new();
+        let ended = end.clone();
+        let thread = thread::spawn(move || Runtime::new().unwrap().block_on(arrive(namespace, ended)));
+        Self { end, thread }
+    }
+
+    pub(crate) fn end(self) -> Count {
+        self.end.cancel();
+        self.thread.join().unwrap()
+    }
+}
+
+async fn arrive(namespace: &str, ended: CancellationToken) -> Count {
+    let client = Client::try_default().await.unwrap();
+    let mut all = JoinSet::new();
+    for lane in 0..AT_ONCE {
+        let pods = Api::namespaced(client.clone(), namespace);
+        all.spawn(pods_arrive(pods, lane, ended.clone()));
+    }
+    all.spawn(api_servers_connect(Api::all(client), ended));
+    let mut sum = Count::default();
+    while let Some(count) = all.join_next().await {
+        let mut count = count.unwrap();
+        sum.pods += count.pods;
+        sum.handshakes += count.handshakes;
+        sum.failures.append(&mut count.failures);
+    }
+    sum
+}
+
+async fn pods_arrive(pods: Api<Pod>, lane: usize, ended: CancellationToken) -> Count {
+    let mut count = Count::default();
+    while !ended.is_cancelled() {
+        let name = format!("arrival-{lane}-{}", count.pods);
+        let pod = serde_json::from_value(json!({
+            "metadata": {
+                "name": name,
+                "labels": {"spark-role": "executor"},
+                "annotations": {"sparkoperator.k8s.io/env": r#"[{"name": "ARRIVED", "value": "yes"}]"#},
+            },
+            "spec": {"containers": [{"name": "spark-kubernetes-executor", "image": "none"}]},
+        }))
+        .unwrap();
+        match pods.create(&PostParams::default(), &pod).await {
+            Ok(pod) => {
+                let env = pod.spec.unwrap().containers[0].env.take().unwrap_or_default();
+                if env.iter().all(|variable| variable.name != "ARRIVED") {
+                    count.failures.push(format!("{name} was admitted without the webhook"));
+                }
+            }
+            Err(error) => count.failures.push(format!("{name}: {error}")),
+        }
+        count.pods += 1;
+    }
+    count
+}
+
+/// An API server keeps its connection, so that it sees few of the certificates; one that has just begun trusts
+/// what stands in the configuration, and nothing else.
+async fn api_servers_connect(
+    configurations: Api<MutatingWebhookConfiguration>,
+    ended: CancellationToken,
+) -> Count {
+    let mut count = Count::default();
+    while !ended.is_cancelled() {
+        let mut configuration = configurations.get(WEBHOOK).await.unwrap();
+        let bundle = mem::take(&mut configuration.webhooks.as_mut().unwrap()[0].client_config.ca_bundle);
+        if let Err(error) = handshake(&bundle.unwrap().0).await {
+            count.failures.push(format!("handshake {}: {error}", count.handshakes));
+        }
+        count.handshakes += 1;
+    }
+    count
+}
+
+/// The certificate that the webhook shows to whoever trusts these CAs.
+pub(crate) async fn handshake(bundle: &[u8]) -> io::Result<CertificateDer<'static>> {
+    let mut roots = RootCertStore::empty();
+    for ca in CertificateDer::pem_slice_iter(bundle) {
+        roots.add(ca.map_err(io::Error::other)?).map_err(io::Error::other)?;
+    }
+    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let stream = TcpStream::connect(("127.0.0.1", 9443)).await?;
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    Ok(stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned())
+}

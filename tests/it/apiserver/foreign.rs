@@ -1,0 +1,196 @@
+//! What if the webhook's certificates are somebody else's? cert-manager and its CA injector, or whoever fills a
+//! mounted volume, are played by the test.
+
+use super::{
+    arrivals::handshake,
+    certificates::{SECRET, bundle},
+    eventually,
+    installation::{is_not_ready, is_ready},
+    kubectl::{kubectl, kubectl_with},
+    namespace::Namespace,
+    operator::{NAMESPACE, Operator, WEBHOOK},
+    seen,
+};
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
+use spark_operator::webhook::Certificates;
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn cert_managers_secret_is_followed_and_ca_bundle_left_to_its_injector() {
+    let namespace = Namespace::new("cert-manager").await;
+    let _removed = Removed;
+    kubectl(&["delete", "secret", SECRET, "--namespace", NAMESPACE, "--ignore-not-found"]);
+    inject("");
+    let operator = Operator::with(&namespace).argument("--enable-cert-manager").spawn();
+    let missing = ["does not exist: cert-manager makes it from a Certificate"];
+    is_not_ready(&operator, "certificates", &missing).await;
+
+    let first = made();
+    issue(&first);
+    let untrusted = ["MutatingWebhookConfiguration/spark-operator-webhook does not trust", "inject-ca-from"];
+    is_not_ready(&operator, "certificates", &untrusted).await;
+    assert_eq!(bundle(), "");
+    inject(&first.ca_certificate);
+    is_ready(&operator).await;
+    shows(&first).await;
+
+    let renewed = first.with_new_leaf(&names(), now()).unwrap();
+    issue(&renewed);
+    shows(&renewed).await;
+    assert_eq!(bundle(), encoded(&first.ca_certificate), "it is the injector's");
+
+    // The one that is trusted goes on until the new one is.
+    let second = made();
+    issue(&second);
+    is_not_ready(&operator, "certificates", &untrusted).await;
+    shows(&renewed).await;
+    inject(&second.ca_certificate);
+    shows(&second).await;
+    is_ready(&operator).await;
+
+    issue(&Certificates { key: first.key, ..second.clone() });
+    let unfit =
+        ["Secret spark-operator/spark-operator-webhook-certs: the key beside it cannot be used with it"];
+    is_not_ready(&operator, "certificates", &unfit).await;
+    shows(&second).await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn mounted_files_are_followed_as_the_kubelet_changes_them() {
+    let namespace = Namespace::new("mounted-files").await;
+    let volume = Volume::new(&namespace.folder);
+    let first = made();
+    volume.holds(
+        "1",
+        &[("tls.crt", &first.certificate), ("tls.key", &first.key), ("ca.crt", &first.ca_certificate)],
+    );
+    let flag = format!("--webhook-cert-dir={}", volume.0.display());
+    let operator = Operator::with(&namespace).argument(&flag).start().await;
+    assert_eq!(bundle(), encoded(&first.ca_certificate));
+    shows(&first).await;
+
+    let second = made();
+    volume.holds(
+        "2",
+        &[("tls.crt", &second.certificate), ("tls.key", &second.key), ("ca.crt", &second.ca_certificate)],
+    );
+    shows(&second).await;
+    assert_eq!(bundle(), encoded(&second.ca_certificate));
+
+    for (name, files, said) in [
+        ("3", vec![("tls.crt", second.certificate.as_str())], "tls.key: No such file or directory"),
+        (
+            "4",
+            vec![("tls.crt", "nonsense"), ("tls.key", &second.key)],
+            "tls.crt: there is no certificate in it",
+        ),
+        ("5", vec![("tls.crt", &first.certificate), ("tls.key", &second.key)], "tls.crt: the key beside it"),
+    ] {
+        volume.holds(name, &files);
+        is_not_ready(&operator, "certificates", &[said]).await;
+        shows(&second).await;
+    }
+
+    // Without a CA, caBundle is somebody else's.
+    let third = second.with_new_leaf(&names(), now()).unwrap();
+    volume.holds("6", &[("tls.crt", &third.certificate), ("tls.key", &third.key)]);
+    shows(&third).await;
+    is_ready(&operator).await;
+    assert_eq!(bundle(), encoded(&second.ca_certificate));
+}
+
+/// A volume as the kubelet mounts a Secret: files are links into a folder that is a link itself.
+struct Volume(PathBuf);
+
+impl Volume {
+    fn new(folder: &Path) -> Self {
+        let volume = Self(folder.join("volume"));
+        fs::create_dir(&volume.0).unwrap();
+        for file in ["tls.crt", "tls.key", "ca.crt"] {
+            symlink(Path::new("..data").join(file), volume.0.join(file)).unwrap();
+        }
+        volume
+    }
+
+    /// All of it is replaced at once.
+    fn holds(&self, version: &str, files: &[(&str, &str)]) {
+        let folder = self.0.join(format!("..{version}"));
+        fs::create_dir(&folder).unwrap();
+        for (name, text) in files {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        let link = self.0.join("..data_tmp");
+        symlink(&folder, &link).unwrap();
+        fs::rename(link, self.0.join("..data")).unwrap();
+    }
+}
+
+/// Secret and caBundle are the operator's own again.
+struct Removed;
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        kubectl(&["delete", "secret", SECRET, "--namespace", NAMESPACE, "--ignore-not-found"]);
+    }
+}
+
+/// Waits until whoever connects and trusts the CA is shown the leaf.
+async fn shows(certificates: &Certificates) {
+    use rustls::pki_types::{CertificateDer, pem::PemObject};
+    let leaf = CertificateDer::from_pem_slice(certificates.certificate.as_bytes()).unwrap();
+    eventually("it is shown", async || {
+        let shown = handshake(certificates.ca_certificate.as_bytes()).await;
+        let shown = shown.map_err(|error| error.to_string())?;
+        seen(shown == leaf, "another")
+    })
+    .await;
+}
+
+/// What cert-manager writes.
+fn issue(certificates: &Certificates) {
+    let secret = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": SECRET},
+        "type": "kubernetes.io/tls",
+        "stringData": {
+            "ca.crt": certificates.ca_certificate,
+            "tls.crt": certificates.certificate,
+            "tls.key": certificates.key,
+        },
+    });
+    kubectl_with(&secret, &["apply", "--namespace", NAMESPACE, "-f", "-"]);
+}
+
+/// What its CA injector writes.
+fn inject(ca: &str) {
+    let value: Value = encoded(ca).into();
+    let path = "/webhooks/0/clientConfig/caBundle";
+    let patch = json!([{"op": "add", "path": path, "value": value}]).to_string();
+    kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", &patch]);
+}
+
+fn encoded(pem: &str) -> String {
+    json!(ByteString(pem.as_bytes().to_vec())).as_str().unwrap().to_owned()
+}
+
+fn made() -> Certificates {
+    Certificates::generate(&names(), now()).unwrap()
+}
+
+fn names() -> [String; 2] {
+    ["spark-operator-webhook-svc.spark-operator.svc".to_owned(), "localhost".to_owned()]
+}
+
+#[expect(clippy::disallowed_methods, reason = "the clock of certificates that an API server has to accept")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}

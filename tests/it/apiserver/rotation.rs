@@ -1,0 +1,166 @@
+//! Are certificates replaced without anybody noticing, and does an admin see and say how?
+
+use super::{
+    arrivals::Arrivals,
+    certificates::{SECRET, bundle, ca, secret},
+    eventually,
+    installation::is_ready,
+    kubectl::kubectl,
+    namespace::Namespace,
+    operator::{NAMESPACE, Operator, Setup, WEBHOOK},
+    seen,
+};
+use crate::program;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+use std::process::Output;
+
+/// Between the steps of a CA's renewal; in seconds, what else would take an hour.
+const WAITS: [&str; 2] = ["--webhook-ca-settle-time=2s", "--webhook-ca-overlap=2s"];
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn pods_are_admitted_while_leaf_and_ca_are_replaced() {
+    let namespace = Namespace::new("rotation").await;
+    let operator = hasty(&namespace).start().await;
+    let arrivals = Arrivals::begin(namespace.name);
+    let (first_secret, first_ca) = (secret(), bundle());
+
+    let said = certs(&["rotate"]);
+    assert!(said.contains("new leaf, valid until") && said.contains("show it to new connections"), "{said}");
+    assert_ne!(secret(), first_secret);
+    assert_eq!(bundle(), first_ca, "a leaf has no need of another CA");
+
+    let said = certs(&["rotate", "--ca"]);
+    assert!(said.contains("new CA, valid until") && said.contains("drop the old one"), "{said}");
+    let said = certs(&["rotate"]);
+    assert!(said.contains("a new CA is on its way already"), "{said}");
+    eventually("the old CA has gone", async || {
+        let now = bundle();
+        seen(now == ca() && cas(&now) == 1 && now != first_ca, cas(&now))
+    })
+    .await;
+
+    // Deleted, they are replaced in the same way.
+    let second_ca = bundle();
+    kubectl(&["delete", "secret", SECRET, "--namespace", NAMESPACE]);
+    eventually("the deleted CA has gone too", async || {
+        let now = bundle();
+        seen(cas(&now) == 1 && now != second_ca, cas(&now))
+    })
+    .await;
+    let count = arrivals.end();
+    namespace.clear::<Pod>().await;
+    assert_eq!(count.failures, Vec::<String>::new());
+    assert!(count.pods > 100 && count.handshakes > 100, "{count:?}");
+    is_ready(&operator).await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_service_of_another_name_is_in_the_next_leaf() {
+    let namespace = Namespace::new("renamed-service").await;
+    Operator::start(&namespace).await.stop().await;
+    let before = bundle();
+    let renamed = "--webhook-svc-name=renamed";
+    let operator = Operator::with(&namespace).argument(renamed).start().await;
+    assert!(certs(&["show"]).contains("renamed.spark-operator.svc,localhost"), "{}", certs(&["show"]));
+    assert_eq!(bundle(), before, "the CA is the same");
+    operator.stop().await;
+    Operator::start(&namespace).await.stop().await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn two_operators_share_the_secret_without_fighting() {
+    let namespace = Namespace::new("two-operators").await;
+    kubectl(&["delete", "secret", SECRET, "--namespace", NAMESPACE, "--ignore-not-found"]);
+    let second = hasty(&namespace).beside().spawn();
+    let first = hasty(&namespace).start().await;
+    is_ready(&second).await;
+    let (made, trusted) = (version("secret"), version("mutatingwebhookconfiguration"));
+
+    let arrivals = Arrivals::begin(namespace.name);
+    let first_ca = bundle();
+    certs(&["rotate", "--ca"]);
+    eventually("the old CA has gone", async || {
+        let now = bundle();
+        seen(now == ca() && cas(&now) == 1 && now != first_ca, cas(&now))
+    })
+    .await;
+    is_ready(&first).await;
+    is_ready(&second).await;
+    let count = arrivals.end();
+    namespace.clear::<Pod>().await;
+    assert_eq!(count.failures, Vec::<String>::new());
+    // The CA before the other, its leaf, and the other gone: each written once, whoever did it; and both CAs, and
+    // one again, published once.
+    let changes = |log: &str, what: &str| log.lines().filter(|line| line.contains(what)).count();
+    let log = first.log();
+    assert_eq!(changes(&log, "new leaf made") + changes(&log, "the old CA is not needed"), 2, "{log}");
+    assert_ne!((made, trusted), (version("secret"), version("mutatingwebhookconfiguration")));
+    let (made, trusted) = (version("secret"), version("mutatingwebhookconfiguration"));
+    // Each look of either would write again if they did not agree; every start is one.
+    drop(second);
+    let second = hasty(&namespace).beside().spawn();
+    is_ready(&second).await;
+    assert_eq!((made, trusted), (version("secret"), version("mutatingwebhookconfiguration")));
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_admin_sees_who_trusts_what_and_what_does_not_go_together() {
+    let namespace = Namespace::new("certs-show").await;
+    let operator = Operator::start(&namespace).await;
+    let said = certs(&["show"]);
+    let rows = |first: &str| said.lines().filter(|line| line.starts_with(first)).count();
+    assert_eq!((rows("CA "), rows("leaf "), rows("mutate--v1-pod")), (1, 1, 1), "{said}");
+    assert!(said.contains("spark-operator-webhook-svc.spark-operator.svc,localhost"), "{said}");
+    assert!(said.ends_with("All agree.\n"), "{said}");
+    operator.stop().await;
+
+    let patch = r#"[{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]"#;
+    kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", patch]);
+    let output = run(&["show"]);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(complaint.contains("its caBundle does not trust the leaf"), "{complaint}");
+
+    kubectl(&["delete", "secret", SECRET, "--namespace", NAMESPACE]);
+    for command in ["show", "rotate"] {
+        let output = run(&[command]);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(complaint.contains("Secret spark-operator/spark-operator-webhook-certs does not exist"));
+    }
+}
+
+/// An operator that loses no time between the steps.
+pub(crate) fn hasty(namespace: &Namespace) -> Setup<'_> {
+    WAITS.iter().fold(Operator::with(namespace), |setup, argument| setup.argument(argument))
+}
+
+/// How many CAs are in a caBundle.
+fn cas(bundle: &str) -> usize {
+    let bytes: k8s_openapi::ByteString = serde_json::from_value(json!(bundle)).unwrap();
+    String::from_utf8(bytes.0).unwrap().matches("BEGIN CERTIFICATE").count()
+}
+
+/// The resourceVersion of the Secret, or of the webhook configuration.
+fn version(kind: &str) -> String {
+    let path = "--output=jsonpath={.metadata.resourceVersion}";
+    let name = if kind == "secret" { SECRET } else { WEBHOOK };
+    kubectl(&["get", kind, name, "--namespace", NAMESPACE, path])
+}
+
+/// What `spark-operator certs` prints; it has to succeed.
+pub(crate) fn certs(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "certs {}: {complaint}", arguments.join(" "));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_spark-operator");
+    program::run(program, &[&["certs"], arguments].concat(), "")
+}

@@ -1,0 +1,47 @@
+//! What if certificates are replaced all the time while pods arrive?
+
+use crate::apiserver::{
+    arrivals::Arrivals,
+    namespace::Namespace,
+    rotation::{certs, hasty},
+};
+use k8s_openapi::api::core::v1::Pod;
+use std::time::Duration;
+use tokio::time::interval;
+
+/// A new leaf so often,
+const LEAF: Duration = Duration::from_secs(2);
+/// and every so many leaves a new CA.
+const LEAVES: u32 = 10;
+const LEAVES_IN_ALL: u32 = 30;
+
+#[tokio::test]
+#[ignore = "takes minutes: make soak"]
+async fn no_pod_is_refused_while_leaf_and_ca_are_replaced_all_the_time() {
+    let namespace = Namespace::new("soak-rotation").await;
+    let _operator = hasty(&namespace).start().await;
+    let arrivals = Arrivals::begin(namespace.name);
+    let mut next = interval(LEAF);
+    let (mut leaves, mut cas) = (0, 0);
+    for i in 0..LEAVES_IN_ALL {
+        next.tick().await;
+        if i % LEAVES == 0 {
+            certs(&["rotate", "--ca"]);
+            cas += 1;
+        } else if certs(&["rotate"]).contains("new leaf, valid") {
+            leaves += 1;
+        }
+    }
+    next.tick().await;
+    let count = arrivals.end();
+    namespace.clear::<Pod>().await;
+    println!(
+        "soak: {cas} CAs and {leaves} leaves in {} s: {} pods admitted by {} handshakes beside, {} refused or not customized",
+        (LEAF * LEAVES_IN_ALL).as_secs(),
+        count.pods,
+        count.handshakes,
+        count.failures.len()
+    );
+    assert_eq!(count.failures, Vec::<String>::new());
+    assert!(count.pods >= 6000, "{}", count.pods);
+}
