@@ -31,7 +31,8 @@ pub(super) fn report(shown: &Shown, hooks: &[Hook], now: Timestamp) -> anyhow::R
                 .push(format!("{name} is valid from {} until {}", said.validity.from, said.validity.until));
         }
         let names = if said.names.is_empty() { NONE.to_owned() } else { said.names.join(",") };
-        let signer = signer.unwrap_or(said.issuer);
+        let itself = if said.issuer == said.subject { "itself".to_owned() } else { said.issuer };
+        let signer = signer.unwrap_or(itself);
         let (subject, until) = (said.subject, said.validity.until);
         writeln!(
             table,
@@ -103,19 +104,12 @@ mod tests {
         assert_eq!(complaints, Vec::<String>::new());
         let without_digits = |line: &str| line.rsplit_once(' ').unwrap().0.trim().to_owned();
         let lines: Vec<_> = text.lines().map(str::to_owned).collect();
-        let subject = "CN=x.y.svc";
         assert_eq!(
             lines[1..4].iter().map(|line| without_digits(line)).collect::<Vec<_>>(),
             [
-                format!(
-                    "CA            {subject} CA, O=spark-operator   <none>    {subject} CA, O=spark-operator   2036-11-20T12:00:00Z   3652d"
-                ),
-                format!(
-                    "older CA 1    {subject} CA, O=spark-operator   <none>    {subject} CA, O=spark-operator   2036-11-20T12:00:00Z   3652d"
-                ),
-                format!(
-                    "leaf          {subject}, O=spark-operator      x.y.svc   older CA 1                        2027-11-21T12:00:00Z   365d"
-                ),
+                "CA            CN=x.y.svc CA, O=spark-operator   <none>    itself       2036-11-20T12:00:00Z   3652d",
+                "older CA 1    CN=x.y.svc CA, O=spark-operator   <none>    itself       2036-11-20T12:00:00Z   3652d",
+                "leaf          CN=x.y.svc, O=spark-operator      x.y.svc   older CA 1   2027-11-21T12:00:00Z   365d",
             ]
         );
         assert_eq!(

@@ -134,3 +134,28 @@ pub(super) fn roots(pem: &str) -> Result<RootCertStore, rustls::Error> {
     }
     Ok(roots)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair};
+
+    #[test]
+    fn a_leaf_may_vouch_for_itself_as_cert_managers_self_signed_issuer_makes_it() {
+        let names = ["x.svc".to_owned(), "10.0.0.1".to_owned()];
+        let params = CertificateParams::new(names).unwrap();
+        let leaf = params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone();
+        assert_eq!(issuer(std::slice::from_ref(&leaf), std::slice::from_ref(&leaf)), Some(0));
+        let said = description(&leaf).unwrap();
+        assert_eq!((said.names.join(" "), said.subject == said.issuer), ("x.svc 10.0.0.1".to_owned(), true));
+        assert_eq!(lacks(&leaf, &["y.svc".to_owned(), "x.svc".to_owned()]), ["y.svc"]);
+    }
+
+    #[test]
+    fn what_holds_no_certificate_is_told_apart_from_what_is_none() {
+        assert!(matches!(certificates(""), Err(Error::Empty)));
+        let text = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let none = certificates(text).unwrap();
+        assert!(matches!(description(&none[0]), Err(Error::NotX509(_))));
+    }
+}

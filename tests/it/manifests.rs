@@ -37,6 +37,22 @@ fn the_webhook_is_installed_under_the_names_that_the_operator_expects() {
 }
 
 #[test]
+fn cert_managers_certificate_is_for_the_service_and_goes_into_the_secret() {
+    let settings = settings(&[]);
+    let documents = documents("../certs/cert-manager.yaml");
+    let leaf = documents.iter().find(|object| object["spec"]["dnsNames"].is_array()).unwrap();
+    let objects = &settings.webhook.objects;
+    assert_eq!(leaf["metadata"]["namespace"], objects.webhook_secret_namespace);
+    assert_eq!(leaf["spec"]["secretName"], objects.webhook_secret_name);
+    let name = format!("{}.{}.svc", settings.webhook.webhook_svc_name, objects.webhook_secret_namespace);
+    assert_eq!(leaf["spec"]["dnsNames"], json!([name]));
+    let issuer = &leaf["spec"]["issuerRef"]["name"];
+    assert!(
+        documents.iter().any(|object| object["kind"] == "Issuer" && object["metadata"]["name"] == *issuer)
+    );
+}
+
+#[test]
 fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens() {
     let deployment = &documents("deployment/operator.yaml")[0];
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];

@@ -170,12 +170,18 @@ fn issue(certificates: &Certificates) {
     kubectl_with(&secret, &["apply", "--namespace", NAMESPACE, "-f", "-"]);
 }
 
-/// What its CA injector writes.
+/// What its CA injector writes, into all webhooks that are there.
 fn inject(ca: &str) {
-    let value: Value = encoded(ca).into();
-    let path = "/webhooks/0/clientConfig/caBundle";
-    let patch = json!([{"op": "add", "path": path, "value": value}]).to_string();
-    kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", &patch]);
+    for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
+        let found = kubectl(&["get", kind, WEBHOOK, "--ignore-not-found", "--output=json"]);
+        let object: Value = serde_json::from_str(&found).unwrap_or_default();
+        let patch: Vec<_> = (0..object["webhooks"].as_array().map_or(0, Vec::len))
+            .map(|i| json!({"op": "add", "path": format!("/webhooks/{i}/clientConfig/caBundle"), "value": encoded(ca)}))
+            .collect();
+        if !patch.is_empty() {
+            kubectl(&["patch", kind, WEBHOOK, "--type=json", "--patch", &json!(patch).to_string()]);
+        }
+    }
 }
 
 fn encoded(pem: &str) -> String {

@@ -96,7 +96,7 @@ async fn two_operators_share_the_secret_without_fighting() {
     // The CA before the other, its leaf, and the other gone: each written once, whoever did it; and both CAs, and
     // one again, published once.
     let changes = |log: &str, what: &str| log.lines().filter(|line| line.contains(what)).count();
-    let log = first.log();
+    let log = first.log() + &second.log();
     assert_eq!(changes(&log, "new leaf made") + changes(&log, "the old CA is not needed"), 2, "{log}");
     assert_ne!((made, trusted), (version("secret"), version("mutatingwebhookconfiguration")));
     let (made, trusted) = (version("secret"), version("mutatingwebhookconfiguration"));
