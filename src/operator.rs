@@ -73,11 +73,11 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let webhook =
         listen("--webhook-port", (Ipv4Addr::UNSPECIFIED, settings.webhook.webhook_port).into()).await?;
     let admin = listen("--health-probe-bind-address", settings.health_probe_bind_address).await?;
-    let own_metrics =
-        settings.metrics_address().filter(|address| *address != settings.health_probe_bind_address);
-    let own_metrics = match own_metrics {
-        Some(address) => Some(listen("--metrics-bind-address", address).await?),
-        None => None,
+    let own_metrics = match settings.metrics_address() {
+        Some(address) if address != settings.health_probe_bind_address => {
+            Some(listen("--metrics-bind-address", address).await?)
+        }
+        _ => None,
     };
 
     let mut registry = metrics::registry();
@@ -116,75 +116,23 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
 
     info!(version = VERSION, "started");
     let mut parts = Parts { running: JoinSet::new(), stop: stop.clone() };
-    let probes = admin::probes(liveness(requests.clone(), workload.clone()), readiness.clone());
+    let mut probes = admin::probes(liveness(requests.clone(), workload.clone()), readiness.clone());
     let metrics = admin::metrics(&settings.metrics_endpoint, registry);
-    match own_metrics {
-        Some(tcp) => {
-            parts.start("port of the probes", admin::serve(admin, probes, stop.clone()));
-            parts.start("port of the metrics", admin::serve(tcp, metrics, stop.clone()));
-        }
-        None if settings.metrics_address().is_some() => {
-            parts.start(
-                "port of probes and metrics",
-                admin::serve(admin, probes.merge(metrics), stop.clone()),
-            );
-        }
-        None => parts.start("port of the probes", admin::serve(admin, probes, stop.clone())),
+    if let Some(tcp) = own_metrics {
+        parts.start("port of the metrics", admin::serve(tcp, metrics, stop.clone()));
+    } else if settings.metrics_address().is_some() {
+        probes = probes.merge(metrics);
     }
+    parts.start("port of the probes", admin::serve(admin, probes, stop.clone()));
     let address = webhook.local_addr().context("the webhook's socket has no address")?;
     let itself = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
     let stopped = stop.clone();
     let serve = async move { webhook::serve(webhook, certificate, &tls, reviews, stopped).await };
     parts.start("webhook", serve);
 
-    let keep = |condition| Keep { condition, readiness: readiness.clone(), stop: stop.clone() };
-    let changed = Arc::new(Notify::new());
-    let changes = {
-        let (changes, changed) = (trust.changes(api_server::WATCH_SECONDS), Arc::clone(&changed));
-        changes.take_until(stop.clone().cancelled_owned()).for_each(move |()| {
-            changed.notify_one();
-            std::future::ready(())
-        })
-    };
-    parts.start("watches of what the API server trusts", async {
-        changes.await;
-        Ok(())
-    });
-    let establishing = Arc::clone(&trust);
-    let establish = move || {
-        let trust = Arc::clone(&establishing);
-        async move { trust.establish(now()).await.map(|rest| rest.min(LOOK)) }
-    };
-    parts.start("certificates", keep(CERTIFICATES).met(establish, changed));
-    let handshake = move || {
-        let trust = Arc::clone(&trust);
-        async move { trust.handshake(itself).await.map(|()| KNOCK) }
-    };
-    let knock = keep(WEBHOOK);
-    let (ready, stopped) = (readiness.clone(), stop.clone());
-    parts.start("handshake with ourselves", async move {
-        // Before, it could only fail.
-        match stopped.run_until_cancelled(ready.wait_for(&[CERTIFICATES])).await {
-            Some(()) => knock.met(handshake, Arc::default()).await,
-            None => Ok(()),
-        }
-    });
-    let asking = client.clone();
-    let definitions = move || {
-        let client = asking.clone();
-        async move { installation::definitions(&client).await.map(|()| LOOK) }
-    };
-    parts.start("definitions", keep(DEFINITIONS).met(definitions, Arc::default()));
-    let names = installation::Names {
-        places,
-        lock: settings.election.lock_name(),
-        lock_namespace: lock_namespace.clone(),
-    };
-    let permissions = move || {
-        let (client, names) = (client.clone(), names.clone());
-        async move { installation::permissions(&client, &names).await.map(|()| LOOK) }
-    };
-    parts.start("permissions", keep(PERMISSIONS).met(permissions, Arc::default()));
+    let names = installation::Names { places, lock: settings.election.lock_name(), lock_namespace };
+    parts.keep_trusted(&trust, itself, &readiness);
+    parts.keep_installed(&client, &names, &readiness);
     parts.start("controller", async move {
         // Driver pods that are made before the API server trusts the webhook would be denied, and what is
         // written before the definitions are right would be lost.
@@ -316,6 +264,62 @@ impl Parts {
         part: impl Future<Output = std::io::Result<()>> + Send + 'static,
     ) {
         self.running.spawn(async move { (name, part.await) });
+    }
+
+    /// Keeps certificates and the API server's trust in them, and tries whether the webhook answers.
+    fn keep_trusted(&mut self, trust: &Arc<Trust>, webhook: SocketAddr, readiness: &Readiness) {
+        let changed = Arc::new(Notify::new());
+        let changes = {
+            let (changes, changed) = (trust.changes(api_server::WATCH_SECONDS), Arc::clone(&changed));
+            changes.take_until(self.stop.clone().cancelled_owned()).for_each(move |()| {
+                changed.notify_one();
+                std::future::ready(())
+            })
+        };
+        self.start("watches of what the API server trusts", async {
+            changes.await;
+            Ok(())
+        });
+        let establishing = Arc::clone(trust);
+        let establish = move || {
+            let trust = Arc::clone(&establishing);
+            async move { trust.establish(now()).await.map(|rest| rest.min(LOOK)) }
+        };
+        self.start("certificates", self.keep(CERTIFICATES, readiness).met(establish, changed));
+        let shaking = Arc::clone(trust);
+        let handshake = move || {
+            let trust = Arc::clone(&shaking);
+            async move { trust.handshake(webhook).await.map(|()| KNOCK) }
+        };
+        let knock = self.keep(WEBHOOK, readiness);
+        let (ready, stopped) = (readiness.clone(), self.stop.clone());
+        self.start("handshake with ourselves", async move {
+            // Before, it could only fail.
+            match stopped.run_until_cancelled(ready.wait_for(&[CERTIFICATES])).await {
+                Some(()) => knock.met(handshake, Arc::default()).await,
+                None => Ok(()),
+            }
+        });
+    }
+
+    /// Keeps an eye on what an admin has installed.
+    fn keep_installed(&mut self, client: &Client, names: &installation::Names, readiness: &Readiness) {
+        let asking = client.clone();
+        let definitions = move || {
+            let client = asking.clone();
+            async move { installation::definitions(&client).await.map(|()| LOOK) }
+        };
+        self.start("definitions", self.keep(DEFINITIONS, readiness).met(definitions, Arc::default()));
+        let (client, names) = (client.clone(), names.clone());
+        let permissions = move || {
+            let (client, names) = (client.clone(), names.clone());
+            async move { installation::permissions(&client, &names).await.map(|()| LOOK) }
+        };
+        self.start("permissions", self.keep(PERMISSIONS, readiness).met(permissions, Arc::default()));
+    }
+
+    fn keep(&self, condition: &'static str, readiness: &Readiness) -> Keep {
+        Keep { condition, readiness: readiness.clone(), stop: self.stop.clone() }
     }
 
     /// Waits until all have ended; the first that ends without having been asked to takes the others with it.
