@@ -65,7 +65,9 @@ async fn rotate(client: Client, objects: &WebhookObjects, wish: Wish) -> anyhow:
             "Secret {place} holds none of the operator's own certificates: whoever made it has to renew them"
         )
     })?;
-    let names = leaf(&found).with_context(|| format!("Secret {place}, leaf"))?.names;
+    let mut names = leaf(&found).with_context(|| format!("Secret {place}, leaf"))?.names;
+    // The first one names the CA.
+    names.sort_by_key(|name| name == "localhost");
     // A running operator knows how long the CA has been trusted; here nothing is known of it, so no leaf is
     // signed that would depend on it.
     let waits = Waits { settle: Duration::MAX, overlap: Duration::MAX };
