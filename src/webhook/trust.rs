@@ -78,7 +78,8 @@ pub enum Error {
     #[error(transparent)]
     Foreign(#[from] source::Error),
     #[error(
-        "{configuration} does not trust the webhook's certificate: annotate it with cert-manager.io/inject-ca-from, or put the          CA beside the certificate as ca.crt (certs/README.md)"
+        "{configuration} does not trust the webhook's certificate: annotate it with cert-manager.io/inject-ca-from, or put the \
+         CA beside the certificate as ca.crt (certs/README.md)"
     )]
     NotTrusted { configuration: String },
     #[error("no certificates are there yet")]
