@@ -20,7 +20,7 @@ pub(super) fn completed(change: &Change) -> Decision {
     }
     let mut completed = change.object.clone();
     match completed["spec"].as_object_mut().map(fill_in) {
-        Some(Ok(())) => Decision::Changed(completed),
+        Some(Ok(())) => Decision::Changed(json_patch::diff(change.object, &completed)),
         Some(Err(_)) | None => Decision::ALLOWED,
     }
 }

@@ -4,8 +4,8 @@ use super::review::{Change, Decision};
 use crate::plan::customization::{self, Denial};
 
 pub(super) fn customized(change: &Change) -> Decision {
-    match customization::customized(change.object) {
-        Ok(customized) => Decision::Changed(customized),
+    match customization::patch(change.object) {
+        Ok(patch) => Decision::Changed(patch),
         Err(denials) => Decision::Refused {
             subjects: denials.iter().map(Denial::subject).collect(),
             message: denials.iter().map(Denial::to_string).collect::<Vec<_>>().join("; "),

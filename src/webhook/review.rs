@@ -13,6 +13,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Json, Response},
 };
+use json_patch::Patch;
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -86,8 +87,8 @@ struct Status {
 pub(super) enum Decision {
     /// It is good as it is; these warnings are shown to whoever sent it.
     Allowed { warnings: Vec<String> },
-    /// It is good as this.
-    Changed(Value),
+    /// It is good once it is changed by this, which may be nothing.
+    Changed(Patch),
     /// It breaks rules.
     Refused {
         /// What about, without any of the values: for logs.
@@ -196,10 +197,9 @@ impl Asked {
     ) -> (Verdict, Outcome) {
         // Pods that Spark's driver makes have only a generated name here, or none yet.
         let name = Some(request.name.as_str()).filter(|name| !name.is_empty());
-        tracing::Span::current()
-            .record("name", name.or_else(|| request.object["metadata"]["generateName"].as_str()));
+        let Request { uid, object: Object(object), old_object: Object(old), namespace, .. } = request;
+        tracing::Span::current().record("name", name.or_else(|| object["metadata"]["generateName"].as_str()));
 
-        let Request { uid, object, old_object: old, namespace, .. } = request;
         if request.operation == "DELETE" || object.is_null() {
             return (Verdict::allowed(uid), Outcome::Allowed);
         }
@@ -216,8 +216,7 @@ impl Asked {
             Decision::Allowed { warnings } => {
                 (Verdict { warnings, ..Verdict::allowed(uid) }, Outcome::Allowed)
             }
-            Decision::Changed(changed) => {
-                let patch = json_patch::diff(object, &changed);
+            Decision::Changed(patch) => {
                 debug!(operations = patch.0.len(), "admitted");
                 if patch.0.is_empty() {
                     return (Verdict::allowed(uid), Outcome::Allowed);

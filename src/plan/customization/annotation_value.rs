@@ -63,7 +63,8 @@ fn parsed(text: &str) -> Result<Value, Problem> {
 
 /// Decodes `json` as a `T`, naming the path at which it is not one.
 fn checked<T: DeserializeOwned>(json: &Value) -> Result<T, Problem> {
-    serde_path_to_error::deserialize(json).map_err(|error| {
+    // Keeping track of the path takes longer than all the rest, and hardly anybody ever reads it.
+    T::deserialize(json).or_else(|_| serde_path_to_error::deserialize(json)).map_err(|error| {
         let path = match error.path().to_string() {
             root if root == "." => String::new(),
             path => path,

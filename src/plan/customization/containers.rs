@@ -1,6 +1,6 @@
 //! Which containers run beside or before Spark's?
 
-use super::{Concern, Problem, SparkPod, entries};
+use super::{Concern, Problem, SparkPod};
 use crate::api::{Embedded, Role, SparkApplication, names::annotation};
 use k8s_openapi::api::core::v1::Container;
 use serde_json::Value;
@@ -37,8 +37,7 @@ impl Concern for Sidecars {
 
 /// Appends each container unless one of the same name and image is there: other webhooks may have changed the
 /// rest of it since.
-fn add(pod: &mut SparkPod, field: &str, containers: &[Value]) -> Result<(), Problem> {
-    let list = entries::list(pod.spec(), field)?;
+fn add(pod: &mut SparkPod, field: &'static str, containers: &[Value]) -> Result<(), Problem> {
     for (i, container) in containers.iter().enumerate() {
         let Some(name) = container["name"].as_str().filter(|name| !name.is_empty()) else {
             return Err(Problem::new(format!("[{i}].name"), "is required"));
@@ -46,7 +45,7 @@ fn add(pod: &mut SparkPod, field: &str, containers: &[Value]) -> Result<(), Prob
         if containers[i + 1..].iter().any(|later| later["name"] == name) {
             continue;
         }
-        match list.iter().find(|there| there["name"] == name) {
+        match pod.spec.list(field)?.find(|there| there["name"] == name) {
             Some(there) if there["image"] == container["image"] => {}
             Some(there) => {
                 return Err(Problem::new(
@@ -57,7 +56,7 @@ fn add(pod: &mut SparkPod, field: &str, containers: &[Value]) -> Result<(), Prob
                     ),
                 ));
             }
-            None => list.push(container.clone()),
+            None => pod.spec.append(field, [container.clone()]),
         }
     }
     Ok(())

@@ -4,8 +4,9 @@
 //! and rewrites quantities (`1024Mi` comes back as `1Gi`). Otherwise a second call of the webhook for the
 //! same pod would change it again, or deny it.
 
-use super::Problem;
+use super::{Problem, pod::Fields};
 use serde_json::{Map, Value};
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// What to do with an entry whose key is taken by a different one.
 #[derive(Clone, Copy, Debug)]
@@ -28,29 +29,36 @@ pub(super) enum OnClash {
 /// When an entry lacks a key field that has no default, or clashes under [`OnClash::Deny`], or the list is
 /// none.
 pub(super) fn add(
-    parent: &mut Map<String, Value>,
-    field: &str,
+    parent: &mut Fields,
+    field: &'static str,
     entries: &[Value],
     key: &[KeyField],
     on_clash: OnClash,
 ) -> Result<(), Problem> {
-    let keys =
-        entries.iter().enumerate().map(|(i, entry)| key_of(entry, key, i)).collect::<Result<Vec<_>, _>>()?;
-    for (i, entry) in entries.iter().enumerate() {
-        if keys[i + 1..].contains(&keys[i]) {
+    let keyed = |(i, entry)| key_of(entry, key, i).map(|key| (key, i));
+    let wanted = entries.iter().enumerate().map(keyed).collect::<Result<Vec<_>, _>>()?;
+    let last: BTreeMap<&str, usize> = wanted.iter().map(|(key, i)| (&**key, *i)).collect();
+    let mut there: BTreeMap<Cow<str>, Vec<&Value>> = BTreeMap::new();
+    for entry in parent.list(field)? {
+        if let Ok(key) = key_of(entry, key, 0)
+            && last.contains_key(&*key)
+        {
+            there.entry(key).or_default().push(entry);
+        }
+    }
+    let mut added = Vec::new();
+    for ((entry_key, i), entry) in wanted.iter().zip(entries) {
+        if last[&**entry_key] != *i {
             continue;
         }
-        let list = list(parent, field)?;
-        let mut same_key =
-            list.iter().rev().filter(|there| key_of(there, key, 0).is_ok_and(|found| found == keys[i]));
-        let last = same_key.next();
-        let there = match on_clash {
-            OnClash::Override | OnClash::Deny => last,
+        let same_key = there.get(entry_key).map_or(&[][..], Vec::as_slice);
+        let is_there = match on_clash {
+            OnClash::Override | OnClash::Deny => same_key.last().is_some_and(|there| states(there, entry)),
             // Whatever else has this key by now, ours may stand before it.
-            OnClash::Append => last.into_iter().chain(same_key).find(|there| states(there, entry)).or(last),
+            OnClash::Append => same_key.iter().any(|there| states(there, entry)),
         };
-        match (there, on_clash) {
-            (Some(there), _) if states(there, entry) => {}
+        match (same_key.last(), on_clash) {
+            _ if is_there => {}
             (Some(there), OnClash::Deny) => {
                 let shown: Vec<_> =
                     key.iter().map(|field| format!("{} {}", field.name, entry[field.name])).collect();
@@ -59,17 +67,18 @@ pub(super) fn add(
                     format!("{} is already taken in the pod by {there}: choose another", shown.join(", ")),
                 ));
             }
-            (Some(_), OnClash::Append | OnClash::Override) | (None, _) => list.push(entry.clone()),
+            (Some(_), OnClash::Append | OnClash::Override) | (None, _) => added.push(entry.clone()),
         }
     }
+    parent.append(field, added);
     Ok(())
 }
 
 /// Puts `value` in place of the whole of what stands at `field` of `parent`, unless that is what the API
 /// server makes of it.
-pub(super) fn replace(parent: &mut Map<String, Value>, field: &str, value: Value) {
+pub(super) fn replace(parent: &mut Fields, field: &'static str, value: Value) {
     if !parent.get(field).is_some_and(|there| is_stored_form(there, &value)) {
-        parent.insert(field.to_owned(), value);
+        parent.set(field, value);
     }
 }
 
@@ -120,35 +129,22 @@ impl KeyField {
     }
 }
 
-fn key_of(entry: &Value, key: &[KeyField], index: usize) -> Result<Value, Problem> {
-    if key.is_empty() {
-        return Ok(without_empties(entry));
-    }
-    let field = |field: &KeyField| match (&entry[field.name], field.default) {
-        (Value::Null, Some(default)) => Ok(Value::from(default)),
-        (Value::Null, None) => Err(Problem::new(format!("[{index}].{}", field.name), "is required")),
-        (Value::String(text), None) if text.is_empty() => {
-            Err(Problem::new(format!("[{index}].{}", field.name), "must not be empty"))
-        }
-        (value, _) => Ok(value.clone()),
+/// What tells an entry from others, as a text: lists can be long, and comparing each entry with each is not an
+/// answer then.
+fn key_of<'e>(entry: &'e Value, key: &[KeyField], index: usize) -> Result<Cow<'e, str>, Problem> {
+    let problem = |field: &KeyField, text| Problem::new(format!("[{index}].{}", field.name), text);
+    let text = |field: &KeyField| match (&entry[field.name], field.default) {
+        (Value::Null, Some(default)) => Ok(Cow::Borrowed(default)),
+        (Value::Null, None) => Err(problem(field, "is required")),
+        (Value::String(text), None) if text.is_empty() => Err(problem(field, "must not be empty")),
+        (Value::String(text), _) => Ok(Cow::Borrowed(&**text)),
+        (value, _) => Ok(Cow::Owned(value.to_string())),
     };
-    key.iter().map(field).collect::<Result<Vec<_>, _>>().map(Value::from)
-}
-
-/// The list at `field` of `parent`; what was absent or null becomes an empty one.
-///
-/// # Errors
-///
-/// When it is something else, which no API server lets through, but others may call us.
-pub(super) fn list<'p>(
-    parent: &'p mut Map<String, Value>,
-    field: &str,
-) -> Result<&'p mut Vec<Value>, Problem> {
-    let value = parent.entry(field).or_insert(Value::Null);
-    if value.is_null() {
-        *value = Value::Array(Vec::new());
+    match key {
+        [] => Ok(Cow::Owned(without_empties(entry).to_string())),
+        [only] => text(only),
+        several => Ok(Cow::Owned(several.iter().map(text).collect::<Result<Vec<_>, _>>()?.join("/"))),
     }
-    value.as_array_mut().ok_or_else(|| Problem::new("", format!("the pod's `{field}` are not a list")))
 }
 
 /// Whether every field that `wanted` states has that value in `there`; `there` may have more, which the API

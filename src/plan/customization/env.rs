@@ -46,14 +46,14 @@ impl Concern for EnvFrom {
     }
 
     fn apply(pod: &mut SparkPod, sources: Self::Value) -> Result<(), Problem> {
-        entries::add(pod.container(), "envFrom", sources.entries(), &[], OnClash::Append)
+        entries::add(&mut pod.container, "envFrom", sources.entries(), &[], OnClash::Append)
     }
 }
 
 /// Appends environment variables; one that Spark has set already is appended again, since the later one
 /// counts.
 fn add(pod: &mut SparkPod, env: &[Value]) -> Result<(), Problem> {
-    entries::add(pod.container(), "env", env, &[KeyField::required("name")], OnClash::Override)
+    entries::add(&mut pod.container, "env", env, &[KeyField::required("name")], OnClash::Override)
 }
 
 /// Appends one variable with a literal value.

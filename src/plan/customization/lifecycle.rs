@@ -15,7 +15,7 @@ impl Concern for TerminationGracePeriodSeconds {
     }
 
     fn apply(pod: &mut SparkPod, Json(seconds): Self::Value) -> Result<(), Problem> {
-        pod.spec().insert("terminationGracePeriodSeconds".into(), seconds.into());
+        pod.spec.set("terminationGracePeriodSeconds", seconds);
         Ok(())
     }
 }
@@ -31,7 +31,7 @@ impl Concern for ContainerLifecycle {
     }
 
     fn apply(pod: &mut SparkPod, hooks: Self::Value) -> Result<(), Problem> {
-        entries::replace(pod.container(), "lifecycle", hooks.into_json());
+        entries::replace(&mut pod.container, "lifecycle", hooks.into_json());
         Ok(())
     }
 }
@@ -48,7 +48,7 @@ impl Concern for ShareProcessNamespace {
 
     fn apply(pod: &mut SparkPod, Json(share): Self::Value) -> Result<(), Problem> {
         if share {
-            pod.spec().insert("shareProcessNamespace".into(), true.into());
+            pod.spec.set("shareProcessNamespace", true);
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 //!
 //! A [`Concern`] is one annotation of the contract: how its value follows from an application, and how it
 //! changes a pod. [`STEPS`] lists them in the order of application, which is KF's, so that the same
-//! application gives the same pod. The pod is edited as JSON and never re-serialised from types: fields that
-//! we do not know survive. All of it is idempotent as the API server sees it: a pod that was customized,
+//! application gives the same pod. The pod is JSON that is looked at and patched, and never re-serialised from
+//! types: fields that we do not know survive. All of it is idempotent as the API server sees it: a pod that was customized,
 //! stored with the API server's defaults and customized again does not change.
 //!
 //! The annotations grant nothing: who may create a pod with them could have written the fields.
@@ -29,8 +29,9 @@ use crate::api::{
     names::{annotation, label},
 };
 use annotation_value::AnnotationValue;
+use json_patch::Patch;
 use pod::SparkPod;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Every step, in order of application (behaviour.md 3.2).
@@ -175,30 +176,41 @@ pub fn is_of_contract(key: &str) -> bool {
 ///
 /// # Errors
 ///
-/// Everything that is wrong, not only the first.
+/// Like [`patch`].
 pub fn customized(pod: &Value) -> Result<Value, Vec<Denial>> {
-    let asked: Vec<_> = STEPS
-        .iter()
-        .filter_map(|step| Some((step, pod["metadata"]["annotations"][step.key].as_str()?)))
-        .collect();
+    let mut customized = pod.clone();
+    json_patch::patch(&mut customized, &patch(pod)?).expect("the patch was made for this very pod");
+    Ok(customized)
+}
+
+/// What makes a pod into the one that its own annotations ask for (RFC 6902); nothing where they ask for
+/// nothing, or for what is there.
+///
+/// # Errors
+///
+/// Everything that is wrong, not only the first.
+pub fn patch(pod: &Value) -> Result<Patch, Vec<Denial>> {
+    let Some(annotations) = pod["metadata"]["annotations"].as_object() else { return Ok(Patch::default()) };
+    let asked: Vec<_> =
+        STEPS.iter().filter_map(|step| Some((step, annotations.get(step.key)?.as_str()?))).collect();
     if asked.is_empty() {
-        return Ok(pod.clone());
+        return Ok(Patch::default());
     }
-    check_contract(pod).map_err(|denial| vec![denial])?;
-    let mut customized = SparkPod::new(pod.clone()).map_err(|denial| vec![denial])?;
+    check_contract(annotations).map_err(|denial| vec![denial])?;
+    let mut pod = SparkPod::new(pod).map_err(|denial| vec![denial])?;
     let denials: Vec<_> = asked
         .into_iter()
         .filter_map(|(step, text)| {
-            let problem = (step.apply)(&mut customized, text).err()?;
+            let problem = (step.apply)(&mut pod, text).err()?;
             Some(Denial::Annotation { key: step.key, problem })
         })
         .collect();
-    if denials.is_empty() { Ok(customized.into_json()) } else { Err(denials) }
+    if denials.is_empty() { Ok(pod.into_patch()) } else { Err(denials) }
 }
 
 /// A missing version is the first one: people who write annotations by hand need not know of it.
-fn check_contract(pod: &Value) -> Result<(), Denial> {
-    let Some(found) = pod["metadata"]["annotations"][annotation::CONTRACT].as_str() else { return Ok(()) };
+fn check_contract(annotations: &Map<String, Value>) -> Result<(), Denial> {
+    let Some(found) = annotations.get(annotation::CONTRACT).and_then(Value::as_str) else { return Ok(()) };
     match found.parse::<u32>() {
         Ok(version) if version <= annotation::CONTRACT_VERSION => Ok(()),
         Ok(_) => Err(Denial::NewerContract { found: found.to_owned() }),

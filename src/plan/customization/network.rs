@@ -25,7 +25,7 @@ impl Concern for Ports {
 
 pub(super) fn add_ports(pod: &mut SparkPod, ports: &[Value]) -> Result<(), Problem> {
     let key = [KeyField::required("containerPort"), KeyField::defaulted("protocol", "TCP")];
-    entries::add(pod.container(), "ports", ports, &key, OnClash::Append)
+    entries::add(&mut pod.container, "ports", ports, &key, OnClash::Append)
 }
 
 pub(super) struct HostNetwork;
@@ -40,10 +40,10 @@ impl Concern for HostNetwork {
 
     fn apply(pod: &mut SparkPod, Json(host_network): Self::Value) -> Result<(), Problem> {
         if host_network {
-            pod.spec().insert("hostNetwork".into(), true.into());
+            pod.spec.set("hostNetwork", true);
             // Without it a pod on the host's network resolves no services, and an executor finds its driver
             // by one.
-            pod.spec().insert("dnsPolicy".into(), "ClusterFirstWithHostNet".into());
+            pod.spec.set("dnsPolicy", "ClusterFirstWithHostNet");
         }
         Ok(())
     }
@@ -61,7 +61,7 @@ impl Concern for HostAliases {
 
     fn apply(pod: &mut SparkPod, aliases: Self::Value) -> Result<(), Problem> {
         entries::add(
-            pod.spec(),
+            &mut pod.spec,
             "hostAliases",
             aliases.entries(),
             &[KeyField::required("ip")],
@@ -81,7 +81,7 @@ impl Concern for DnsConfig {
     }
 
     fn apply(pod: &mut SparkPod, dns_config: Self::Value) -> Result<(), Problem> {
-        entries::replace(pod.spec(), "dnsConfig", dns_config.into_json());
+        entries::replace(&mut pod.spec, "dnsConfig", dns_config.into_json());
         Ok(())
     }
 }

@@ -24,7 +24,7 @@ impl Concern for OwnerReferenceOfDriver {
         }
         let owner = owner.json();
         entries::add(
-            pod.metadata(),
+            &mut pod.metadata,
             "ownerReferences",
             std::slice::from_ref(owner),
             &[KeyField::required("uid")],

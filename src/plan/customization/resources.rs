@@ -51,11 +51,12 @@ impl Concern for Gpu {
 }
 
 fn set_limit(pod: &mut SparkPod, resource: &str, limit: Value) {
-    let resources = as_object(pod.container().entry("resources").or_insert(Value::Null));
+    let mut resources = pod.container.object("resources");
     let limits = as_object(resources.entry("limits").or_insert(Value::Null));
     let there = limits.get(resource).and_then(Value::as_str).and_then(quantity::amount);
     // The API server rewrites quantities: an equal amount written otherwise is the same limit.
     if there.is_none() || there != limit.as_str().and_then(quantity::amount) {
         limits.insert(resource.to_owned(), limit);
+        pod.container.set("resources", resources);
     }
 }

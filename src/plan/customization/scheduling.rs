@@ -1,6 +1,6 @@
 //! Where and in which order are Spark pods scheduled?
 
-use super::{Concern, Problem, SparkPod, annotation_value::Json, entries, pod::as_object};
+use super::{Concern, Problem, SparkPod, annotation_value::Json, entries};
 use crate::api::{Embedded, Role, SparkApplication, names::annotation};
 use entries::OnClash;
 use k8s_openapi::api::core::v1::{Affinity, Toleration};
@@ -18,9 +18,9 @@ impl Concern for PriorityClassName {
     }
 
     fn apply(pod: &mut SparkPod, class: String) -> Result<(), Problem> {
-        let spec = pod.spec();
+        let spec = &mut pod.spec;
         if spec.get("priorityClassName").and_then(Value::as_str) != Some(&class) {
-            spec.insert("priorityClassName".into(), class.into());
+            spec.set("priorityClassName", class);
             // They were computed from another class; the API server refuses a pod in which the two disagree.
             spec.remove("priority");
             spec.remove("preemptionPolicy");
@@ -42,7 +42,7 @@ impl Concern for SchedulerName {
     }
 
     fn apply(pod: &mut SparkPod, scheduler: String) -> Result<(), Problem> {
-        pod.spec().insert("schedulerName".into(), scheduler.into());
+        pod.spec.set("schedulerName", scheduler);
         Ok(())
     }
 }
@@ -59,8 +59,9 @@ impl Concern for NodeSelector {
     }
 
     fn apply(pod: &mut SparkPod, Json(selector): Self::Value) -> Result<(), Problem> {
-        let there = as_object(pod.spec().entry("nodeSelector").or_insert(Value::Null));
-        there.extend(selector.into_iter().map(|(label, value)| (label, value.into())));
+        let mut labels = pod.spec.object("nodeSelector");
+        labels.extend(selector.into_iter().map(|(label, value)| (label, value.into())));
+        pod.spec.set("nodeSelector", labels);
         Ok(())
     }
 }
@@ -76,7 +77,7 @@ impl Concern for PodAffinity {
     }
 
     fn apply(pod: &mut SparkPod, affinity: Self::Value) -> Result<(), Problem> {
-        entries::replace(pod.spec(), "affinity", affinity.into_json());
+        entries::replace(&mut pod.spec, "affinity", affinity.into_json());
         Ok(())
     }
 }
@@ -92,6 +93,6 @@ impl Concern for Tolerations {
     }
 
     fn apply(pod: &mut SparkPod, tolerations: Self::Value) -> Result<(), Problem> {
-        entries::add(pod.spec(), "tolerations", tolerations.entries(), &[], OnClash::Append)
+        entries::add(&mut pod.spec, "tolerations", tolerations.entries(), &[], OnClash::Append)
     }
 }

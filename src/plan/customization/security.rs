@@ -15,7 +15,7 @@ impl Concern for ContainerSecurity {
     }
 
     fn apply(pod: &mut SparkPod, context: Self::Value) -> Result<(), Problem> {
-        entries::replace(pod.container(), "securityContext", context.into_json());
+        entries::replace(&mut pod.container, "securityContext", context.into_json());
         Ok(())
     }
 }
@@ -31,7 +31,7 @@ impl Concern for PodSecurity {
     }
 
     fn apply(pod: &mut SparkPod, context: Self::Value) -> Result<(), Problem> {
-        entries::replace(pod.spec(), "securityContext", context.into_json());
+        entries::replace(&mut pod.spec, "securityContext", context.into_json());
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ use crate::{
 use entries::{KeyField, OnClash};
 use k8s_openapi::api::core::v1::{Volume, VolumeMount};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 pub(super) struct Volumes;
 
@@ -45,10 +46,12 @@ impl Concern for VolumeMounts {
     }
 
     fn apply(pod: &mut SparkPod, mounts: Self::Value) -> Result<(), Problem> {
+        let volumes: BTreeSet<_> =
+            pod.spec.list("volumes")?.filter_map(|volume| volume["name"].as_str()).collect();
         for (i, mount) in mounts.entries().iter().enumerate() {
-            let volumes = pod.spec().get("volumes").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-            if !volumes.iter().any(|volume| volume["name"] == mount["name"]) {
-                let names: Vec<_> = volumes.iter().map(|volume| volume["name"].to_string()).collect();
+            if !mount["name"].as_str().is_some_and(|name| volumes.contains(name)) {
+                let names: Vec<_> =
+                    pod.spec.list("volumes")?.map(|volume| volume["name"].to_string()).collect();
                 return Err(Problem::new(
                     format!("[{i}].name"),
                     format!(
@@ -69,9 +72,15 @@ fn mounts(application: &SparkApplication, role: Role) -> impl Iterator<Item = &E
 }
 
 pub(super) fn add_volumes(pod: &mut SparkPod, volumes: &[Value]) -> Result<(), Problem> {
-    entries::add(pod.spec(), "volumes", volumes, &[KeyField::required("name")], OnClash::Deny)
+    entries::add(&mut pod.spec, "volumes", volumes, &[KeyField::required("name")], OnClash::Deny)
 }
 
 pub(super) fn add_mounts(pod: &mut SparkPod, mounts: &[Value]) -> Result<(), Problem> {
-    entries::add(pod.container(), "volumeMounts", mounts, &[KeyField::required("mountPath")], OnClash::Deny)
+    entries::add(
+        &mut pod.container,
+        "volumeMounts",
+        mounts,
+        &[KeyField::required("mountPath")],
+        OnClash::Deny,
+    )
 }
