@@ -6,6 +6,7 @@ mod certificates;
 mod configurations;
 mod expiry;
 mod listener;
+mod object;
 mod own;
 mod pods;
 mod review;

@@ -4,7 +4,9 @@
 //! patch would remove it.
 
 use super::{
-    applications, pods,
+    applications,
+    object::Object,
+    pods,
     review_metrics::{Outcome, ReviewMetrics},
 };
 use axum::{
@@ -39,10 +41,10 @@ struct Request {
     #[serde(default)]
     namespace: String,
     #[serde(default)]
-    object: Value,
+    object: Object,
     /// What is stored, where something is changed or deleted.
     #[serde(default)]
-    old_object: Value,
+    old_object: Object,
 }
 
 #[derive(Deserialize)]
