@@ -30,3 +30,7 @@ pub mod settings;
 pub mod shutdown;
 pub mod telemetry;
 pub mod webhook;
+
+/// Reviews, watches and statuses are trees of small objects, made by one thread and dropped by another.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
