@@ -1,7 +1,8 @@
 //! Which containers run beside or before Spark's?
 
-use super::{Concern, Problem, SparkPod};
+use super::{Concern, Problem, SparkPod, entries};
 use crate::api::{Embedded, Role, SparkApplication, names::annotation};
+use entries::{KeyField, OnClash};
 use k8s_openapi::api::core::v1::Container;
 use serde_json::Value;
 
@@ -35,29 +36,16 @@ impl Concern for Sidecars {
     }
 }
 
-/// Appends each container unless one of the same name and image is there: other webhooks may have changed the
-/// rest of it since.
+/// Appends each container unless one of its name is there. Two of one name cannot be had, and whatever differs
+/// in the one that is there, the image too, other webhooks have changed since our first call: mirrors of
+/// registries rewrite images. Spark's own container is none that an earlier call can have appended.
 fn add(pod: &mut SparkPod, field: &'static str, containers: &[Value]) -> Result<(), Problem> {
+    let sparks = pod.container.get("name").and_then(Value::as_str);
     for (i, container) in containers.iter().enumerate() {
-        let Some(name) = container["name"].as_str().filter(|name| !name.is_empty()) else {
-            return Err(Problem::new(format!("[{i}].name"), "is required"));
-        };
-        if containers[i + 1..].iter().any(|later| later["name"] == name) {
-            continue;
-        }
-        match pod.spec.list(field)?.find(|there| there["name"] == name) {
-            Some(there) if there["image"] == container["image"] => {}
-            Some(there) => {
-                return Err(Problem::new(
-                    format!("[{i}]"),
-                    format!(
-                        "container `{name}` is in the pod already, with image {}: choose another name",
-                        there["image"]
-                    ),
-                ));
-            }
-            None => pod.spec.append(field, [container.clone()]),
+        if let Some(name) = container["name"].as_str().filter(|name| sparks == Some(*name)) {
+            let text = format!("`{name}` is Spark's own container: choose another name");
+            return Err(Problem::new(format!("[{i}].name"), text));
         }
     }
-    Ok(())
+    entries::add(&mut pod.spec, field, containers, &[KeyField::required("name")], OnClash::Keep)
 }

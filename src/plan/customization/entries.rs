@@ -13,6 +13,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 pub(super) enum OnClash {
     /// Two volumes of one name, or two mounts at one path, cannot both be had.
     Deny,
+    /// Only one can be had, and the one that is there may be ours, as others have changed it since.
+    Keep,
     /// Kubernetes accepts both.
     Append,
     /// Kubernetes accepts both, and the later one counts.
@@ -35,9 +37,9 @@ pub(super) fn add(
     key: &[KeyField],
     on_clash: OnClash,
 ) -> Result<(), Problem> {
-    let keyed = |(i, entry)| key_of(entry, key, i).map(|key| (key, i));
-    let wanted = entries.iter().enumerate().map(keyed).collect::<Result<Vec<_>, _>>()?;
-    let last: BTreeMap<&str, usize> = wanted.iter().map(|(key, i)| (&**key, *i)).collect();
+    let keys =
+        entries.iter().enumerate().map(|(i, entry)| key_of(entry, key, i)).collect::<Result<Vec<_>, _>>()?;
+    let last: BTreeMap<&str, usize> = keys.iter().enumerate().map(|(i, key)| (&**key, i)).collect();
     let mut there: BTreeMap<Cow<str>, Vec<&Value>> = BTreeMap::new();
     for entry in parent.list(field)? {
         if let Ok(key) = key_of(entry, key, 0)
@@ -47,28 +49,29 @@ pub(super) fn add(
         }
     }
     let mut added = Vec::new();
-    for ((entry_key, i), entry) in wanted.iter().zip(entries) {
-        if last[&**entry_key] != *i {
+    for (i, entry) in entries.iter().enumerate() {
+        if last[&*keys[i]] != i {
             continue;
         }
-        let same_key = there.get(entry_key).map_or(&[][..], Vec::as_slice);
+        let same_key = there.get(&keys[i]).map_or(&[][..], Vec::as_slice);
         let is_there = match on_clash {
             OnClash::Override | OnClash::Deny => same_key.last().is_some_and(|there| states(there, entry)),
+            OnClash::Keep => !same_key.is_empty(),
             // Whatever else has this key by now, ours may stand before it.
             OnClash::Append => same_key.iter().any(|there| states(there, entry)),
         };
-        match (same_key.last(), on_clash) {
-            _ if is_there => {}
-            (Some(there), OnClash::Deny) => {
-                let shown: Vec<_> =
-                    key.iter().map(|field| format!("{} {}", field.name, entry[field.name])).collect();
-                return Err(Problem::new(
-                    format!("[{i}]"),
-                    format!("{} is already taken in the pod by {there}: choose another", shown.join(", ")),
-                ));
-            }
-            (Some(_), OnClash::Append | OnClash::Override) | (None, _) => added.push(entry.clone()),
+        if is_there {
+            continue;
         }
+        if let (Some(there), OnClash::Deny) = (same_key.last(), on_clash) {
+            let shown: Vec<_> =
+                key.iter().map(|field| format!("{} {}", field.name, entry[field.name])).collect();
+            return Err(Problem::new(
+                format!("[{i}]"),
+                format!("{} is already taken in the pod by {there}: choose another", shown.join(", ")),
+            ));
+        }
+        added.push(entry.clone());
     }
     parent.append(field, added);
     Ok(())

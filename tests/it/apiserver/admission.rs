@@ -171,7 +171,7 @@ async fn stored(namespace: &Namespace, pod: &Value) -> Value {
     namespace.pod(pod["metadata"]["name"].as_str().unwrap()).await.unwrap()
 }
 
-fn pod(file: &str) -> Value {
+pub(super) fn pod(file: &str) -> Value {
     let yaml = fs::read_to_string(format!("tests/data/apiserver/{file}.yaml")).unwrap();
     serde_saphyr::from_str(&yaml).unwrap()
 }

@@ -34,6 +34,8 @@ mod observed;
 pub(crate) mod outage;
 /// Applications that can never work.
 mod refusals;
+/// Other webhooks that change pods after ours.
+mod reinvocation;
 /// Certificates are replaced.
 pub(crate) mod rotation;
 /// SIGTERM.
@@ -53,6 +55,8 @@ pub(crate) mod kubectl;
 pub(crate) mod kubelet;
 /// Where a test lives.
 pub(crate) mod namespace;
+/// Another admission webhook.
+mod neighbour;
 /// The operator's process.
 pub(crate) mod operator;
 /// An API server that cannot be reached at bad moments.

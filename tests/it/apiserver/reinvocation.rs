@@ -1,0 +1,113 @@
+//! What if other webhooks change a pod after ours, and the API server asks ours again?
+
+use super::{
+    admission::pod,
+    kubectl::{kubectl, kubectl_with},
+    namespace::Namespace,
+    neighbour::Neighbour,
+    operator::{Operator, WEBHOOK},
+};
+use serde_json::{Value, json};
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_second_call_after_an_injected_sidecar_changes_nothing() {
+    let namespace = Namespace::new("injected-sidecar").await;
+    called_twice(&namespace, inject).await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_second_call_after_images_were_mirrored_changes_nothing() {
+    let namespace = Namespace::new("mirrored-images").await;
+    called_twice(&namespace, mirror).await;
+}
+
+/// The driver is admitted although both webhooks have their say, ours twice; and it is what ours alone would
+/// have made of it with the neighbour's change on top.
+async fn called_twice(namespace: &Namespace, change: fn(&mut Value)) {
+    let operator = Operator::start(namespace).await;
+    let create = ["create", "--namespace", namespace.name, "-f", "-"];
+    kubectl_with(&pod("driver-pod"), &create);
+    let mut alone = namespace.pod("pi-driver").await.unwrap();
+    namespace.kubectl(&["delete", "pod", "pi-driver"]);
+
+    let _again = CalledAgain::begin();
+    let neighbour = Neighbour::start(namespace, change).await;
+    let (before, asked) = (reviews(&operator).await, neighbour.asked());
+    kubectl_with(&pod("driver-pod"), &create);
+    let after = reviews(&operator).await;
+    assert_eq!(neighbour.asked(), asked + 1);
+    assert_eq!(
+        (after.patched - before.patched, after.allowed - before.allowed, after.denied - before.denied),
+        (1.0, 1.0, 0.0),
+        "one review that changes the pod, and one more that does not"
+    );
+    change(&mut alone);
+    let both = namespace.pod("pi-driver").await.unwrap();
+    assert_eq!(both["spec"], alone["spec"]);
+    assert_eq!(both["metadata"]["ownerReferences"], alone["metadata"]["ownerReferences"]);
+}
+
+/// As a service mesh does: a container, and something in those that are there.
+fn inject(pod: &mut Value) {
+    let containers = pod["spec"]["containers"].as_array_mut().unwrap();
+    for container in &mut *containers {
+        let env = container.as_object_mut().unwrap().entry("env").or_insert_with(|| json!([]));
+        env.as_array_mut().unwrap().push(json!({"name": "MESH", "value": "on"}));
+    }
+    containers.push(json!({
+        "name": "mesh", "image": "example.com/mesh:1", "imagePullPolicy": "IfNotPresent", "resources": {},
+        "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+    }));
+}
+
+/// As mirrors of registries have it.
+fn mirror(pod: &mut Value) {
+    for container in pod["spec"]["containers"].as_array_mut().unwrap() {
+        let image = container["image"].as_str().unwrap().rsplit('/').next().unwrap();
+        container["image"] = json!(format!("mirror.internal/{image}"));
+    }
+}
+
+/// How ours has answered so far.
+struct Reviews {
+    patched: f64,
+    allowed: f64,
+    denied: f64,
+}
+
+async fn reviews(operator: &Operator) -> Reviews {
+    let count = async |result: &str| {
+        let labels = format!("{{path=\"/mutate\",kind=\"Pod\",operation=\"CREATE\",result=\"{result}\"}}");
+        // What has not happened yet has no line.
+        operator.metric(&format!("spark_operator_webhook_reviews_total{labels}")).await.unwrap_or_default()
+    };
+    Reviews {
+        patched: count("patched").await,
+        allowed: count("allowed").await,
+        denied: count("denied").await,
+    }
+}
+
+/// While this lives, the API server asks ours again if another webhook has changed something since.
+struct CalledAgain;
+
+impl CalledAgain {
+    fn begin() -> Self {
+        reinvocation_policy("IfNeeded");
+        Self
+    }
+}
+
+impl Drop for CalledAgain {
+    fn drop(&mut self) {
+        reinvocation_policy("Never");
+    }
+}
+
+fn reinvocation_policy(policy: &str) {
+    let path = "/webhooks/0/reinvocationPolicy";
+    let patch = json!([{"op": "add", "path": path, "value": policy}]).to_string();
+    kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", &patch]);
+}
