@@ -65,7 +65,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     settings.check_spark().map_err(|why| anyhow!(why))?;
     let timing = settings.election.timing().map_err(|why| anyhow!(why))?;
     let source = settings.webhook.source().map_err(|why| anyhow!(why))?;
-    let tls = settings.webhook.tls();
+    let (tls, closing) = (settings.webhook.tls(), settings.webhook.closing());
     let stop = shutdown::on_signal().context("cannot listen for signals")?;
 
     let config = config(settings.cluster.kubeconfig.as_deref()).await?;
@@ -127,7 +127,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let address = webhook.local_addr().context("the webhook's socket has no address")?;
     let itself = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
     let stopped = stop.clone();
-    let serve = async move { webhook::serve(webhook, certificate, &tls, reviews, stopped).await };
+    let serve = async move { webhook::serve(webhook, certificate, &tls, reviews, closing, stopped).await };
     parts.start("webhook", serve);
 
     let names = installation::Names { places, lock: settings.election.lock_name(), lock_namespace };

@@ -3,7 +3,7 @@
 use super::duration;
 use crate::{
     plan::renewal::Waits,
-    webhook::{Files, Places, Source, Tls, TlsVersion, cipher_suite},
+    webhook::{Closing, Files, Places, Source, Tls, TlsVersion, cipher_suite},
 };
 use clap::{ArgAction, Args};
 use rustls::SupportedCipherSuite;
@@ -84,6 +84,11 @@ pub struct WebhookSettings {
     /// has noticed
     #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_CA_OVERLAP", value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub webhook_ca_overlap: Duration,
+
+    /// How old a connection to the webhook may become: then the API server makes a new one, and several replicas
+    /// share the load again; 0s for as old as it likes
+    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_MAX_CONNECTION_AGE", value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    pub webhook_max_connection_age: Duration,
 }
 
 /// The objects in which the certificates are.
@@ -160,6 +165,13 @@ impl WebhookSettings {
                 Ok(Source::Own(Waits { settle, overlap }))
             }
         }
+    }
+
+    /// When the webhook's connections end.
+    #[must_use]
+    pub fn closing(&self) -> Closing {
+        let max_age = Some(self.webhook_max_connection_age).filter(|age| !age.is_zero());
+        Closing { max_age }
     }
 
     /// What TLS the webhook speaks.

@@ -4,6 +4,7 @@
 mod applications;
 mod certificates;
 mod configurations;
+mod connections;
 mod expiry;
 mod listener;
 mod object;
@@ -21,6 +22,7 @@ pub mod x509;
 use axum::{Router, extract::DefaultBodyLimit, routing::post};
 pub use certificates::Certificates;
 pub use configurations::{Configurations, Error as ConfigurationsError, Hook};
+pub use connections::Closing;
 pub use listener::TlsListener;
 pub use own::{Memory, SharedSecret, certificates as own_certificates};
 pub use review_metrics::ReviewMetrics;
@@ -55,8 +57,10 @@ pub async fn serve(
     certificate: Arc<ServingCertificate>,
     tls: &Tls,
     metrics: ReviewMetrics,
+    closing: Closing,
     stop: CancellationToken,
 ) -> io::Result<()> {
     let listener = TlsListener::new(tcp, certificate, tls)?;
-    axum::serve(listener, router(metrics)).with_graceful_shutdown(stop.cancelled_owned()).await
+    connections::serve(listener, router(metrics), closing, stop).await;
+    Ok(())
 }

@@ -1,17 +1,29 @@
 //! Which certificate does the webhook show? One that can be replaced while it serves.
 
+use super::x509;
 use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 use tokio::sync::watch;
+use tracing::info;
 
-/// The certificate that new connections get; none until the first is [`set`](Self::set), and then handshakes
-/// fail.
+/// The certificate that new connections get; none until the first is [`set`](Self::set), and until then
+/// handshakes fail.
+#[derive(Debug, Default)]
+pub struct ServingCertificate(watch::Sender<Option<Shown>>);
+
 #[derive(Debug)]
-pub struct ServingCertificate(watch::Sender<Option<Arc<CertifiedKey>>>);
+struct Shown {
+    certificate: Arc<CertifiedKey>,
+    /// How many have begun with it.
+    handshakes: AtomicU64,
+}
 
 /// Why a certificate cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -20,12 +32,6 @@ pub enum Error {
     NotPem(#[from] rustls::pki_types::pem::Error),
     #[error("certificate and key cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
-}
-
-impl Default for ServingCertificate {
-    fn default() -> Self {
-        Self(watch::Sender::new(None))
-    }
 }
 
 impl ServingCertificate {
@@ -38,13 +44,37 @@ impl ServingCertificate {
         let chain = CertificateDer::pem_slice_iter(certificates.as_bytes()).collect::<Result<Vec<_>, _>>()?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
         let provider = rustls::crypto::ring::default_provider();
-        self.0.send_replace(Some(Arc::new(CertifiedKey::from_der(chain, key, &provider)?)));
+        let certificate = CertifiedKey::from_der(chain, key, &provider)?;
+        self.0.send_if_modified(|shown| {
+            if shown.as_ref().is_some_and(|shown| shown.certificate.cert == certificate.cert) {
+                return false;
+            }
+            let new = Shown { certificate: Arc::new(certificate), handshakes: AtomicU64::new(0) };
+            if let Some(old) = shown.replace(new) {
+                old.tell();
+            }
+            true
+        });
         Ok(())
+    }
+}
+
+impl Shown {
+    /// That another one is shown from now on.
+    fn tell(&self) {
+        let leaf = self.certificate.cert.first().and_then(|leaf| x509::description(leaf).ok());
+        let (fingerprint, until) =
+            leaf.map(|leaf| (leaf.fingerprint, leaf.validity.until.to_string())).unzip();
+        let handshakes = self.handshakes.load(Ordering::Relaxed);
+        info!(fingerprint, until, handshakes, "certificate replaced");
     }
 }
 
 impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.borrow().clone()
+        let shown = self.0.borrow();
+        let shown = shown.as_ref()?;
+        shown.handshakes.fetch_add(1, Ordering::Relaxed);
+        Some(Arc::clone(&shown.certificate))
     }
 }

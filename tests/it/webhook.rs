@@ -19,7 +19,9 @@ use serde_json::{Value, json};
 use spark_operator::{
     metrics,
     plan::customization::customized,
-    webhook::{Certificates, ReviewMetrics, ServingCertificate, Tls, TlsVersion, cipher_suite, serve},
+    webhook::{
+        Certificates, Closing, ReviewMetrics, ServingCertificate, Tls, TlsVersion, cipher_suite, serve,
+    },
 };
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -385,9 +387,7 @@ pub struct Server {
 
 impl Server {
     pub async fn start() -> Self {
-        let mut server = Self::without_certificate().await;
-        server.show_new_certificate();
-        server
+        Self::closing(Tls::default(), Closing::default()).await
     }
 
     async fn without_certificate() -> Self {
@@ -395,13 +395,24 @@ impl Server {
     }
 
     async fn speaking(tls: Tls) -> Self {
+        Self::bare(tls, Closing::default()).await
+    }
+
+    /// One that shows a certificate.
+    pub(crate) async fn closing(tls: Tls, closing: Closing) -> Self {
+        let mut server = Self::bare(tls, closing).await;
+        server.show_new_certificate();
+        server
+    }
+
+    async fn bare(tls: Tls, closing: Closing) -> Self {
         let tcp = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = tcp.local_addr().unwrap();
         let (certificate, stop) = (Arc::new(ServingCertificate::default()), CancellationToken::new());
         let mut registry = Registry::default();
         let measured = ReviewMetrics::new(&mut registry);
         let (shown, stopped) = (Arc::clone(&certificate), stop.clone());
-        let serving = tokio::spawn(async move { serve(tcp, shown, &tls, measured, stopped).await });
+        let serving = tokio::spawn(async move { serve(tcp, shown, &tls, measured, closing, stopped).await });
         Self { address, certificate, ca: certificates().ca_certificate, registry, stop, serving }
     }
 
@@ -412,7 +423,7 @@ impl Server {
     }
 
     /// A new TLS connection of a client that trusts `ca` and asks for these protocols.
-    async fn handshake(&self, protocols: &[&str]) -> io::Result<TlsStream<TcpStream>> {
+    pub(crate) async fn handshake(&self, protocols: &[&str]) -> io::Result<TlsStream<TcpStream>> {
         self.handshake_in(rustls::DEFAULT_VERSIONS, protocols).await
     }
 

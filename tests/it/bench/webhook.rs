@@ -14,7 +14,9 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 use serde_json::json;
-use spark_operator::webhook::{Certificates, ReviewMetrics, ServingCertificate, Tls, TlsListener, serve};
+use spark_operator::webhook::{
+    Certificates, Closing, ReviewMetrics, ServingCertificate, Tls, TlsListener, serve,
+};
 use std::{
     env,
     io::{BufRead, BufReader},
@@ -69,7 +71,9 @@ async fn server() {
     println!("\nserves {} {}", tcp.local_addr().unwrap().port(), made.ca_certificate.replace('\n', "|"));
     if what == "mutate" {
         let metrics = ReviewMetrics::new(&mut Registry::default());
-        serve(tcp, certificate, &Tls::default(), metrics, CancellationToken::new()).await.unwrap();
+        serve(tcp, certificate, &Tls::default(), metrics, Closing::default(), CancellationToken::new())
+            .await
+            .unwrap();
     } else {
         let constant = post(async |_: Bytes| Json(json!({"response": {"allowed": true}})));
         let listener = TlsListener::new(tcp, certificate, &Tls::default()).unwrap();

@@ -1,0 +1,92 @@
+//! Do connections to the webhook end in time, and without a review that is lost?
+
+use crate::webhook::{Server, review, spark_pod};
+use axum::{
+    body::Bytes,
+    http::{Request, StatusCode, header},
+};
+use futures::{StreamExt, channel::mpsc};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::{
+    body::Frame,
+    client::conn::{http1, http2},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::json;
+use spark_operator::webhook::{Closing, Tls};
+use std::{
+    convert::Infallible,
+    time::{Duration, Instant},
+};
+use tokio::time::{sleep, timeout};
+
+/// As old as the connections of these tests may become.
+const AGE: Duration = Duration::from_millis(300);
+/// Long enough for any machine; what takes longer hangs.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn an_old_http2_connection_is_hung_up_on_and_what_was_asked_is_answered() {
+    let server = Server::closing(Tls::default(), Closing { max_age: Some(AGE) }).await;
+    let stream = TokioIo::new(server.handshake(&["h2"]).await.unwrap());
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    let opened = Instant::now();
+    let connection = tokio::spawn(connection);
+
+    // A review whose last byte comes when the connection has been given up.
+    let (body, bytes) = mpsc::unbounded();
+    let frames = bytes.map(|bytes: Bytes| Ok::<_, Infallible>(Frame::data(bytes)));
+    let late = sender.send_request(post().body(StreamBody::new(frames)).unwrap());
+    sleep(2 * AGE).await;
+    let review = review(&spark_pod(json!({"host-network": "true"}))).to_string();
+    body.unbounded_send(review.into()).unwrap();
+    drop(body);
+    let answer = timeout(DEADLINE, late).await.unwrap().unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    assert!(answer.into_body().collect().await.unwrap().to_bytes().starts_with(b"{\"apiVersion\""));
+
+    timeout(DEADLINE, connection).await.expect("it ends when nothing is left to answer").unwrap().unwrap();
+    assert!(opened.elapsed() >= AGE);
+    assert!(sender.is_closed());
+}
+
+/// Whoever hangs up on an idle one loses the request that is on its way.
+#[tokio::test]
+async fn an_old_http1_connection_is_open_until_an_answer_says_that_it_is_the_last() {
+    let server = Server::closing(Tls::default(), Closing { max_age: Some(AGE) }).await;
+    let stream = TokioIo::new(server.handshake(&["http/1.1"]).await.unwrap());
+    let (mut sender, connection) = http1::handshake(stream).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let review = review(&spark_pod(json!({}))).to_string();
+    let mut last = async || {
+        timeout(DEADLINE, sender.ready()).await.unwrap().unwrap();
+        let answer = sender.send_request(post().body(Full::<Bytes>::from(review.clone())).unwrap());
+        let answer = timeout(DEADLINE, answer).await.unwrap().unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+        let says_so = answer.headers().get(header::CONNECTION).is_some_and(|value| value == "close");
+        answer.into_body().collect().await.unwrap();
+        says_so
+    };
+    assert!(!last().await);
+    sleep(2 * AGE).await;
+    assert!(!connection.is_finished());
+    assert!(last().await);
+    timeout(DEADLINE, connection).await.expect("it ends with that answer").unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn without_a_limit_a_connection_is_as_old_as_its_client_likes() {
+    let server = Server::start().await;
+    for protocol in ["h2", "http/1.1"] {
+        let mut client = server.connect(protocol).await;
+        for _ in 0..3 {
+            sleep(AGE).await;
+            let answer = client.review_at("/mutate", &review(&spark_pod(json!({})))).await;
+            assert_eq!(answer["response"]["allowed"], true);
+        }
+    }
+}
+
+fn post() -> axum::http::request::Builder {
+    Request::post("https://localhost/mutate").header(header::CONTENT_TYPE, "application/json")
+}
