@@ -9,8 +9,8 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 use serde_json::json;
-use std::{io, mem, sync::Arc, thread};
-use tokio::{net::TcpStream, runtime::Runtime, task::JoinSet};
+use std::{io, mem, sync::Arc, thread, time::Duration};
+use tokio::{net::TcpStream, runtime::Runtime, task::JoinSet, time::sleep};
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
@@ -36,9 +36,24 @@ pub(crate) struct Count {
 
 impl Arrivals {
     pub(crate) fn begin(namespace: &'static str) -> Self {
+        Self::of(Stream { namespace, pause: Duration::ZERO, handshakes: true })
+    }
+
+    /// Without handshakes beside: those of the API server alone are of interest.
+    pub(crate) fn of_pods(namespace: &'static str) -> Self {
+        Self::of(Stream { namespace, pause: Duration::ZERO, handshakes: false })
+    }
+
+    /// As many in every second, nearly.
+    pub(crate) fn of_steady_pods(namespace: &'static str, per_second: u32) -> Self {
+        let pause = Duration::from_secs(1) * u32::try_from(AT_ONCE).unwrap() / per_second;
+        Self::of(Stream { namespace, pause, handshakes: false })
+    }
+
+    fn of(stream: Stream) -> Self {
         let end = CancellationToken::new();
         let ended = end.clone();
-        let thread = thread::spawn(move || Runtime::new().unwrap().block_on(arrive(namespace, ended)));
+        let thread = thread::spawn(move || Runtime::new().unwrap().block_on(arrive(stream, ended)));
         Self { end, thread }
     }
 
@@ -48,14 +63,25 @@ impl Arrivals {
     }
 }
 
-async fn arrive(namespace: &str, ended: CancellationToken) -> Count {
+/// What arrives.
+struct Stream {
+    namespace: &'static str,
+    /// After each pod.
+    pause: Duration,
+    /// Whether there are API servers that have just begun.
+    handshakes: bool,
+}
+
+async fn arrive(stream: Stream, ended: CancellationToken) -> Count {
     let client = Client::try_default().await.unwrap();
     let mut all = JoinSet::new();
     for lane in 0..AT_ONCE {
-        let pods = Api::namespaced(client.clone(), namespace);
-        all.spawn(pods_arrive(pods, lane, ended.clone()));
+        let pods = Api::namespaced(client.clone(), stream.namespace);
+        all.spawn(pods_arrive(pods, lane, stream.pause, ended.clone()));
     }
-    all.spawn(api_servers_connect(Api::all(client), ended));
+    if stream.handshakes {
+        all.spawn(api_servers_connect(Api::all(client), ended));
+    }
     let mut sum = Count::default();
     while let Some(count) = all.join_next().await {
         let mut count = count.unwrap();
@@ -66,7 +92,7 @@ async fn arrive(namespace: &str, ended: CancellationToken) -> Count {
     sum
 }
 
-async fn pods_arrive(pods: Api<Pod>, lane: usize, ended: CancellationToken) -> Count {
+async fn pods_arrive(pods: Api<Pod>, lane: usize, pause: Duration, ended: CancellationToken) -> Count {
     let mut count = Count::default();
     while !ended.is_cancelled() {
         let name = format!("arrival-{lane}-{}", count.pods);
@@ -89,6 +115,7 @@ async fn pods_arrive(pods: Api<Pod>, lane: usize, ended: CancellationToken) -> C
             Err(error) => count.failures.push(format!("{name}: {error}")),
         }
         count.pods += 1;
+        sleep(pause).await;
     }
     count
 }

@@ -20,6 +20,8 @@ mod failures;
 pub(crate) mod fleet;
 /// Certificates of others.
 mod foreign;
+/// The API server sees every certificate.
+pub(crate) mod handshakes;
 /// A cluster that is not set up for the operator.
 mod installation;
 /// An object that cannot be read.
@@ -61,6 +63,8 @@ mod neighbour;
 pub(crate) mod operator;
 /// An API server that cannot be reached at bad moments.
 pub(crate) mod proxy;
+/// How the API server finds the webhook.
+pub(crate) mod route;
 /// A Spark driver, as far as the API server sees one.
 mod spark;
 

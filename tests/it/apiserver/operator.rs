@@ -33,7 +33,7 @@ pub(crate) const USER: &str = "system:serviceaccount:spark-operator:spark-operat
 /// The ports that it listens on.
 pub(crate) const HEALTH: u16 = 8081;
 pub(crate) const METRICS: u16 = 8080;
-const WEBHOOK_PORT: u16 = 9443;
+pub(crate) const WEBHOOK_PORT: u16 = 9443;
 /// How far the ports of a second one are from those of the first.
 const BESIDE: u16 = 1000;
 

@@ -2,8 +2,10 @@
 
 use crate::apiserver::{
     arrivals::Arrivals,
+    handshakes::rotated,
     namespace::Namespace,
     rotation::{certs, hasty},
+    route::Route,
 };
 use k8s_openapi::api::core::v1::Pod;
 use std::time::Duration;
@@ -44,4 +46,26 @@ async fn no_pod_is_refused_while_leaf_and_ca_are_replaced_all_the_time() {
     );
     assert_eq!(count.failures, Vec::<String>::new());
     assert!(count.pods >= 6000, "{}", count.pods);
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: make soak"]
+async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_through_a_service() {
+    let namespace = Namespace::new("soak-handshakes-service").await;
+    met(&namespace, Route::service).await;
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: make soak"]
+async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_over_http2() {
+    let namespace = Namespace::new("soak-handshakes-http2").await;
+    met(&namespace, Route::url).await;
+}
+
+/// For a minute, a hundred pods a second at least.
+async fn met(namespace: &Namespace, route: fn(u16) -> Route) {
+    let rotated = rotated(namespace, route, LEAVES_IN_ALL).await;
+    println!("soak: {}: {rotated}", namespace.name);
+    rotated.is_good();
+    assert!(rotated.count.pods >= 6000, "{}", rotated.count.pods);
 }

@@ -1,0 +1,163 @@
+//! What if the API server itself meets every certificate, because none of its connections grows old?
+
+use super::{
+    PAUSE,
+    arrivals::{Arrivals, Count},
+    certificates::SECRET,
+    eventually,
+    namespace::Namespace,
+    operator::{NAMESPACE, Operator, WEBHOOK_PORT},
+    rotation::{certs, hasty},
+    route::Route,
+    seen,
+};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::{Api, Client};
+use spark_operator::webhook::{Shown, x509};
+use std::{collections::BTreeMap, fmt, time::Duration};
+use tokio::{
+    task::spawn_blocking,
+    time::{interval, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+/// A new leaf so often,
+const LEAF: Duration = Duration::from_secs(2);
+/// and every so many leaves a new CA.
+const LEAVES: u32 = 10;
+/// How old a connection may become.
+const AGE: &str = "--webhook-max-connection-age=1s";
+/// As many digits of a fingerprint tell certificates apart.
+const DIGITS: usize = 8;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_through_a_service() {
+    let namespace = Namespace::new("handshakes-service").await;
+    let rotated = rotated(&namespace, Route::service, 6).await;
+    eprintln!("{rotated}");
+    rotated.is_good();
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_over_http2() {
+    let namespace = Namespace::new("handshakes-http2").await;
+    let rotated = rotated(&namespace, Route::url, 6).await;
+    eprintln!("{rotated}");
+    rotated.is_good();
+}
+
+/// What has come of it.
+pub(crate) struct Rotated {
+    pub count: Count,
+    /// In their order.
+    leaves: Vec<Leaf>,
+}
+
+struct Leaf {
+    fingerprint: String,
+    /// The fingerprint of the CA that has signed it.
+    ca: String,
+    /// How many have begun with it.
+    handshakes: usize,
+}
+
+/// Pods are created all the time, while there are so many new leaves and, among them, new CAs.
+pub(crate) async fn rotated(namespace: &Namespace, route: fn(u16) -> Route, leaves: u32) -> Rotated {
+    let operator = hasty(namespace).argument(AGE).start().await;
+    let _route = route(WEBHOOK_PORT);
+    let watched = CancellationToken::new();
+    let signers = tokio::spawn(signers(watched.clone()));
+    let arrivals = Arrivals::of_pods(namespace.name);
+    let mut next = interval(LEAF);
+    for i in 0..leaves {
+        next.tick().await;
+        // It waits for a process, and whoever watches the Secret is to go on meanwhile.
+        let words: &[_] = if i % LEAVES == 0 { &["rotate", "--ca"] } else { &["rotate"] };
+        spawn_blocking(|| certs(words)).await.unwrap();
+    }
+    next.tick().await;
+    let count = arrivals.end();
+    let told = replaced(&operator).len();
+    // Only a certificate that is replaced says how many have seen it.
+    eventually("the last one is replaced", async || {
+        certs(&["rotate"]);
+        seen(replaced(&operator).len() > told, told)
+    })
+    .await;
+    namespace.clear::<Pod>().await;
+    watched.cancel();
+    let signers = signers.await.unwrap();
+    let ca = |leaf: &String| signers.get(leaf).cloned().unwrap_or_else(|| "?".to_owned());
+    let leaves = replaced(&operator).into_iter().map(|(fingerprint, handshakes)| Leaf {
+        ca: ca(&fingerprint),
+        fingerprint,
+        handshakes,
+    });
+    Rotated { count, leaves: leaves.collect() }
+}
+
+impl Rotated {
+    /// Whatever else it is: nobody was refused, and certificates were met.
+    pub(crate) fn is_good(&self) {
+        assert_eq!(self.count.failures, Vec::<String>::new());
+        assert!(self.count.pods > 100, "{}", self.count.pods);
+        assert!(self.leaves.len() > 4 && self.cas().len() > 1, "{self}");
+        // One that was shown for as long as a connection may live was seen.
+        assert!(self.leaves.iter().filter(|leaf| leaf.handshakes > 0).count() > 4, "{self}");
+    }
+
+    fn cas(&self) -> BTreeMap<&str, usize> {
+        let mut cas = BTreeMap::new();
+        for leaf in &self.leaves {
+            *cas.entry(leaf.ca.as_str()).or_default() += leaf.handshakes;
+        }
+        cas
+    }
+}
+
+impl fmt::Display for Rotated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let handshakes: usize = self.leaves.iter().map(|leaf| leaf.handshakes).sum();
+        let Count { pods, failures, .. } = &self.count;
+        writeln!(f, "{pods} pods, {} refused or not customized, {handshakes} handshakes", failures.len())?;
+        for Leaf { fingerprint, ca, handshakes } in &self.leaves {
+            writeln!(f, "  leaf {fingerprint} of CA {ca}: {handshakes} handshakes")?;
+        }
+        for (ca, handshakes) in self.cas() {
+            writeln!(f, "  CA {ca}: {handshakes} handshakes")?;
+        }
+        Ok(())
+    }
+}
+
+/// The certificates that were replaced and how many handshakes had begun with each, as the log tells.
+fn replaced(operator: &Operator) -> Vec<(String, usize)> {
+    let told = |line: &str| {
+        let (_, fields) = line.split_once("certificate replaced ")?;
+        let field = |name: &str| {
+            let (_, value) = fields.split_once(&format!("{name}="))?;
+            Some(value.trim_start_matches('"').split(['"', ' ']).next()?.to_owned())
+        };
+        Some((field("fingerprint")?[..DIGITS].to_owned(), field("handshakes")?.parse().ok()?))
+    };
+    operator.log().lines().filter_map(told).collect()
+}
+
+/// Which CA has signed each leaf that is in the Secret until `ended`, by their fingerprints.
+async fn signers(ended: CancellationToken) -> BTreeMap<String, String> {
+    let secrets = Api::<Secret>::namespaced(Client::try_default().await.unwrap(), NAMESPACE);
+    let mut signers = BTreeMap::new();
+    while !ended.is_cancelled() {
+        let shown = Shown::of(&secrets.get(SECRET).await.unwrap()).unwrap();
+        let [leaf, cas] = [shown.certificate, shown.cas].map(|pem| x509::certificates(&pem).unwrap());
+        let fingerprint =
+            |certificate| x509::description(certificate).unwrap().fingerprint[..DIGITS].to_owned();
+        if let Some(ca) = x509::issuer(&leaf, &cas) {
+            signers.insert(fingerprint(&leaf[0]), fingerprint(&cas[ca]));
+        }
+        sleep(PAUSE).await;
+    }
+    signers
+}

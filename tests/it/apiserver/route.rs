@@ -1,0 +1,55 @@
+//! How does the API server find the webhook of pods? By a URL, where it speaks HTTP/2, or through a Service, as
+//! everywhere but in tests, where it speaks HTTP/1.1.
+
+use super::{
+    kubectl::{kubectl, kubectl_with},
+    operator::{NAMESPACE, WEBHOOK, WEBHOOK_PORT},
+};
+use serde_json::{Value, json};
+
+const SERVICE: &str = "spark-operator-webhook-svc";
+
+/// As it is while this lives.
+pub(crate) struct Route;
+
+impl Route {
+    /// By URL, at this port.
+    pub(crate) fn url(port: u16) -> Self {
+        point(&json!({"url": format!("https://localhost:{port}/mutate")}));
+        Self
+    }
+
+    /// Through the Service. Where no kube-proxy carries it, it has to be one of another name for this machine.
+    pub(crate) fn service(port: u16) -> Self {
+        kubectl(&["delete", "service", SERVICE, "--namespace", NAMESPACE, "--ignore-not-found"]);
+        let service = json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": SERVICE, "namespace": NAMESPACE},
+            "spec": {"type": "ExternalName", "externalName": "localhost"},
+        });
+        kubectl_with(&service, &["create", "-f", "-"]);
+        let service = json!({"name": SERVICE, "namespace": NAMESPACE, "path": "/mutate", "port": port});
+        point(&json!({"service": service}));
+        Self
+    }
+}
+
+impl Drop for Route {
+    fn drop(&mut self) {
+        point(&json!({"url": format!("https://localhost:{WEBHOOK_PORT}/mutate")}));
+        kubectl(&["delete", "service", SERVICE, "--namespace", NAMESPACE, "--ignore-not-found"]);
+        kubectl(&["apply", "-f", "manifests/webhook/service.yaml"]);
+    }
+}
+
+/// Lets the API server call `client_config`. Whom it trusts stays.
+fn point(client_config: &Value) {
+    let bundle = "--output=jsonpath={.webhooks[0].clientConfig.caBundle}";
+    let bundle = kubectl(&["get", "mutatingwebhookconfiguration", WEBHOOK, bundle]);
+    let mut client_config = client_config.clone();
+    client_config["caBundle"] = json!(bundle);
+    let path = "/webhooks/0/clientConfig";
+    let patch = json!([{"op": "replace", "path": path, "value": client_config}]).to_string();
+    kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", &patch]);
+}
