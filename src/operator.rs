@@ -41,8 +41,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// How long a watch may show no sign of life. One begins every minute, and tries again at least every other
 /// minute where it cannot.
 const SILENCE: Duration = Duration::from_secs(5 * 60);
-/// How long the parts may take to end once they were asked to. Kubernetes gives a pod 30 s; the API server
-/// gives a review 30 s at most and ours 5 s.
+/// How long the parts may take to end once the webhook takes no more connections. Kubernetes gives a pod 30 s
+/// in all; the API server gives a review 30 s at most and ours 5 s.
 const DRAIN: Duration = Duration::from_secs(20);
 
 /// Conditions of readiness, as `/readyz` names them.
@@ -51,9 +51,10 @@ mod condition {
     pub(super) const CERTIFICATES: &str = "certificates";
     pub(super) const DEFINITIONS: &str = "definitions";
     pub(super) const PERMISSIONS: &str = "permissions";
+    pub(super) const RUNNING: &str = "running";
     pub(super) const WEBHOOK: &str = "webhook";
 }
-use condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK};
+use condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, RUNNING, WEBHOOK};
 
 /// Runs the operator until a signal.
 ///
@@ -115,20 +116,30 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     });
 
     info!(version = VERSION, "started");
-    let mut parts = Parts { running: JoinSet::new(), stop: stop.clone() };
+    let mut parts = Parts { running: JoinSet::new(), stop: stop.clone(), drain: closing.delay + DRAIN };
+    // Whoever asks is answered for as long as there is a webhook.
+    let served = CancellationToken::new();
     let mut probes = admin::probes(liveness(requests.clone(), workload.clone()), readiness.clone());
     let metrics = admin::metrics(&settings.metrics_endpoint, registry);
     if let Some(tcp) = own_metrics {
-        parts.start("port of the metrics", admin::serve(tcp, metrics, stop.clone()));
+        parts.start("port of the metrics", admin::serve(tcp, metrics, served.clone()));
     } else if settings.metrics_address().is_some() {
         probes = probes.merge(metrics);
     }
-    parts.start("port of the probes", admin::serve(admin, probes, stop.clone()));
+    parts.start("port of the probes", admin::serve(admin, probes, served.clone()));
     let address = webhook.local_addr().context("the webhook's socket has no address")?;
     let itself = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
     let stopped = stop.clone();
-    let serve = async move { webhook::serve(webhook, certificate, &tls, reviews, closing, stopped).await };
-    parts.start("webhook", serve);
+    parts.start("webhook", async move {
+        let _served = served.drop_guard();
+        webhook::serve(webhook, certificate, &tls, reviews, closing, stopped).await
+    });
+    let (stopped, ready) = (stop.clone(), readiness.clone());
+    parts.start("end of readiness", async move {
+        stopped.cancelled().await;
+        ready.waits(RUNNING, "is asked to stop");
+        Ok(())
+    });
 
     let names = installation::Names { places, lock: settings.election.lock_name(), lock_namespace };
     parts.keep_trusted(&trust, itself, &readiness);
@@ -255,6 +266,8 @@ fn master(config: &Config) -> String {
 struct Parts {
     running: JoinSet<(&'static str, std::io::Result<()>)>,
     stop: CancellationToken,
+    /// How long they may take to end.
+    drain: Duration,
 }
 
 impl Parts {
@@ -324,7 +337,7 @@ impl Parts {
 
     /// Waits until all have ended; the first that ends without having been asked to takes the others with it.
     async fn all_ended(mut self) -> anyhow::Result<()> {
-        let stop = self.stop.clone();
+        let (stop, drain) = (self.stop.clone(), self.drain);
         let end = async {
             let mut result = Ok(());
             while let Some(ended) = self.running.join_next().await {
@@ -343,11 +356,11 @@ impl Parts {
         };
         let too_long = async {
             stop.cancelled().await;
-            sleep(DRAIN).await;
+            sleep(drain).await;
         };
         tokio::select! {
             result = end => result,
-            () = too_long => Err(anyhow!("not all parts have ended within {} s of being asked to", DRAIN.as_secs())),
+            () = too_long => Err(anyhow!("not all parts have ended within {} s of being asked to", drain.as_secs())),
         }
     }
 }

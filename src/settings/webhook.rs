@@ -89,6 +89,11 @@ pub struct WebhookSettings {
     /// share the load again; 0s for as old as it likes
     #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_MAX_CONNECTION_AGE", value_name = "DURATION", default_value = "5m", value_parser = duration)]
     pub webhook_max_connection_age: Duration,
+
+    /// How long the webhook still takes new connections when the operator is asked to stop: until every node
+    /// knows that another replica is to be called
+    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_SHUTDOWN_DELAY", value_name = "DURATION", default_value = "5s", value_parser = duration)]
+    pub webhook_shutdown_delay: Duration,
 }
 
 /// The objects in which the certificates are.
@@ -171,7 +176,7 @@ impl WebhookSettings {
     #[must_use]
     pub fn closing(&self) -> Closing {
         let max_age = Some(self.webhook_max_connection_age).filter(|age| !age.is_zero());
-        Closing { max_age }
+        Closing { max_age, delay: self.webhook_shutdown_delay }
     }
 
     /// What TLS the webhook speaks.

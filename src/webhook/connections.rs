@@ -34,25 +34,34 @@ pub struct Closing {
     /// How old a connection may become; as old as its client likes if there is nothing here. An API server
     /// keeps one for as long as it is in use: it would see a new certificate, or another replica, never.
     pub max_age: Option<Duration>,
+    /// How long new ones are still taken once the process is asked to stop: until whoever chooses among
+    /// replicas has heard of it.
+    pub delay: Duration,
 }
 
-/// Serves `router` to all who come, until `stop`; then answers what was asked, and hangs up.
+/// Serves `router` to all who come, until `stop` and for a while after it; then answers what was asked, and
+/// hangs up.
 pub(super) async fn serve(
     mut listener: TlsListener,
     router: Router,
     closing: Closing,
     stop: CancellationToken,
 ) {
-    let connections = TaskTracker::new();
+    let (connections, closed) = (TaskTracker::new(), CancellationToken::new());
+    let mut end = pin!(async {
+        stop.cancelled().await;
+        sleep(closing.delay).await;
+    });
     loop {
         let stream = tokio::select! {
             (stream, _) = listener.accept() => stream,
-            () = stop.cancelled() => break,
+            () = &mut end => break,
         };
         let connection = Connection { opened: Instant::now(), closing, stop: stop.clone() };
-        connections.spawn(Arc::new(connection).serve(stream, router.clone()));
+        connections.spawn(Arc::new(connection).serve(stream, router.clone(), closed.clone()));
     }
     drop(listener);
+    closed.cancel();
     connections.close();
     connections.wait().await;
 }
@@ -65,8 +74,8 @@ struct Connection {
 }
 
 impl Connection {
-    /// Answers requests until the client hangs up, or it is time that we do.
-    async fn serve(self: Arc<Self>, stream: TlsStream<TcpStream>, router: Router) {
+    /// Answers requests until the client hangs up, or it is time that we do: at the latest when `closed`.
+    async fn serve(self: Arc<Self>, stream: TlsStream<TcpStream>, router: Router, closed: CancellationToken) {
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let builder = auto::Builder::new(TokioExecutor::new());
         let answer = service_fn(|request| Arc::clone(&self).answer(router.clone(), request));
@@ -78,7 +87,7 @@ impl Connection {
             }
         };
         let time = async {
-            tokio::select! { () = old => {}, () = self.stop.cancelled() => {} }
+            tokio::select! { () = old => {}, () = closed.cancelled() => {} }
         };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,

@@ -47,7 +47,8 @@ fn router(metrics: ReviewMetrics) -> Router {
         .with_state(metrics)
 }
 
-/// Serves admission reviews on `tcp` until `stop`; reviews that have begun are answered.
+/// Serves admission reviews on `tcp` until `stop`, and for as long after it as `closing` says; reviews that have
+/// begun are answered.
 ///
 /// # Errors
 ///

@@ -27,7 +27,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn an_old_http2_connection_is_hung_up_on_and_what_was_asked_is_answered() {
-    let server = Server::closing(Tls::default(), Closing { max_age: Some(AGE) }).await;
+    let server = Server::closing(Tls::default(), Closing { max_age: Some(AGE), ..Closing::default() }).await;
     let stream = TokioIo::new(server.handshake(&["h2"]).await.unwrap());
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
     let opened = Instant::now();
@@ -53,7 +53,7 @@ async fn an_old_http2_connection_is_hung_up_on_and_what_was_asked_is_answered() 
 /// Whoever hangs up on an idle one loses the request that is on its way.
 #[tokio::test]
 async fn an_old_http1_connection_is_open_until_an_answer_says_that_it_is_the_last() {
-    let server = Server::closing(Tls::default(), Closing { max_age: Some(AGE) }).await;
+    let server = Server::closing(Tls::default(), Closing { max_age: Some(AGE), ..Closing::default() }).await;
     let stream = TokioIo::new(server.handshake(&["http/1.1"]).await.unwrap());
     let (mut sender, connection) = http1::handshake(stream).await.unwrap();
     let connection = tokio::spawn(connection);
@@ -72,6 +72,21 @@ async fn an_old_http1_connection_is_open_until_an_answer_says_that_it_is_the_las
     assert!(!connection.is_finished());
     assert!(last().await);
     timeout(DEADLINE, connection).await.expect("it ends with that answer").unwrap().unwrap();
+}
+
+/// Until nobody sends it new ones.
+#[tokio::test]
+async fn a_webhook_that_is_asked_to_stop_takes_new_connections_for_a_while() {
+    let server = Server::closing(Tls::default(), Closing { delay: 3 * AGE, ..Closing::default() }).await;
+    let asked = Instant::now();
+    server.stop();
+    for protocol in ["h2", "http/1.1"] {
+        let answer =
+            server.connect(protocol).await.review_at("/mutate", &review(&spark_pod(json!({})))).await;
+        assert_eq!(answer["response"]["allowed"], true);
+    }
+    timeout(DEADLINE, server.ends()).await.unwrap();
+    assert!(asked.elapsed() >= 3 * AGE);
 }
 
 #[tokio::test]

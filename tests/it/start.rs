@@ -140,7 +140,8 @@ fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
     let spark_home = spark_home(&folder);
     let mut operator = operator(&folder);
     operator.arg("--kubeconfig").arg(kubeconfig(&folder)).arg("--spark-home").arg(spark_home);
-    let running = Running::start(operator.args(["--zap-encoder=json", "--webhook-port=0"]), &folder);
+    let arguments = ["--zap-encoder=json", "--webhook-port=0", "--webhook-shutdown-delay=0s"];
+    let running = Running::start(operator.args(arguments), &folder);
 
     let (status, body) = running.get("/healthz");
     assert_eq!((status, &*body), (200, "ok\n"));
@@ -184,6 +185,23 @@ fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
     assert_eq!((told("certificates"), told("definitions"), told("permissions")), (1, 1, 1), "{log}");
 }
 
+#[test]
+fn an_operator_that_is_asked_to_stop_is_not_ready_and_still_there_for_a_while() {
+    let folder = folder("leaving");
+    let spark_home = spark_home(&folder);
+    let mut operator = operator(&folder);
+    operator.arg("--kubeconfig").arg(kubeconfig(&folder)).arg("--spark-home").arg(spark_home);
+    let arguments = ["--webhook-port=0", "--webhook-shutdown-delay=1s"];
+    let running = Running::start(operator.args(arguments), &folder);
+    assert!(!running.get("/readyz").1.contains("running"));
+
+    let asked = Instant::now();
+    kill_process(Pid::from_child(&running.process), Signal::TERM).unwrap();
+    eventually("it says so", || running.get("/readyz").1.contains("running: is asked to stop").then_some(()));
+    running.ends_well();
+    assert!(asked.elapsed() >= Duration::from_secs(1));
+}
+
 /// A `spark-operator run` that has been started; it ends with this value.
 struct Running {
     process: Child,
@@ -219,8 +237,12 @@ impl Running {
     }
 
     /// SIGTERM, after which it ends well; gives its log.
-    fn stop(mut self) -> String {
+    fn stop(self) -> String {
         kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
+        self.ends_well()
+    }
+
+    fn ends_well(mut self) -> String {
         assert!(self.process.wait().unwrap().success());
         fs::read_to_string(&self.log).unwrap()
     }

@@ -449,6 +449,15 @@ impl Server {
         if protocol == "h2" { Client::http2(stream).await } else { Client::http1(stream).await }
     }
 
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Waits until it has stopped.
+    pub(crate) async fn ends(self) {
+        self.serving.await.unwrap().unwrap();
+    }
+
     async fn shown_certificate(&self) -> CertificateDer<'static> {
         let stream = self.handshake(&["h2"]).await.unwrap();
         stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned()

@@ -38,6 +38,8 @@ pub(crate) mod outage;
 mod refusals;
 /// Other webhooks that change pods after ours.
 mod reinvocation;
+/// Replicas that are restarted.
+mod restarts;
 /// Certificates are replaced.
 pub(crate) mod rotation;
 /// SIGTERM.
@@ -51,6 +53,8 @@ mod sparkctl;
 pub(crate) mod applications;
 /// Pods that are never refused.
 pub(crate) mod arrivals;
+/// What chooses among replicas.
+mod balancer;
 /// `kubectl`.
 pub(crate) mod kubectl;
 /// A kubelet, as far as the API server sees one.

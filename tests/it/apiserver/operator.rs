@@ -35,7 +35,7 @@ pub(crate) const HEALTH: u16 = 8081;
 pub(crate) const METRICS: u16 = 8080;
 pub(crate) const WEBHOOK_PORT: u16 = 9443;
 /// How far the ports of a second one are from those of the first.
-const BESIDE: u16 = 1000;
+pub(crate) const BESIDE: u16 = 1000;
 
 /// A running operator; it ends with this value, and so do its children.
 pub(crate) struct Operator {
@@ -130,6 +130,8 @@ impl Setup<'_> {
             .env("SPARK_HOME", self.spark_home)
             .env("POD_NAMESPACE", NAMESPACE)
             .env("RUST_LOG", "info,spark_operator=debug")
+            // Nobody chooses among replicas here but the tests that say so.
+            .env("SPARK_OPERATOR_WEBHOOK_SHUTDOWN_DELAY", "0s")
             .envs(self.env)
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
