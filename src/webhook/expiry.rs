@@ -9,14 +9,17 @@ use prometheus_client::{
     metrics::{family::Family, gauge::Gauge},
     registry::Registry,
 };
-use std::sync::{Mutex, atomic::AtomicI64};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, atomic::AtomicI64},
+};
 use tracing::warn;
 
 /// What is known of the certificates that are shown.
 pub(super) struct Expiry {
     ends: Family<Which, Gauge<i64, AtomicI64>>,
-    /// Of which end it was warned last.
-    warned: Mutex<Option<Timestamp>>,
+    /// Of which end of each it was warned last.
+    warned: Mutex<BTreeMap<&'static str, Timestamp>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -71,9 +74,8 @@ impl Expiry {
             return Err(NotValid { certificate, from, until });
         }
         let mut warned = self.warned.lock().expect("no code panics while it holds this lock");
-        if validity.nearly_over() <= now && *warned != Some(until) {
+        if validity.nearly_over() <= now && warned.insert(certificate, until) != Some(until) {
             warn!(certificate, %until, "less than a tenth of its life is left, and nobody has renewed it");
-            *warned = Some(until);
         }
         Ok(())
     }
@@ -83,6 +85,41 @@ impl Expiry {
 mod tests {
     use super::*;
     use crate::{metrics, webhook::Certificates};
+    use std::{io::Read, sync::Arc};
+
+    /// Here nobody renews the leaf, and then not the CA either.
+    #[test]
+    fn the_last_tenth_of_a_life_is_warned_of_once() {
+        let at = |time: &str| time.parse::<Timestamp>().unwrap();
+        let names = ["x.svc".to_owned()];
+        let first = Certificates::generate(&names, at("2026-11-21T12:00:00Z")).unwrap();
+        let second = first.with_new_leaf(&names, at("2035-12-15T00:00:00Z")).unwrap();
+        let (mut log, written) = std::io::pipe().unwrap();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(Arc::new(written)).finish();
+        let expiry = Expiry::new(&mut Registry::default());
+        tracing::subscriber::with_default(subscriber, || {
+            for (certificates, time) in [
+                (&first, "2027-10-14T00:00:00Z"),
+                (&first, "2027-10-16T12:00:00Z"),
+                (&first, "2027-11-20T00:00:00Z"),
+                (&second, "2036-01-01T00:00:00Z"),
+                (&second, "2036-11-19T00:00:00Z"),
+                (&second, "2036-11-19T01:00:00Z"),
+            ] {
+                expiry.shown(&certificates.certificate, &certificates.ca_certificate, at(time)).unwrap();
+            }
+        });
+        let mut text = String::new();
+        log.read_to_string(&mut text).unwrap();
+        let warned: Vec<_> =
+            text.lines().filter_map(|line| Some(line.split_once("certificate=")?.1)).collect();
+        let expected = [
+            "\"leaf\" until=2027-11-21T12:00:00Z",
+            "\"ca\" until=2036-11-20T12:00:00Z",
+            "\"leaf\" until=2036-12-14T00:00:00Z",
+        ];
+        assert_eq!(warned, expected, "{text}");
+    }
 
     #[test]
     fn the_ends_are_told_and_whatever_has_ended_is_an_error() {
