@@ -9,7 +9,8 @@ use super::{
     proxy::{Call, Line, Moment, Proxy},
     seen,
 };
-use std::fs;
+use jiff::{SignedDuration, Timestamp, Unit};
+use std::{fs, time::Instant};
 
 /// Short, so that nobody waits; long enough for a machine with other things to do.
 const LEASE: u32 = 4;
@@ -48,6 +49,40 @@ async fn the_lease_of_a_leader_that_was_killed_is_taken() {
     namespace.reaches("pi", "SUBMITTED").await;
     assert_ne!(holder(), holder_before);
     assert!(second.log().contains("leading"));
+    assert_eq!(namespace.drivers_ever().await.len(), 1);
+}
+
+/// By the settings that everybody has: the lease of 15 s, and what passes until the other one looks.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_a_killed_leader_has_left_undone_is_carried_on_within_17_seconds() {
+    let namespace = Namespace::new("leader-sigkill").await;
+    let proxy = Proxy::start().await;
+    let candidate = || Operator::with(&namespace).spark_home(&stand_in()).elected();
+    let first = candidate().through(&proxy).beside().spawn();
+    first.leads().await;
+    let second = candidate().start().await;
+    let driver = proxy.hold(Call { method: "POST", path: "/pods" }, Moment::Before);
+    namespace.apply(&application("pi"));
+    let held = driver.caught().await;
+
+    let killed = Instant::now();
+    // Its `spark-submit` ends with its container.
+    drop(first.kill());
+    let renewed = lease_time("renewTime");
+    drop(held);
+    second.leads().await;
+    let leads = killed.elapsed();
+    namespace.reaches("pi", "SUBMITTED").await;
+    let acquired = lease_time("acquireTime");
+    eprintln!(
+        "lease taken {:.1} s after its last renewal, the other leads {:.1} s after SIGKILL, its work is done after {:.1} s",
+        (acquired - renewed).total(Unit::Second).unwrap(),
+        leads.as_secs_f64(),
+        killed.elapsed().as_secs_f64(),
+    );
+    assert!(acquired.duration_since(renewed) <= SignedDuration::from_secs(17), "{renewed} {acquired}");
+    assert_eq!(namespace.application("pi").await["status"]["submissionAttempts"], 1);
     assert_eq!(namespace.drivers_ever().await.len(), 1);
 }
 
@@ -94,6 +129,15 @@ async fn two(namespace: &Namespace) -> (Operator, Operator) {
 }
 
 fn holder() -> String {
-    let path = "--output=jsonpath={.spec.holderIdentity}";
-    kubectl(&["get", "lease", "spark-operator-lock", "--namespace", NAMESPACE, path])
+    lease("holderIdentity")
+}
+
+fn lease_time(field: &str) -> Timestamp {
+    lease(field).parse().unwrap()
+}
+
+/// A field of the lease's.
+fn lease(field: &str) -> String {
+    let path = format!("--output=jsonpath={{.spec.{field}}}");
+    kubectl(&["get", "lease", "spark-operator-lock", "--namespace", NAMESPACE, &path])
 }

@@ -86,6 +86,11 @@ impl Setup<'_> {
         Self { election: election.into(), ..self }
     }
 
+    /// As one of several candidates for the lease, by the operator's own settings.
+    pub(crate) fn elected(self) -> Self {
+        Self { election: Vec::new(), ..self }
+    }
+
     /// By a program that becomes the operator when it has done its own.
     pub(crate) fn under(self, wrapper: &[&str]) -> Self {
         Self { wrapper: wrapper.iter().map(|&word| word.to_owned()).collect(), ..self }
