@@ -3,7 +3,7 @@
 use super::{
     DEADLINE, eventually,
     kubectl::kubectl,
-    namespace::Namespace,
+    namespace::{Namespace, Reviewed},
     operator::{NAMESPACE, Operator, WEBHOOK},
     seen,
 };
@@ -60,6 +60,31 @@ async fn a_ca_bundle_that_is_overwritten_while_the_operator_runs_is_put_back_at_
             ]);
             eventually("the bundle is put back", async || seen(self::bundle() == bundle, self::bundle()))
                 .await;
+        }
+    };
+    timeout(DEADLINE, put_back).await.expect("it does not wait until it would look anyway");
+}
+
+/// Of each of its webhooks.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_ca_bundle_of_what_validates_is_put_back_at_once_as_well() {
+    let namespace = Namespace::new("overwritten-validation").await;
+    let _reviewed = Reviewed::begin();
+    let _operator = Operator::start(&namespace).await;
+    let bundles = || {
+        let path = "--output=jsonpath={.webhooks[*].clientConfig.caBundle}";
+        kubectl(&["get", "validatingwebhookconfiguration", WEBHOOK, path])
+    };
+    let right = [bundle(), bundle()].join(" ");
+    assert_eq!(bundles(), right);
+    let put_back = async {
+        for (webhook, other) in [(0, "bm9uc2Vuc2U="), (1, "bm9uc2Vuc2U="), (1, "")] {
+            let path = format!("/webhooks/{webhook}/clientConfig/caBundle");
+            let overwrite = json!([{"op": "add", "path": path, "value": other}]).to_string();
+            let patch = ["--type=json", "--patch", &overwrite];
+            kubectl(&[&["patch", "validatingwebhookconfiguration", WEBHOOK], &patch[..]].concat());
+            eventually("the bundle is put back", async || seen(bundles() == right, bundles())).await;
         }
     };
     timeout(DEADLINE, put_back).await.expect("it does not wait until it would look anyway");
