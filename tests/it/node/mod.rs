@@ -1,6 +1,9 @@
 //! Does it work on a real node, where Spark really runs? The operator is installed as a user would and does
 //! everything from its pod.
 
+/// Everything that the webhook can do.
+mod customized;
+
 use crate::apiserver::kubectl::kubectl;
 use serde_json::{Value, json};
 use std::{
@@ -161,6 +164,14 @@ fn pod(application: &str, role: &str) -> Value {
         panic!("not one {role} of {application}: {pods:#}")
     };
     pod.clone()
+}
+
+/// What the driver has printed behind `beginning`, on the one line that begins so.
+fn printed(driver: &str, beginning: &str) -> String {
+    let log = log(driver);
+    let found: Vec<_> = log.lines().filter_map(|line| line.strip_prefix(beginning)).collect();
+    let [line] = found[..] else { panic!("not one line begins with `{beginning}` in\n{log}") };
+    line.to_owned()
 }
 
 fn log(driver: &str) -> String {

@@ -1,0 +1,148 @@
+//! What do processes see of everything that the webhook can do to their pods, all of it at once?
+
+use super::{application, install, pod, printed, states_of};
+use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use serde_json::{Value, json};
+use spark_operator::{api::names::annotation, plan::customization::STEPS};
+use std::fs;
+
+/// The application, what it mounts, and its program.
+const FOLDER: &str = "tests/data/node/customized";
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn an_application_with_every_step_at_once_sees_all_of_it() {
+    install();
+    offer_gpus();
+    let looks_around = fs::read_to_string(format!("{FOLDER}/look_around.py")).unwrap();
+    let job = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "customized-job", "namespace": "default"},
+        "data": {"look_around.py": looks_around},
+    });
+    kubectl_with(&job, &["apply", "-f", "-"]);
+    let states = states_of("customized", &format!("{FOLDER}/application.yaml"));
+    // Although the sidecars never end.
+    assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");
+
+    let pods = ["driver", "executor"].map(|role| (role, pod("customized", role)));
+    let saw: Value = serde_json::from_str(&printed("customized-driver", "saw: ")).unwrap();
+    assert_eq!(saw["hadoop configuration"], "hello from Hadoop's configuration");
+    assert_eq!(saw["spark user"], "analyst");
+    for (role, pod) in &pods {
+        assert_eq!(saw[role], seen_by(role, pod), "{:#}", saw[role]);
+        asks_for_everything(role, pod);
+        is_as_no_process_can_see(role, pod);
+    }
+
+    let driver = &pods[0].1["status"];
+    let companion = driver["containerStatuses"].as_array().unwrap().iter().find(|c| c["name"] == "companion");
+    assert!(driver["phase"] == "Running" && !companion.unwrap()["state"]["running"].is_null(), "{driver:#}");
+    kubectl(&["delete", "pod", "customized-driver", "--wait=false"]);
+    // Longer than this nobody waits for a sidecar that does not listen.
+    assert_eq!(pod("customized", "driver")["metadata"]["deletionGracePeriodSeconds"], 7);
+    assert_eq!(application("customized")["status"]["applicationState"], json!({"state": "COMPLETED"}));
+    kubectl(&["delete", "sparkapp", "customized"]);
+}
+
+/// Lets the node say that it has some, as a device plugin would.
+fn offer_gpus() {
+    let node = kubectl(&["get", "nodes", "--output=name"]);
+    let capacity = json!({"status": {"capacity": {"customized.test/gpu": "2"}}}).to_string();
+    kubectl(&["patch", node.trim(), "--subresource=status", "--type=merge", "--patch", &capacity]);
+}
+
+/// What `look_around.py` finds in this pod of `role`.
+fn seen_by(role: &str, pod: &Value) -> Value {
+    json!({
+        "files": {
+            "hadoop": "<configuration>\n  <property><name>customized.greeting</name>\
+                       <value>hello from Hadoop's configuration</value></property>\n</configuration>",
+            "spark": "rootLogger.level = warn",
+            "config map": "level = 11",
+            "secret": "not-a-real-password",
+            "part of a secret": "somebody",
+            "downward": role,
+            // As the pod's user, and in Spark's container as that one's.
+            "init container": "prepared by uid 1000",
+            "post start": "hooked as uid 185",
+        },
+        "env": {
+            "LITERAL": "it's \"quoted\"",
+            "REFERRING": "<it's \"quoted\">",
+            "ESCAPED": "$(LITERAL) $(NOT_SET) ${LITERAL}",
+            "POD_NAME": pod["metadata"]["name"],
+            "FROM_SECRET": "not-a-real-password",
+            "MEMORY_LIMIT": "1200",
+            "SPARK_USER": "analyst",
+            "MAP_COLOUR": "blue",
+            "SECRET_SHAPE": "round",
+            "HADOOP_CONF_DIR": "/etc/hadoop/conf",
+            "SPARK_CONF_DIR": "/etc/spark/conf",
+        },
+        "folders": {"shared": "writable", "read-only mount": "EROFS", "tmp": "writable", "root": "EROFS"},
+        "addresses": {
+            "gateway.customized.test": "198.18.255.1",
+            "store.customized.test": "198.18.255.1",
+        },
+        // By the cluster's DNS, also on the node's network.
+        "finds services": true,
+        "own address": pod["status"]["podIP"],
+        "resolver": {
+            "search": ["cluster.local", "customized.test", "default.svc.cluster.local", "svc.cluster.local"],
+            "options": ["edns0", "ndots:3"],
+        },
+        "uid": 185,
+        "gid": 1234,
+        "groups": [1234, 2345, 3456],
+        "group of shared": 2345,
+        "capabilities": "0000000000000000",
+        "no new privileges": "1",
+        // A filter.
+        "seccomp": "2",
+        "sidecar": {"uid": 1000},
+        // But the sandbox's, since all containers share its processes.
+        "Spark is the first process": false,
+        "memory limit": (1200 << 20).to_string(),
+    })
+}
+
+/// No step is left out but those that cannot be asked for.
+fn asks_for_everything(role: &str, pod: &Value) {
+    let left_out = match role {
+        "driver" => [annotation::PROMETHEUS, annotation::HOST_NETWORK],
+        _ => [annotation::PROMETHEUS, annotation::OWNER_REFERENCE],
+    };
+    let annotations = &pod["metadata"]["annotations"];
+    let missing: Vec<_> =
+        STEPS.iter().map(|step| step.key).filter(|key| annotations[key].is_null()).collect();
+    let mut expected = left_out.to_vec();
+    expected.sort_by_key(|key| STEPS.iter().position(|step| step.key == *key));
+    assert_eq!(missing, expected, "{role}: {annotations:#}");
+}
+
+/// What is for the scheduler and kubelet.
+fn is_as_no_process_can_see(role: &str, pod: &Value) {
+    let (spec, container) = (&pod["spec"], &pod["spec"]["containers"][0]);
+    let asked = &application("customized")["spec"][role];
+    for field in
+        ["affinity", "nodeSelector", "priorityClassName", "schedulerName", "terminationGracePeriodSeconds"]
+    {
+        assert_eq!(spec[field], asked[field], "{role}'s {field}");
+    }
+    let status = &pod["status"];
+    assert_eq!(status["podIP"] == status["hostIP"], role == "executor", "{role}: {status:#}");
+    assert_eq!(spec["priority"], 1234, "{role}: as its class has it");
+    let tolerations = spec["tolerations"].as_array().unwrap();
+    assert!(tolerations.contains(&asked["tolerations"][0]), "{role}: {tolerations:?}");
+    let port = container["ports"].as_array().unwrap().iter().find(|port| port["name"] == "extra");
+    let (port, asked_port) = (port.unwrap(), &asked["ports"][0]);
+    assert_eq!(
+        ["containerPort", "protocol"].map(|field| &port[field]),
+        ["containerPort", "protocol"].map(|field| &asked_port[field])
+    );
+    assert_eq!(container["lifecycle"], asked["lifecycle"], "{role}");
+    let limits = json!({"memory": "1200Mi", "customized.test/gpu": "1"});
+    assert_eq!(container["resources"]["limits"], limits, "{role}");
+}
