@@ -5,6 +5,7 @@
 mod apiserver;
 mod architecture;
 mod bench;
+mod characters;
 mod connections;
 mod crds;
 mod ctl;

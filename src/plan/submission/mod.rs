@@ -147,7 +147,7 @@ pub fn spark_submit(
     let mut files = BTreeMap::from([(file::PROPERTIES, properties.to_file())]);
     if context.has_templates() {
         for role in Role::ALL {
-            files.insert(file::template(role), templates::template(&context, role).to_string());
+            files.insert(file::template(role), templates::text(&context, role));
         }
     }
     Ok(SparkSubmit { arguments: arguments(&context, policy), directory: directory.clone(), files })

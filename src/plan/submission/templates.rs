@@ -7,11 +7,31 @@ use crate::{
     plan::{customization, owner_reference},
 };
 use serde_json::{Value, json};
+use std::fmt::Write;
 
-/// The template of `role` as JSON, which is YAML too.
+/// The text of the file from which Spark reads the template of `role`: JSON, which is YAML too.
+///
+/// Spark puts the executors' into a ConfigMap for the driver by server-side apply, and what is applied the API
+/// server reads as YAML: it refuses control characters, and takes a line end of Unicode for a blank without a
+/// word. Escaped, they arrive.
+pub(super) fn text(context: &Context, role: Role) -> String {
+    let json = template(context, role).to_string();
+    json.chars().fold(String::with_capacity(json.len()), |mut text, c| {
+        match c {
+            // JSON has them in strings only, where `\u` and four digits mean the same.
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+                write!(text, "\\u{:04x}", u32::from(c)).expect("writing to a String cannot fail");
+            }
+            c => text.push(c),
+        }
+        text
+    })
+}
+
+/// The template of `role`.
 ///
 /// A template of the user's is one, as validation has found out: it has objects where they are expected.
-pub(super) fn template(context: &Context, role: Role) -> Value {
+fn template(context: &Context, role: Role) -> Value {
     let mut template = match &role.pod(context.spec).template {
         Some(template) => template.json().clone(),
         None => json!({"spec": {"containers": [{"name": role.container()}]}}),

@@ -10,6 +10,8 @@
 mod admission;
 /// The webhook's certificates.
 mod certificates;
+/// Strings that are hard to carry.
+mod characters;
 /// The operator is killed at bad moments.
 mod crash;
 /// What users write is stored, or refused with a reason.

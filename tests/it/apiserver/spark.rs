@@ -2,7 +2,7 @@
 //! left for it in ConfigMaps.
 
 use super::namespace::Namespace;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 pub(super) async fn make_executor(namespace: &Namespace, driver: &Value, id: u32) -> String {
     let properties = mounted(namespace, driver, "spark-conf-volume-driver", "spark.properties").await;
     let properties = decode(&properties);
-    let template = mounted(namespace, driver, "pod-template-volume", "podspec-configmap-key").await;
-    let mut pod: Value = serde_saphyr::from_str(&template).unwrap();
+    let mut pod = executor_template(namespace, driver).await;
 
     let name = format!("{}-exec-{id}", properties["spark.app.name"]);
     pod["metadata"]["name"] = json!(name);
@@ -34,8 +33,14 @@ pub(super) async fn make_executor(namespace: &Namespace, driver: &Value, id: u32
     let container = &mut pod["spec"]["containers"][0];
     container["image"] = json!(properties["spark.kubernetes.executor.container.image"]);
     container["args"] = json!(["executor"]);
-    namespace.apply(&pod);
+    namespace.create::<Pod>(&pod).await;
     name
+}
+
+/// The template of executors as `driver` reads it.
+pub(super) async fn executor_template(namespace: &Namespace, driver: &Value) -> Value {
+    let template = mounted(namespace, driver, "pod-template-volume", "podspec-configmap-key").await;
+    serde_saphyr::from_str(&template).unwrap()
 }
 
 /// The text of `key` in the ConfigMap that the driver mounts as `volume`.

@@ -1,0 +1,126 @@
+//! Does what an application says reach its pods unchanged, whatever its characters are and however many,
+//! through Spark's own `spark-submit`?
+
+use super::{
+    applications::application,
+    namespace::{Namespace, Reviewed},
+    operator::Operator,
+    spark::{executor_template, make_executor},
+};
+use crate::characters::{LARGEST, fill, hard_to_carry};
+use kube::api::{DynamicObject, PostParams};
+use serde_json::{Map, Value, json};
+use spark_operator::{
+    api::{Role, SparkApplication},
+    plan::customization,
+};
+use std::collections::BTreeMap;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn every_character_arrives_on_the_driver_and_on_an_executor() {
+    let namespace = Namespace::new("characters").await;
+    let _operator = Operator::start(&namespace).await;
+    let mut texts = hard_to_carry();
+    // No process can be given it; a pod's specification can.
+    texts.push("a\0b".to_owned());
+    // An empty value is left out by the API server.
+    let variable = |(i, text)| json!({"name": format!("HARD_{i}"), "value": text});
+    let env: Value = (0..).zip(&texts).skip(1).map(variable).collect();
+    let annotations: Map<_, _> =
+        (0..).zip(&texts).map(|(i, text)| (format!("hard-{i}"), json!(text))).collect();
+    let claim = json!({
+        "metadata": {"annotations": annotations},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeMode": "Filesystem"},
+    });
+    let run = json!({"exec": {"command": texts}});
+    let mut hard = application("hard");
+    hard["spec"]["volumes"] = json!([{"name": "claim", "ephemeral": {"volumeClaimTemplate": claim}}]);
+    for role in Role::ALL {
+        let pod = &mut hard["spec"][role.as_str()];
+        pod["env"] = env.clone();
+        pod["lifecycle"] = json!({"postStart": run, "preStop": run});
+        pod["volumeMounts"] = json!([{"name": "claim", "mountPath": "/ä # \"'\\ {{APP_ID}} 🚀"}]);
+        pod["sidecars"] =
+            json!([{"name": "beside", "image": "none", "command": texts, "args": texts, "env": env}]);
+        pod["initContainers"] = json!([{"name": "before", "image": "none", "args": texts}]);
+    }
+    namespace.apply(&hard);
+    let stored = namespace.reaches("hard", "SUBMITTED").await;
+
+    for (role, pod) in pods_of(&namespace, &stored).await {
+        let (asked, spec) = (&hard["spec"][role.as_str()], &pod["spec"]);
+        let [container, beside] = &spec["containers"].as_array().unwrap()[..] else { panic!("{spec}") };
+        let has_all = |list: &Value, entries: &Value| {
+            let list = list.as_array().unwrap();
+            entries.as_array().unwrap().iter().all(|entry| list.contains(entry))
+        };
+        assert!(has_all(&container["env"], &asked["env"]), "{role:?}: {:#}", container["env"]);
+        assert!(has_all(&container["volumeMounts"], &asked["volumeMounts"]), "{role:?}: {container:#}");
+        assert!(has_all(&spec["volumes"], &hard["spec"]["volumes"]), "{role:?}: {:#}", spec["volumes"]);
+        assert_eq!(container["lifecycle"], asked["lifecycle"], "{role:?}");
+        for field in ["command", "args", "env"] {
+            assert_eq!(beside[field], asked["sidecars"][0][field], "{role:?}: {field}");
+        }
+        assert_eq!(spec["initContainers"][0]["args"], asked["initContainers"][0]["args"], "{role:?}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn annotations_arrive_up_to_the_last_byte_that_kubernetes_allows_and_are_refused_beyond() {
+    let namespace = Namespace::new("annotations-full").await;
+    let _reviewed = Reviewed::begin();
+    let _operator = Operator::start(&namespace).await;
+    let mut full = application("full");
+    // What grows most on its way: in the annotations, and in the template that Spark hands to the driver.
+    fill(&mut full, Role::Driver, "\u{1}");
+    fill(&mut full, Role::Executor, "\u{80}");
+    // `kubectl apply` would keep a copy in an annotation, for which there is no room.
+    namespace.create::<SparkApplication>(&full).await;
+    let stored = namespace.reaches("full", "SUBMITTED").await;
+    for (role, pod) in pods_of(&namespace, &stored).await {
+        let annotations = pod["metadata"]["annotations"].as_object().unwrap();
+        let size =
+            annotations.iter().map(|(key, value)| key.len() + value.as_str().unwrap().len()).sum::<usize>();
+        assert_eq!(size, LARGEST, "{role:?}");
+    }
+
+    // As long a name, since the driver's owner is among its annotations.
+    full["metadata"]["name"] = json!("over");
+    for role in Role::ALL {
+        let name = &mut full["spec"][role.as_str()]["env"][0]["name"];
+        *name = json!(format!("{}_", name.as_str().unwrap()));
+    }
+    let object: DynamicObject = serde_json::from_value(full).unwrap();
+    let refused = namespace.api::<SparkApplication>().create(&PostParams::default(), &object).await;
+    let refused = refused.unwrap_err().to_string();
+    for role in Role::ALL {
+        let said = format!(
+            "spec.{}: makes {} bytes of annotations, most of it `sparkoperator.k8s.io/env`, and Kubernetes allows \
+             {LARGEST}: move large values into ConfigMaps",
+            role.as_str(),
+            LARGEST + 1
+        );
+        assert!(refused.contains(&said), "no `{said}` in {refused}");
+    }
+}
+
+/// The driver of a stored application and an executor that is made as the driver would make it, after a look
+/// at their annotations of the contract.
+async fn pods_of(namespace: &Namespace, stored: &Value) -> [(Role, Value); 2] {
+    let application: SparkApplication = serde_json::from_value(stored.clone()).unwrap();
+    let driver = stored["status"]["driverInfo"]["podName"].as_str().unwrap();
+    let driver = namespace.pod(driver).await.unwrap();
+    let template = executor_template(namespace, &driver).await;
+    let executor = make_executor(namespace, &driver, 1).await;
+    let executor = namespace.pod(&executor).await.unwrap();
+    for (role, object) in [(Role::Driver, &driver), (Role::Executor, &template), (Role::Executor, &executor)]
+    {
+        let annotations = &object["metadata"]["annotations"];
+        let mut found: BTreeMap<String, String> = serde_json::from_value(annotations.clone()).unwrap();
+        found.retain(|key, _| customization::is_of_contract(key));
+        assert_eq!(found, customization::annotations(&application, role), "{role:?}");
+    }
+    [(Role::Driver, driver), (Role::Executor, executor)]
+}

@@ -1,0 +1,200 @@
+//! Which strings are hard to carry unchanged, and how many bytes do annotations have room for? Their journey
+//! through a real `spark-submit` is in `apiserver/characters.rs` and `node/characters.rs`.
+
+use serde_json::{Value, json};
+use spark_operator::{
+    api::{Role, SparkApplication},
+    plan::{Policy, customization, run::Run, submission::spark_submit},
+};
+use std::time::Duration;
+
+/// Spark's client applies the executors' template: on the way it is a string in YAML.
+#[test]
+fn templates_have_no_character_that_yaml_refuses_or_changes() {
+    let mut hard = json!({"metadata": {"name": "hard"}, "spec": {}});
+    let variable = |(i, text)| json!({"name": format!("HARD_{i}"), "value": text});
+    let env: Value = (0..).zip(hard_to_carry()).map(variable).collect();
+    for role in Role::ALL {
+        hard["spec"][role.as_str()] = json!({"env": env, "template": {"spec": {"volumes": env}}});
+    }
+    let application: SparkApplication = serde_json::from_value(hard).unwrap();
+    let policy = Policy { master: "k8s://https://kubernetes".into(), driver_creation_grace: Duration::ZERO };
+    let files = spark_submit(&application, &Run::next(&application), &policy).unwrap().files;
+    for role in Role::ALL {
+        let text = &files[format!("{}-pod-template.yaml", role.as_str()).as_str()];
+        // YAML 1.2, 5.1, without what it folds.
+        let literal = |c| {
+            matches!(c, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+                && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
+        };
+        assert_eq!(text.chars().find(|c| !literal(*c)), None, "{role:?}");
+        let template: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(template["spec"]["volumes"], env, "{role:?}");
+        for (key, value) in customization::annotations(&application, role) {
+            assert_eq!(template["metadata"]["annotations"][&key], value, "{role:?}: {key}");
+        }
+    }
+}
+
+/// What Kubernetes allows all annotations of an object to have together, keys and values.
+pub(crate) const LARGEST: usize = 256 << 10;
+
+/// Strings that are syntax to somebody on the way from an application to a process: YAML, JSON, Java's
+/// properties, Spark's and Kubernetes' own substitutions, shells, Go's templates and HTML. All but NUL, which
+/// no process can be given.
+pub(crate) fn hard_to_carry() -> Vec<String> {
+    let words = [
+        // YAML
+        "",
+        " ",
+        "  both ends  ",
+        ": #",
+        "a: b # c",
+        "---",
+        "...",
+        "- a",
+        "? a",
+        "| a",
+        "> a",
+        "*a",
+        "&a b",
+        "!!str a",
+        "%TAG",
+        "@a",
+        "`a`",
+        "[a",
+        "{a",
+        "a]",
+        "a}",
+        "yes",
+        "No",
+        "null",
+        "~",
+        "0777",
+        "0o17",
+        "1e3",
+        "12:30:45",
+        "2001-01-01",
+        ".inf",
+        "<<",
+        "=",
+        "'",
+        "''",
+        "\u{feff}",
+        "\u{feff}a",
+        // JSON and Java
+        "\"",
+        "\\",
+        "\\\\",
+        "\\\"",
+        "\\n",
+        "\\u0041",
+        "\\u000",
+        "a\\",
+        "{\"a\": [1]}",
+        "#a",
+        "!a",
+        "a=b",
+        "a:b",
+        // Spark
+        "{{APP_ID}}",
+        "{{EXECUTOR_ID}}",
+        "{{APP_NAME}}",
+        "${spark.app.name}",
+        "${env:HOME}",
+        "${system:user.dir}",
+        // Kubernetes
+        "$(NOT_SET)",
+        "$$(SPARK_USER)",
+        "$$",
+        "$$$",
+        "$(",
+        "$()",
+        "$",
+        "a$",
+        "$(a$$b)",
+        // Shells, templates, HTML
+        "$HOME ${HOME} `id` $(id -u); && | * ? ~",
+        "{{ .Values.a }}",
+        "{{- end }}",
+        "<a href='b'>&amp;</a>",
+        "%s %d %n %%",
+        // White space and line ends
+        "\n",
+        "\n\n",
+        "a\n",
+        "\na",
+        "a\r\nb",
+        "a\rb",
+        "\r",
+        "\t",
+        "\ta\t",
+        "a\u{85}b",
+        "a\u{2028}b",
+        "a\u{2029}b",
+        "a\u{a0}b",
+        "\u{3000}",
+        "\u{200b}",
+        "\u{b}\u{c}",
+        // Everything else
+        "ü",
+        "u\u{308}",
+        "\u{df}\u{130}",
+        "漢字",
+        "\u{202e}abc",
+        "👩\u{200d}🚀",
+        "🇪🇺",
+        "𝄞",
+        "\u{d7ff}\u{e000}",
+        "\u{fffd}",
+        "\u{fffe}\u{ffff}",
+        "\u{10ffff}",
+    ];
+    let controls = ('\u{1}'..'\u{20}').chain('\u{7f}'..='\u{a0}');
+    let alone = controls.clone().map(String::from);
+    let together = [controls.collect(), (' '..='~').collect::<String>(), words.join("")];
+    words.map(str::to_owned).into_iter().chain(alone).chain(together).chain(joined(&words, 100)).collect()
+}
+
+/// Some of `words` behind each other, `count` times others, always the same.
+fn joined(words: &[&str], count: usize) -> impl Iterator<Item = String> {
+    // xorshift64
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut below = move |end: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap() % end
+    };
+    (0..count).map(move |_| (0..2 + below(5)).map(|_| words[below(words.len())]).collect())
+}
+
+/// Adds environment variables made of `filler` until the annotations of the contract have [`LARGEST`] bytes on
+/// pods of `role`; none of them is too long for a process.
+pub(crate) fn fill(application: &mut Value, role: Role, filler: &str) {
+    const VARIABLES: usize = 5;
+    let section = role.as_str();
+    let env = &mut application["spec"][section]["env"];
+    if env.is_null() {
+        *env = json!([]);
+    }
+    let env = env.as_array_mut().unwrap();
+    let first = env.len();
+    env.extend((0..VARIABLES).map(|i| json!({"name": format!("FULL_{i}"), "value": ""})));
+    let room = LARGEST - annotated(application, role);
+    let in_json = json!(filler).to_string().len() - 2;
+    for i in 0..VARIABLES {
+        let part = room / VARIABLES + if i == 0 { room % VARIABLES } else { 0 };
+        let value = filler.repeat(part / in_json) + &"x".repeat(part % in_json);
+        application["spec"][section]["env"][first + i]["value"] = value.into();
+    }
+    assert_eq!(annotated(application, role), LARGEST);
+}
+
+/// How many bytes the annotations of the contract have on a pod of `role`.
+fn annotated(application: &Value, role: Role) -> usize {
+    let mut application: SparkApplication = serde_json::from_value(application.clone()).unwrap();
+    // Whatever it will be, it is as long.
+    application.metadata.uid = Some(uuid::Uuid::nil().to_string());
+    customization::annotations(&application, role).iter().map(|(key, value)| key.len() + value.len()).sum()
+}
