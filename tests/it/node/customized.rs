@@ -1,10 +1,9 @@
 //! What do processes see of everything that the webhook can do to their pods, all of it at once?
 
-use super::{application, install, pod, printed, states_of};
-use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use super::{application, install, make_job, pod, printed, states_of};
+use crate::apiserver::kubectl::kubectl;
 use serde_json::{Value, json};
 use spark_operator::{api::names::annotation, plan::customization::STEPS};
-use std::fs;
 
 /// The application, what it mounts, and its program.
 const FOLDER: &str = "tests/data/node/customized";
@@ -14,14 +13,7 @@ const FOLDER: &str = "tests/data/node/customized";
 fn an_application_with_every_step_at_once_sees_all_of_it() {
     install();
     offer_gpus();
-    let looks_around = fs::read_to_string(format!("{FOLDER}/look_around.py")).unwrap();
-    let job = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "customized-job", "namespace": "default"},
-        "data": {"look_around.py": looks_around},
-    });
-    kubectl_with(&job, &["apply", "-f", "-"]);
+    make_job("customized-job", &format!("{FOLDER}/look_around.py"));
     let states = states_of("customized", &format!("{FOLDER}/application.yaml"));
     // Although the sidecars never end.
     assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");

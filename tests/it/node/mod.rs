@@ -1,13 +1,17 @@
 //! Does it work on a real node, where Spark really runs? The operator is installed as a user would and does
 //! everything from its pod.
 
+/// Strings that are hard to carry.
+mod characters;
 /// Everything that the webhook can do.
 mod customized;
 
-use crate::apiserver::kubectl::kubectl;
+use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
 use std::{
+    fs,
     io::{BufRead, BufReader},
+    path::Path,
     process::{Child, Command, Stdio},
     sync::Once,
 };
@@ -114,9 +118,27 @@ fn install() {
     });
 }
 
+/// Makes the ConfigMap `name` of the Python program in `file`.
+fn make_job(name: &str, file: &str) {
+    let file = Path::new(file);
+    let program = fs::read_to_string(file).unwrap();
+    let job = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default"},
+        "data": {file.file_name().unwrap().to_str().unwrap(): program},
+    });
+    kubectl_with(&job, &["apply", "-f", "-"]);
+}
+
 /// Applies `file` and follows the application `name` in it until it ends; every state that it was in.
 fn states_of(name: &str, file: &str) -> Vec<String> {
     kubectl(&["apply", "-f", file]);
+    followed(name)
+}
+
+/// Follows an application until it ends; every state that it was in.
+fn followed(name: &str) -> Vec<String> {
     let state = "jsonpath={.status.applicationState.state}{\"\\n\"}";
     let watch = Command::new("kubectl")
         .args(["get", "sparkapp", name, "--watch", "-o", state, "--request-timeout", PATIENCE])

@@ -1,0 +1,23 @@
+"""Which environment has the container been given? Prints it for the driver and for an executor, each value as its SHA-256.
+
+The environment is that of the container's first process, as bytes: Java and Python may read some of them in their own way.
+"""
+
+import hashlib
+import json
+
+from pyspark.sql import SparkSession
+
+
+def environment():
+    with open("/proc/1/environ", "rb") as file:
+        variables = [variable.split(b"=", 1) for variable in file.read().split(b"\0") if variable]
+    given = (b"HARD_", b"FULL_")
+    return {name.decode(): hashlib.sha256(value).hexdigest() for name, value in variables if name.startswith(given)}
+
+
+if __name__ == "__main__":
+    session = SparkSession.builder.getOrCreate()
+    executors = session.sparkContext.parallelize([()], 1).map(lambda _: environment())
+    print("given:", json.dumps({"driver": environment(), "executor": executors.first()}))
+    session.stop()

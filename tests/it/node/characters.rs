@@ -1,0 +1,85 @@
+//! Is a process given what its application says, byte for byte, whatever the characters are and however many?
+
+use super::{application, followed, install, make_job, pod, printed};
+use crate::{
+    apiserver::kubectl::{kubectl, kubectl_with},
+    characters::{LARGEST, fill, hard_to_carry},
+    golden::{data, yaml},
+};
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
+use spark_operator::{
+    api::{Role, SparkApplication},
+    plan::{customization, digest::sha256_hex},
+};
+use std::collections::BTreeMap;
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn processes_are_given_every_character_and_as_many_as_annotations_can_hold() {
+    install();
+    make_job("characters-job", "tests/data/node/characters/environment.py");
+    let texts = hard_to_carry();
+    let mut characters: Value = yaml(&data("node/characters/application.yaml"));
+    for role in Role::ALL {
+        let variables =
+            (0..).zip(&texts).map(|(i, text)| json!({"name": format!("HARD_{i}"), "value": text}));
+        let pod = &mut characters["spec"][role.as_str()];
+        pod["env"] = variables.collect();
+        pod["initContainers"][0]["args"] = json!(texts);
+        fill(&mut characters, role, "\"\u{80}\\🚀$");
+    }
+    // `kubectl apply` would keep a copy in an annotation, for which there is no room.
+    kubectl_with(&characters, &["create", "-f", "-"]);
+    let states = followed("characters");
+    assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");
+
+    let stored: SparkApplication = serde_json::from_value(application("characters")).unwrap();
+    let given: Value = serde_json::from_str(&printed("characters-driver", "given: ")).unwrap();
+    for role in Role::ALL {
+        let asked = &characters["spec"][role.as_str()];
+        let mut expected = BTreeMap::new();
+        for variable in asked["env"].as_array().unwrap() {
+            let [name, value] = ["name", "value"].map(|field| variable[field].as_str().unwrap());
+            expected.insert(name.to_owned(), sha256_hex(expanded(value).as_bytes()));
+        }
+        let given: BTreeMap<String, String> = serde_json::from_value(given[role.as_str()].clone()).unwrap();
+        for (name, hash) in &expected {
+            let value = asked["env"].as_array().unwrap().iter().find(|variable| variable["name"] == **name);
+            assert_eq!(given.get(name), Some(hash), "{role:?}: {}", value.unwrap());
+        }
+        assert_eq!(given.len(), expected.len(), "{role:?}");
+
+        let pod = pod("characters", role.as_str());
+        let annotations: BTreeMap<String, String> =
+            serde_json::from_value(pod["metadata"]["annotations"].clone()).unwrap();
+        assert_eq!(annotations, customization::annotations(&stored, role), "{role:?}");
+        let size: usize = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+        assert_eq!(size, LARGEST, "{role:?}");
+
+        let log = kubectl(&["logs", pod["metadata"]["name"].as_str().unwrap(), "-c", "arguments"]);
+        let ByteString(line) = serde_json::from_value(json!(log)).unwrap();
+        let line = String::from_utf8(line).unwrap();
+        let arguments: Vec<_> = line.strip_suffix('\0').unwrap().split('\0').skip(4).collect();
+        assert_eq!(arguments, texts.iter().map(|text| expanded(text)).collect::<Vec<_>>(), "{role:?}");
+    }
+    kubectl(&["delete", "sparkapp", "characters"]);
+}
+
+/// What Kubernetes makes of `$(NAME)` and `$$` in values and arguments, where no name is that of a variable.
+fn expanded(text: &str) -> String {
+    let mut expanded = String::new();
+    let mut rest = text;
+    while let Some(dollar) = rest.find('$') {
+        let (before, behind) = rest.split_at(dollar);
+        expanded += before;
+        let length = match behind.as_bytes() {
+            [_, b'$', ..] => 2,
+            [_, b'(', ..] => behind.find(')').map_or(2, |end| end + 1),
+            [..] => 1,
+        };
+        expanded += if behind.starts_with("$$") { "$" } else { &behind[..length] };
+        rest = &behind[length..];
+    }
+    expanded + rest
+}
