@@ -117,6 +117,9 @@ pub mod conf {
     pub const IMAGE_PULL_SECRETS: &str = "spark.kubernetes.container.image.pullSecrets";
     pub const PYTHON_VERSION: &str = "spark.kubernetes.pyspark.pythonVersion";
     pub const MEMORY_OVERHEAD_FACTOR: &str = "spark.kubernetes.memoryOverheadFactor";
+    pub const OFF_HEAP: &str = "spark.memory.offHeap.enabled";
+    pub const OFF_HEAP_SIZE: &str = "spark.memory.offHeap.size";
+    pub const PYSPARK_MEMORY: &str = "spark.executor.pyspark.memory";
     pub const WAIT_APP_COMPLETION: &str = "spark.kubernetes.submission.waitAppCompletion";
     pub const DRIVER_POD_NAME: &str = "spark.kubernetes.driver.pod.name";
     pub const DRIVER_MASTER: &str = "spark.kubernetes.driver.master";
@@ -145,8 +148,7 @@ pub mod conf {
         "spark.kubernetes.authenticate.executor.oauthTokenFile",
     ];
 
-    /// `spark.driver.…` or `spark.executor.…`; suffixes: [`CORES`], [`MEMORY`], [`MEMORY_OVERHEAD`],
-    /// [`EXTRA_JAVA_OPTIONS`].
+    /// `spark.driver.…` or `spark.executor.…`; suffixes: the constants below.
     #[must_use]
     pub fn spark(role: Role, suffix: &str) -> String {
         format!("spark.{}.{suffix}", role.as_str())
@@ -155,7 +157,15 @@ pub mod conf {
     pub const CORES: &str = "cores";
     pub const MEMORY: &str = "memory";
     pub const MEMORY_OVERHEAD: &str = "memoryOverhead";
+    pub const MEMORY_OVERHEAD_LEAST: &str = "minMemoryOverhead";
+    pub const MEMORY_OVERHEAD_FACTOR_OF_ROLE: &str = "memoryOverheadFactor";
     pub const EXTRA_JAVA_OPTIONS: &str = "extraJavaOptions";
+
+    /// What Spark reads in place of [`MEMORY_OVERHEAD`] where that is not set.
+    #[must_use]
+    pub fn old_memory_overhead(role: Role) -> String {
+        format!("spark.yarn.{}.memoryOverhead", role.as_str())
+    }
 
     /// `spark.kubernetes.driver.…` or `spark.kubernetes.executor.…`; suffixes: the constants below. Those
     /// that end in a dot take a name behind them.

@@ -21,6 +21,14 @@ pub fn bytes(text: &str) -> Option<u64> {
     number?.checked_mul(unit).filter(|bytes| i64::try_from(*bytes).is_ok())
 }
 
+/// A fraction of the heap, as Java reads a number; none if it is negative or no number.
+#[must_use]
+pub fn factor(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let number = text.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(text);
+    number.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor >= 0.0)
+}
+
 /// What somebody who wrote `text` may have meant: the same number and the unit that it begins to name.
 #[must_use]
 pub fn suggestion(text: &str) -> String {
@@ -105,6 +113,18 @@ mod tests {
             "\u{661}g",
         ] {
             assert_eq!(bytes(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_factor_is_what_java_takes_for_a_number() {
+        for (text, expected) in
+            [("0", 0.0), ("0.1", 0.1), (" .5 ", 0.5), ("1e-1", 0.1), ("0.1f", 0.1), ("2d", 2.0), ("5.", 5.0)]
+        {
+            assert_eq!(factor(text), Some(expected), "{text}");
+        }
+        for text in ["", "10%", "-0.1", "NaN", "inf", "0,1", "f"] {
+            assert_eq!(factor(text), None, "{text}");
         }
     }
 

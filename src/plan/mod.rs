@@ -12,6 +12,7 @@ pub mod lifecycle;
 pub mod memory;
 pub mod pod_record;
 pub mod quantity;
+pub mod quota;
 pub mod renewal;
 pub mod run;
 pub mod schedule;

@@ -39,6 +39,21 @@ pub fn amount(text: &str) -> Option<i128> {
     Some(amount.div_euclid(divisor) + i128::from(amount.rem_euclid(divisor) != 0))
 }
 
+/// An amount of cores, pods and the like, as [`amount`] gives it: `2`, `1500m`.
+#[must_use]
+pub fn decimal(amount: i128) -> String {
+    if amount % 1000 == 0 { (amount / 1000).to_string() } else { format!("{amount}m") }
+}
+
+/// An amount of bytes, as [`amount`] gives it, in the largest unit of which it is a whole number: `1408Mi`.
+#[must_use]
+pub fn binary(amount: i128) -> String {
+    let units = [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
+    let unit = units.into_iter().map(|(unit, exponent)| (unit, 1000 * (1_i128 << exponent)));
+    let unit = unit.into_iter().find(|(_, size)| amount != 0 && amount % size == 0);
+    unit.map_or_else(|| decimal(amount), |(unit, size)| format!("{}{unit}", amount / size))
+}
+
 /// `1.50` as (150, 2).
 fn mantissa(digits: &str) -> Option<(i128, i32)> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -51,7 +66,7 @@ fn mantissa(digits: &str) -> Option<(i128, i32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::amount;
+    use super::{amount, binary, decimal};
 
     #[test]
     fn equal_amounts_are_equal_however_they_are_written() {
@@ -73,6 +88,18 @@ mod tests {
     fn what_is_not_a_quantity_has_no_amount() {
         for text in ["", "Gi", "1g", "1 Gi", "1.2.3", "1e", "1e3m", "--1", "1-2", ".", "1E999999999"] {
             assert_eq!(amount(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_amount_is_written_as_a_person_would() {
+        for (text, written) in
+            [("1408Mi", "1408Mi"), ("2048Mi", "2Gi"), ("1000", "1000"), ("0", "0"), ("16Ei", "16Ei")]
+        {
+            assert_eq!(binary(amount(text).unwrap()), written);
+        }
+        for (text, written) in [("2", "2"), ("1.5", "1500m"), ("200m", "200m"), ("-1", "-1")] {
+            assert_eq!(decimal(amount(text).unwrap()), written);
         }
     }
 }

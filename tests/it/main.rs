@@ -16,6 +16,7 @@ mod lifecycle;
 mod manifests;
 mod node;
 mod program;
+mod quota;
 mod reviews;
 mod soak;
 mod start;

@@ -23,7 +23,8 @@ use crate::{
         validation::{self, Refusal},
     },
 };
-use properties::Properties;
+pub(super) use properties::Properties;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Each submission has a directory of its own in this one (KF's).
@@ -119,10 +120,15 @@ impl Context<'_> {
     }
 }
 
-/// Spark before 3.0 has no pod templates; whatever is not a version is newer than that.
+/// Spark before 3.0 has no pod templates.
 pub(super) fn has_templates(spark_version: &str) -> bool {
-    let major = spark_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-    major.is_none_or(|major| major >= 3)
+    is_since(spark_version, 3)
+}
+
+/// Whether it is that major version of Spark or a later one; whatever is not a version is newer than all.
+pub(super) fn is_since(spark_version: &str, major: u32) -> bool {
+    let found = spark_version.split('.').next().and_then(|found| found.parse::<u32>().ok());
+    found.is_none_or(|found| found >= major)
 }
 
 /// The invocation that makes `run` of `application`.
@@ -140,17 +146,30 @@ pub fn spark_submit(
     let directory = format!("{DIRECTORY}/{}", run.id);
     let context = Context { application, spec: &spec, run, directory: &directory };
 
-    let mut properties = Properties::default();
-    for concern in CONCERNS {
-        concern(&context, &mut properties);
-    }
-    let mut files = BTreeMap::from([(file::PROPERTIES, properties.to_file())]);
+    let mut files = BTreeMap::from([(file::PROPERTIES, properties(&context).to_file())]);
     if context.has_templates() {
         for role in Role::ALL {
             files.insert(file::template(role), templates::text(&context, role));
         }
     }
     Ok(SparkSubmit { arguments: arguments(&context, policy), directory: directory.clone(), files })
+}
+
+fn properties(context: &Context) -> Properties {
+    let mut properties = Properties::default();
+    for concern in CONCERNS {
+        concern(context, &mut properties);
+    }
+    properties
+}
+
+/// The properties and, for each role, the pod template from which Spark makes its pods in the next run of a
+/// valid application.
+pub(super) fn starting_point(application: &SparkApplication) -> (Properties, [Value; 2]) {
+    let spec = with_defaults(application.spec.clone());
+    let run = Run::next(application);
+    let context = Context { application, spec: &spec, run: &run, directory: DIRECTORY };
+    (properties(&context), Role::ALL.map(|role| templates::template(&context, role)))
 }
 
 /// An empty string, as charts write where a value is not set, says nothing: sparkConf may still say it.

@@ -24,6 +24,10 @@ impl Properties {
         }
     }
 
+    pub(in crate::plan) fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
     /// The text of a file in the format of `java.util.Properties`, in UTF-8, which is how Spark reads its
     /// `--properties-file`.
     ///

@@ -31,7 +31,7 @@ pub(super) fn text(context: &Context, role: Role) -> String {
 /// The template of `role`.
 ///
 /// A template of the user's is one, as validation has found out: it has objects where they are expected.
-fn template(context: &Context, role: Role) -> Value {
+pub(super) fn template(context: &Context, role: Role) -> Value {
     let mut template = match &role.pod(context.spec).template {
         Some(template) => template.json().clone(),
         None => json!({"spec": {"containers": [{"name": role.container()}]}}),

@@ -35,7 +35,7 @@ pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
         || Some((subject.field("memoryOverheadFactor"), subject.spec.memory_overhead_factor.as_ref()?));
     let factor = configured.or_else(stated).filter(|(_, text)| !text.is_empty() && !is_substituted(text));
     if let Some((field, text)) = factor
-        && !is_factor(text)
+        && memory::factor(text).is_none()
     {
         findings.refuse(field, format_args!("`{text}` is not a fraction from 0 (try `0.1`)"));
     }
@@ -157,26 +157,4 @@ fn is_final(stated: &Stated) -> bool {
 
 fn is_substituted(text: &str) -> bool {
     text.contains("${")
-}
-
-/// What Java reads as a number, from 0.
-fn is_factor(text: &str) -> bool {
-    let text = text.trim();
-    let number = text.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(text);
-    number.parse::<f64>().is_ok_and(|factor| factor.is_finite() && factor >= 0.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_factor;
-
-    #[test]
-    fn a_factor_is_what_java_takes_for_a_number() {
-        for factor in ["0", "0.1", " .5 ", "1e-1", "0.1f", "2d", "5."] {
-            assert!(is_factor(factor), "{factor}");
-        }
-        for text in ["", "10%", "-0.1", "NaN", "inf", "0,1", "f"] {
-            assert!(!is_factor(text), "{text}");
-        }
-    }
 }

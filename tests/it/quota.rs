@@ -1,0 +1,155 @@
+//! What do applications ask of the ResourceQuotas of their namespace, and what is said where there is no room?
+//! Cases in `tests/data/quota`.
+
+use crate::golden::{data, yaml};
+use k8s_openapi::api::core::v1::ResourceQuota;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use spark_operator::{
+    api::SparkApplication,
+    plan::quota::{exceeded, needs_room},
+};
+use std::collections::BTreeMap;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Size {
+    case: String,
+    spec: Map<String, Value>,
+    /// By the keys of quotas.
+    asked: BTreeMap<String, String>,
+    /// How to ask for fewer pods.
+    advice: Option<String>,
+}
+
+#[test]
+fn an_application_asks_for_what_its_pods_will_ask_for() {
+    for Size { case, spec, asked, advice } in yaml::<Vec<Size>>(&data("quota/sizes.yaml")) {
+        let hard: BTreeMap<_, _> = asked.keys().map(|key| (key.clone(), "0".to_owned())).collect();
+        let quota = quota(&json!({"name": "nothing", "hard": hard}));
+        let said = said(None, &application(&spec, &Value::Null), &[quota]);
+        assert_eq!(said.len(), asked.len(), "{case}: {said:#?}");
+        for (key, amount) in &asked {
+            let expected = format!("ResourceQuota nothing: {key}: the application asks for {amount}; of 0, ");
+            assert!(
+                said.iter().any(|said| said.starts_with(&expected)),
+                "{case}: no `{expected}` in {said:#?}"
+            );
+        }
+        let advice = advice.unwrap_or("lower spec.executor.instances".to_owned());
+        assert!(said.iter().all(|said| said.contains(&advice)), "{case}: no `{advice}` in {said:#?}");
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    case: String,
+    #[serde(default)]
+    spec: Map<String, Value>,
+    #[serde(default)]
+    quotas: Vec<Value>,
+    #[serde(default)]
+    exceeded: Vec<String>,
+}
+
+#[test]
+fn every_resource_of_every_quota_that_has_no_room_is_named_with_what_to_do() {
+    for Case { case, spec, quotas, exceeded } in yaml::<Vec<Case>>(&data("quota/quotas.yaml")) {
+        let quotas: Vec<_> = quotas.iter().map(quota).collect();
+        assert_eq!(said(None, &two_executors(&spec, &Value::Null), &quotas), exceeded, "{case}");
+    }
+}
+
+/// The pods of the run that there is are in `used`, and gone before the next run begins.
+#[test]
+fn what_the_present_run_uses_is_left_for_the_one_after_an_edit() {
+    let executors = json!({
+        "pi-exec-1": "RUNNING", "pi-exec-2": "PENDING", "pi-exec-3": "COMPLETED", "pi-exec-4": "FAILED", "pi-exec-5": "UNKNOWN",
+    });
+    let run = |state: &str| json!({"applicationState": {"state": state}, "executorState": executors});
+    let full = quota(&json!({"name": "team", "hard": {"pods": "5"}, "used": {"pods": "5"}}));
+    let edited = two_executors(&Map::new(), &Value::Null);
+    let said = |state: &str| {
+        said(Some(&two_executors(&Map::new(), &run(state))), &edited, std::slice::from_ref(&full))
+    };
+    for state in ["SUBMITTED", "RUNNING", "UNKNOWN", "INVALIDATING", "SUSPENDING"] {
+        assert_eq!(said(state), Vec::<String>::new(), "{state}");
+    }
+    // The driver has ended, and executors linger.
+    let expected = "ResourceQuota team: pods: the application asks for 3 (driver 1, 2 executors 1 each); of 5, 3 are used by others and 2 \
+                    left: lower spec.executor.instances, or wait until others have ended";
+    assert_eq!(said("FAILED"), [expected]);
+    // An older version may have stored what is no application today.
+    let mut broken = two_executors(&Map::new(), &run("RUNNING"));
+    broken.spec.driver.pod.memory = Some("lots".to_owned());
+    assert_eq!(super::quota::said(Some(&broken), &edited, &[full]).len(), 1);
+}
+
+#[test]
+fn what_makes_no_pods_needs_no_room() {
+    let plain = || two_executors(&Map::new(), &Value::Null);
+    let with = |spec: Value| two_executors(spec.as_object().unwrap(), &Value::Null);
+    let suspended = || with(json!({"suspend": true}));
+    let mut deleted = plain();
+    deleted.metadata.deletion_timestamp =
+        Some(serde_json::from_value(json!("2026-11-21T12:00:00Z")).unwrap());
+    for (what, old, new, needs) in [
+        ("a new one", None, plain(), true),
+        ("one that stays as it is", Some(plain()), plain(), false),
+        ("an edit", Some(plain()), with(json!({"driver": {"cores": 2}})), true),
+        (
+            "an edit that changes nothing of the run",
+            Some(plain()),
+            with(json!({"timeToLiveSeconds": 5})),
+            false,
+        ),
+        ("one that is suspended from the start", None, suspended(), false),
+        ("one that is suspended now", Some(plain()), suspended(), false),
+        ("one that is resumed", Some(suspended()), plain(), true),
+        ("one that is about to go", None, deleted, false),
+    ] {
+        assert_eq!(needs_room(old.as_ref(), &new), needs, "{what}");
+    }
+}
+
+/// What is said of `new`, line by line.
+fn said(old: Option<&SparkApplication>, new: &SparkApplication, quotas: &[ResourceQuota]) -> Vec<String> {
+    exceeded(old, new, quotas).iter().map(ToString::to_string).collect()
+}
+
+fn two_executors(spec: &Map<String, Value>, status: &Value) -> SparkApplication {
+    let mut two = json!({"executor": {"instances": 2}});
+    json_patch::merge(&mut two, &json!(spec));
+    application(two.as_object().unwrap(), status)
+}
+
+fn application(spec: &Map<String, Value>, status: &Value) -> SparkApplication {
+    let mut object = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
+        "metadata": {"name": "pi", "namespace": "default"},
+        "spec": {"type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "local:///app.jar"},
+    });
+    json_patch::merge(&mut object["spec"], &json!(spec));
+    if !status.is_null() {
+        object["status"] = status.clone();
+    }
+    serde_json::from_value(object).unwrap()
+}
+
+/// Of `name`, `hard`, `used`, `scopes` and `selector`.
+fn quota(case: &Value) -> ResourceQuota {
+    let mut quota = json!({"metadata": {"name": case["name"]}, "spec": {"hard": case["hard"]}});
+    for (field, path) in [("scopes", "scopes"), ("selector", "scopeSelector")] {
+        if !case[field].is_null() {
+            quota["spec"][path] = case[field].clone();
+        }
+    }
+    if let Some(selector) = quota["spec"].get_mut("scopeSelector") {
+        *selector = json!({"matchExpressions": selector});
+    }
+    if !case["used"].is_null() {
+        quota["status"] = json!({"hard": case["hard"], "used": case["used"]});
+    }
+    serde_json::from_value(quota).unwrap()
+}
