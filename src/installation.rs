@@ -14,16 +14,17 @@ use kube::{Api, Client, ResourceExt, api::PostParams};
 /// What is to be done about the definitions.
 const APPLY_CRDS: &str = "spark-operator crds | kubectl apply --server-side --force-conflicts --filename -";
 const LEASES: &str = "leases";
-/// What is to be done about permissions.
-const APPLY_RBAC: &str = "spark-operator manifests rbac | kubectl apply --filename -";
 
-/// The objects that the operator may touch by name.
+/// What the operator does by its settings, so that it may.
 #[derive(Clone, Debug)]
-pub struct Names {
+pub struct Needs {
+    /// The objects that it touches by name.
     pub places: Places,
     /// The Lease, where there is an election.
     pub lock: Option<String>,
     pub lock_namespace: String,
+    /// Whether it enforces quotas.
+    pub quotas: bool,
 }
 
 /// Why the operator cannot work in this cluster.
@@ -40,8 +41,15 @@ pub enum Error {
     OtherDefinition { name: String, fields: Vec<String> },
     #[error("SelfSubjectAccessReview: {0}")]
     Review(kube::Error),
-    #[error("the operator's account may not {}; run: {APPLY_RBAC}", verbs.join(", "))]
-    Forbidden { verbs: Vec<String> },
+    #[error(
+        "the operator's account may not {}; run: spark-operator manifests rbac{flag} | kubectl apply --filename -",
+        verbs.join(", ")
+    )]
+    Forbidden {
+        verbs: Vec<String>,
+        /// What makes that print all of them.
+        flag: &'static str,
+    },
 }
 
 /// Whether the installed definitions have every field that we write into a status: the API server silently
@@ -72,10 +80,10 @@ pub async fn definitions(client: &Client) -> Result<(), Error> {
 /// # Errors
 ///
 /// Every verb that is missing.
-pub async fn permissions(client: &Client, names: &Names) -> Result<(), Error> {
+pub async fn permissions(client: &Client, needs: &Needs) -> Result<(), Error> {
     let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
     let mut verbs = Vec::new();
-    for attributes in needed(names) {
+    for attributes in needed(needs) {
         let said = in_words(&attributes);
         let spec =
             SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
@@ -85,23 +93,25 @@ pub async fn permissions(client: &Client, names: &Names) -> Result<(), Error> {
             verbs.push(said);
         }
     }
-    if verbs.is_empty() { Ok(()) } else { Err(Error::Forbidden { verbs }) }
+    let flag = if needs.quotas { " --enable-resource-quota-enforcement" } else { "" };
+    if verbs.is_empty() { Ok(()) } else { Err(Error::Forbidden { verbs, flag }) }
 }
 
 /// One entry for each verb on each resource.
-fn needed(names: &Names) -> Vec<ResourceAttributes> {
-    let roles = manifests::objects(manifests::RBAC).into_iter();
+fn needed(needs: &Needs) -> Vec<ResourceAttributes> {
+    let quotas = needs.quotas.then_some(manifests::QUOTA_RBAC);
+    let roles = [manifests::RBAC].into_iter().chain(quotas).flat_map(manifests::objects);
     let mut needed = Vec::new();
     for mut role in roles.filter(|object| !object["rules"].is_null()) {
         let is_namespaced = role["kind"] == "Role";
         let rules: Vec<PolicyRule> =
             serde_json::from_value(role["rules"].take()).expect("tests/it/manifests.rs reads the rules");
-        for attributes in rules.iter().flat_map(|rule| attributes(rule, names)) {
+        for attributes in rules.iter().flat_map(|rule| attributes(rule, needs)) {
             let is_lease = attributes.resource.as_deref() == Some(LEASES);
-            if is_lease && names.lock.is_none() {
+            if is_lease && needs.lock.is_none() {
                 continue;
             }
-            let namespace = if is_lease { &names.lock_namespace } else { &names.places.secret_namespace };
+            let namespace = if is_lease { &needs.lock_namespace } else { &needs.places.secret_namespace };
             let namespace = is_namespaced.then(|| namespace.clone());
             needed.push(ResourceAttributes { namespace, ..attributes });
         }
@@ -109,7 +119,7 @@ fn needed(names: &Names) -> Vec<ResourceAttributes> {
     needed
 }
 
-fn attributes(rule: &PolicyRule, ours: &Names) -> Vec<ResourceAttributes> {
+fn attributes(rule: &PolicyRule, ours: &Needs) -> Vec<ResourceAttributes> {
     let mut attributes = Vec::new();
     for group in rule.api_groups.iter().flatten() {
         for resource in rule.resources.iter().flatten() {
@@ -164,7 +174,7 @@ fn in_words(attributes: &ResourceAttributes) -> String {
 mod tests {
     use super::*;
 
-    fn names() -> Names {
+    fn needs() -> Needs {
         let places = Places {
             secret_namespace: "ours".into(),
             secret: "certs".into(),
@@ -173,12 +183,12 @@ mod tests {
             mutating_configuration: "hook".into(),
             validating_configuration: "checks".into(),
         };
-        Names { places, lock: Some("lock".into()), lock_namespace: "elsewhere".into() }
+        Needs { places, lock: Some("lock".into()), lock_namespace: "elsewhere".into(), quotas: false }
     }
 
     #[test]
     fn what_is_needed_is_asked_for_where_and_under_the_names_that_the_settings_say() {
-        let needed: Vec<_> = needed(&names()).iter().map(in_words).collect();
+        let needed: Vec<_> = needed(&needs()).iter().map(in_words).collect();
         for expected in [
             "watch sparkapplications of API group sparkoperator.k8s.io",
             "patch sparkapplications/status of API group sparkoperator.k8s.io",
@@ -191,5 +201,14 @@ mod tests {
         ] {
             assert!(needed.iter().any(|words| words == expected), "no `{expected}` in {needed:#?}");
         }
+    }
+
+    #[test]
+    fn quotas_are_asked_for_where_they_are_enforced() {
+        let asked = |quotas| {
+            let words: Vec<_> = needed(&Needs { quotas, ..needs() }).iter().map(in_words).collect();
+            words.iter().filter(|words| *words == "list resourcequotas").count()
+        };
+        assert_eq!((asked(false), asked(true)), (0, 1));
     }
 }

@@ -12,6 +12,8 @@ const NAMESPACE: &str = "spark-operator";
 
 /// What the operator may do.
 pub const RBAC: &str = include_str!("../manifests/rbac/operator.yaml");
+/// What it may do besides where it enforces quotas.
+pub const QUOTA_RBAC: &str = include_str!("../manifests/rbac/quota.yaml");
 const SPARK_RBAC: &str = include_str!("../manifests/rbac/spark.yaml");
 const WEBHOOK_SERVICE: &str = include_str!("../manifests/webhook/service.yaml");
 const WEBHOOK_PODS: &str = include_str!("../manifests/webhook/pods.yaml");
@@ -22,8 +24,11 @@ const DEPLOYMENT: &str = include_str!("../manifests/deployment/operator.yaml");
 #[must_use]
 pub fn yaml(settings: &ManifestsSettings) -> String {
     let is_wanted = |part| settings.parts.is_empty() || settings.parts.contains(&part);
+    let quotas = settings.quotas.enable_resource_quota_enforcement;
+    let is_needed = |file: &str| file != QUOTA_RBAC || quotas;
     let files = [
         (ManifestsPart::Rbac, RBAC),
+        (ManifestsPart::Rbac, QUOTA_RBAC),
         (ManifestsPart::Rbac, SPARK_RBAC),
         (ManifestsPart::Webhook, WEBHOOK_SERVICE),
         (ManifestsPart::Webhook, WEBHOOK_PODS),
@@ -31,7 +36,7 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
         (ManifestsPart::Deployment, DEPLOYMENT),
     ];
     let mut stream = if is_wanted(ManifestsPart::Crds) { crds::yaml() } else { String::new() };
-    for (_, file) in files.into_iter().filter(|(part, _)| is_wanted(*part)) {
+    for (_, file) in files.into_iter().filter(|(part, file)| is_wanted(*part) && is_needed(file)) {
         for mut object in objects(file) {
             place(&mut object, settings);
             let yaml = serde_saphyr::to_string(&object).expect("what was YAML is YAML");
@@ -60,7 +65,16 @@ fn place(object: &mut Value, settings: &ManifestsSettings) {
             *namespace = json!(settings.namespace);
         }
     }
-    if let Some(image) = object.pointer_mut("/spec/template/spec/containers/0/image") {
-        *image = json!(settings.image);
+    if let Some(container) = object.pointer_mut("/spec/template/spec/containers/0") {
+        container["image"] = json!(settings.image);
+        if let Some(arguments) = container["args"].as_array_mut() {
+            arguments.extend(arguments_of_run(settings).into_iter().map(Value::from));
+        }
     }
+}
+
+/// What the operator is to run with so that it goes with the rest.
+fn arguments_of_run(settings: &ManifestsSettings) -> Vec<String> {
+    let quotas = settings.quotas.enable_resource_quota_enforcement;
+    quotas.then(|| "--enable-resource-quota-enforcement".to_owned()).into_iter().collect()
 }

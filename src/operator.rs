@@ -9,7 +9,7 @@ use crate::{
     plan::Policy,
     settings::{Settings, VERSION},
     shutdown, telemetry,
-    webhook::{self, ReviewMetrics, ServingCertificate, Trust},
+    webhook::{self, Quotas, ReviewMetrics, Reviews, ServingCertificate, Trust},
 };
 use anyhow::{Context, anyhow};
 use futures::StreamExt;
@@ -109,7 +109,11 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         instance: settings.pod_name.clone(),
     };
 
-    let reviews = ReviewMetrics::new(&mut registry);
+    let quotas = settings.webhook.quotas.enable_resource_quota_enforcement;
+    let reviews = Reviews {
+        metrics: ReviewMetrics::new(&mut registry),
+        quotas: quotas.then(|| Quotas::new(client.clone())),
+    };
     let lock_namespace = settings.election.lock_namespace(&places.secret_namespace).to_owned();
     let leadership = settings.election.lock_name().map(|lock| {
         Leadership::new(client.clone(), (&lock_namespace, &lock), &settings.pod_name, timing, &mut registry)
@@ -141,9 +145,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         Ok(())
     });
 
-    let names = installation::Names { places, lock: settings.election.lock_name(), lock_namespace };
+    let needs = installation::Needs { places, lock: settings.election.lock_name(), lock_namespace, quotas };
     parts.keep_trusted(&trust, itself, &readiness);
-    parts.keep_installed(&client, &names, &readiness);
+    parts.keep_installed(&client, &needs, &readiness);
     parts.start("controller", async move {
         // Driver pods that are made before the API server trusts the webhook would be denied, and what is
         // written before the definitions are right would be lost.
@@ -316,17 +320,17 @@ impl Parts {
     }
 
     /// Keeps an eye on what an admin has installed.
-    fn keep_installed(&mut self, client: &Client, names: &installation::Names, readiness: &Readiness) {
+    fn keep_installed(&mut self, client: &Client, needs: &installation::Needs, readiness: &Readiness) {
         let asking = client.clone();
         let definitions = move || {
             let client = asking.clone();
             async move { installation::definitions(&client).await.map(|()| LOOK) }
         };
         self.start("definitions", self.keep(DEFINITIONS, readiness).met(definitions, Arc::default()));
-        let (client, names) = (client.clone(), names.clone());
+        let (client, needs) = (client.clone(), needs.clone());
         let permissions = move || {
-            let (client, names) = (client.clone(), names.clone());
-            async move { installation::permissions(&client, &names).await.map(|()| LOOK) }
+            let (client, needs) = (client.clone(), needs.clone());
+            async move { installation::permissions(&client, &needs).await.map(|()| LOOK) }
         };
         self.start("permissions", self.keep(PERMISSIONS, readiness).met(permissions, Arc::default()));
     }

@@ -7,7 +7,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 use jiff::SignedDuration;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
-pub use webhook::{WebhookObjects, WebhookSettings};
+pub use webhook::{QuotaSettings, WebhookObjects, WebhookSettings};
 
 /// The operator's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -59,6 +59,9 @@ pub struct ManifestsSettings {
     /// The operator's image
     #[arg(long, default_value = "localhost/spark-operator:dev-spark")]
     pub image: String,
+
+    #[command(flatten)]
+    pub quotas: QuotaSettings,
 }
 
 /// A part of an installation, in the order in which they are applied.

@@ -40,16 +40,12 @@ fn decided<K: DeserializeOwned>(
     examine: fn(&K) -> Findings,
     is_same: fn(&K, &K) -> bool,
 ) -> Decision {
-    let Change { object, old, namespace } = change;
+    let Change { object, old, .. } = change;
     let is_kept = !old.is_null() && object["spec"] == old["spec"];
     if is_kept || !object["metadata"]["deletionTimestamp"].is_null() {
         return Decision::ALLOWED;
     }
-    let mut placed = (*object).clone();
-    if let Some(metadata) = placed["metadata"].as_object_mut() {
-        metadata.entry("namespace").or_insert_with(|| (*namespace).into());
-    }
-    let new: K = match serde_json::from_value(placed) {
+    let new: K = match read(change) {
         Ok(new) => new,
         Err(error) => return Decision::Unreadable(error.to_string()),
     };
@@ -63,4 +59,13 @@ fn decided<K: DeserializeOwned>(
     }
     let subjects = invalid.iter().map(|invalid| invalid.field.clone()).collect();
     Decision::Refused { subjects, message: Refusal(invalid).to_string(), warnings }
+}
+
+/// The object, which is where the request is if it does not say so itself.
+pub(super) fn read<K: DeserializeOwned>(change: &Change) -> serde_json::Result<K> {
+    let mut placed = change.object.clone();
+    if let Some(metadata) = placed["metadata"].as_object_mut() {
+        metadata.entry("namespace").or_insert_with(|| change.namespace.into());
+    }
+    serde_json::from_value(placed)
 }

@@ -1,5 +1,6 @@
 //! How are pods, applications and schedules admitted? An HTTPS server that answers from the request alone: no
-//! client, no cache, no order between it and the controller.
+//! client, no cache, no order between it and the controller. (Quotas, where they are enforced, are the one
+//! exception.)
 
 mod applications;
 mod certificates;
@@ -10,6 +11,7 @@ mod listener;
 mod object;
 mod own;
 mod pods;
+mod quotas;
 mod review;
 mod review_metrics;
 mod serving_certificate;
@@ -25,6 +27,8 @@ pub use configurations::{Configurations, Error as ConfigurationsError, Hook};
 pub use connections::Closing;
 pub use listener::TlsListener;
 pub use own::{Memory, SharedSecret, certificates as own_certificates};
+pub use quotas::Quotas;
+pub use review::Reviews;
 pub use review_metrics::ReviewMetrics;
 pub use serving_certificate::ServingCertificate;
 pub use shown::Shown;
@@ -39,12 +43,12 @@ pub use trust::{Error as TrustError, Places, Trust};
 const LARGEST_BODY: usize = 8 << 20;
 
 /// The webhook's routes.
-fn router(metrics: ReviewMetrics) -> Router {
+fn router(reviews: Reviews) -> Router {
     Router::new()
         .route("/mutate", post(review::mutate))
         .route("/validate", post(review::validate))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
-        .with_state(metrics)
+        .with_state(reviews)
 }
 
 /// Serves admission reviews on `tcp` until `stop`, and for as long after it as `closing` says; reviews that have
@@ -57,11 +61,11 @@ pub async fn serve(
     tcp: TcpListener,
     certificate: Arc<ServingCertificate>,
     tls: &Tls,
-    metrics: ReviewMetrics,
+    reviews: impl Into<Reviews>,
     closing: Closing,
     stop: CancellationToken,
 ) -> io::Result<()> {
     let listener = TlsListener::new(tcp, certificate, tls)?;
-    connections::serve(listener, router(metrics), closing, stop).await;
+    connections::serve(listener, router(reviews.into()), closing, stop).await;
     Ok(())
 }

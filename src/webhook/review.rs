@@ -7,6 +7,7 @@ use super::{
     applications,
     object::Object,
     pods,
+    quotas::Quotas,
     review_metrics::{Outcome, ReviewMetrics},
 };
 use axum::{
@@ -116,42 +117,61 @@ pub(super) struct Change<'a> {
     pub namespace: &'a str,
 }
 
+/// What reviews need beside the request.
+#[derive(Clone)]
+pub struct Reviews {
+    /// What is measured of them.
+    pub metrics: ReviewMetrics,
+    /// Where quotas are enforced.
+    pub quotas: Option<Quotas>,
+}
+
+/// Reviews that read nothing.
+impl From<ReviewMetrics> for Reviews {
+    fn from(metrics: ReviewMetrics) -> Self {
+        Self { metrics, quotas: None }
+    }
+}
+
 /// A kind of object: its group, its name, and what decides on it.
 type Decider = (&'static str, &'static str, fn(&Change) -> Decision);
 
 const GROUP: &str = "sparkoperator.k8s.io";
+const APPLICATION: &str = "SparkApplication";
 
 /// `POST /mutate`: customizes driver and executor pods, and fills in what applications leave out.
 ///
 /// A body that is not a review is answered with 400 and says what was expected; everything else with a
 /// review.
 pub(super) async fn mutate(
-    State(metrics): State<ReviewMetrics>,
+    State(Reviews { metrics, .. }): State<Reviews>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     const KINDS: [Decider; 3] = [
         ("", "Pod", pods::customized),
-        (GROUP, "SparkApplication", applications::completed),
+        (GROUP, APPLICATION, applications::completed),
         // Its applications are filled in when they are made.
         (GROUP, "ScheduledSparkApplication", |_| Decision::ALLOWED),
     ];
-    let asked = Asked { path: "/mutate", kinds: &KINDS, configuration: "MutatingWebhookConfiguration" };
-    asked.answer(&headers, &body, &metrics)
+    let asked =
+        Asked { path: "/mutate", kinds: &KINDS, configuration: "MutatingWebhookConfiguration", quotas: None };
+    asked.answer(&headers, &body, &metrics).await
 }
 
 /// `POST /validate`: refuses what can never work. Otherwise like [`mutate`].
 pub(super) async fn validate(
-    State(metrics): State<ReviewMetrics>,
+    State(Reviews { metrics, quotas }): State<Reviews>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     const KINDS: [Decider; 2] = [
-        (GROUP, "SparkApplication", applications::validated),
+        (GROUP, APPLICATION, applications::validated),
         (GROUP, "ScheduledSparkApplication", applications::validated_schedule),
     ];
-    let asked = Asked { path: "/validate", kinds: &KINDS, configuration: "ValidatingWebhookConfiguration" };
-    asked.answer(&headers, &body, &metrics)
+    let asked =
+        Asked { path: "/validate", kinds: &KINDS, configuration: "ValidatingWebhookConfiguration", quotas };
+    asked.answer(&headers, &body, &metrics).await
 }
 
 /// What can be asked at one path.
@@ -160,10 +180,12 @@ struct Asked {
     kinds: &'static [Decider],
     /// The kind of object by whose rules reviews come here.
     configuration: &'static str,
+    /// What applications are held against as well.
+    quotas: Option<Quotas>,
 }
 
 impl Asked {
-    fn answer(&self, headers: &HeaderMap, body: &[u8], metrics: &ReviewMetrics) -> Response {
+    async fn answer(&self, headers: &HeaderMap, body: &[u8], metrics: &ReviewMetrics) -> Response {
         let begun = Instant::now();
         match decode(headers, body) {
             Ok(Review { api_version, kind, request }) => {
@@ -172,7 +194,7 @@ impl Asked {
                     .iter()
                     .find(|(group, kind, _)| *group == request.kind.group && *kind == request.kind.kind);
                 let known = decider.map(|(_, kind, _)| *kind);
-                let (response, outcome) = self.verdict(&request, decider, metrics);
+                let (response, outcome) = self.verdict(&request, decider, metrics).await;
                 metrics.answered(self.path, known, &request.operation, outcome, begun.elapsed());
                 Json(Answer { api_version, kind, response }).into_response()
             }
@@ -191,7 +213,7 @@ impl Asked {
         namespace = request.namespace,
         name = field::Empty,
     ))]
-    fn verdict(
+    async fn verdict(
         &self,
         request: &Request,
         decider: Option<&Decider>,
@@ -214,7 +236,12 @@ impl Asked {
             );
             return (Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message), Outcome::Denied);
         };
-        match decide(&Change { object, old, namespace }) {
+        let change = Change { object, old, namespace };
+        let mut decision = decide(&change);
+        if let Some(quotas) = self.quotas.as_ref().filter(|_| *kind == APPLICATION) {
+            decision = quotas.decided(decision, &change).await;
+        }
+        match decision {
             Decision::Allowed { warnings } => {
                 (Verdict { warnings, ..Verdict::allowed(uid) }, Outcome::Allowed)
             }

@@ -27,7 +27,7 @@ struct Review {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Denial {
     kind: &'static str,
-    /// The annotation or field that is wrong, without what is inside of it.
+    /// As [`reason`] gives it.
     reason: String,
 }
 
@@ -43,6 +43,23 @@ pub(super) enum Outcome {
     Patched,
     Denied,
     Unreadable,
+}
+
+impl Outcome {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Patched => "patched",
+            Self::Denied => "denied",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+/// The annotation or field that `subject`, such as `spec.sparkConf[key]`, is about, without what is inside
+/// of it.
+pub(super) fn reason(subject: &str) -> &str {
+    subject.split(['[', ' ']).next().unwrap_or_default()
 }
 
 impl ReviewMetrics {
@@ -74,20 +91,14 @@ impl ReviewMetrics {
     ) {
         let operations = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
         let operation = operations.into_iter().find(|known| *known == operation).unwrap_or("other");
-        let result = match outcome {
-            Outcome::Allowed => "allowed",
-            Outcome::Patched => "patched",
-            Outcome::Denied => "denied",
-            Outcome::Unreadable => "unreadable",
-        };
+        let result = outcome.as_str();
         let kind = kind.unwrap_or("other");
         self.reviews.get_or_create(&Review { path, kind, operation, result }).inc();
         self.durations.get_or_create(&Path { path }).observe(duration.as_secs_f64());
     }
 
-    /// An object of `kind` is denied because of `subject`, such as `spec.sparkConf[key]`.
+    /// An object of `kind` is denied because of `subject`.
     pub(super) fn denied(&self, kind: &'static str, subject: &str) {
-        let reason = subject.split(['[', ' ']).next().unwrap_or_default().to_owned();
-        self.denials.get_or_create(&Denial { kind, reason }).inc();
+        self.denials.get_or_create(&Denial { kind, reason: reason(subject).to_owned() }).inc();
     }
 }

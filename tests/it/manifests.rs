@@ -106,6 +106,28 @@ fn an_installation_goes_into_the_namespace_and_has_the_image_that_is_asked_for()
     assert!(!objects.iter().any(|object| object["kind"] == "CustomResourceDefinition"));
 }
 
+#[test]
+fn an_installation_that_enforces_quotas_may_list_them_and_is_told_to() {
+    let flag = "--enable-resource-quota-enforcement";
+    let (plain, enforcing) = (printed(&[]), printed(&[flag, "--namespace=ours"]));
+    let of = |objects: &[Value], kind: &str| -> Vec<Value> {
+        objects.iter().filter(|object| object["kind"] == kind).cloned().collect()
+    };
+    let [ours, quotas, ..] = &of(&enforcing, "ClusterRole")[..] else { panic!("{enforcing:?}") };
+    assert!(of(&plain, "ClusterRole").contains(ours));
+    assert_eq!(grants(&quotas["rules"][0]), ["/resourcequotas: list"]);
+    assert_eq!(quotas["rules"].as_array().unwrap().len(), 1);
+    let [_, binding, ..] = &of(&enforcing, "ClusterRoleBinding")[..] else { panic!("{enforcing:?}") };
+    assert_eq!(binding["roleRef"]["name"], quotas["metadata"]["name"]);
+    assert_eq!(binding["subjects"][0]["namespace"], "ours");
+    assert_eq!(enforcing.len(), plain.len() + 2);
+    let arguments = |objects: &[Value]| {
+        of(objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["args"].clone()
+    };
+    assert_eq!((arguments(&plain), arguments(&enforcing)), (json!(["run"]), json!(["run", flag])));
+    assert!(settings(&[flag]).webhook.quotas.enable_resource_quota_enforcement);
+}
+
 /// What `spark-operator manifests` prints.
 fn printed(arguments: &[&str]) -> Vec<Value> {
     let arguments = ["spark-operator", "manifests"].iter().chain(arguments);

@@ -36,6 +36,8 @@ mod life;
 mod observed;
 /// The API server goes away.
 pub(crate) mod outage;
+/// Applications for which there is no room.
+mod quota;
 /// Applications that can never work.
 mod refusals;
 /// Other webhooks that change pods after ours.

@@ -1,0 +1,73 @@
+//! Is there room in its namespace for an application? The one question for which the webhook reads anything:
+//! the namespace's ResourceQuotas, if an admin wants applications to be held against them.
+
+use super::{
+    applications,
+    review::{Change, Decision},
+};
+use crate::{
+    api::SparkApplication,
+    plan::{quota, validation::Refusal},
+};
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::{Api, Client, api::ListParams};
+use serde::Deserialize;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long the API server may take: it waits for us in the meantime, 5 s in the manifests, and whoever waits
+/// for it has an object in hand.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where quotas are read.
+#[derive(Clone)]
+pub struct Quotas(Client);
+
+impl Quotas {
+    #[must_use]
+    pub const fn new(client: Client) -> Self {
+        Self(client)
+    }
+
+    /// What becomes of a `decision` about an application once the quotas of its namespace have been looked
+    /// at. They are read only for what would be let in, and makes pods.
+    pub(super) async fn decided(&self, decision: Decision, change: &Change<'_>) -> Decision {
+        let Decision::Allowed { warnings } = decision else { return decision };
+        // What was let in without being readable has not changed.
+        let Ok(new) = applications::read::<SparkApplication>(change) else {
+            return Decision::Allowed { warnings };
+        };
+        let old = SparkApplication::deserialize(change.old).ok();
+        if !quota::needs_room(old.as_ref(), &new) {
+            return Decision::Allowed { warnings };
+        }
+        let quotas = match self.read(change.namespace).await {
+            Ok(quotas) => quotas,
+            Err(message) => {
+                return Decision::Refused { subjects: vec!["ResourceQuota".to_owned()], message, warnings };
+            }
+        };
+        let exceeded = quota::exceeded(old.as_ref(), &new, &quotas);
+        if exceeded.is_empty() {
+            return Decision::Allowed { warnings };
+        }
+        let subjects = exceeded.iter().map(|exceeded| exceeded.field.clone()).collect();
+        Decision::Refused { subjects, message: Refusal(exceeded).to_string(), warnings }
+    }
+
+    /// The quotas of a namespace, or why nothing is let in without knowing them.
+    async fn read(&self, namespace: &str) -> Result<Vec<ResourceQuota>, String> {
+        let api = Api::<ResourceQuota>::namespaced(self.0.clone(), namespace);
+        match timeout(PATIENCE, api.list(&ListParams::default())).await {
+            Ok(Ok(list)) => Ok(list.items),
+            Ok(Err(kube::Error::Api(status))) => {
+                Err(quota::unreadable(namespace, &status.message, status.is_forbidden()))
+            }
+            Ok(Err(error)) => Err(quota::unreadable(namespace, &error.to_string(), false)),
+            Err(_) => {
+                let why = format!("the API server has not answered for {} s", PATIENCE.as_secs());
+                Err(quota::unreadable(namespace, &why, false))
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Is an application let in for which its namespace has no room? The API server has real ResourceQuotas; nobody
+//! counts at this level, so the test says what is used.
+
+use super::{
+    applications::application,
+    eventually,
+    installation::is_not_ready,
+    kubectl::{kubectl, kubectl_refuses, kubectl_with, try_kubectl_with},
+    namespace::{Namespace, Reviewed},
+    operator::Operator,
+    proxy::{Call, Line, Moment, Proxy},
+    seen,
+};
+use k8s_openapi::api::core::v1::ResourceQuota;
+use serde_json::{Value, json};
+
+const ENFORCED: &str = "--enable-resource-quota-enforcement";
+const RBAC: &str = "manifests/rbac/quota.yaml";
+const DENIED: &str = "admission webhook \"validate-sparkoperator-k8s-io-v1beta2-sparkapplication.sparkoperator.k8s.io\" denied \
+                      the request: ";
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_application_is_refused_if_there_is_no_room_for_it_and_let_in_if_there_is() {
+    let namespace = Namespace::new("quota").await;
+    let _reviewed = Reviewed::begin();
+    let _allowed = Allowed::begin();
+    let operator = Operator::with(&namespace).argument(ENFORCED).start().await;
+    let quota = Quota::begin(&namespace).await;
+    let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
+    let no_room = "ResourceQuota team: pods: the application asks for 4 (driver 1, 3 executors 1 each); of 5, 2 are used and 3 left: \
+                   lower spec.executor.instances, or wait until others have ended; \
+                   ResourceQuota team: requests.memory: the application asks for 5632Mi (driver 1408Mi, 3 executors 1408Mi each); of 8Gi, \
+                   3Gi are used and 5Gi left: lower spec.executor.instances, or memory or memoryOverhead of driver and executor, or wait \
+                   until others have ended";
+    assert_eq!(
+        kubectl_refuses(&of_executors(3), &create),
+        format!("Error from server (Forbidden): error when creating \"STDIN\": {DENIED}{no_room}")
+    );
+    kubectl_with(&of_executors(2), &create);
+    let counted = "spark_operator_webhook_denials_total{kind=\"SparkApplication\",reason=\"ResourceQuota\"}";
+    assert_eq!(operator.metric(counted).await, Ok(2.0));
+
+    // It waits for nothing while it is suspended; once it is there it can be labelled and suspended, but not begin.
+    let mut waiting = of_executors(3);
+    waiting["spec"]["suspend"] = json!(true);
+    namespace.apply(&waiting);
+    namespace.kubectl(&["label", "sparkapplication", "pi", "team=data"]);
+    let edited = |spec: Value| {
+        let patch = json!({"spec": spec}).to_string();
+        let patch =
+            ["patch", "sparkapplication", "pi", "--type=merge", "--dry-run=server", "--patch", &patch];
+        try_kubectl_with(&Value::Null, &[&patch[..], &["--namespace", namespace.name]].concat())
+    };
+    let refused = edited(json!({"suspend": false})).unwrap_err();
+    assert!(refused.contains(&format!("{DENIED}{no_room}")), "{refused}");
+    // A schedule's applications are looked at when they are made.
+    let schedule = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "ScheduledSparkApplication",
+        "metadata": {"name": "nightly"},
+        "spec": {"schedule": "@daily", "template": of_executors(100)["spec"]},
+    });
+    kubectl_with(&schedule, &create);
+
+    quota.is_used(&namespace, &json!({"pods": "1", "requests.memory": "1408Mi"})).await;
+    edited(json!({"suspend": false, "executor": {"instances": 5}})).unwrap_err();
+    edited(json!({"suspend": false})).unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn quotas_are_not_read_unless_they_are_enforced() {
+    let namespace = Namespace::new("quota-off").await;
+    let _reviewed = Reviewed::begin();
+    // Without the permission to read them.
+    let _operator = Operator::start(&namespace).await;
+    let _quota = Quota::begin(&namespace).await;
+    let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
+    kubectl_with(&of_executors(100), &create);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_operator_that_may_not_read_quotas_says_so_and_lets_nothing_in() {
+    let namespace = Namespace::new("quota-forbidden").await;
+    let _reviewed = Reviewed::begin();
+    let allowed = Allowed::begin();
+    let operator = Operator::with(&namespace).argument(ENFORCED).start().await;
+    let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
+    kubectl_with(&of_executors(1), &create);
+    drop(allowed);
+    let refused = eventually("the API server has heard of it", async || {
+        try_kubectl_with(&of_executors(1), &create).err().ok_or_else(|| "it is let in".to_owned())
+    })
+    .await;
+    let complaint = "the ResourceQuotas of namespace quota-forbidden cannot be read, so nobody knows whether there is room: \
+                     resourcequotas is forbidden: User \"system:serviceaccount:spark-operator:spark-operator\" cannot list resource \
+                     \"resourcequotas\" in API group \"\" in the namespace \"quota-forbidden\"; let the operator list them (`spark-operator \
+                     manifests rbac --enable-resource-quota-enforcement | kubectl apply --filename -`), or run the operator without \
+                     --enable-resource-quota-enforcement";
+    assert_eq!(
+        refused,
+        format!("Error from server (Forbidden): error when creating \"STDIN\": {DENIED}{complaint}")
+    );
+    operator.stop().await;
+
+    let operator = Operator::with(&namespace).argument(ENFORCED).spawn();
+    let said = "may not list resourcequotas; run: spark-operator manifests rbac --enable-resource-quota-enforcement | kubectl apply";
+    is_not_ready(&operator, "permissions", &[said]).await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_api_server_that_does_not_answer_lets_nothing_in_and_holds_nobody_up() {
+    let namespace = Namespace::new("quota-silent").await;
+    let _reviewed = Reviewed::begin();
+    let _allowed = Allowed::begin();
+    let proxy = Proxy::start().await;
+    let _operator = Operator::with(&namespace).through(&proxy).argument(ENFORCED).start().await;
+    let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
+    kubectl_with(&of_executors(1), &create);
+
+    let trap = proxy.hold(Call { method: "GET", path: "/quota-silent/resourcequotas" }, Moment::Before);
+    let refused = kubectl_refuses(&of_executors(1), &create);
+    let unknown = format!(
+        "{DENIED}the ResourceQuotas of namespace quota-silent cannot be read, so nobody knows whether there is room: "
+    );
+    // Otherwise the API server, which waits for 5 s, would have said that we have not answered.
+    let silent = format!(
+        "{unknown}the API server has not answered for 1 s; try again, or run the operator without {ENFORCED}"
+    );
+    assert!(refused.ends_with(&silent), "{refused}");
+    trap.caught().await.close();
+    kubectl_with(&of_executors(1), &create);
+
+    proxy.line_is(Line::Refused);
+    let refused = kubectl_refuses(&of_executors(1), &create);
+    assert!(refused.contains(&unknown) && refused.contains("cannot be reached"), "{refused}");
+    proxy.line_is(Line::Up);
+    eventually("it is reached again", async || try_kubectl_with(&of_executors(1), &create)).await;
+}
+
+/// An application that is never run: dry runs are not stored.
+fn of_executors(number: u32) -> Value {
+    let mut application = application("pi");
+    application["spec"]["executor"]["instances"] = json!(number);
+    application
+}
+
+/// A quota with room for two executors and their driver.
+struct Quota(Value);
+
+impl Quota {
+    async fn begin(namespace: &Namespace) -> Self {
+        let hard =
+            json!({"pods": "5", "requests.memory": "8Gi", "limits.cpu": "100", "count/configmaps": "0"});
+        let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}, "spec": {"hard": hard}});
+        namespace.apply(&quota);
+        let quota = Self(hard);
+        quota.is_used(namespace, &json!({"pods": "2", "requests.memory": "3Gi"})).await;
+        quota
+    }
+
+    /// What the controller manager would write.
+    async fn is_used(&self, namespace: &Namespace, used: &Value) {
+        let status = json!({"hard": self.0, "used": used});
+        namespace.patch_status::<ResourceQuota>("team", &status).await;
+        let written = namespace.get::<ResourceQuota>("team").await.unwrap();
+        seen(written["status"]["used"] == *used, &written).unwrap();
+    }
+}
+
+/// While this lives, the operator may list quotas.
+struct Allowed;
+
+impl Allowed {
+    fn begin() -> Self {
+        kubectl(&["apply", "-f", RBAC]);
+        Self
+    }
+}
+
+impl Drop for Allowed {
+    fn drop(&mut self) {
+        kubectl(&["delete", "-f", RBAC]);
+    }
+}
