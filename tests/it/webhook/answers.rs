@@ -1,0 +1,147 @@
+//! What does the webhook answer to reviews, and to what is none?
+
+use super::{BOTH, Server, review, spark_pod};
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use spark_operator::{metrics, plan::customization::customized};
+
+#[tokio::test]
+async fn a_review_is_answered_with_its_uid_its_version_and_a_patch() {
+    let server = Server::start().await;
+    let pod = spark_pod(json!({"host-network": "true", "scheduler-name": "volcano"}));
+    for protocol in BOTH {
+        let answer = server.connect(protocol).await.review(&review(&pod)).await;
+        assert_eq!(
+            (&answer["apiVersion"], &answer["kind"]),
+            (&json!("admission.k8s.io/v1"), &json!("AdmissionReview"))
+        );
+        let response = &answer["response"];
+        assert_eq!(response["uid"], "705ab4f5-6393-11e8-b7cc-42010a800002");
+        assert_eq!((&response["allowed"], &response["patchType"]), (&json!(true), &json!("JSONPatch")));
+        let patch: k8s_openapi::ByteString = serde_json::from_value(response["patch"].clone()).unwrap();
+        let mut patched = pod.clone();
+        json_patch::patch(&mut patched, &serde_json::from_slice::<json_patch::Patch>(&patch.0).unwrap())
+            .unwrap();
+        assert_eq!(patched, customized(&pod).unwrap(), "{protocol}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_asks_for_nothing_is_allowed_without_a_patch() {
+    let server = Server::start().await;
+    let answer = server.connect("h2").await.review(&review(&spark_pod(json!({})))).await;
+    assert_eq!(answer["response"], json!({"uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "allowed": true}));
+}
+
+#[tokio::test]
+async fn a_denial_says_everything_that_is_wrong() {
+    let server = Server::start().await;
+    let pod = spark_pod(json!({"memory-limit": "2g", "tolerations": "[1]"}));
+    let answer = server.connect("h2").await.review(&review(&pod)).await;
+    let message = "annotation sparkoperator.k8s.io/tolerations at [0]: invalid type: integer `1`, expected Toleration; \
+        annotation sparkoperator.k8s.io/memory-limit: `2g` is not a Kubernetes quantity (try `2Gi`)";
+    let expected = json!({
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "allowed": false,
+        "status": {"code": 403, "reason": "Forbidden", "message": message},
+    });
+    assert_eq!(answer["response"], expected);
+}
+
+#[tokio::test]
+async fn a_deletion_is_allowed() {
+    let server = Server::start().await;
+    let mut review = review(&spark_pod(json!({"memory-limit": "2g"})));
+    let request = &mut review["request"];
+    request["operation"] = "DELETE".into();
+    request["oldObject"] = request["object"].take();
+    assert_eq!(server.connect("h2").await.review(&review).await["response"]["allowed"], true);
+}
+
+#[tokio::test]
+async fn an_object_of_another_kind_is_denied_and_the_rules_are_named() {
+    let server = Server::start().await;
+    let mut review = review(&json!({"metadata": {"name": "pi"}}));
+    review["request"]["kind"] = json!({"group": "apps", "version": "v1", "kind": "Deployment"});
+    let response = &server.connect("h2").await.review(&review).await["response"];
+    assert_eq!(response["allowed"], false);
+    let message = response["status"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("Deployment of group `apps`") && message.contains("MutatingWebhookConfiguration"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_a_review_is_refused_with_a_sentence() {
+    let server = Server::start().await;
+    let plain = review(&spark_pod(json!({}))).to_string();
+    let with = |pointer: &str, value: Value| {
+        let mut review = review(&spark_pod(json!({})));
+        *review.pointer_mut(pointer).unwrap() = value;
+        review.to_string()
+    };
+    let json = "application/json";
+    let cases = [
+        ("text/plain", plain.clone(), "content type `text/plain`: must be application/json"),
+        ("", plain, "content type ``: must be application/json"),
+        (json, "\u{1}\u{2}\u{3}".to_owned(), "not an AdmissionReview: expected value at line 1 column 1"),
+        (json, String::new(), "not an AdmissionReview: EOF while parsing a value at line 1 column 0"),
+        (json, "[]".to_owned(), "not an AdmissionReview: invalid length 0"),
+        (json, "{}".to_owned(), "not an AdmissionReview: missing field `apiVersion`"),
+        (
+            json,
+            with("/request/uid", json!(5)),
+            "not an AdmissionReview: invalid type: integer `5`, expected a string",
+        ),
+        (
+            json,
+            with("/kind", json!("Pod")),
+            "not an AdmissionReview of admission.k8s.io but Pod of admission.k8s.io/v1",
+        ),
+        (
+            json,
+            with("/apiVersion", json!("v1")),
+            "not an AdmissionReview of admission.k8s.io but AdmissionReview of v1",
+        ),
+    ];
+    for (content_type, body, why) in cases {
+        let (code, said) = server.connect("h2").await.post(content_type, body.clone()).await.unwrap();
+        assert_eq!(code, StatusCode::BAD_REQUEST, "{body}");
+        assert!(said.starts_with(why.as_bytes()), "{said:?} instead of {why}");
+    }
+    // A charset says nothing about JSON.
+    let body = review(&spark_pod(json!({}))).to_string();
+    let (code, _) = server.connect("h2").await.post("application/json; charset=utf-8", body).await.unwrap();
+    assert_eq!(code, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn reviews_are_counted_by_what_is_known_of_them() {
+    let server = Server::start().await;
+    let mut client = server.connect("h2").await;
+    for annotations in [json!({}), json!({"memory-limit": "1Gi"}), json!({"tolerations": "[{\"key\": 1}]"})] {
+        client.review(&review(&spark_pod(annotations))).await;
+    }
+    let mut odd = review(&json!({}));
+    odd["request"]["kind"]["kind"] = json!("Odd");
+    odd["request"]["operation"] = json!("STEAL");
+    client.review(&odd).await;
+    client.post("application/json", "{".to_owned()).await.unwrap();
+    let text = metrics::text(&server.registry);
+    let reviews = |kind: &str, operation: &str, result: &str| {
+        format!(
+            "spark_operator_webhook_reviews_total{{path=\"/mutate\",kind=\"{kind}\",operation=\"{operation}\",result=\"{result}\"}} 1"
+        )
+    };
+    for line in [
+        &*reviews("Pod", "CREATE", "allowed"),
+        &reviews("Pod", "CREATE", "patched"),
+        &reviews("Pod", "CREATE", "denied"),
+        &reviews("other", "other", "denied"),
+        &reviews("other", "other", "unreadable"),
+        "spark_operator_webhook_denials_total{kind=\"Pod\",reason=\"sparkoperator.k8s.io/tolerations\"} 1",
+        "spark_operator_webhook_review_duration_seconds_count{path=\"/mutate\"} 5",
+    ] {
+        assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
+    }
+}

@@ -1,0 +1,101 @@
+//! With whom does the webhook speak TLS, in which versions, and with which certificate?
+
+use super::{BOTH, DEADLINE, Server, certificates, review, spark_pod};
+use rustls::version::{TLS12, TLS13};
+use serde_json::json;
+use spark_operator::webhook::{Tls, TlsVersion, cipher_suite};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+#[tokio::test]
+async fn only_the_versions_and_suites_of_tls_are_spoken_that_are_asked_for() {
+    let suite = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
+    let restricted = Tls { cipher_suites: vec![cipher_suite(suite).unwrap()], ..Tls::default() };
+    let newest = Tls { min_version: TlsVersion::Tls13, ..Tls::default() };
+    for (tls, version, spoken) in [
+        (Tls::default(), &TLS12, Some("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384")),
+        (Tls::default(), &TLS13, Some("TLS13_AES_256_GCM_SHA384")),
+        (restricted.clone(), &TLS12, Some(suite)),
+        (restricted, &TLS13, Some("TLS13_AES_256_GCM_SHA384")),
+        (newest.clone(), &TLS12, None),
+        (newest, &TLS13, Some("TLS13_AES_256_GCM_SHA384")),
+    ] {
+        let mut server = Server::speaking(tls).await;
+        server.show_new_certificate();
+        let stream = server.handshake_in(&[version], &["h2"]).await.ok();
+        let suite = stream.map(|stream| stream.get_ref().1.negotiated_cipher_suite().unwrap().suite());
+        assert_eq!(suite.map(|suite| format!("{suite:?}")).as_deref(), spoken);
+    }
+}
+
+#[tokio::test]
+async fn whoever_speaks_no_tls_is_hung_up_on() {
+    let server = Server::start().await;
+    let mut plain = TcpStream::connect(server.address).await.unwrap();
+    plain
+        .write_all(b"POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")
+        .await
+        .unwrap();
+    let mut said = Vec::new();
+    // Hung up on with or without a TLS alert, and perhaps reset: all that matters is that it ends, and soon.
+    timeout(DEADLINE, plain.read_to_end(&mut said)).await.unwrap().ok();
+    assert!(!said.starts_with(b"HTTP"));
+    server.answers().await;
+}
+
+#[tokio::test]
+async fn clients_that_never_finish_their_handshake_delay_nobody() {
+    let server = Server::start().await;
+    let mut silent = Vec::new();
+    for _ in 0..100 {
+        silent.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    server.answers().await;
+}
+
+#[tokio::test]
+async fn a_client_that_trusts_another_ca_is_not_served() {
+    let (server, other) = (Server::start().await, Server::start().await);
+    let stranger = Server { ca: other.ca.clone(), ..server };
+    let error = stranger.handshake(&["h2"]).await.unwrap_err();
+    assert!(error.to_string().contains("certificate"), "{error}");
+}
+
+#[tokio::test]
+async fn without_a_certificate_nobody_is_served_and_with_the_first_one_everybody() {
+    let mut server = Server::without_certificate().await;
+    assert!(server.handshake(&["h2"]).await.is_err());
+    server.show_new_certificate();
+    server.answers().await;
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_shown_to_new_connections_and_drops_none() {
+    let mut server = Server::start().await;
+    let mut clients = Vec::new();
+    for protocol in BOTH {
+        let mut client = server.connect(protocol).await;
+        client.review(&review(&spark_pod(json!({})))).await;
+        clients.push(client);
+    }
+    let shown = server.shown_certificate().await;
+    server.show_new_certificate();
+    for client in &mut clients {
+        let answer = client.review(&review(&spark_pod(json!({})))).await;
+        assert_eq!(answer["response"]["allowed"], true);
+    }
+    // The client trusts only the new CA by now.
+    assert_ne!(server.shown_certificate().await, shown);
+}
+
+#[tokio::test]
+async fn a_key_of_another_certificate_is_refused_and_changes_nothing() {
+    let server = Server::start().await;
+    let (one, other) = (certificates(), certificates());
+    assert!(server.certificate.set(&one.certificate, &other.key).is_err());
+    assert!(server.certificate.set("nonsense", &one.key).is_err());
+    server.answers().await;
+}
