@@ -5,7 +5,7 @@ use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests},
     controller::{self, Leadership, Setup, SparkSubmitSettings, SubmissionMetrics, Workload},
-    installation, metrics,
+    installation, metrics, open_files,
     plan::Policy,
     settings::{Settings, VERSION},
     shutdown, telemetry,
@@ -29,7 +29,7 @@ use std::{
 };
 use tokio::{net::TcpListener, sync::Notify, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 /// How often it is looked whether what was in place still is: certificates, caBundle, definitions,
 /// permissions. Whoever removes them is undone, or told of, within this time.
@@ -63,6 +63,9 @@ use condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, RUNNING, WEBHOOK
 /// When it cannot start, or a part of it has ended early.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     telemetry::init(settings.zap_encoder, &settings.zap_log_level);
+    if let Err(error) = open_files::raise_limit() {
+        warn!(%error, "the limit of open files stays as it is");
+    }
     settings.check_spark().map_err(|why| anyhow!(why))?;
     let timing = settings.election.timing().map_err(|why| anyhow!(why))?;
     let source = settings.webhook.source().map_err(|why| anyhow!(why))?;

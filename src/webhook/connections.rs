@@ -6,12 +6,12 @@
 //! which requests will be answered (GOAWAY). Over HTTP/1.1 a request may be on its way whenever one hangs up,
 //! and a POST is not sent again; so an answer says that it is the last one.
 
-use super::listener::TlsListener;
+use super::{bodies::Bodies, crowd::Place};
 use axum::{
     Router,
     body::Body,
     http::{HeaderValue, Request, Response, Version, header::CONNECTION},
-    serve::Listener,
+    response::IntoResponse,
 };
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
@@ -21,12 +21,20 @@ use hyper_util::{
 use std::{convert::Infallible, future::pending, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     net::TcpStream,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 use tokio_rustls::server::TlsStream;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tower::Service;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
 use tracing::debug;
+
+/// The most that is kept of a request's head over HTTP/1.1; an API server's has a few hundred bytes. (Over HTTP/2
+/// hyper allows 16 KiB, and 200 requests at once.)
+const LARGEST_HEAD: usize = 64 << 10;
+/// How long requests that have begun may take to be finished: as long as they may take to arrive, and a little.
+const LAST_ANSWERS: Duration = Duration::from_secs(12);
+/// How long it may take to say goodbye where nothing has to be finished.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// How long connections last.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,61 +47,62 @@ pub struct Closing {
     pub delay: Duration,
 }
 
-/// Serves `router` to all who come, until `stop` and for a while after it; then answers what was asked, and
-/// hangs up.
-pub(super) async fn serve(
-    mut listener: TlsListener,
-    router: Router,
-    closing: Closing,
-    stop: CancellationToken,
-) {
-    let (connections, closed) = (TaskTracker::new(), CancellationToken::new());
-    let mut end = pin!(async {
-        stop.cancelled().await;
-        sleep(closing.delay).await;
-    });
-    loop {
-        let stream = tokio::select! {
-            (stream, _) = listener.accept() => stream,
-            () = &mut end => break,
-        };
-        let connection = Connection { opened: Instant::now(), closing, stop: stop.clone() };
-        connections.spawn(Arc::new(connection).serve(stream, router.clone(), closed.clone()));
-    }
-    drop(listener);
-    closed.cancel();
-    connections.close();
-    connections.wait().await;
+/// What all connections have in common.
+pub(super) struct Host {
+    pub router: Router,
+    pub closing: Closing,
+    pub bodies: Bodies,
+    /// The process is asked to stop.
+    pub stop: CancellationToken,
+    /// Nobody is received any more.
+    pub closed: CancellationToken,
 }
 
-struct Connection {
+pub(super) struct Connection {
+    host: Arc<Host>,
     opened: Instant,
-    closing: Closing,
-    /// The process is asked to stop.
-    stop: CancellationToken,
+    place: Place,
 }
 
 impl Connection {
-    /// Answers requests until the client hangs up, or it is time that we do: at the latest when `closed`.
-    async fn serve(self: Arc<Self>, stream: TlsStream<TcpStream>, router: Router, closed: CancellationToken) {
+    /// One that begins now.
+    pub(super) fn new(host: Arc<Host>, place: Place) -> Arc<Self> {
+        Arc::new(Self { host, opened: Instant::now(), place })
+    }
+
+    /// Answers requests until the client hangs up, or it is time that we do: at the latest when the host has
+    /// closed.
+    pub(super) async fn serve(self: Arc<Self>, stream: Box<TlsStream<TcpStream>>) {
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let builder = auto::Builder::new(TokioExecutor::new());
-        let answer = service_fn(|request| Arc::clone(&self).answer(router.clone(), request));
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder.http1().max_buf_size(LARGEST_HEAD);
+        let answer = service_fn(|request| Arc::clone(&self).answer(request));
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
         let old = async {
-            match self.closing.max_age {
+            match self.host.closing.max_age {
                 Some(age) if is_http2 => sleep(age).await,
                 _ => pending().await,
             }
         };
         let time = async {
-            tokio::select! { () = old => {}, () = closed.cancelled() => {} }
+            tokio::select! {
+                () = old => LAST_ANSWERS,
+                () = self.host.closed.cancelled() => LAST_ANSWERS,
+                () = self.place.idle() => GOODBYE,
+                () = self.place.ousted() => {
+                    debug!("closed for others");
+                    GOODBYE
+                }
+            }
         };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = time => {
+            rest = time => {
                 connection.as_mut().graceful_shutdown();
-                connection.await
+                match timeout(rest, connection).await {
+                    Ok(ended) => ended,
+                    Err(_) => return debug!("hung up on"),
+                }
             }
         };
         if let Err(error) = ended {
@@ -101,20 +110,29 @@ impl Connection {
         }
     }
 
-    async fn answer(
-        self: Arc<Self>,
-        mut router: Router,
-        request: Request<Incoming>,
-    ) -> Result<Response<Body>, Infallible> {
-        let version = request.version();
-        let mut response = router.call(request).await?;
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        self.place.used();
+        let (head, body) = request.into_parts();
+        let version = head.version;
+        let mut response = match self.host.bodies.whole(body).await {
+            Ok(body) => {
+                let request = Request::from_parts(head, Body::from(body));
+                self.host.router.clone().oneshot(request).await?
+            }
+            Err(refused) => {
+                debug!(%refused, "request refused");
+                refused.into_response()
+            }
+        };
         if version < Version::HTTP_2 && self.is_to_end() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        self.place.used();
         Ok(response)
     }
 
     fn is_to_end(&self) -> bool {
-        self.stop.is_cancelled() || self.closing.max_age.is_some_and(|age| self.opened.elapsed() >= age)
+        let Host { stop, closing, .. } = &*self.host;
+        stop.is_cancelled() || closing.max_age.is_some_and(|age| self.opened.elapsed() >= age)
     }
 }

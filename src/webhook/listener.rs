@@ -1,93 +1,94 @@
-//! How do TLS connections reach axum? Handshakes run in tasks of their own, so that a slow client delays
-//! nobody.
+//! How do TLS connections reach the routes? Each in a task of its own from its first moment, so that slow and
+//! silent clients delay nobody.
 
-use super::{serving_certificate::ServingCertificate, tls::Tls};
-use axum::serve::Listener;
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use super::{
+    connections::{Connection, Host},
+    crowd::{Crowd, Place},
+};
+use std::{
+    io::{self, ErrorKind},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, mpsc},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tokio_util::task::AbortOnDropHandle;
-use tracing::{debug, warn};
+use tokio_util::task::TaskTracker;
+use tracing::{Instrument, debug, debug_span, warn};
 
-/// An API server finishes a handshake in milliseconds; whoever takes longer is none.
+/// An API server finishes a handshake in milliseconds, and gives up after 10 s.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// An API server keeps its connections open and has few. More handshakes at once than this only serve to fill
-/// our memory.
-const HANDSHAKES_AT_ONCE: usize = 256;
 /// After an error that is not about one connection (no file descriptors left), trying again at once would
 /// only spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A TCP listener that hands out connections once their TLS handshake is done.
-pub struct TlsListener {
-    address: SocketAddr,
-    connections: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-    /// Ends with the listener.
-    _accepting: AbortOnDropHandle<()>,
-}
-
-impl TlsListener {
-    /// Accepts what `tls` allows, HTTP/2 and HTTP/1.1, with whichever certificate `certificate` holds at the
-    /// time.
-    ///
-    /// # Errors
-    ///
-    /// When `tls` allows nothing, or `tcp` has no address, which a bound socket has.
-    pub fn new(tcp: TcpListener, certificate: Arc<ServingCertificate>, tls: &Tls) -> io::Result<Self> {
-        let config = tls.config(certificate).map_err(io::Error::other)?;
-        let address = tcp.local_addr()?;
-        let (sender, connections) = mpsc::channel(HANDSHAKES_AT_ONCE);
-        let accepting = tokio::spawn(accept(tcp, TlsAcceptor::from(Arc::new(config)), sender));
-        Ok(Self { address, connections, _accepting: AbortOnDropHandle::new(accepting) })
-    }
-}
-
-impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.connections.recv().await {
-            Some(connection) => connection,
-            // The accepting task ends only when this listener is dropped.
-            None => std::future::pending().await,
+/// Receives all who come to `tcp` until the host stops, and for a while after it; then answers what was asked, and
+/// hangs up.
+pub(super) async fn receive(tcp: TcpListener, acceptor: TlsAcceptor, host: Host) {
+    let host = Arc::new(host);
+    let crowd = Crowd::limited();
+    let connections = TaskTracker::new();
+    let mut is_told = false;
+    let mut end = pin!(async {
+        host.stop.cancelled().await;
+        sleep(host.closing.delay).await;
+    });
+    loop {
+        let accepted = tokio::select! {
+            accepted = tcp.accept() => accepted,
+            () = &mut end => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                is_told = false;
+                let served = serve(stream, acceptor.clone(), Arc::clone(&host), crowd.opened());
+                connections.spawn(served.instrument(debug_span!("connection", %peer)));
+            }
+            Err(error) if is_about_one(&error) => debug!(%error, "hung up before it was accepted"),
+            Err(error) => {
+                // Once, however long it lasts.
+                if !is_told {
+                    warn!(%error, "cannot accept connections");
+                    is_told = true;
+                }
+                sleep(ACCEPT_PAUSE).await;
+            }
         }
     }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        Ok(self.address)
-    }
+    drop(tcp);
+    host.closed.cancel();
+    connections.close();
+    connections.wait().await;
 }
 
-async fn accept(
-    tcp: TcpListener,
-    acceptor: TlsAcceptor,
-    connections: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>,
-) {
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_AT_ONCE));
-    loop {
-        let permit = Arc::clone(&handshakes).acquire_owned().await.expect("this semaphore is never closed");
-        let (stream, peer) = match tcp.accept().await {
-            Ok(connection) => connection,
-            Err(error) => {
-                warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let (acceptor, connections) = (acceptor.clone(), connections.clone());
-        tokio::spawn(async move {
-            let _permit = permit;
-            match timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
-                // An error means that the listener is gone, and with it whoever would answer.
-                Ok(Ok(stream)) => drop(connections.send((stream, peer)).await),
-                Ok(Err(error)) => debug!(%peer, %error, "TLS handshake failed"),
-                Err(_) => debug!(%peer, "TLS handshake took too long"),
-            }
-        });
-    }
+fn is_about_one(error: &io::Error) -> bool {
+    use ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+async fn serve(tcp: TcpStream, acceptor: TlsAcceptor, host: Arc<Host>, place: Place) {
+    let shaken = async {
+        // Whoever says nothing costs no more than a socket and a few hundred bytes: all else is boxed.
+        tcp.readable().await?;
+        Box::pin(shake_hands(tcp, acceptor)).await
+    };
+    let stream = tokio::select! {
+        shaken = timeout(HANDSHAKE_TIMEOUT, shaken) => match shaken {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
+            Err(_) => return debug!("TLS handshake took too long"),
+        },
+        () = place.ousted() => return debug!("closed for others during its TLS handshake"),
+        () = host.closed.cancelled() => return,
+    };
+    Box::pin(Connection::new(host, place).serve(stream)).await;
+}
+
+async fn shake_hands(tcp: TcpStream, acceptor: TlsAcceptor) -> io::Result<Box<TlsStream<TcpStream>>> {
+    // Answers are small, and nothing comes after them that they could wait for.
+    tcp.set_nodelay(true)?;
+    Ok(Box::new(acceptor.accept(tcp).await?))
 }

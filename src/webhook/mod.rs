@@ -3,9 +3,11 @@
 //! exception.)
 
 mod applications;
+mod bodies;
 mod certificates;
 mod configurations;
 mod connections;
+mod crowd;
 mod expiry;
 mod listener;
 mod object;
@@ -22,10 +24,11 @@ mod trust;
 pub mod x509;
 
 use axum::{Router, extract::DefaultBodyLimit, routing::post};
+use bodies::Bodies;
 pub use certificates::Certificates;
 pub use configurations::{Configurations, Error as ConfigurationsError, Hook};
 pub use connections::Closing;
-pub use listener::TlsListener;
+use connections::Host;
 pub use own::{Memory, SharedSecret, certificates as own_certificates};
 pub use quotas::Quotas;
 pub use review::Reviews;
@@ -36,18 +39,17 @@ pub use source::{Files, Source};
 use std::{io, sync::Arc};
 pub use tls::{Tls, TlsVersion, cipher_suite};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 pub use trust::{Error as TrustError, Places, Trust};
-
-/// An object is at most 1.5 MiB in etcd (3 MiB as JSON, by the API server's limit); an update carries two.
-const LARGEST_BODY: usize = 8 << 20;
 
 /// The webhook's routes.
 fn router(reviews: Reviews) -> Router {
     Router::new()
         .route("/mutate", post(review::mutate))
         .route("/validate", post(review::validate))
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        // What comes here has arrived whole (bodies.rs).
+        .layer(DefaultBodyLimit::disable())
         .with_state(reviews)
 }
 
@@ -56,7 +58,7 @@ fn router(reviews: Reviews) -> Router {
 ///
 /// # Errors
 ///
-/// When the socket cannot be used, or nothing is left that `tls` allows.
+/// When nothing is left that `tls` allows.
 pub async fn serve(
     tcp: TcpListener,
     certificate: Arc<ServingCertificate>,
@@ -65,7 +67,24 @@ pub async fn serve(
     closing: Closing,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let listener = TlsListener::new(tcp, certificate, tls)?;
-    connections::serve(listener, router(reviews.into()), closing, stop).await;
+    serve_routes(tcp, certificate, tls, router(reviews.into()), closing, stop).await
+}
+
+/// Like [`serve`], but serves `router`.
+///
+/// # Errors
+///
+/// When nothing is left that `tls` allows.
+pub async fn serve_routes(
+    tcp: TcpListener,
+    certificate: Arc<ServingCertificate>,
+    tls: &Tls,
+    router: Router,
+    closing: Closing,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let config = tls.config(certificate).map_err(io::Error::other)?;
+    let host = Host { router, closing, bodies: Bodies::default(), stop, closed: CancellationToken::new() };
+    listener::receive(tcp, TlsAcceptor::from(Arc::new(config)), host).await;
     Ok(())
 }

@@ -124,6 +124,7 @@ fn violations(name: &str, text: &str) -> Vec<String> {
             "installation",
             "manifests",
             "metrics",
+            "open_files",
             "operator",
             "settings",
             "shutdown",

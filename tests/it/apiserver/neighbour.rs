@@ -11,9 +11,10 @@ use axum::{Json, Router, routing::post};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use spark_operator::webhook::{Certificates, ServingCertificate, Tls, TlsListener};
+use spark_operator::webhook::{Certificates, Closing, ServingCertificate, Tls, serve_routes};
 use std::sync::{Arc, Mutex};
 use tokio::{net::TcpListener, runtime::Runtime};
+use tokio_util::sync::CancellationToken;
 
 const NAME: &str = "third-party";
 
@@ -38,13 +39,14 @@ impl Neighbour {
         };
 
         let runtime = Runtime::new().unwrap();
-        let listening = runtime.spawn(async move {
-            let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            TlsListener::new(tcp, shown, &Tls::default()).unwrap()
+        let binding = runtime.spawn(async { TcpListener::bind("127.0.0.1:0").await.unwrap() });
+        let tcp = binding.await.unwrap();
+        let address = tcp.local_addr().unwrap();
+        let routes = Router::new().route("/", post(answer));
+        runtime.spawn(async {
+            serve_routes(tcp, shown, &Tls::default(), routes, Closing::default(), CancellationToken::new())
+                .await
         });
-        let listener = listening.await.unwrap();
-        let address = axum::serve::Listener::local_addr(&listener).unwrap();
-        runtime.spawn(async { axum::serve(listener, Router::new().route("/", post(answer))).await });
 
         let url = format!("https://localhost:{}", address.port());
         let ca = ByteString(certificates.ca_certificate.into_bytes());

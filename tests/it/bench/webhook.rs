@@ -15,7 +15,7 @@ use rustls::{
 };
 use serde_json::json;
 use spark_operator::webhook::{
-    Certificates, Closing, ReviewMetrics, ServingCertificate, Tls, TlsListener, serve,
+    Certificates, Closing, ReviewMetrics, ServingCertificate, Tls, serve, serve_routes,
 };
 use std::{
     env,
@@ -76,8 +76,10 @@ async fn server() {
             .unwrap();
     } else {
         let constant = post(async |_: Bytes| Json(json!({"response": {"allowed": true}})));
-        let listener = TlsListener::new(tcp, certificate, &Tls::default()).unwrap();
-        axum::serve(listener, Router::new().route("/mutate", constant)).await.unwrap();
+        let routes = Router::new().route("/mutate", constant);
+        serve_routes(tcp, certificate, &Tls::default(), routes, Closing::default(), CancellationToken::new())
+            .await
+            .unwrap();
     }
 }
 

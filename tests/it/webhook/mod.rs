@@ -1,7 +1,9 @@
 //! Does the webhook answer, over real HTTPS, whoever calls and whatever they send?
 
 mod answers;
+mod crowds;
 mod http;
+mod process;
 mod stop;
 mod tls;
 
@@ -91,16 +93,7 @@ impl Server {
         versions: &[&'static SupportedProtocolVersion],
         protocols: &[&str],
     ) -> io::Result<TlsStream<TcpStream>> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.ca.as_bytes()).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder =
-            ClientConfig::builder_with_details(provider, Arc::new(Now)).with_protocol_versions(versions);
-        let mut config = builder.unwrap().with_root_certificates(roots).with_no_client_auth();
-        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-        let tcp = TcpStream::connect(self.address).await?;
-        let name = ServerName::try_from("localhost").unwrap();
-        timeout(DEADLINE, TlsConnector::from(Arc::new(config)).connect(name, tcp)).await?
+        handshake(self.address, &connector(&self.ca, Arc::new(Now), versions, protocols)).await
     }
 
     pub async fn connect(&self, protocol: &str) -> Client {
@@ -127,6 +120,28 @@ impl Server {
         let review = review(&spark_pod(json!({})));
         assert_eq!(self.connect("h2").await.review(&review).await["response"]["allowed"], true);
     }
+}
+
+/// For a client that trusts `ca` and asks for these protocols.
+fn connector(
+    ca: &str,
+    clock: Arc<dyn TimeProvider>,
+    versions: &[&'static SupportedProtocolVersion],
+    protocols: &[&str],
+) -> TlsConnector {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_details(provider, clock).with_protocol_versions(versions);
+    let mut config = builder.unwrap().with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    TlsConnector::from(Arc::new(config))
+}
+
+async fn handshake(address: SocketAddr, connector: &TlsConnector) -> io::Result<TlsStream<TcpStream>> {
+    let tcp = TcpStream::connect(address).await?;
+    let name = ServerName::try_from("localhost").unwrap();
+    timeout(DEADLINE, connector.connect(name, tcp)).await?
 }
 
 /// One connection to the webhook.

@@ -1,0 +1,151 @@
+//! Which connections are kept when there are too many? Those that were of use last.
+
+use rustix::process::{Resource, getrlimit};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+/// An API server keeps 25 idle ones and has one for each review at once, of which it makes a few hundred; a large
+/// cluster has seven API servers.
+const AT_MOST: usize = 4096;
+/// Go's clients, which API servers are, close what has been idle for 90 s, so that no request of theirs crosses our
+/// hanging up. Whoever has vanished without a word (a node that lost its power) is forgotten as well.
+const IDLE: Duration = Duration::from_secs(120);
+
+/// All connections that are open, also those whose handshake is not done.
+pub(super) struct Crowd {
+    at_most: usize,
+    began: Instant,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    by_number: HashMap<u64, Arc<Use>>,
+    last: u64,
+    /// Whether it has been said that there are too many.
+    is_told: bool,
+}
+
+/// What is known of one.
+struct Use {
+    /// When it was opened, or a request has begun or ended; in milliseconds since the listener began.
+    last: AtomicU64,
+    ousted: CancellationToken,
+}
+
+/// A connection is counted as long as this lives.
+pub(super) struct Place {
+    all: Arc<Crowd>,
+    number: u64,
+    used: Arc<Use>,
+}
+
+impl Crowd {
+    /// At most so many that files are left for everything else.
+    pub(super) fn limited() -> Arc<Self> {
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let at_most = AT_MOST.min(usize::try_from(files / 2).unwrap_or(AT_MOST)).max(1);
+        Arc::new(Self { at_most, began: Instant::now(), open: Mutex::default() })
+    }
+
+    /// One more. Where that is one too many, the one that was of use last has to go.
+    pub(super) fn opened(self: &Arc<Self>) -> Place {
+        let used = Arc::new(Use { last: self.now().into(), ousted: CancellationToken::new() });
+        let mut open = self.open();
+        if open.by_number.len() >= self.at_most {
+            let oldest = open.by_number.iter().min_by_key(|(_, used)| used.last.load(Ordering::Relaxed));
+            if let Some(number) = oldest.map(|(number, _)| *number)
+                && let Some(oldest) = open.by_number.remove(&number)
+            {
+                oldest.ousted.cancel();
+            }
+            if !open.is_told {
+                open.is_told = true;
+                warn!(
+                    connections = self.at_most,
+                    "too many connections: those that were of use last are closed"
+                );
+            }
+        }
+        open.last += 1;
+        let number = open.last;
+        open.by_number.insert(number, Arc::clone(&used));
+        Place { all: Arc::clone(self), number, used }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        // Nothing can panic that holds it.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Place {
+    /// A request has begun, or ended.
+    pub(super) fn used(&self) {
+        self.used.last.store(self.all.now(), Ordering::Relaxed);
+    }
+
+    /// Waits until others need it more.
+    pub(super) async fn ousted(&self) {
+        self.used.ousted.cancelled().await;
+    }
+
+    /// Waits until nothing has happened for long.
+    pub(super) async fn idle(&self) {
+        loop {
+            let since = self.all.now().saturating_sub(self.used.last.load(Ordering::Relaxed));
+            match IDLE.checked_sub(Duration::from_millis(since)) {
+                Some(rest) if !rest.is_zero() => sleep(rest).await,
+                _ => return,
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.all.open();
+        open.by_number.remove(&self.number);
+        if open.by_number.len() < self.all.at_most / 2 {
+            open.is_told = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_the_one_that_was_of_use_last_has_to_go() {
+        let crowd = Arc::new(Crowd { at_most: 3, began: Instant::now(), open: Mutex::default() });
+        let opened = |last: u64| {
+            let place = crowd.opened();
+            place.used.last.store(last, Ordering::Relaxed);
+            place
+        };
+        let ousted =
+            |open: &[Place]| open.iter().map(|place| place.used.ousted.is_cancelled()).collect::<Vec<_>>();
+        let mut open = [3, 1, 2, 4].map(opened).into_iter().collect::<Vec<_>>();
+        assert_eq!(ousted(&open), [false, true, false, false]);
+        open.push(opened(5));
+        assert_eq!(ousted(&open), [false, true, true, false, false]);
+        // One that has gone by itself leaves its place.
+        drop(open.remove(0));
+        open.push(opened(6));
+        assert_eq!(ousted(&open), [true, true, false, false, false]);
+    }
+}

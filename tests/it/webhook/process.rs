@@ -1,0 +1,189 @@
+//! How is a whole operator run whose webhook serves, though there is next to no API server? What its clients do to its memory
+//! and its log can be looked at from outside.
+
+use super::{BOTH, Client, DEADLINE, connector, handshake, review, spark_pod};
+use crate::program;
+use axum::{Json, Router, http::StatusCode, routing::get};
+use procfs::process::Process;
+use rustls::time_provider::DefaultTimeProvider;
+use serde_json::json;
+use std::{
+    fs,
+    future::pending,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{net::TcpStream, time::sleep};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_util::task::AbortOnDropHandle;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_spark-operator");
+
+/// `spark-operator run`; it ends with this value.
+pub(super) struct Operator {
+    process: Child,
+    pub address: SocketAddr,
+    connectors: [TlsConnector; 2],
+    log: PathBuf,
+    _api_server: AbortOnDropHandle<()>,
+}
+
+impl Operator {
+    /// One whose files are in a folder called `name`, and which serves.
+    pub(super) async fn start(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("webhook").join(name);
+        fs::remove_dir_all(&folder).ok();
+        fs::create_dir_all(folder.join("spark/bin")).unwrap();
+        fs::write(folder.join("spark/bin/spark-submit"), "").unwrap();
+        let directory = folder.to_str().unwrap();
+        let generated = program::run(
+            PROGRAM,
+            &[
+                "certs",
+                "generate",
+                "--directory",
+                directory,
+                "--dns-name",
+                SERVICE,
+                "--dns-name",
+                "localhost",
+            ],
+            "",
+        );
+        assert!(generated.status.success(), "{generated:?}");
+        fs::copy(folder.join("ca-cert.pem"), folder.join("ca.crt")).unwrap();
+
+        let (api_server, kubeconfig) = api_server(&folder).await;
+        // Taken and given back: nobody else asks for ports by number.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let log = folder.join("log");
+        let process = Command::new(PROGRAM)
+            .args([
+                "run",
+                "--zap-encoder=json",
+                "--health-probe-bind-address=127.0.0.1:0",
+                "--metrics-bind-address=0",
+            ])
+            .args([
+                "--webhook-cert-name=server-cert.pem",
+                "--webhook-key-name=server-key.pem",
+                "--webhook-cert-dir",
+                directory,
+            ])
+            .arg(format!("--webhook-port={port}"))
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .arg("--spark-home")
+            .arg(folder.join("spark"))
+            .env_clear()
+            .stdin(Stdio::null())
+            .stderr(fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let ca = fs::read_to_string(folder.join("ca.crt")).unwrap();
+        let connectors = BOTH.map(|protocol| {
+            connector(&ca, Arc::new(DefaultTimeProvider), rustls::DEFAULT_VERSIONS, &[protocol])
+        });
+        let address = (Ipv4Addr::LOCALHOST, port).into();
+        let mut operator = Self { process, address, connectors, log, _api_server: api_server };
+        let begin = Instant::now();
+        while operator.handshake("h2").await.is_err() {
+            assert!(
+                begin.elapsed() < DEADLINE && operator.process.try_wait().unwrap().is_none(),
+                "{}",
+                operator.log()
+            );
+            sleep(Duration::from_millis(20)).await;
+        }
+        operator
+    }
+
+    pub(super) async fn handshake(&self, protocol: &str) -> std::io::Result<TlsStream<TcpStream>> {
+        let [http1, http2] = &self.connectors;
+        handshake(self.address, if protocol == "h2" { http2 } else { http1 }).await
+    }
+
+    /// That a new client gets the right answer, over HTTP/1.1 and over HTTP/2.
+    pub(super) async fn answers(&self) {
+        let review = review(&spark_pod(json!({"host-network": "true"})));
+        for mut client in [
+            Client::http1(self.handshake("http/1.1").await.unwrap()).await,
+            Client::http2(self.handshake("h2").await.unwrap()).await,
+        ] {
+            assert!(client.review(&review).await["response"]["patch"].is_string());
+        }
+    }
+
+    /// What it has of memory now, in KiB: what it has written, not its program.
+    pub(super) fn memory_kib(&self) -> u64 {
+        self.proc().status().unwrap().rssanon.unwrap()
+    }
+
+    /// How many files and sockets it has open.
+    pub(super) fn open_files(&self) -> usize {
+        self.proc().fd_count().unwrap()
+    }
+
+    fn proc(&self) -> Process {
+        Process::new(i32::try_from(self.process.id()).unwrap()).unwrap()
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// The lines of its log that are not about the cluster.
+    pub(super) fn logged_of_clients(&self) -> Vec<String> {
+        let cluster = ["spark_operator::operator", "spark_operator::admin", "spark_operator::webhook::trust"];
+        let is_of_clients =
+            |line: &&str| !cluster.iter().any(|target| line.contains(&format!("\"{target}\"")));
+        self.log().lines().filter(is_of_clients).map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+const SERVICE: &str = "spark-operator-webhook-svc.spark-operator.svc";
+
+/// An API server that has a MutatingWebhookConfiguration and keeps everybody waiting who asks for anything else (an answer would
+/// make work for the operator, and work takes memory); and the kubeconfig with which it is found.
+async fn api_server(folder: &Path) -> (AbortOnDropHandle<()>, PathBuf) {
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "spark-operator-webhook", "resourceVersion": "1"},
+        "webhooks": [],
+    });
+    let missing =
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404});
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let routes = Router::new()
+        .route(
+            &format!("{group}/mutatingwebhookconfigurations/spark-operator-webhook"),
+            get(async move || Json(configuration)),
+        )
+        .route(
+            &format!("{group}/validatingwebhookconfigurations/spark-operator-webhook"),
+            get(async move || (StatusCode::NOT_FOUND, Json(missing))),
+        )
+        .fallback(async || pending::<()>().await);
+    let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("http://{}", tcp.local_addr().unwrap());
+    let serving = tokio::spawn(async { axum::serve(tcp, routes).await.unwrap() });
+    let kubeconfig = folder.join("kubeconfig");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{"name": "a", "cluster": {"server": server}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": ""}}],
+    });
+    fs::write(&kubeconfig, config.to_string()).unwrap();
+    (AbortOnDropHandle::new(serving), kubeconfig)
+}
