@@ -4,7 +4,12 @@
 use serde_json::{Value, json};
 use spark_operator::{
     api::{Role, SparkApplication},
-    plan::{Policy, customization, run::Run, submission::spark_submit},
+    plan::{
+        Policy, customization,
+        run::Run,
+        submission::spark_submit,
+        validation::{Invalid, examine},
+    },
 };
 use std::time::Duration;
 
@@ -34,6 +39,27 @@ fn templates_have_no_character_that_yaml_refuses_or_changes() {
             assert_eq!(template["metadata"]["annotations"][&key], value, "{role:?}: {key}");
         }
     }
+}
+
+#[test]
+fn a_template_that_no_config_map_can_hold_is_refused_with_its_size() {
+    let container = |length| json!({"name": "spark-kubernetes-executor", "args": ["x".repeat(length)]});
+    let of = |length| {
+        let template = json!({"spec": {"containers": [container(length)]}});
+        let spec = json!({"driver": {"template": template}, "executor": {"template": template}});
+        examine(&serde_json::from_value(json!({"metadata": {"name": "pi"}, "spec": spec})).unwrap()).invalid
+    };
+    let around =
+        json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container(0)]}}).to_string();
+    let largest = (1 << 20) - around.len();
+    assert_eq!(of(largest), []);
+    let [Invalid { field, why }] = &of(largest + 1)[..] else { panic!("{:?}", of(largest + 1)) };
+    assert_eq!(field, "spec.executor");
+    assert_eq!(
+        why,
+        "makes a pod template of 1048577 bytes, and the ConfigMap in which Spark hands it to the driver can have \
+         1048576: move large values into ConfigMaps of your own"
+    );
 }
 
 /// What Kubernetes allows all annotations of an object to have together, keys and values.

@@ -12,7 +12,7 @@ pub mod redaction;
 mod resources;
 mod scheduling;
 mod secrets;
-mod templates;
+pub(super) mod templates;
 pub(super) mod volumes;
 
 use crate::{
@@ -149,7 +149,7 @@ pub fn spark_submit(
     let mut files = BTreeMap::from([(file::PROPERTIES, properties(&context).to_file())]);
     if context.has_templates() {
         for role in Role::ALL {
-            files.insert(file::template(role), templates::text(&context, role));
+            files.insert(file::template(role), templates::text(application, &spec, role));
         }
     }
     Ok(SparkSubmit { arguments: arguments(&context, policy), directory: directory.clone(), files })
@@ -169,7 +169,7 @@ pub(super) fn starting_point(application: &SparkApplication) -> (Properties, [Va
     let spec = with_defaults(application.spec.clone());
     let run = Run::next(application);
     let context = Context { application, spec: &spec, run: &run, directory: DIRECTORY };
-    (properties(&context), Role::ALL.map(|role| templates::template(&context, role)))
+    (properties(&context), Role::ALL.map(|role| templates::template(application, &spec, role)))
 }
 
 /// An empty string, as charts write where a value is not set, says nothing: sparkConf may still say it.

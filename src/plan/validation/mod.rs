@@ -27,7 +27,7 @@ use crate::{
 use std::fmt::Display;
 
 /// Everything that is looked at in an application, wherever it comes from; its name is looked at before.
-const CHECKS: [Check; 19] = [
+const CHECKS: [Check; 20] = [
     mode::cluster,
     names::driver_pod,
     templates::version,
@@ -46,6 +46,7 @@ const CHECKS: [Check; 19] = [
     volumes::mounts,
     customization::rehearsal,
     customization::size,
+    templates::size,
     ignored::fields,
 ];
 
