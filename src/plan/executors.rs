@@ -51,13 +51,15 @@ pub fn spark_application_id(pods: &[PodRecord]) -> Option<String> {
     first.and_then(|pod| pod.spark_application_id.clone())
 }
 
+/// As of a driver: once Spark's container has ended, its exit code decides, whatever sidecars still do.
 fn state(pod: &PodRecord) -> ExecutorState {
-    match pod.phase {
-        Phase::Pending => ExecutorState::Pending,
-        Phase::Running => ExecutorState::Running,
-        Phase::Succeeded => ExecutorState::Completed,
-        Phase::Failed => ExecutorState::Failed,
-        Phase::Unknown => ExecutorState::Unknown,
+    match (pod.phase, &pod.ended) {
+        (Phase::Pending, _) => ExecutorState::Pending,
+        (Phase::Running, None) => ExecutorState::Running,
+        (Phase::Running | Phase::Failed, Some(ended)) if ended.exit_code == 0 => ExecutorState::Completed,
+        (Phase::Running, Some(_)) | (Phase::Failed, _) => ExecutorState::Failed,
+        (Phase::Succeeded, _) => ExecutorState::Completed,
+        (Phase::Unknown, _) => ExecutorState::Unknown,
     }
 }
 

@@ -31,6 +31,10 @@ fn an_application_with_every_step_at_once_sees_all_of_it() {
     let driver = &pods[0].1["status"];
     let companion = driver["containerStatuses"].as_array().unwrap().iter().find(|c| c["name"] == "companion");
     assert!(driver["phase"] == "Running" && !companion.unwrap()["state"]["running"].is_null(), "{driver:#}");
+    // The executor's, too, goes on behind Spark's container.
+    let completed = "--for=jsonpath={.status.executorState.*}=COMPLETED";
+    kubectl(&["wait", completed, "sparkapp/customized", "--timeout=60s"]);
+    assert_eq!(pod("customized", "executor")["status"]["phase"], "Running");
     kubectl(&["delete", "pod", "customized-driver", "--wait=false"]);
     // Longer than this nobody waits for a sidecar that does not listen.
     assert_eq!(pod("customized", "driver")["metadata"]["deletionGracePeriodSeconds"], 7);
