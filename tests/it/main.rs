@@ -17,6 +17,7 @@ mod manifests;
 mod node;
 mod program;
 mod quota;
+mod recorded;
 mod reviews;
 mod soak;
 mod start;

@@ -38,6 +38,8 @@ mod observed;
 pub(crate) mod outage;
 /// Applications for which there is no room.
 mod quota;
+/// What the API server sends.
+mod recordings;
 /// Applications that can never work.
 mod refusals;
 /// Other webhooks that change pods after ours.
@@ -65,7 +67,7 @@ pub(crate) mod kubectl;
 pub(crate) mod kubelet;
 /// Where a test lives.
 pub(crate) mod namespace;
-/// Another admission webhook.
+/// Other admission webhooks.
 mod neighbour;
 /// The operator's process.
 pub(crate) mod operator;

@@ -1,5 +1,5 @@
-//! What if another admission webhook has a say as well? One that the API server asks after ours, because
-//! configurations have their turn in the order of their names.
+//! What if another admission webhook has a say as well? Configurations have their turn in the order of their
+//! names: one that changes pods after ours, and one that writes down what the API server sends before.
 
 use super::{
     eventually,
@@ -7,7 +7,7 @@ use super::{
     namespace::Namespace,
     seen,
 };
-use axum::{Json, Router, routing::post};
+use axum::{Json, Router, extract::Path, routing::post};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
@@ -16,50 +16,72 @@ use std::sync::{Arc, Mutex};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_util::sync::CancellationToken;
 
-const NAME: &str = "third-party";
-
-/// The webhook; it ends with this value, and so does its configuration.
+/// The webhook; it ends with this value, and so do its configurations.
 pub(crate) struct Neighbour {
-    asked: Arc<Mutex<usize>>,
+    /// Kinds and name of its configurations.
+    configurations: (&'static [&'static str], &'static str),
+    received: Received,
     /// Its own, so that it also answers while the test waits for `kubectl`.
     runtime: Option<Runtime>,
 }
 
+/// Paths and reviews, as they came.
+type Received = Arc<Mutex<Vec<(String, Value)>>>;
+
 impl Neighbour {
-    /// One that does this to every pod that is created in `namespace`.
-    pub(crate) async fn start(namespace: &Namespace, change: fn(&mut Value)) -> Self {
+    /// One that does this to every pod that is created in `namespace`, after ours.
+    pub(crate) async fn changing(namespace: &Namespace, change: fn(&mut Value)) -> Self {
+        const KINDS: [&str; 1] = ["MutatingWebhookConfiguration"];
+        Self::start(namespace, (&KINDS, "third-party"), change).await
+    }
+
+    /// One that changes nothing and is asked before ours what ours may be asked.
+    pub(crate) async fn listening(namespace: &Namespace) -> Self {
+        const KINDS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+        Self::start(namespace, (&KINDS, "first-party"), |_| {}).await
+    }
+
+    async fn start(
+        namespace: &Namespace,
+        configurations: (&'static [&'static str], &'static str),
+        change: fn(&mut Value),
+    ) -> Self {
         let certificates = Certificates::generate(&["localhost".to_owned()], now()).unwrap();
         let shown = Arc::new(ServingCertificate::default());
         shown.set(&certificates.certificate, &certificates.key).unwrap();
-        let asked = Arc::new(Mutex::new(0));
-        let counted = Arc::clone(&asked);
-        let answer = async move |Json(review): Json<Value>| {
-            *counted.lock().unwrap() += 1;
-            Json(changed(&review, change))
+        let received = Received::default();
+        let heard = Arc::clone(&received);
+        let answer = async move |Path(path): Path<String>, Json(review): Json<Value>| {
+            let answer = Json(changed(&review, change));
+            heard.lock().unwrap().push((path, review));
+            answer
         };
 
         let runtime = Runtime::new().unwrap();
         let binding = runtime.spawn(async { TcpListener::bind("127.0.0.1:0").await.unwrap() });
         let tcp = binding.await.unwrap();
-        let address = tcp.local_addr().unwrap();
-        let routes = Router::new().route("/", post(answer));
+        let port = tcp.local_addr().unwrap().port();
+        let routes = Router::new().route("/{path}", post(answer));
         runtime.spawn(async {
             serve_routes(tcp, shown, &Tls::default(), routes, Closing::default(), CancellationToken::new())
                 .await
         });
 
-        let url = format!("https://localhost:{}", address.port());
         let ca = ByteString(certificates.ca_certificate.into_bytes());
-        configure(namespace.name, &url, &ca);
-        let neighbour = Self { asked, runtime: Some(runtime) };
+        let (kinds, name) = configurations;
+        for kind in kinds {
+            configure(kind, name, namespace.name, port, &ca);
+        }
+        let neighbour = Self { configurations, received, runtime: Some(runtime) };
         let probe = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"},
             "spec": {"containers": [{"name": "probe", "image": "none"}]},
         });
         eventually("the API server has heard of it", async || {
             let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
+            let before = neighbour.asked();
             kubectl_with(&probe, &create);
-            seen(neighbour.asked() > 0, "not asked")
+            seen(neighbour.asked() == before + kinds.len(), neighbour.asked())
         })
         .await;
         neighbour
@@ -67,13 +89,21 @@ impl Neighbour {
 
     /// How often it was asked.
     pub(crate) fn asked(&self) -> usize {
-        *self.asked.lock().unwrap()
+        self.received.lock().unwrap().len()
+    }
+
+    /// Paths and reviews of all that it was asked.
+    pub(crate) fn received(&self) -> Vec<(String, Value)> {
+        self.received.lock().unwrap().clone()
     }
 }
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
-        kubectl(&["delete", "mutatingwebhookconfiguration", NAME, "--ignore-not-found"]);
+        let (kinds, name) = self.configurations;
+        for kind in kinds {
+            kubectl(&["delete", kind, name, "--ignore-not-found"]);
+        }
         if let Some(runtime) = self.runtime.take() {
             // A test's thread must not wait for it.
             runtime.shutdown_background();
@@ -81,17 +111,23 @@ impl Drop for Neighbour {
     }
 }
 
-fn configure(namespace: &str, url: &str, ca: &ByteString) {
+fn configure(kind: &str, name: &str, namespace: &str, port: u16, ca: &ByteString) {
+    let path = if kind.starts_with('M') { "mutate" } else { "validate" };
+    let rule = |group: &str, version: &str, resources: &[&str]| {
+        let operations = ["CREATE", "UPDATE"];
+        json!({"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": resources})
+    };
+    let ours = ["sparkapplications", "scheduledsparkapplications"];
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": NAME},
+        "kind": kind,
+        "metadata": {"name": name},
         "webhooks": [{
-            "name": "pods.third-party.example.com",
+            "name": format!("{path}.{name}.example.com"),
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
-            "clientConfig": {"url": url, "caBundle": ca},
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+            "clientConfig": {"url": format!("https://localhost:{port}/{path}"), "caBundle": ca},
+            "rules": [rule("", "v1", &["pods"]), rule("sparkoperator.k8s.io", "v1beta2", &ours)],
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         }],
     });
@@ -103,14 +139,13 @@ fn changed(review: &Value, change: fn(&mut Value)) -> Value {
     let request = &review["request"];
     let mut object = request["object"].clone();
     change(&mut object);
-    let patch = json!(json_patch::diff(&request["object"], &object)).to_string();
-    json!({
-        "apiVersion": review["apiVersion"],
-        "kind": review["kind"],
-        "response": {
-            "uid": request["uid"], "allowed": true, "patchType": "JSONPatch", "patch": ByteString(patch.into_bytes()),
-        },
-    })
+    let mut response = json!({"uid": request["uid"], "allowed": true});
+    let patch = json_patch::diff(&request["object"], &object);
+    if !patch.0.is_empty() {
+        response["patchType"] = json!("JSONPatch");
+        response["patch"] = json!(ByteString(json!(patch).to_string().into_bytes()));
+    }
+    json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
 }
 
 #[expect(clippy::disallowed_methods, reason = "the clock of its certificate")]

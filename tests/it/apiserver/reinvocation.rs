@@ -33,7 +33,7 @@ async fn called_twice(namespace: &Namespace, change: fn(&mut Value)) {
     namespace.kubectl(&["delete", "pod", "pi-driver"]);
 
     let _again = CalledAgain::begin();
-    let neighbour = Neighbour::start(namespace, change).await;
+    let neighbour = Neighbour::changing(namespace, change).await;
     let (before, asked) = (reviews(&operator).await, neighbour.asked());
     kubectl_with(&pod("driver-pod"), &create);
     let after = reviews(&operator).await;

@@ -1,0 +1,159 @@
+//! Are the reviews in `tests/data/reviews` what an API server sends? `UPDATE_GOLDEN=1` records them anew.
+
+use super::{
+    applications::application,
+    kubectl::kubectl_with,
+    namespace::{Namespace, Reviewed},
+    neighbour::Neighbour,
+    operator::Operator,
+    spark::make_executor,
+};
+use crate::golden::{Golden, data};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn the_recorded_reviews_are_what_the_api_server_sends() {
+    let namespace = Namespace::new("recordings").await;
+    let _reviewed = Reviewed::begin();
+    let _operator = Operator::start(&namespace).await;
+    namespace.kubectl(&["delete", "scheduledsparkapplications", "--all"]);
+    let neighbour = Neighbour::listening(&namespace).await;
+
+    let mut pi = typical();
+    pi["spec"]["suspend"] = json!(true);
+    namespace.apply(&pi);
+    pi["spec"]["suspend"] = json!(false);
+    namespace.apply(&pi);
+    namespace.reaches("pi", "SUBMITTED").await;
+    let driver = namespace.pod("pi-driver").await.unwrap();
+    make_executor(&namespace, &driver, 1).await;
+    let mut dry = driver_without_spark();
+    dry["metadata"]["name"] = json!("dry");
+    kubectl_with(&dry, &["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"]);
+    let template = pi["spec"].clone();
+    namespace.apply(&json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "ScheduledSparkApplication",
+        "metadata": {"name": "nightly"},
+        "spec": {"schedule": "CRON_TZ=Europe/Berlin 30 2 * * *", "concurrencyPolicy": "Forbid", "template": template},
+    }));
+
+    let mut golden = Golden::default();
+    let received = neighbour.received();
+    for (file, path, kind, operation, name) in [
+        ("driver-pod", "mutate", "Pod", "CREATE", "pi-driver"),
+        ("executor-pod", "mutate", "Pod", "CREATE", "pi-exec-1"),
+        ("dry-run-pod", "mutate", "Pod", "CREATE", "dry"),
+        ("application-create", "mutate", "SparkApplication", "CREATE", "pi"),
+        ("application-create", "validate", "SparkApplication", "CREATE", "pi"),
+        ("application-update", "mutate", "SparkApplication", "UPDATE", "pi"),
+        ("application-update", "validate", "SparkApplication", "UPDATE", "pi"),
+        ("schedule-create", "validate", "ScheduledSparkApplication", "CREATE", "nightly"),
+    ] {
+        let is_meant = |(at, review): &&(String, Value)| {
+            let request = &review["request"];
+            at == path
+                && request["kind"]["kind"] == kind
+                && request["operation"] == operation
+                && request["name"] == name
+        };
+        let (_, review) = received.iter().find(is_meant).unwrap_or_else(|| panic!("no {file} at {path}"));
+        golden.compare(&data(&format!("reviews/{file}.{path}.json")), &settled(review));
+    }
+    golden.finish();
+}
+
+/// An application with what people ask for most.
+fn typical() -> Value {
+    let mut pi = application("pi");
+    let mount = json!({"name": "scratch", "mountPath": "/scratch"});
+    let pod = json!({
+        "env": [{"name": "COLOUR", "value": "blue"}],
+        "volumeMounts": [mount],
+        "configMaps": [{"name": "settings", "path": "/etc/settings"}],
+        "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
+        "nodeSelector": {"pool": "spark"},
+        "memoryLimit": "2Gi",
+        "securityContext": {"runAsUser": 185, "allowPrivilegeEscalation": false},
+    });
+    pi["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {"sizeLimit": "1024Mi"}}]);
+    for role in ["driver", "executor"] {
+        json_patch::merge(&mut pi["spec"][role], &pod);
+    }
+    pi
+}
+
+fn driver_without_spark() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "labels": {"spark-role": "driver"},
+            "annotations": {"sparkoperator.k8s.io/host-network": "true"},
+        },
+        "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "docker.io/apache/spark:4.0.1"}]},
+    })
+}
+
+/// `review` as text in which whatever is drawn, tells the time or who runs the test is the same in each
+/// recording.
+fn settled(review: &Value) -> String {
+    let mut review = review.clone();
+    for object in ["object", "oldObject"] {
+        if let Some(version) = review.pointer_mut(&format!("/request/{object}/metadata/resourceVersion")) {
+            *version = json!("1");
+        }
+    }
+    let env = review.pointer_mut("/request/object/spec/containers/0/env").and_then(Value::as_array_mut);
+    for variable in env.into_iter().flatten().filter(|variable| variable["name"] == "SPARK_USER") {
+        variable["value"] = json!("root");
+    }
+    let text = serde_json::to_string_pretty(&review).unwrap() + "\n";
+    let (mut settled, mut numbers) = (String::new(), BTreeMap::new());
+    // Whatever is drawn is written without blanks and quotes.
+    let ends = |c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == ':');
+    for word in text.split_inclusive(ends) {
+        let (word, end) = word.split_at(word.trim_end_matches(ends).len());
+        settled += &settled_word(word, &mut numbers);
+        settled += end;
+    }
+    settled
+}
+
+/// `word` with a number of its own in place of each UUID and each long hexadecimal number.
+fn settled_word(word: &str, numbers: &mut BTreeMap<String, usize>) -> String {
+    let is_time = word.len() == 20
+        && word.ends_with('Z')
+        && word.starts_with("20")
+        && word.matches([':', '-', 'T']).count() == 5;
+    if is_time {
+        return "2026-11-21T12:00:00Z".to_owned();
+    }
+    let mut number = |drawn: &str| {
+        let next = numbers.len() + 1;
+        *numbers.entry(drawn.to_owned()).or_insert(next)
+    };
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let parts: Vec<_> = word.split('-').collect();
+    let mut settled = Vec::new();
+    let mut i = 0;
+    while i < parts.len() {
+        let lengths: Vec<_> = parts[i..].iter().take(5).map(|part| part.len()).collect();
+        if lengths == [8, 4, 4, 4, 12] && parts[i..i + 5].iter().all(|part| is_hex(part)) {
+            settled.push(format!("00000000-0000-4000-8000-{:012}", number(&parts[i..i + 5].join("-"))));
+            i += 5;
+        } else {
+            let part = parts[i];
+            let drawn = part.len() >= 16 && is_hex(part);
+            settled.push(if drawn {
+                format!("{:0len$}", number(part), len = part.len())
+            } else {
+                part.to_owned()
+            });
+            i += 1;
+        }
+    }
+    settled.join("-")
+}

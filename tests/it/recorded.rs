@@ -1,0 +1,36 @@
+//! How are the reviews answered that a real API server has sent? They are recorded by
+//! `apiserver::recordings`.
+
+use crate::{
+    golden::{Golden, data},
+    webhook::Server,
+};
+use serde_json::{Value, json};
+use std::fs;
+
+#[tokio::test]
+async fn what_an_api_server_has_sent_is_answered() {
+    let server = Server::start().await;
+    let mut golden = Golden::default();
+    let mut files: Vec<_> =
+        fs::read_dir(data("reviews")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+    assert_eq!(files.len(), 8);
+    for file in files {
+        let review: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        // driver-pod.mutate.json
+        let path = file.file_stem().unwrap().to_str().unwrap().rsplit_once('.').unwrap().1.to_owned();
+        for protocol in ["h2", "http/1.1"] {
+            let mut answer = server.connect(protocol).await.review_at(&format!("/{path}"), &review).await;
+            let response = &mut answer["response"];
+            assert_eq!(response["uid"], review["request"]["uid"]);
+            if let Some(patch) = response.get_mut("patch") {
+                let bytes: k8s_openapi::ByteString = serde_json::from_value(patch.take()).unwrap();
+                *patch = serde_json::from_slice(&bytes.0).unwrap();
+            }
+            golden.compare_yaml(&file.with_extension("response.yaml"), &json!(response));
+        }
+    }
+    golden.finish();
+}
