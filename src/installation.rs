@@ -1,7 +1,7 @@
 //! Is the cluster set up for this operator? Its definitions keep what we write, and its roles let us do what
 //! we have to.
 
-use crate::{api::crds, manifests, webhook::Places};
+use crate::{api::crds, manifests, settings::InstallationSettings, webhook::Places};
 use k8s_openapi::{
     api::{
         authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
@@ -23,8 +23,7 @@ pub struct Needs {
     /// The Lease, where there is an election.
     pub lock: Option<String>,
     pub lock_namespace: String,
-    /// Whether it enforces quotas.
-    pub quotas: bool,
+    pub settings: InstallationSettings,
 }
 
 /// Why the operator cannot work in this cluster.
@@ -42,13 +41,13 @@ pub enum Error {
     #[error("SelfSubjectAccessReview: {0}")]
     Review(kube::Error),
     #[error(
-        "the operator's account may not {}; run: spark-operator manifests rbac{flag} | kubectl apply --filename -",
+        "the operator's account may not {}; run: spark-operator manifests rbac{flags} | kubectl apply --filename -",
         verbs.join(", ")
     )]
     Forbidden {
         verbs: Vec<String>,
         /// What makes that print all of them.
-        flag: &'static str,
+        flags: String,
     },
 }
 
@@ -93,14 +92,17 @@ pub async fn permissions(client: &Client, needs: &Needs) -> Result<(), Error> {
             verbs.push(said);
         }
     }
-    let flag = if needs.quotas { " --enable-resource-quota-enforcement" } else { "" };
-    if verbs.is_empty() { Ok(()) } else { Err(Error::Forbidden { verbs, flag }) }
+    let flags = needs.settings.arguments().iter().fold(String::new(), |flags, flag| {
+        // A selector may have what a shell takes for its own.
+        let quote = if flag.contains([' ', '(', '!']) { "'" } else { "" };
+        format!("{flags} {quote}{flag}{quote}")
+    });
+    if verbs.is_empty() { Ok(()) } else { Err(Error::Forbidden { verbs, flags }) }
 }
 
 /// One entry for each verb on each resource.
 fn needed(needs: &Needs) -> Vec<ResourceAttributes> {
-    let quotas = needs.quotas.then_some(manifests::QUOTA_RBAC);
-    let roles = [manifests::RBAC].into_iter().chain(quotas).flat_map(manifests::objects);
+    let roles = manifests::operator_roles(&needs.settings).into_iter();
     let mut needed = Vec::new();
     for mut role in roles.filter(|object| !object["rules"].is_null()) {
         let is_namespaced = role["kind"] == "Role";
@@ -173,8 +175,16 @@ fn in_words(attributes: &ResourceAttributes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{Command, Flags};
+    use clap::Parser;
 
-    fn needs() -> Needs {
+    fn needs(flags: &[&str]) -> Needs {
+        let arguments = ["run", "--spark-home=/opt/spark"].iter().chain(flags);
+        let Command::Run(settings) = Flags::parse_from(["spark-operator"].iter().chain(arguments)).command
+        else {
+            unreachable!("`run` was asked for")
+        };
+
         let places = Places {
             secret_namespace: "ours".into(),
             secret: "certs".into(),
@@ -183,12 +193,17 @@ mod tests {
             mutating_configuration: "hook".into(),
             validating_configuration: "checks".into(),
         };
-        Needs { places, lock: Some("lock".into()), lock_namespace: "elsewhere".into(), quotas: false }
+        Needs {
+            places,
+            lock: Some("lock".into()),
+            lock_namespace: "elsewhere".into(),
+            settings: settings.installation,
+        }
     }
 
     #[test]
     fn what_is_needed_is_asked_for_where_and_under_the_names_that_the_settings_say() {
-        let needed: Vec<_> = needed(&needs()).iter().map(in_words).collect();
+        let needed: Vec<_> = needed(&needs(&[])).iter().map(in_words).collect();
         for expected in [
             "watch sparkapplications of API group sparkoperator.k8s.io",
             "patch sparkapplications/status of API group sparkoperator.k8s.io",
@@ -204,11 +219,16 @@ mod tests {
     }
 
     #[test]
-    fn quotas_are_asked_for_where_they_are_enforced() {
-        let asked = |quotas| {
-            let words: Vec<_> = needed(&Needs { quotas, ..needs() }).iter().map(in_words).collect();
-            words.iter().filter(|words| *words == "list resourcequotas").count()
+    fn more_is_asked_for_where_more_is_done() {
+        let asked = |flags: &[&str], expected: &str| {
+            needed(&needs(flags)).iter().map(in_words).filter(|words| words == expected).count()
         };
-        assert_eq!((asked(false), asked(true)), (0, 1));
+        for (flag, words) in [
+            ("--enable-resource-quota-enforcement", "list resourcequotas"),
+            ("--namespace-selector=team=data", "watch namespaces"),
+        ] {
+            assert_eq!((asked(&[], words), asked(&[flag], words)), (0, 1), "{flag}");
+        }
+        assert_eq!(asked(&["--namespaces=a"], "watch namespaces"), 0);
     }
 }

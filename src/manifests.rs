@@ -1,19 +1,21 @@
-//! What does an installation consist of? The files under `manifests/`, which the binary carries.
+//! What does an installation consist of? The files under `manifests/`, which the binary carries, changed as the
+//! flags ask for.
 
 use crate::{
     api::crds,
-    settings::{ManifestsPart, ManifestsSettings},
+    plan::namespaces::Namespaces,
+    settings::{FailurePolicy, InstallationSettings, ManifestsPart, ManifestsSettings},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// The namespace that the files are written for.
 const NAMESPACE: &str = "spark-operator";
 
-/// What the operator may do.
-pub const RBAC: &str = include_str!("../manifests/rbac/operator.yaml");
-/// What it may do besides where it enforces quotas.
-pub const QUOTA_RBAC: &str = include_str!("../manifests/rbac/quota.yaml");
+const RBAC: &str = include_str!("../manifests/rbac/operator.yaml");
+const QUOTA_RBAC: &str = include_str!("../manifests/rbac/quota.yaml");
+const NAMESPACES_RBAC: &str = include_str!("../manifests/rbac/namespaces.yaml");
 const SPARK_RBAC: &str = include_str!("../manifests/rbac/spark.yaml");
 const WEBHOOK_SERVICE: &str = include_str!("../manifests/webhook/service.yaml");
 const WEBHOOK_PODS: &str = include_str!("../manifests/webhook/pods.yaml");
@@ -24,21 +26,17 @@ const DEPLOYMENT: &str = include_str!("../manifests/deployment/operator.yaml");
 #[must_use]
 pub fn yaml(settings: &ManifestsSettings) -> String {
     let is_wanted = |part| settings.parts.is_empty() || settings.parts.contains(&part);
-    let quotas = settings.quotas.enable_resource_quota_enforcement;
-    let is_needed = |file: &str| file != QUOTA_RBAC || quotas;
-    let files = [
-        (ManifestsPart::Rbac, RBAC),
-        (ManifestsPart::Rbac, QUOTA_RBAC),
-        (ManifestsPart::Rbac, SPARK_RBAC),
-        (ManifestsPart::Webhook, WEBHOOK_SERVICE),
-        (ManifestsPart::Webhook, WEBHOOK_PODS),
-        (ManifestsPart::Webhook, WEBHOOK_APPLICATIONS),
-        (ManifestsPart::Deployment, DEPLOYMENT),
+    let of_files = |files: &[&str]| files.iter().flat_map(|file| objects(file)).collect::<Vec<_>>();
+    let parts = [
+        (ManifestsPart::Rbac, [operator_roles(&settings.installation), of_files(&[SPARK_RBAC])].concat()),
+        (ManifestsPart::Webhook, of_files(&[WEBHOOK_SERVICE])),
+        (ManifestsPart::Webhook, webhook_configurations(&settings.installation.namespaces())),
+        (ManifestsPart::Deployment, of_files(&[DEPLOYMENT])),
     ];
     let mut stream = if is_wanted(ManifestsPart::Crds) { crds::yaml() } else { String::new() };
-    for (_, file) in files.into_iter().filter(|(part, file)| is_wanted(*part) && is_needed(file)) {
-        for mut object in objects(file) {
-            place(&mut object, settings);
+    for (_, objects) in parts.into_iter().filter(|(part, _)| is_wanted(*part)) {
+        for mut object in objects {
+            fill_in(&mut object, settings);
             let yaml = serde_saphyr::to_string(&object).expect("what was YAML is YAML");
             write!(stream, "---\n{yaml}").expect("writing to a String cannot fail");
         }
@@ -46,20 +44,63 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
     stream
 }
 
-/// The objects in one of the files.
+/// The operator's account, and what it may do to do what the settings say: no more than that.
 #[must_use]
-pub fn objects(file: &str) -> Vec<Value> {
+pub fn operator_roles(settings: &InstallationSettings) -> Vec<Value> {
+    let quotas = settings.enable_resource_quota_enforcement.then_some(QUOTA_RBAC);
+    let namespaces = settings.namespaces().depends_on_labels().then_some(NAMESPACES_RBAC);
+    [Some(RBAC), quotas, namespaces].into_iter().flatten().flat_map(objects).collect()
+}
+
+/// When the API server calls the webhook of an operator that works in these namespaces.
+#[must_use]
+pub fn webhook_configurations(namespaces: &Namespaces) -> Vec<Value> {
+    let mut configurations: Vec<_> =
+        [WEBHOOK_PODS, WEBHOOK_APPLICATIONS].into_iter().flat_map(objects).collect();
+    let selectors = namespaces.selectors();
+    for webhooks in configurations.iter_mut().filter_map(|object| object["webhooks"].as_array_mut()) {
+        if !selectors.is_empty() {
+            *webhooks = webhooks.iter().flat_map(|webhook| for_each(webhook, &selectors)).collect();
+        }
+    }
+    configurations
+}
+
+/// The webhook once for each selector: whichever finds a namespace, it is called, and if both do, then twice,
+/// which is as good as once.
+fn for_each(webhook: &Value, selectors: &[LabelSelector]) -> Vec<Value> {
+    let one = |(i, selector): (usize, &LabelSelector)| {
+        let mut one = webhook.clone();
+        one["namespaceSelector"] = json!(selector);
+        if let (1.., Some(name)) = (i, webhook["name"].as_str()) {
+            one["name"] = json!(format!("labelled.{name}"));
+        }
+        one
+    };
+    selectors.iter().enumerate().map(one).collect()
+}
+
+/// The objects in one of the files.
+fn objects(file: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(file).expect("the manifests are YAML: tests/it/manifests.rs reads them all")
 }
 
-/// Puts an object into the namespace, and the image into the Deployment.
-fn place(object: &mut Value, settings: &ManifestsSettings) {
+/// Puts an object into the namespace, and what else the settings say where it belongs.
+fn fill_in(object: &mut Value, settings: &ManifestsSettings) {
     if object["kind"] == "Namespace" {
         object["metadata"]["name"] = json!(settings.namespace);
     }
-    let webhooks = object["webhooks"].as_array().map_or(0, Vec::len);
     let mut paths = vec!["/metadata/namespace".to_owned(), "/subjects/0/namespace".to_owned()];
-    paths.extend((0..webhooks).map(|i| format!("/webhooks/{i}/clientConfig/service/namespace")));
+    if let Some(webhooks) = object.pointer_mut("/webhooks").and_then(Value::as_array_mut) {
+        for webhook in &mut *webhooks {
+            webhook["failurePolicy"] = json!(match settings.failure_policy {
+                FailurePolicy::Fail => "Fail",
+                FailurePolicy::Ignore => "Ignore",
+            });
+            webhook["timeoutSeconds"] = json!(settings.timeout_seconds);
+        }
+        paths.extend((0..webhooks.len()).map(|i| format!("/webhooks/{i}/clientConfig/service/namespace")));
+    }
     for path in paths {
         if let Some(namespace) = object.pointer_mut(&path).filter(|namespace| *namespace == NAMESPACE) {
             *namespace = json!(settings.namespace);
@@ -68,13 +109,7 @@ fn place(object: &mut Value, settings: &ManifestsSettings) {
     if let Some(container) = object.pointer_mut("/spec/template/spec/containers/0") {
         container["image"] = json!(settings.image);
         if let Some(arguments) = container["args"].as_array_mut() {
-            arguments.extend(arguments_of_run(settings).into_iter().map(Value::from));
+            arguments.extend(settings.installation.arguments().into_iter().map(Value::from));
         }
     }
-}
-
-/// What the operator is to run with so that it goes with the rest.
-fn arguments_of_run(settings: &ManifestsSettings) -> Vec<String> {
-    let quotas = settings.quotas.enable_resource_quota_enforcement;
-    quotas.then(|| "--enable-resource-quota-enforcement".to_owned()).into_iter().collect()
 }

@@ -92,6 +92,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let certificate = Arc::new(ServingCertificate::default());
     let places = settings.webhook.places();
     let serving = Arc::clone(&certificate);
+    let namespaces = settings.installation.namespaces();
     let trust = Arc::new(Trust::new(client.clone(), places.clone(), source, serving, &mut registry));
     let workload = Workload::new(&mut registry, settings.controller_threads);
     let spark_submit = SparkSubmitSettings {
@@ -103,6 +104,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     };
     let setup = Setup {
         client: client.clone(),
+        namespaces,
         policy: Policy { master, driver_creation_grace: settings.driver_pod_creation_grace_period },
         spark_submit,
         submission_metrics: SubmissionMetrics::new(&mut registry),
@@ -112,7 +114,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         instance: settings.pod_name.clone(),
     };
 
-    let quotas = settings.webhook.quotas.enable_resource_quota_enforcement;
+    let quotas = settings.installation.enable_resource_quota_enforcement;
     let reviews = Reviews {
         metrics: ReviewMetrics::new(&mut registry),
         quotas: quotas.then(|| Quotas::new(client.clone())),
@@ -148,7 +150,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         Ok(())
     });
 
-    let needs = installation::Needs { places, lock: settings.election.lock_name(), lock_namespace, quotas };
+    let lock = settings.election.lock_name();
+    let needs = installation::Needs { places, lock, lock_namespace, settings: settings.installation };
     parts.keep_trusted(&trust, itself, &readiness);
     parts.keep_installed(&client, &needs, &readiness);
     parts.start("controller", async move {

@@ -1,13 +1,15 @@
 //! What can be set, by which flag or environment variable, and to what if nobody sets it?
 
 mod election;
+mod installation;
 mod webhook;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
+pub use installation::InstallationSettings;
 use jiff::SignedDuration;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
-pub use webhook::{QuotaSettings, WebhookObjects, WebhookSettings};
+pub use webhook::{WebhookObjects, WebhookSettings};
 
 /// The operator's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -60,8 +62,25 @@ pub struct ManifestsSettings {
     #[arg(long, default_value = "localhost/spark-operator:dev-spark")]
     pub image: String,
 
+    /// What happens to objects that the webhook should review while no operator answers: they are refused, or
+    /// let through as they are
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t = FailurePolicy::Fail)]
+    pub failure_policy: FailurePolicy,
+
+    /// How long the API server waits for the webhook, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=30))]
+    pub timeout_seconds: u8,
+
     #[command(flatten)]
-    pub quotas: QuotaSettings,
+    pub installation: InstallationSettings,
+}
+
+/// Of the webhook configurations; named as there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum FailurePolicy {
+    Fail,
+    Ignore,
 }
 
 /// A part of an installation, in the order in which they are applied.
@@ -138,6 +157,9 @@ pub struct Settings {
 
     #[command(flatten)]
     pub election: ElectionSettings,
+
+    #[command(flatten)]
+    pub installation: InstallationSettings,
 
     /// The Spark distribution whose bin/spark-submit is run
     #[arg(long, env = "SPARK_HOME", value_name = "DIRECTORY", help_heading = "Submission")]

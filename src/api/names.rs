@@ -16,6 +16,8 @@ pub mod label {
     pub const SPARK_APP_SELECTOR: &str = "spark-app-selector";
     /// Spark's number of an executor within its application, from 1.
     pub const SPARK_EXEC_ID: &str = "spark-exec-id";
+    /// Kubernetes' own: the name of a namespace, on itself.
+    pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
     /// Labels with this prefix belong to Kueue and are not copied from the application to its pods.
     pub const KUEUE_PREFIX: &str = "kueue.x-k8s.io/";
 }

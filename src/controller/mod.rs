@@ -6,6 +6,7 @@
 mod events;
 mod execute;
 mod leadership;
+mod namespaces;
 mod observe;
 mod pods;
 mod spark_submit;
@@ -15,7 +16,7 @@ mod workload;
 
 use crate::{
     api::SparkApplication,
-    plan::{Action as Act, Plan, Policy, events as event, lifecycle},
+    plan::{Action as Act, Plan, Policy, events as event, lifecycle, namespaces::Namespaces},
 };
 use events::Events;
 use futures::StreamExt;
@@ -31,6 +32,7 @@ use kube::{
     },
 };
 pub use leadership::Leadership;
+use namespaces::OurNamespaces;
 use pods::PodIndex;
 use spark_submit::SparkSubmitRunner;
 pub use spark_submit::SparkSubmitSettings;
@@ -62,6 +64,8 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 pub struct Setup {
     pub client: Client,
     pub policy: Policy,
+    /// In which namespaces applications are driven.
+    pub namespaces: Namespaces,
     pub spark_submit: SparkSubmitSettings,
     pub submission_metrics: SubmissionMetrics,
     /// How many applications are reconciled at once.
@@ -77,6 +81,7 @@ pub struct Setup {
 struct Context {
     client: Client,
     policy: Policy,
+    namespaces: Arc<OurNamespaces>,
     pods: Arc<PodIndex>,
     spark_submit: SparkSubmitRunner,
     events: Events,
@@ -113,6 +118,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let Setup {
         client,
         policy,
+        namespaces,
         spark_submit,
         submission_metrics,
         concurrency,
@@ -131,6 +137,13 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         dirty.send(application).ok();
         std::future::ready(())
     });
+    let namespaces = Arc::new(OurNamespaces::new(namespaces));
+    let (change, namespaces_changed) = mpsc::unbounded_channel();
+    let follow_namespaces =
+        Arc::clone(&namespaces).follow(client.clone(), watch_seconds).for_each(move |namespace| {
+            change.send(namespace).ok();
+            std::future::ready(())
+        });
     let poking = workload.clone();
     let poked = move |application: &ApplicationRef| {
         poking.waits(application.namespace.as_deref().unwrap_or_default(), &application.name);
@@ -138,6 +151,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let context = Arc::new(Context {
         client: client.clone(),
         policy,
+        namespaces: Arc::clone(&namespaces),
         pods: Arc::clone(&pods),
         spark_submit,
         events: Events::new(client.clone(), instance),
@@ -146,7 +160,12 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     });
 
     let (reader, writer) = reflector::store();
-    let ready = reader.clone();
+    let (ready, known) = (reader.clone(), reader.clone());
+    let moved = unbounded(namespaces_changed).flat_map(move |namespace| {
+        let applications = known.state().into_iter().map(|application| ObjectRef::from_obj(&*application));
+        let inside = applications.filter(|application| application.namespace.as_ref() == Some(&namespace));
+        futures::stream::iter(inside.collect::<Vec<_>>())
+    });
     let watching = Arc::clone(&context);
     let applications =
         watcher(Api::<Watched>::all(client), watcher::Config::default().timeout(watch_seconds))
@@ -170,12 +189,14 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let reconcile_all = async {
         // Before this, a pod that is not in the cache may well exist, and its application would be taken for
         // one that lost it.
-        if stop.run_until_cancelled(pods.synced()).await.is_none() {
+        let known = async { futures::join!(pods.synced(), namespaces.synced()) };
+        if stop.run_until_cancelled(known).await.is_none() {
             return;
         }
         let controller = Controller::for_stream(applications, reader)
             .with_config(Config::default().concurrency(concurrency))
             .reconcile_on(unbounded(pods_changed).inspect(poked.clone()))
+            .reconcile_on(moved.inspect(poked.clone()))
             .reconcile_on(unbounded(submissions_ended).inspect(poked))
             .graceful_shutdown_on(stop.clone().cancelled_owned())
             .run(reconcile, again, Arc::clone(&context))
@@ -197,6 +218,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     tokio::select! {
         () = reconcile_all => {}
         () = follow => {}
+        () = follow_namespaces => {}
     }
     context.spark_submit.stop().await;
 }
@@ -220,6 +242,8 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     Span::current().record("name", watched.name_any());
     let work = context.workload.begin(&watched.namespace().unwrap_or_default(), &watched.name_any());
     let wake = match &watched.0 {
+        // What runs there goes on; nobody follows it.
+        _ if !context.namespaces.include(&watched.namespace().unwrap_or_default()) => Ok(None),
         Ok(application) => context.reconcile(application, now).await,
         Err(invalid) => {
             let occasion = invalid.metadata.resource_version.clone().unwrap_or_default();

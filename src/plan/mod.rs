@@ -10,6 +10,7 @@ pub mod go_duration;
 pub mod lease;
 pub mod lifecycle;
 pub mod memory;
+pub mod namespaces;
 pub mod pod_record;
 pub mod quantity;
 pub mod quota;

@@ -18,9 +18,6 @@ pub struct WebhookSettings {
     pub webhook_port: u16,
 
     #[command(flatten)]
-    pub quotas: QuotaSettings,
-
-    #[command(flatten)]
     pub objects: WebhookObjects,
 
     /// The webhook's Service
@@ -97,25 +94,6 @@ pub struct WebhookSettings {
     /// knows that another replica is to be called
     #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_SHUTDOWN_DELAY", value_name = "DURATION", default_value = "5s", value_parser = duration)]
     pub webhook_shutdown_delay: Duration,
-}
-
-/// Whether applications are held against quotas.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Webhook")]
-pub struct QuotaSettings {
-    /// Whether an application is refused whose pods would exceed a ResourceQuota of its namespace; needs the
-    /// permission to list them (manifests/rbac/quota.yaml)
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_ENABLE_RESOURCE_QUOTA_ENFORCEMENT",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = false,
-        default_missing_value = "true"
-    )]
-    pub enable_resource_quota_enforcement: bool,
 }
 
 /// The objects in which the certificates are.

@@ -125,7 +125,89 @@ fn an_installation_that_enforces_quotas_may_list_them_and_is_told_to() {
         of(objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["args"].clone()
     };
     assert_eq!((arguments(&plain), arguments(&enforcing)), (json!(["run"]), json!(["run", flag])));
-    assert!(settings(&[flag]).webhook.quotas.enable_resource_quota_enforcement);
+    assert!(settings(&[flag]).installation.enable_resource_quota_enforcement);
+}
+
+/// The API server calls the webhook for the namespaces whose applications the operator drives; the Deployment
+/// runs with the flags that say which.
+#[test]
+fn the_webhook_is_called_in_the_namespaces_that_the_operator_works_in() {
+    let (named, labelled) = ("--namespaces=b,a", "--namespace-selector=team in (data, science),!old");
+    let names = json!({"matchExpressions": [
+        {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]},
+    ]});
+    let labels = json!({"matchExpressions": [
+        {"key": "team", "operator": "In", "values": ["data", "science"]},
+        {"key": "old", "operator": "DoesNotExist"},
+    ]});
+    for (flags, selectors) in [
+        (vec![], vec![]),
+        (vec!["--namespaces=a,"], vec![]),
+        (vec!["--namespaces=\"\"", "--namespace-selector="], vec![]),
+        (vec![named], vec![("", &names)]),
+        (vec![labelled], vec![("", &labels)]),
+        (vec![named, labelled], vec![("", &names), ("labelled.", &labels)]),
+    ] {
+        let objects = printed(&flags);
+        let mut calls = 0;
+        for file in ["webhook/pods.yaml", "webhook/applications.yaml"] {
+            let committed = &documents(file)[0];
+            let printed = objects.iter().find(|object| object["kind"] == committed["kind"]).unwrap();
+            let mut expected = committed.clone();
+            if !selectors.is_empty() {
+                let webhooks = expected["webhooks"].as_array_mut().unwrap();
+                let each = |webhook: &Value| {
+                    let one = |(prefix, selector): &(&str, &Value)| {
+                        let mut one = webhook.clone();
+                        one["name"] = json!(format!("{prefix}{}", webhook["name"].as_str().unwrap()));
+                        one["namespaceSelector"] = (*selector).clone();
+                        one
+                    };
+                    selectors.iter().map(one).collect::<Vec<_>>()
+                };
+                *webhooks = webhooks.iter().flat_map(each).collect();
+            }
+            assert_eq!(*printed, expected, "{flags:?}");
+            calls += printed["webhooks"].as_array().unwrap().len();
+        }
+        assert_eq!(calls, 4 * selectors.len().max(1), "{flags:?}");
+
+        let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
+        let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+        let arguments: Vec<_> = arguments.iter().skip(1).map(|argument| argument.as_str().unwrap()).collect();
+        let (run, asked) = (settings(&arguments).installation, settings(&flags).installation);
+        assert_eq!(run.namespaces(), asked.namespaces());
+        assert_eq!(run.namespaces().selectors().len(), selectors.len(), "{flags:?}");
+    }
+    let labels_are_read =
+        |flags: &[&str]| json!(printed(flags)).to_string().contains("spark-operator-namespaces");
+    assert!(labels_are_read(&[labelled]) && !labels_are_read(&[named]));
+}
+
+#[test]
+fn an_admin_decides_what_a_webhook_that_does_not_answer_means() {
+    let objects = printed(&["webhook", "--failure-policy=Ignore", "--timeout-seconds=30", "--namespaces=a"]);
+    let webhooks: Vec<_> = objects
+        .iter()
+        .flat_map(|object| object["webhooks"].as_array().cloned().unwrap_or_default())
+        .collect();
+    assert_eq!(webhooks.len(), 4);
+    for webhook in webhooks {
+        assert_eq!((&webhook["failurePolicy"], &webhook["timeoutSeconds"]), (&json!("Ignore"), &json!(30)));
+    }
+    for (flag, complaint) in [
+        ("--timeout-seconds=0", "0 is not in 1..=30"),
+        ("--timeout-seconds=31", "31 is not in 1..=30"),
+        ("--failure-policy=fail", "[possible values: Fail, Ignore]"),
+        ("--namespaces=a,Team B", "is not the name of a namespace (try `default`)"),
+        (
+            "--namespace-selector=a>1",
+            "is not a label selector (try `team=data` or `team in (data, science)`)",
+        ),
+    ] {
+        let refused = Flags::try_parse_from(["spark-operator", "manifests", flag]).unwrap_err().to_string();
+        assert!(refused.contains(complaint), "{flag}: {refused}");
+    }
 }
 
 /// What `spark-operator manifests` prints.

@@ -12,6 +12,8 @@ mod admission;
 mod certificates;
 /// Strings that are hard to carry.
 mod characters;
+/// Some namespaces only.
+mod chosen;
 /// The operator is killed at bad moments.
 mod crash;
 /// What users write is stored, or refused with a reason.

@@ -219,7 +219,7 @@ fn install() {
 }
 
 /// Lets the API server find the webhook of a configuration beside it.
-fn beside(kind: &str, path: &str) {
+pub(super) fn beside(kind: &str, path: &str) {
     let names = kubectl(&["get", kind, WEBHOOK, "--output=jsonpath={.webhooks[*].name}"]);
     let url = json!(format!("https://localhost:9443{path}"));
     let operations = names.split(' ').enumerate().flat_map(|(i, _)| {
@@ -233,7 +233,7 @@ fn beside(kind: &str, path: &str) {
     kubectl(&["patch", kind, WEBHOOK, "--type=json", "--patch", &patch]);
 }
 
-fn review_pods_only() {
+pub(super) fn review_pods_only() {
     let remove = json!([{"op": "remove", "path": "/webhooks/1"}]).to_string();
     kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", &remove]);
     kubectl(&["delete", "validatingwebhookconfiguration", WEBHOOK, "--ignore-not-found"]);

@@ -1,0 +1,126 @@
+//! Are applications driven, and their pods customized, in the namespaces that were chosen, and in no other?
+
+use super::{
+    applications::application,
+    eventually,
+    kubectl::{kubectl, kubectl_with, try_kubectl_with},
+    namespace::{Namespace, beside, review_pods_only},
+    operator::{Operator, WEBHOOK, stand_in},
+    seen,
+};
+use crate::program;
+use serde_json::json;
+
+const RBAC: &str = "manifests/rbac/namespaces.yaml";
+/// Without the label in the beginning.
+const LABELLED: &str = "chosen-by-label";
+const ELSEWHERE: &str = "not-chosen";
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_label() {
+    let namespace = Namespace::new("chosen").await;
+    for name in [LABELLED, ELSEWHERE] {
+        kubectl_with(
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+            &["apply", "-f", "-"],
+        );
+    }
+    kubectl(&["label", "namespace", LABELLED, "team-"]);
+    let flags = ["--namespaces=chosen", "--namespace-selector=team in (data, science)"];
+    let _installed = Installed::begin(&flags);
+    let setup = flags.iter().fold(Operator::with(&namespace), |setup, flag| setup.argument(flag));
+    let operator = setup.spark_home(&stand_in()).start().await;
+
+    // Also the API server has to hear of the certificate, which it cannot be asked about in `default` here.
+    let mut wrong = application("wrong");
+    wrong["spec"]["driver"]["memory"] = json!("1gg");
+    let refuses = async |namespace: &str| {
+        eventually(&format!("the webhook is asked in {namespace}"), async || {
+            let tried = try_kubectl_with(
+                &wrong,
+                &["create", "--dry-run=server", "--namespace", namespace, "-f", "-"],
+            );
+            let said = tried.err().unwrap_or_default();
+            seen(said.contains("spec.driver.memory: `1gg`"), said)
+        })
+        .await;
+    };
+    refuses(namespace.name).await;
+    for name in [LABELLED, ELSEWHERE] {
+        kubectl_with(&wrong, &["create", "--dry-run=server", "--namespace", name, "-f", "-"]);
+        kubectl_with(&application("early"), &["create", "--namespace", name, "-f", "-"]);
+    }
+    namespace.apply(&application("listed"));
+    namespace.reaches("listed", "SUBMITTED").await;
+    let status = |of: &str, name: &str| {
+        kubectl(&[
+            "get",
+            "sparkapplication",
+            name,
+            "--namespace",
+            of,
+            "--output=jsonpath={.status.applicationState.state}",
+        ])
+    };
+    assert_eq!([LABELLED, ELSEWHERE].map(|name| status(name, "early")), ["", ""]);
+
+    kubectl(&["label", "namespace", LABELLED, "team=data"]);
+    let submitted = async |name: &str| {
+        eventually(&format!("{name} is driven"), async || {
+            let state = status(LABELLED, name);
+            seen(state == "SUBMITTED", state)
+        })
+        .await;
+    };
+    submitted("early").await;
+    refuses(LABELLED).await;
+    kubectl_with(&application("late"), &["create", "--namespace", LABELLED, "-f", "-"]);
+    submitted("late").await;
+
+    kubectl(&["label", "namespace", LABELLED, "team=web", "--overwrite"]);
+    eventually("it is told that the label is gone", async || {
+        let log = operator.log();
+        let told = log.matches("namespace has changed its labels").count();
+        seen(told == 2, log)
+    })
+    .await;
+    kubectl_with(&application("after"), &["create", "--namespace", LABELLED, "-f", "-"]);
+    namespace.apply(&application("another"));
+    namespace.reaches("another", "SUBMITTED").await;
+    assert_eq!([status(LABELLED, "after"), status(ELSEWHERE, "early")], ["", ""]);
+}
+
+/// The webhook configurations as the binary prints them with these flags, and the permission to read labels of
+/// namespaces; the usual ones come back with the end of this.
+struct Installed;
+
+impl Installed {
+    fn begin(flags: &[&str]) -> Self {
+        install(flags);
+        kubectl(&["apply", "-f", RBAC]);
+        Self
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        install(&[]);
+        review_pods_only();
+        kubectl(&["delete", "-f", RBAC]);
+    }
+}
+
+fn install(flags: &[&str]) {
+    let arguments = [&["manifests", "webhook"], flags].concat();
+    let printed = program::run(env!("CARGO_BIN_EXE_spark-operator"), &arguments, "");
+    assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
+        kubectl(&["delete", kind, WEBHOOK, "--ignore-not-found"]);
+    }
+    let applied = program::run("kubectl", &["apply", "-f", "-"], &printed);
+    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    beside("mutatingwebhookconfiguration", "/mutate");
+    beside("validatingwebhookconfiguration", "/validate");
+}
