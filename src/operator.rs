@@ -5,11 +5,11 @@ use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests},
     controller::{self, Leadership, Setup, SparkSubmitSettings, SubmissionMetrics, Workload},
-    installation, metrics, open_files,
+    installation, manifests, metrics, open_files,
     plan::Policy,
     settings::{Settings, VERSION},
     shutdown, telemetry,
-    webhook::{self, Quotas, ReviewMetrics, Reviews, ServingCertificate, Trust},
+    webhook::{self, Quotas, Registration, ReviewMetrics, Reviews, ServingCertificate, Trust},
 };
 use anyhow::{Context, anyhow};
 use futures::StreamExt;
@@ -93,7 +93,10 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let places = settings.webhook.places();
     let serving = Arc::clone(&certificate);
     let namespaces = settings.installation.namespaces();
-    let trust = Arc::new(Trust::new(client.clone(), places.clone(), source, serving, &mut registry));
+    let expected = manifests::webhook_configurations(&namespaces);
+    let registration = Registration::new(expected, &mut registry);
+    let trust = Trust::new(client.clone(), places.clone(), source, serving, registration, &mut registry);
+    let trust = Arc::new(trust);
     let workload = Workload::new(&mut registry, settings.controller_threads);
     let spark_submit = SparkSubmitSettings {
         home: settings.spark_home.clone(),

@@ -14,6 +14,7 @@ pub mod namespaces;
 pub mod pod_record;
 pub mod quantity;
 pub mod quota;
+pub mod registration;
 pub mod renewal;
 pub mod run;
 pub mod schedule;

@@ -72,6 +72,14 @@ impl Configurations {
         Ok(Self(found))
     }
 
+    /// Kind and name of each, and its webhooks as they are.
+    pub(super) fn webhooks(&self) -> impl Iterator<Item = (&str, String, &[Value])> {
+        self.0.iter().map(|Configuration { kind, object, .. }| {
+            let webhooks = object.data.get("webhooks").and_then(Value::as_array);
+            (kind.as_str(), object.name_any(), webhooks.map_or(&[][..], Vec::as_slice))
+        })
+    }
+
     /// All webhooks in them.
     #[must_use]
     pub fn hooks(&self) -> Vec<Hook> {

@@ -5,6 +5,7 @@ use super::{
     configurations::{self, Configurations, Hook},
     expiry::{Expiry, NotValid},
     own::{self, Memory, SharedSecret},
+    registration::Registration,
     serving_certificate::{self, ServingCertificate},
     shown::Shown,
     source::{self, Files, Foreign, Source},
@@ -96,6 +97,7 @@ pub struct Trust {
     source: Source,
     serving: Arc<ServingCertificate>,
     expiry: Expiry,
+    registration: Registration,
     memory: Mutex<Memory>,
     /// The CAs that the API server trusts, as far as we know.
     trusted: StdMutex<Option<String>>,
@@ -109,12 +111,13 @@ impl Trust {
         places: Places,
         source: Source,
         serving: Arc<ServingCertificate>,
+        registration: Registration,
         registry: &mut Registry,
     ) -> Self {
         let expiry = Expiry::new(registry);
         let secret = SharedSecret::new(client.clone(), &places.secret_namespace, &places.secret);
         let (memory, trusted, shown) = (Mutex::default(), StdMutex::default(), StdMutex::default());
-        Self { client, places, secret, source, serving, expiry, memory, trusted, shown }
+        Self { client, places, secret, source, serving, expiry, registration, memory, trusted, shown }
     }
 
     /// Renews the certificates where that is due, serves them, and puts the CAs into the webhook
@@ -144,6 +147,9 @@ impl Trust {
         let (mutating, validating) =
             (&self.places.mutating_configuration, &self.places.validating_configuration);
         let configurations = Configurations::read(&self.client, mutating, validating).await;
+        if let Ok(configurations) = &configurations {
+            self.registration.compare(configurations);
+        }
         match &self.source {
             Source::Own(waits) => self.keep_own(configurations, waits, memory, now).await,
             Source::CertManager => {

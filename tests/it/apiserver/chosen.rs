@@ -12,6 +12,7 @@ use crate::program;
 use serde_json::json;
 
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
+const DIFFERENCES: &str = "spark_operator_webhook_registration_differences";
 /// Without the label in the beginning.
 const LABELLED: &str = "chosen-by-label";
 const ELSEWHERE: &str = "not-chosen";
@@ -31,6 +32,7 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
     let _installed = Installed::begin(&flags);
     let setup = flags.iter().fold(Operator::with(&namespace), |setup, flag| setup.argument(flag));
     let operator = setup.spark_home(&stand_in()).start().await;
+    assert_eq!(operator.metric(DIFFERENCES).await, Ok(0.0));
 
     // Also the API server has to hear of the certificate, which it cannot be asked about in `default` here.
     let mut wrong = application("wrong");
@@ -89,6 +91,51 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
     namespace.apply(&application("another"));
     namespace.reaches("another", "SUBMITTED").await;
     assert_eq!([status(LABELLED, "after"), status(ELSEWHERE, "early")], ["", ""]);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_webhook_that_is_called_in_other_namespaces_is_told_of_and_left_as_it_is() {
+    let namespace = Namespace::new("chosen-otherwise").await;
+    let _installed = Installed::begin(&["--namespaces=chosen-otherwise"]);
+    let operator = Operator::with(&namespace).argument("--namespaces=chosen-otherwise").start().await;
+    let differ = async |number: f64| {
+        eventually(&format!("{number} differences are counted"), async || {
+            let found = operator.metric(DIFFERENCES).await?;
+            seen(found == number, found)
+        })
+        .await;
+    };
+    differ(0.0).await;
+    let everywhere = json!([
+        {"op": "remove", "path": "/webhooks/0/namespaceSelector"},
+        {"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"},
+    ]);
+    kubectl(&[
+        "patch",
+        "mutatingwebhookconfiguration",
+        WEBHOOK,
+        "--type=json",
+        "--patch",
+        &everywhere.to_string(),
+    ]);
+    differ(1.0).await;
+    let told = "MutatingWebhookConfiguration/spark-operator-webhook: mutate--v1-pod.sparkoperator.k8s.io: namespaceSelector is null, not ";
+    assert!(operator.log().contains(told), "{}", operator.log());
+    kubectl(&["delete", "validatingwebhookconfiguration", WEBHOOK]);
+    let one = json!([{"op": "remove", "path": "/webhooks/1"}]).to_string();
+    kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", &one]);
+    differ(2.0).await;
+    assert_eq!(operator.log().matches(told).count(), 1);
+    let selector = kubectl(&[
+        "get",
+        "mutatingwebhookconfiguration",
+        WEBHOOK,
+        "--output=jsonpath={.webhooks[0].namespaceSelector}",
+    ]);
+    assert_eq!(selector, "{}");
+    install(&["--namespaces=chosen-otherwise"]);
+    differ(0.0).await;
 }
 
 /// The webhook configurations as the binary prints them with these flags, and the permission to read labels of

@@ -137,9 +137,10 @@ impl Operator {
 
     /// The lines of its log that are not about the cluster.
     pub(super) fn logged_of_clients(&self) -> Vec<String> {
-        let cluster = ["spark_operator::operator", "spark_operator::admin", "spark_operator::webhook::trust"];
-        let is_of_clients =
-            |line: &&str| !cluster.iter().any(|target| line.contains(&format!("\"{target}\"")));
+        let cluster = ["operator", "admin", "webhook::registration", "webhook::trust"];
+        let is_of_clients = |line: &&str| {
+            !cluster.iter().any(|target| line.contains(&format!("\"spark_operator::{target}\"")))
+        };
         self.log().lines().filter(is_of_clients).map(str::to_owned).collect()
     }
 }

@@ -1,0 +1,98 @@
+//! Does the API server call the webhook when the operator's flags want it to?
+
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// What decides when a webhook is called. What happens where it does not answer, and for how long it is
+/// waited for, is the admin's.
+const DECIDING: [&str; 4] = ["rules", "namespaceSelector", "objectSelector", "matchConditions"];
+
+/// How `installed` webhooks of a configuration differ from those that are `expected`, a sentence for each.
+#[must_use]
+pub fn differences(expected: &[Value], installed: &[Value]) -> Vec<String> {
+    let (expected, installed) = (by_name(expected), by_name(installed));
+    let mut differences = Vec::new();
+    for (name, wanted) in &expected {
+        match installed.get(name) {
+            None => differences.push(format!("{name} is missing")),
+            Some(there) => {
+                let differs = |field: &&&str| decisive(&there[**field]) != decisive(&wanted[**field]);
+                differences.extend(DECIDING.iter().filter(differs).map(|field| {
+                    format!(
+                        "{name}: {field} is {}, not {}",
+                        decisive(&there[*field]),
+                        decisive(&wanted[*field])
+                    )
+                }));
+            }
+        }
+    }
+    let unknown = installed.keys().filter(|name| !expected.contains_key(*name));
+    differences.extend(unknown.map(|name| format!("{name} is none of the operator's")));
+    differences
+}
+
+fn by_name(webhooks: &[Value]) -> BTreeMap<&str, &Value> {
+    webhooks.iter().map(|webhook| (webhook["name"].as_str().unwrap_or_default(), webhook)).collect()
+}
+
+/// Without what says nothing: the API server writes `{}` where nothing is written, and the order of a
+/// selector's values is nobody's concern.
+fn decisive(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| (name.clone(), decisive(value)));
+            let fields: Map<_, _> = fields.filter(|(_, value)| !value.is_null()).collect();
+            if fields.is_empty() { Value::Null } else { fields.into() }
+        }
+        Value::Array(entries) => {
+            let mut entries: Vec<_> = entries.iter().map(decisive).collect();
+            entries.sort_by_key(Value::to_string);
+            if entries.is_empty() { Value::Null } else { json!(entries) }
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn webhook(name: &str, values: &[&str]) -> Value {
+        json!({
+            "name": name,
+            "failurePolicy": "Fail",
+            "rules": [{"operations": ["CREATE"], "resources": ["pods"]}],
+            "namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "In", "values": values}]},
+        })
+    }
+
+    #[test]
+    fn what_is_as_it_should_be_is_not_spoken_of() {
+        let expected = webhook("a", &["x", "y"]);
+        let mut installed = webhook("a", &["y", "x"]);
+        installed["failurePolicy"] = json!("Ignore");
+        installed["timeoutSeconds"] = json!(30);
+        installed["objectSelector"] = json!({});
+        installed["matchConditions"] = json!([]);
+        installed["clientConfig"] = json!({"caBundle": "…"});
+        assert_eq!(differences(&[expected], &[installed]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn everything_else_is() {
+        let mut other = webhook("b", &["x"]);
+        other["namespaceSelector"].take();
+        other["rules"][0]["operations"] = json!(["CREATE", "UPDATE"]);
+        let expected = [webhook("a", &["x"]), webhook("b", &["x"]), webhook("c", &["x"])];
+        assert_eq!(
+            differences(&expected, &[webhook("a", &["x"]), other, webhook("d", &["x"])]),
+            [
+                r#"b: rules is [{"operations":["CREATE","UPDATE"],"resources":["pods"]}], not [{"operations":["CREATE"],"resources":["pods"]}]"#,
+                r#"b: namespaceSelector is null, not {"matchExpressions":[{"key":"team","operator":"In","values":["x"]}]}"#,
+                "c is missing",
+                "d is none of the operator's",
+            ]
+        );
+    }
+}

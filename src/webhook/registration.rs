@@ -1,0 +1,52 @@
+//! Who hears of it when the API server calls the webhook otherwise than the operator's flags want? The log and a
+//! metric, and nothing is changed: what an admin has installed is theirs.
+
+use super::configurations::Configurations;
+use crate::plan::registration::differences;
+use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
+use serde_json::Value;
+use std::sync::Mutex;
+use tracing::{info, warn};
+
+/// What the webhook configurations should say.
+pub struct Registration {
+    expected: Vec<Value>,
+    /// What was said last, so that it is said once.
+    said: Mutex<Vec<String>>,
+    differences: Gauge,
+}
+
+impl Registration {
+    /// `expected` are webhook configurations as they should be installed; the differences are counted in
+    /// `registry`.
+    pub fn new(expected: Vec<Value>, registry: &mut Registry) -> Self {
+        let differences = Gauge::default();
+        let help = "In how many ways the installed webhook configurations differ from what the flags want";
+        registry.register("spark_operator_webhook_registration_differences", help, differences.clone());
+        Self { expected, said: Mutex::default(), differences }
+    }
+
+    /// Tells of what is installed otherwise. Nobody has to install the configuration that validates.
+    pub(super) fn compare(&self, configurations: &Configurations) {
+        let expected = |kind: &str| self.expected.iter().find(|configuration| configuration["kind"] == kind);
+        let mut found = Vec::new();
+        for (kind, name, webhooks) in configurations.webhooks() {
+            let expected = expected(kind).and_then(|expected| expected["webhooks"].as_array());
+            let differences = differences(expected.map_or(&[], Vec::as_slice), webhooks);
+            found.extend(differences.into_iter().map(|difference| format!("{kind}/{name}: {difference}")));
+        }
+        self.differences.set(i64::try_from(found.len()).unwrap_or(i64::MAX));
+        let mut said = self.said.lock().expect("no code panics while it holds this lock");
+        for difference in found.iter().filter(|difference| !said.contains(difference)) {
+            warn!(
+                difference,
+                help = "spark-operator manifests webhook, with the flags of run, prints what should be there",
+                "the webhook is not called when the flags want it to"
+            );
+        }
+        if found.is_empty() && !said.is_empty() {
+            info!("the webhook is called when the flags want it to");
+        }
+        *said = found;
+    }
+}
