@@ -8,6 +8,8 @@
 
 /// Pods on their way in.
 mod admission;
+/// Nobody answers the webhook, and an operator is to start.
+mod bootstrap;
 /// The webhook's certificates.
 mod certificates;
 /// Strings that are hard to carry.

@@ -1,0 +1,69 @@
+//! Can an operator be installed and started while nobody answers the webhook, though a webhook that does not answer
+//! refuses?
+
+use super::{
+    admission::pod,
+    applications::application,
+    kubectl::{kubectl_refuses, kubectl_with},
+    namespace::{Namespace, Reviewed},
+    operator::{NAMESPACE, USER},
+};
+use serde_json::{Value, json};
+use std::fs;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
+    let namespace = Namespace::new("bootstrap").await;
+    let _reviewed = Reviewed::begin();
+    // As on the first day: without a caBundle, and nobody behind the Service.
+    let create = |object: &Value, namespace: &str, who: &[&str]| {
+        kubectl_with(
+            object,
+            &[&["create", "--dry-run=server", "--namespace", namespace, "-f", "-"], who].concat(),
+        )
+    };
+    let text = fs::read_to_string("manifests/deployment/operator.yaml").unwrap();
+    let mut deployment: Value = serde_saphyr::from_str(&text).unwrap();
+    let mut replica = deployment["spec"]["template"].clone();
+    replica["apiVersion"] = json!("v1");
+    replica["kind"] = json!("Pod");
+    replica["metadata"]["name"] = json!("replica");
+    deployment["metadata"]["name"] = json!("another");
+    for here in [NAMESPACE, namespace.name] {
+        deployment["metadata"]["namespace"] = json!(here);
+        create(&deployment, here, &[]);
+        // What the controllers of Kubernetes make of it.
+        create(&replica, here, &[]);
+    }
+    let lease =
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "bootstrap"}});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bootstrap"}});
+    let event = json!({
+        "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "bootstrap"},
+        "eventTime": "2026-11-21T12:00:00.000000Z", "action": "Start", "reason": "Start", "type": "Normal",
+        "reportingController": "spark-operator", "reportingInstance": "replica",
+        "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": NAMESPACE, "name": "replica"},
+    });
+    for object in [lease, secret, event] {
+        create(&object, NAMESPACE, &["--as", USER]);
+    }
+    // Nor does what others do.
+    let plain = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"},
+        "spec": {"containers": [{"name": "a", "image": "none"}]},
+    });
+    create(&plain, namespace.name, &[]);
+    let mut driver = pod("driver-pod");
+    driver["metadata"]["annotations"].take();
+    create(&driver, namespace.name, &[]);
+
+    for (object, webhook) in [
+        (application("pi"), "mutate-sparkoperator-k8s-io-v1beta2-sparkapplication.sparkoperator.k8s.io"),
+        (pod("driver-pod"), "mutate--v1-pod.sparkoperator.k8s.io"),
+    ] {
+        let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
+        let refused = kubectl_refuses(&object, &create);
+        assert!(refused.contains(&format!("failed calling webhook \"{webhook}\"")), "{refused}");
+    }
+}
