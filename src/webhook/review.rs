@@ -8,7 +8,7 @@ use super::{
     object::Object,
     pods,
     quotas::Quotas,
-    review_metrics::{Outcome, ReviewMetrics},
+    review_metrics::{Outcome, ReviewMetrics, reason},
 };
 use axum::{
     body::Bytes,
@@ -20,8 +20,8 @@ use json_patch::Patch;
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::time::Instant;
-use tracing::{debug, field, info, instrument};
+use std::{collections::BTreeSet, time::Instant};
+use tracing::{Span, debug, field, info, instrument};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -212,6 +212,8 @@ impl Asked {
         kind = request.kind.kind,
         namespace = request.namespace,
         name = field::Empty,
+        outcome = field::Empty,
+        reason = field::Empty,
     ))]
     async fn verdict(
         &self,
@@ -222,13 +224,17 @@ impl Asked {
         // Pods that Spark's driver makes have only a generated name here, or none yet.
         let name = Some(request.name.as_str()).filter(|name| !name.is_empty());
         let Request { uid, object: Object(object), old_object: Object(old), namespace, .. } = request;
-        tracing::Span::current().record("name", name.or_else(|| object["metadata"]["generateName"].as_str()));
+        Span::current().record("name", name.or_else(|| object["metadata"]["generateName"].as_str()));
 
         if request.operation == "DELETE" || object.is_null() {
+            conclude(Outcome::Allowed);
+            debug!("admitted");
             return (Verdict::allowed(uid), Outcome::Allowed);
         }
         let Some((_, kind, decide)) = decider else {
             let Kind { group, kind } = &request.kind;
+            conclude(Outcome::Denied);
+            Span::current().record("reason", "kind");
             info!(group, "denied: not a kind that is known");
             let message = format!(
                 "this webhook does not know {kind} of group `{group}`: take it out of the rules of the {}",
@@ -243,9 +249,12 @@ impl Asked {
         }
         match decision {
             Decision::Allowed { warnings } => {
+                conclude(Outcome::Allowed);
+                debug!("admitted");
                 (Verdict { warnings, ..Verdict::allowed(uid) }, Outcome::Allowed)
             }
             Decision::Changed(patch) => {
+                conclude(if patch.0.is_empty() { Outcome::Allowed } else { Outcome::Patched });
                 debug!(operations = patch.0.len(), "admitted");
                 if patch.0.is_empty() {
                     return (Verdict::allowed(uid), Outcome::Allowed);
@@ -256,6 +265,9 @@ impl Asked {
                 (patched, Outcome::Patched)
             }
             Decision::Refused { subjects, message, warnings } => {
+                conclude(Outcome::Denied);
+                let reasons: BTreeSet<_> = subjects.iter().map(|subject| reason(subject)).collect();
+                Span::current().record("reason", reasons.into_iter().collect::<Vec<_>>().join(","));
                 info!(?subjects, "denied");
                 for subject in &subjects {
                     metrics.denied(kind, subject);
@@ -264,11 +276,17 @@ impl Asked {
                 (Verdict { warnings, ..refused }, Outcome::Denied)
             }
             Decision::Unreadable(why) => {
+                conclude(Outcome::Unreadable);
                 info!("denied: cannot be read");
                 (Verdict::refused(uid, StatusCode::BAD_REQUEST, "BadRequest", why), Outcome::Unreadable)
             }
         }
     }
+}
+
+/// Says in the span what became of the review.
+fn conclude(outcome: Outcome) {
+    Span::current().record("outcome", outcome.as_str());
 }
 
 fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Review, String> {

@@ -2,6 +2,8 @@
 
 use super::{
     applications::application,
+    eventually,
+    kubectl::kubectl_refuses,
     namespace::Namespace,
     operator::{METRICS, Operator, stand_in},
 };
@@ -49,9 +51,38 @@ async fn logs_are_json_say_of_what_they_are_and_hold_no_secrets() {
     let reviewed = span_of("spark_operator::webhook::review", "admitted");
     let uid = &reviewed["uid"];
     assert!(uid.is_string());
-    let expected =
-        json!({"uid": uid, "operation": "CREATE", "kind": "Pod", "namespace": here, "name": "pi-driver"});
+    let expected = json!({
+        "uid": uid,
+        "operation": "CREATE",
+        "kind": "Pod",
+        "namespace": here,
+        "name": "pi-driver",
+        "outcome": "patched",
+    });
     assert_eq!(reviewed, expected);
+
+    let mut denied = driver.clone();
+    denied["metadata"] = json!({
+        "name": "denied",
+        "labels": {"spark-role": "driver"},
+        "annotations": {
+            "sparkoperator.k8s.io/tolerations": "[{\"key\": 1}]",
+            "sparkoperator.k8s.io/memory-limit": "hush-limit",
+        },
+    });
+    kubectl_refuses(&denied, &["create", "--namespace", here, "-f", "-"]);
+    let line = eventually("the denial is logged", async || {
+        let log = operator.log();
+        let denied = log.lines().find(|line| line.contains("\"denied\"")).map(str::to_owned);
+        denied.ok_or(log)
+    })
+    .await;
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert!(line["message"] == "denied" && line["span"]["uid"].is_string(), "{line}");
+    assert_eq!((&line["span"]["name"], &line["span"]["outcome"]), (&json!("denied"), &json!("denied")));
+    let reason = "sparkoperator.k8s.io/memory-limit,sparkoperator.k8s.io/tolerations";
+    assert_eq!(line["span"]["reason"], reason);
+    assert!(!operator.log().contains("hush"), "{line}");
 }
 
 #[tokio::test]
