@@ -12,6 +12,7 @@ mod pods;
 mod spark_submit;
 mod status;
 mod submission_metrics;
+mod way;
 mod workload;
 
 use crate::{
@@ -129,7 +130,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     SparkSubmitRunner::sweep();
     workload.forget();
     let (ended, submissions_ended) = mpsc::unbounded_channel();
-    let spark_submit = SparkSubmitRunner::new(spark_submit, submission_metrics, ended);
+    let spark_submit = SparkSubmitRunner::new(client.clone(), spark_submit, submission_metrics, ended);
     let pods = Arc::new(PodIndex::default());
     let (dirty, pods_changed) = mpsc::unbounded_channel();
     let follow = Arc::clone(&pods).follow(client.clone(), watch_seconds).for_each(move |application| {

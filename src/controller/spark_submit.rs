@@ -1,8 +1,11 @@
 //! How is `spark-submit` run? As a child process in the background; what becomes of it is an observation, by
 //! submission id, that the next reconcile makes.
 
-use super::ApplicationRef;
-use super::submission_metrics::{Outcome, SubmissionMetrics};
+use super::{
+    ApplicationRef,
+    submission_metrics::{Outcome, SubmissionMetrics},
+    way::Way,
+};
 use crate::{
     api::SparkApplication,
     plan::{
@@ -10,7 +13,7 @@ use crate::{
         submission::{self, SparkSubmit, failure, redaction::redacted},
     },
 };
-use kube::ResourceExt;
+use kube::{Client, ResourceExt};
 use std::{
     collections::HashMap,
     io,
@@ -51,6 +54,7 @@ pub struct SparkSubmitSettings {
 /// Runs `spark-submit`, at most so many at once, and remembers how each ended.
 pub(super) struct SparkSubmitRunner {
     settings: Arc<SparkSubmitSettings>,
+    way: Arc<Way>,
     jvms: Arc<Semaphore>,
     metrics: SubmissionMetrics,
     /// The last submission of each application, by uid.
@@ -91,11 +95,13 @@ impl Error {
 impl SparkSubmitRunner {
     /// `ended` is told of every application whose submission has ended.
     pub(super) fn new(
+        client: Client,
         settings: SparkSubmitSettings,
         metrics: SubmissionMetrics,
         ended: mpsc::UnboundedSender<ApplicationRef>,
     ) -> Self {
         Self {
+            way: Arc::new(Way::new(client)),
             jvms: Arc::new(Semaphore::new(settings.at_once)),
             settings: Arc::new(settings),
             metrics,
@@ -143,12 +149,13 @@ impl SparkSubmitRunner {
         let span = info_span!(parent: None, "submit",
             namespace = application.namespace, name = field::Empty, submission_id = %id, attempt = request.run.ordinal);
         span.record("name", &application.name);
-        let (jvms, settings, metrics) =
-            (Arc::clone(&self.jvms), Arc::clone(&self.settings), self.metrics.clone());
+        let (way, jvms, settings, metrics) =
+            (Arc::clone(&self.way), Arc::clone(&self.jvms), Arc::clone(&self.settings), self.metrics.clone());
         let (submissions, ended) = (Arc::clone(&self.submissions), self.ended.clone());
         let task = async move {
             let mut measured = metrics.waiting();
             let run = async {
+                way.opens(application.namespace.as_deref().unwrap_or_default()).await;
                 let _permit = jvms.acquire_owned().await.expect("this semaphore is never closed");
                 measured.begun();
                 info!(arguments = ?redacted(&request.command.arguments), "spark-submit started");

@@ -1,12 +1,16 @@
 //! What stands between the API server and several replicas? As kube-proxy does, a balancer that sends new
 //! connections in turn to those that are ready, as it learns a little late, and leaves the others alone.
 
-use super::operator::{HEALTH, WEBHOOK_PORT};
+use super::{
+    eventually,
+    operator::{HEALTH, WEBHOOK_PORT},
+    seen,
+};
 use std::{
     collections::BTreeMap,
     io,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
@@ -15,12 +19,17 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// How late it learns: what controllers and kube-proxy need for a change of an EndpointSlice.
+/// How late it learns that somebody is not ready any more: what controllers and kube-proxy need for a change of
+/// an EndpointSlice.
 const LATE: Duration = Duration::from_secs(1);
+/// And that somebody is: the kubelet has to look first.
+const LATER: Duration = Duration::from_secs(3);
 
 /// The balancer; it ends with this value, and so do its connections.
 pub(crate) struct Balancer {
     pub(crate) port: u16,
+    replicas: &'static [u16],
+    ready: Arc<Mutex<Vec<u16>>>,
     taken: Arc<Mutex<BTreeMap<u16, usize>>>,
     /// Its own, so that it also serves while the test waits for `kubectl`.
     runtime: Option<Runtime>,
@@ -35,8 +44,17 @@ impl Balancer {
         let ready = Arc::new(Mutex::new(Vec::new()));
         let taken = Arc::<Mutex<BTreeMap<_, _>>>::default();
         runtime.spawn(look(replicas, Arc::clone(&ready)));
-        runtime.spawn(balance(tcp, ready, Arc::clone(&taken)));
-        Self { port, taken, runtime: Some(runtime) }
+        runtime.spawn(balance(tcp, Arc::clone(&ready), Arc::clone(&taken)));
+        Self { port, replicas, ready, taken, runtime: Some(runtime) }
+    }
+
+    /// Waits until it knows that all are ready.
+    pub(crate) async fn knows_all(&self) {
+        eventually("all replicas are known to be ready", async || {
+            let ready = self.ready.lock().unwrap();
+            seen(ready.len() == self.replicas.len(), &ready)
+        })
+        .await;
     }
 
     /// How many connections each replica has been given.
@@ -56,15 +74,18 @@ impl Drop for Balancer {
 
 /// Keeps an eye on who is ready.
 async fn look(replicas: &[u16], ready: Arc<Mutex<Vec<u16>>>) {
+    let mut since = BTreeMap::new();
     loop {
-        let mut found = Vec::new();
         for replica in replicas {
             // One that does not answer is not ready.
             if let Ok(Ok(true)) = timeout(LATE, is_ready(HEALTH + replica)).await {
-                found.push(*replica);
+                since.entry(*replica).or_insert_with(Instant::now);
+            } else {
+                since.remove(replica);
             }
         }
-        *ready.lock().unwrap() = found;
+        let known = since.iter().filter(|(_, since)| since.elapsed() >= LATER);
+        *ready.lock().unwrap() = known.map(|(replica, _)| *replica).collect();
         sleep(LATE).await;
     }
 }
