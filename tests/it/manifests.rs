@@ -14,6 +14,11 @@ fn the_webhook_is_installed_under_the_names_that_the_operator_expects() {
     let service = &documents("webhook/service.yaml")[0];
     assert_eq!(service["metadata"]["name"], settings.webhook.webhook_svc_name);
     assert_eq!(service["metadata"]["namespace"], settings.webhook.objects.webhook_secret_namespace);
+    assert_eq!(
+        service["spec"]["publishNotReadyAddresses"],
+        Value::Null,
+        "a replica that cannot start gets no reviews"
+    );
 
     for (file, path) in [("webhook/pods.yaml", "/mutate"), ("webhook/applications.yaml", "/validate")] {
         let configuration = &documents(file)[0];
