@@ -1,4 +1,4 @@
-//! How is an AdmissionReview answered? The only code that knows its shape (`admission.k8s.io/v1`).
+//! How is an AdmissionReview answered? The only code that knows its shape (`admission.k8s.io`).
 //!
 //! Objects stay JSON: what a pod has that our types do not know must reach the patch's arithmetic, or the
 //! patch would remove it.
@@ -226,7 +226,8 @@ impl Asked {
         let Request { uid, object: Object(object), old_object: Object(old), namespace, .. } = request;
         Span::current().record("name", name.or_else(|| object["metadata"]["generateName"].as_str()));
 
-        if request.operation == "DELETE" || object.is_null() {
+        // Neither leaves an object that could be changed or wrong: the object of a CONNECT is what is asked of a pod.
+        if ["DELETE", "CONNECT"].contains(&request.operation.as_str()) || object.is_null() {
             conclude(Outcome::Allowed);
             debug!("admitted");
             return (Verdict::allowed(uid), Outcome::Allowed);
@@ -289,6 +290,9 @@ fn conclude(outcome: Outcome) {
     Span::current().record("outcome", outcome.as_str());
 }
 
+/// They differ in nothing that is read or written here, and a review is answered in its own.
+const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
+
 fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Review, String> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if content_type.split(';').next().map(str::trim) != Some("application/json") {
@@ -296,9 +300,9 @@ fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Review, String> {
     }
     let review: Review =
         serde_json::from_slice(body).map_err(|error| format!("not an AdmissionReview: {error}"))?;
-    if review.kind != "AdmissionReview" || !review.api_version.starts_with("admission.k8s.io/") {
+    if review.kind != "AdmissionReview" || !VERSIONS.contains(&review.api_version.as_str()) {
         let found = format!("{} of {}", review.kind, review.api_version);
-        return Err(format!("not an AdmissionReview of admission.k8s.io but {found}"));
+        return Err(format!("not an AdmissionReview of {} but {found}", VERSIONS.join(" or ")));
     }
     Ok(review)
 }

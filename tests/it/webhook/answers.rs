@@ -1,7 +1,8 @@
 //! What does the webhook answer to reviews, and to what is none?
 
 use super::{BOTH, Server, review, spark_pod};
-use axum::http::StatusCode;
+use axum::http::{Request, StatusCode};
+use http_body_util::Full;
 use serde_json::{Value, json};
 use spark_operator::{metrics, plan::customization::customized};
 
@@ -47,14 +48,107 @@ async fn a_denial_says_everything_that_is_wrong() {
     assert_eq!(answer["response"], expected);
 }
 
+/// Whatever it is that is deleted, or connected to: `kubectl exec` sends its options as the object.
 #[tokio::test]
-async fn a_deletion_is_allowed() {
+async fn a_deletion_and_a_connection_are_allowed_as_they_are() {
     let server = Server::start().await;
-    let mut review = review(&spark_pod(json!({"memory-limit": "2g"})));
-    let request = &mut review["request"];
-    request["operation"] = "DELETE".into();
-    request["oldObject"] = request["object"].take();
-    assert_eq!(server.connect("h2").await.review(&review).await["response"]["allowed"], true);
+    let pod = spark_pod(json!({"memory-limit": "2g"}));
+    let kind = json!({"group": "", "version": "v1", "kind": "PodExecOptions"});
+    let options = json!({"apiVersion": "v1", "kind": "PodExecOptions", "command": ["sh"], "container": "c"});
+    let (null, pods) = (json!(null), json!({"group": "", "version": "v1", "kind": "Pod"}));
+    for (operation, kind, object, old) in [
+        ("DELETE", &pods, &null, &pod),
+        ("DELETE", &pods, &null, &null),
+        ("DELETE", &pods, &pod, &pod),
+        ("CONNECT", &kind, &options, &null),
+        ("CONNECT", &pods, &pod, &null),
+    ] {
+        let mut review = review(&json!({}));
+        let request = &mut review["request"];
+        request["operation"] = operation.into();
+        request["subResource"] = json!(if operation == "CONNECT" { "exec" } else { "" });
+        (request["kind"], request["object"], request["oldObject"]) =
+            (kind.clone(), object.clone(), old.clone());
+        for path in ["/mutate", "/validate"] {
+            let answer = server.connect("h2").await.review_at(path, &review).await;
+            let uid = "705ab4f5-6393-11e8-b7cc-42010a800002";
+            assert_eq!(answer["response"], json!({"uid": uid, "allowed": true}), "{operation} at {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_review_in_the_version_of_old_api_servers_is_answered_in_it() {
+    let server = Server::start().await;
+    let mut review = review(&spark_pod(json!({"host-network": "true"})));
+    let mut new = server.connect("h2").await.review(&review).await;
+    review["apiVersion"] = "admission.k8s.io/v1beta1".into();
+    let old = server.connect("h2").await.review(&review).await;
+    new["apiVersion"] = "admission.k8s.io/v1beta1".into();
+    assert_eq!(old, new);
+}
+
+/// It has no effects beside its answer.
+#[tokio::test]
+async fn a_dry_run_is_answered_like_any_other() {
+    let server = Server::start().await;
+    for annotations in [json!({"host-network": "true"}), json!({"memory-limit": "2g"}), json!({})] {
+        let mut review = review(&spark_pod(annotations));
+        let real = server.connect("h2").await.review(&review).await;
+        review["request"]["dryRun"] = true.into();
+        assert_eq!(server.connect("h2").await.review(&review).await, real);
+    }
+}
+
+#[tokio::test]
+async fn a_pod_without_name_and_namespace_is_customized() {
+    let server = Server::start().await;
+    let mut pod = spark_pod(json!({"scheduler-name": "volcano"}));
+    pod["metadata"].as_object_mut().unwrap().remove("name");
+    let mut review = review(&pod);
+    for field in ["name", "namespace"] {
+        review["request"].as_object_mut().unwrap().remove(field);
+    }
+    assert!(server.connect("h2").await.review(&review).await["response"]["patch"].is_string());
+}
+
+#[tokio::test]
+async fn what_is_not_utf_8_is_refused() {
+    let server = Server::start().await;
+    let body = review(&spark_pod(json!({}))).to_string();
+    let (before, after) = body.split_once("everything-driver").unwrap();
+    let body = [before.as_bytes(), b"\xff\xfe", after.as_bytes()].concat();
+    let request = Request::post("https://localhost/mutate").header("content-type", "application/json");
+    let request = request.body(Full::from(body)).unwrap();
+    let (code, said) = server.connect("h2").await.send(request).await.unwrap();
+    assert_eq!(code, StatusCode::BAD_REQUEST);
+    assert!(said.starts_with(b"not an AdmissionReview: invalid unicode code point"), "{said:?}");
+}
+
+/// Recursion on the way down, or when it is dropped, would end the process.
+#[tokio::test]
+async fn ten_thousand_levels_are_refused_wherever_they_are() {
+    const LEVELS: usize = 10_000;
+    let server = Server::start().await;
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        let deep = open.repeat(LEVELS) + "1" + &close.repeat(LEVELS);
+        let shallow = review(&spark_pod(json!({}))).to_string();
+        let in_pod = shallow.replacen("\"spec\":", &format!("\"deep\":{deep},\"spec\":"), 1);
+        for body in [deep.clone(), in_pod, open.repeat(LEVELS)] {
+            let (code, said) = server.connect("h2").await.post("application/json", body).await.unwrap();
+            assert_eq!(code, StatusCode::BAD_REQUEST);
+            assert!(said.starts_with(b"not an AdmissionReview: "), "{said:?}");
+        }
+        for key in ["env", "affinity", "gpu", "host-network"] {
+            let pod = spark_pod(json!({key: deep}));
+            let response = &server.connect("h2").await.review(&review(&pod)).await["response"];
+            assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(403)));
+            let message = response["status"]["message"].as_str().unwrap();
+            let begin =
+                format!("annotation sparkoperator.k8s.io/{key}: is not JSON: recursion limit exceeded");
+            assert!(message.starts_with(&begin), "{message}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -83,7 +177,7 @@ async fn what_is_not_a_review_is_refused_with_a_sentence() {
     let json = "application/json";
     let cases = [
         ("text/plain", plain.clone(), "content type `text/plain`: must be application/json"),
-        ("", plain, "content type ``: must be application/json"),
+        ("", plain.clone(), "content type ``: must be application/json"),
         (json, "\u{1}\u{2}\u{3}".to_owned(), "not an AdmissionReview: expected value at line 1 column 1"),
         (json, String::new(), "not an AdmissionReview: EOF while parsing a value at line 1 column 0"),
         (json, "[]".to_owned(), "not an AdmissionReview: invalid length 0"),
@@ -96,12 +190,28 @@ async fn what_is_not_a_review_is_refused_with_a_sentence() {
         (
             json,
             with("/kind", json!("Pod")),
-            "not an AdmissionReview of admission.k8s.io but Pod of admission.k8s.io/v1",
+            "not an AdmissionReview of admission.k8s.io/v1 or admission.k8s.io/v1beta1 but Pod of admission.k8s.io/v1",
         ),
         (
             json,
             with("/apiVersion", json!("v1")),
-            "not an AdmissionReview of admission.k8s.io but AdmissionReview of v1",
+            "not an AdmissionReview of admission.k8s.io/v1 or admission.k8s.io/v1beta1 but AdmissionReview of v1",
+        ),
+        (
+            json,
+            with("/apiVersion", json!("admission.k8s.io/v2")),
+            "not an AdmissionReview of admission.k8s.io/v1 or admission.k8s.io/v1beta1 but AdmissionReview of admission.k8s.io/v2",
+        ),
+        (json, plain.replace("\"uid\":", "\"id\":"), "not an AdmissionReview: missing field `uid`"),
+        (
+            json,
+            plain.replace("\"operation\":", "\"op\":"),
+            "not an AdmissionReview: missing field `operation`",
+        ),
+        (
+            json,
+            with("/request", json!(null)),
+            "not an AdmissionReview: invalid type: null, expected struct Request",
         ),
     ];
     for (content_type, body, why) in cases {
