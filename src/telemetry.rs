@@ -5,8 +5,8 @@ use std::io::{IsTerminal, stderr};
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// kube-runtime wraps every reconcile in a span of its own, which says less than ours; and what kube's client
-/// complains of, whoever asked complains of too.
-const BELOW_ALL: &str = "kube_runtime=warn,kube_client=off";
+/// complains of, whoever asked complains of too. Whoever can reach the webhook can make h2 and hyper warn.
+const BELOW_ALL: &str = "kube_runtime=warn,kube_client=off,h2=error,hyper=error";
 
 /// Logs to stderr from now on; `level` says what, as RUST_LOG would.
 ///

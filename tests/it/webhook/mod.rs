@@ -2,6 +2,7 @@
 
 mod answers;
 mod crowds;
+mod hostile;
 mod http;
 mod process;
 mod stop;
