@@ -45,14 +45,14 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 pub use trust::{Error as TrustError, Places, Trust};
 
-/// The webhook's routes.
-fn router(reviews: Reviews) -> Router {
+/// The webhook's routes, for requests that have arrived whole.
+pub fn router(reviews: impl Into<Reviews>) -> Router {
     Router::new()
         .route("/mutate", post(review::mutate))
         .route("/validate", post(review::validate))
         // What comes here has arrived whole (bodies.rs).
         .layer(DefaultBodyLimit::disable())
-        .with_state(reviews)
+        .with_state(reviews.into())
 }
 
 /// Serves admission reviews on `tcp` until `stop`, and for as long after it as `closing` says; reviews that have
@@ -69,7 +69,7 @@ pub async fn serve(
     closing: Closing,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    serve_routes(tcp, certificate, tls, router(reviews.into()), closing, stop).await
+    serve_routes(tcp, certificate, tls, router(reviews), closing, stop).await
 }
 
 /// Like [`serve`], but serves `router`.

@@ -16,6 +16,7 @@ mod lifecycle;
 mod manifests;
 mod node;
 mod program;
+mod properties;
 mod quota;
 mod recorded;
 mod reviews;
