@@ -40,6 +40,8 @@ mod life;
 mod observed;
 /// The API server goes away.
 pub(crate) mod outage;
+/// The API server's JSON patch.
+mod patches;
 /// Applications for which there is no room.
 mod quota;
 /// What the API server sends.
