@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use spark_operator::{
     api::{Role, SparkApplication, names::annotation},
-    plan::customization::{Denial, annotations, customized},
+    plan::customization::{Denial, STEPS, Step, annotations, customized},
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -71,6 +71,45 @@ fn a_pod_that_asks_for_nothing_stays_as_it_is() {
     for pod in [json!({}), json!({"metadata": {"annotations": null}}), odd] {
         assert_eq!(customized(&pod), Ok(pod));
     }
+}
+
+/// But for the owner, whom only drivers are given: every case is one for drivers, executors, and executors of Spark 2.
+#[test]
+fn what_a_pod_becomes_depends_neither_on_its_role_nor_on_how_spark_calls_its_container() {
+    const NAMES: [&str; 3] = ["spark-kubernetes-driver", "spark-kubernetes-executor", "executor"];
+    let named = |pod: &Value, name: &str| {
+        let mut pod = pod.clone();
+        let role = if name == NAMES[0] { "driver" } else { "executor" };
+        pod["metadata"]["labels"]["spark-role"] = role.into();
+        for container in pod["spec"]["containers"].as_array_mut().unwrap() {
+            if NAMES.iter().any(|known| container["name"] == *known) {
+                container["name"] = name.into();
+            }
+        }
+        pod
+    };
+    for (case, mut before) in pods() {
+        before["metadata"]["annotations"].as_object_mut().unwrap().remove(annotation::OWNER_REFERENCE);
+        let after = admitted(&before);
+        for name in NAMES {
+            assert_eq!(admitted(&named(&before, name)), named(&after, name), "{}: {name}", case.display());
+        }
+    }
+}
+
+/// As long as this holds, a step that is added comes with a case.
+#[test]
+fn there_is_a_case_for_each_step_alone_and_one_for_all_together() {
+    let asked: Vec<Vec<_>> = pods()
+        .map(|(_, pod)| {
+            let is_asked = |step: &&Step| pod["metadata"]["annotations"][step.key].is_string();
+            STEPS.iter().filter(is_asked).map(|step| step.key).collect()
+        })
+        .collect();
+    for step in &STEPS {
+        assert!(asked.iter().any(|keys| keys[..] == [step.key]), "{} alone", step.key);
+    }
+    assert!(asked.iter().any(|keys| keys.len() == STEPS.len()));
 }
 
 #[derive(Deserialize)]
