@@ -3,11 +3,12 @@
 use super::{Denial, Problem};
 use crate::api::{
     Role,
-    names::{container, label, role},
+    names::{annotation, container, label, role},
 };
 use json_patch::{
     AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, jsonptr::PointerBuf,
 };
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, iter::Chain, slice::Iter};
 
@@ -25,7 +26,8 @@ pub struct SparkPod<'p> {
 
 impl<'p> SparkPod<'p> {
     /// Finds out the pod's role and its Spark container: the one with Spark's name, else the only one, else
-    /// the one whose args begin with `driver` or `executor`.
+    /// the one whose args begin with `driver` or `executor`. Sidecars that the pod's annotation asks for do not
+    /// count: they may have been added by an earlier call.
     ///
     /// # Errors
     ///
@@ -41,12 +43,9 @@ impl<'p> SparkPod<'p> {
             name == role.container() || (role == Role::Executor && name == container::EXECUTOR_SPARK_2)
         };
         let named = containers.iter().position(|c| c["name"].as_str().is_some_and(is_sparks));
-        let only = || (containers.len() == 1).then_some(0);
-        let started_by_role = || {
-            let begins = |c: &Value| matches!(c["args"][0].as_str(), Some(role::DRIVER | role::EXECUTOR));
-            containers.iter().position(begins)
-        };
-        let found = named.or_else(only).or_else(started_by_role).and_then(|spark_container| {
+        let annotations = json["metadata"]["annotations"].as_object();
+        let unnamed = || unnamed(containers, &asked_sidecars(annotations));
+        let found = named.or_else(unnamed).and_then(|spark_container| {
             let (spec, container) = (json["spec"].as_object()?, containers[spark_container].as_object()?);
             Some((spark_container, spec, container))
         });
@@ -58,7 +57,7 @@ impl<'p> SparkPod<'p> {
                 .collect(),
         })?;
         Ok(Self {
-            annotations: json["metadata"]["annotations"].as_object(),
+            annotations,
             role,
             spark_container,
             metadata: Fields::of(metadata),
@@ -87,6 +86,29 @@ impl<'p> SparkPod<'p> {
     pub(super) fn has_annotation(&self, key: &str) -> bool {
         self.annotations.is_some_and(|annotations| annotations.get(key).is_some_and(Value::is_string))
     }
+}
+
+/// The only container, or else the one whose args begin with a role, of those that are not `sidecars`.
+fn unnamed(containers: &[Value], sidecars: &[String]) -> Option<usize> {
+    let is_other = |container: &Value| !sidecars.iter().any(|sidecar| container["name"] == sidecar.as_str());
+    let begins =
+        |container: &Value| matches!(container["args"][0].as_str(), Some(role::DRIVER | role::EXECUTOR));
+    let others: Vec<_> = (0..containers.len()).filter(|i| is_other(&containers[*i])).collect();
+    match others[..] {
+        [only] => Some(only),
+        _ => others.into_iter().find(|i| begins(&containers[*i])),
+    }
+}
+
+/// The names of the sidecars that the pod's annotation asks for; of one that cannot be read, none.
+fn asked_sidecars(annotations: Option<&Map<String, Value>>) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        name: String,
+    }
+    let text = annotations.and_then(|annotations| annotations.get(annotation::SIDECARS)?.as_str());
+    let named: Vec<Named> = serde_json::from_str(text.unwrap_or_default()).unwrap_or_default();
+    named.into_iter().map(|sidecar| sidecar.name).collect()
 }
 
 /// The fields of an object in the pod, and what is to change in them. What was there is only looked at, since
