@@ -1,5 +1,16 @@
 //! How much is a Kubernetes quantity, such as `1.5Gi` or `200m`?
 
+/// How a quantity is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// With a suffix of the powers of 1000, or none.
+    Decimal,
+    /// With a suffix of the powers of 1024.
+    Binary,
+    /// With a power of ten.
+    Exponent,
+}
+
 /// The amount in thousandths of the unit (bytes or cores), so that `200m` and `0.2` are equal; none if `text`
 /// is not a quantity.
 ///
@@ -8,35 +19,79 @@
 /// thousandth are rounded up, as there.
 #[must_use]
 pub fn amount(text: &str) -> Option<i128> {
-    let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
-    let (digits, suffix) = text.split_at(end);
-    let (mantissa, decimals) = mantissa(digits)?;
-    let (numerator, exponent): (i128, i32) = match suffix {
-        "" => (1, 0),
-        "n" => (1, -9),
-        "u" => (1, -6),
-        "m" => (1, -3),
-        "k" => (1, 3),
-        "M" => (1, 6),
-        "G" => (1, 9),
-        "T" => (1, 12),
-        "P" => (1, 15),
-        "E" => (1, 18),
-        "Ki" => (1 << 10, 0),
-        "Mi" => (1 << 20, 0),
-        "Gi" => (1 << 30, 0),
-        "Ti" => (1 << 40, 0),
-        "Pi" => (1 << 50, 0),
-        "Ei" => (1 << 60, 0),
-        _ => (1, suffix.strip_prefix(['e', 'E'])?.parse().ok()?),
-    };
-    let thousandths = exponent.checked_add(3)?.checked_sub(decimals)?;
-    let amount = mantissa.checked_mul(numerator)?;
-    if thousandths >= 0 {
-        return amount.checked_mul(10_i128.checked_pow(thousandths.unsigned_abs())?);
+    parts(text, 3).map(|(amount, _)| amount)
+}
+
+/// The same quantity as Kubernetes writes it: `1024Mi` is `1Gi`, `0.5` is `500m`; none if `text` is not a
+/// quantity. (Signs and zeros that say nothing go, which Kubernetes leaves here and there.)
+#[must_use]
+pub fn canonical(text: &str) -> Option<String> {
+    const DIGITS: i32 = 9;
+    const ONE: i128 = 10_i128.pow(DIGITS.unsigned_abs());
+    const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+    let (amount, form) = parts(text.trim(), DIGITS)?;
+    if amount == 0 {
+        return Some("0".to_owned());
     }
-    let divisor = 10_i128.checked_pow(thousandths.unsigned_abs())?;
-    Some(amount.div_euclid(divisor) + i128::from(amount.rem_euclid(divisor) != 0))
+    // Those that do not fit are cut, as there; small and broken ones have no binary suffix.
+    let amount = if form == Form::Binary { amount.min(i128::from(i64::MAX) * ONE) } else { amount };
+    if form == Form::Binary && amount % ONE == 0 && (amount / ONE).abs() >= 1024 {
+        let (number, exponent) = divided(amount / ONE, 1024, BINARY.len() - 1);
+        return Some(format!("{number}{}", BINARY[exponent]));
+    }
+    let (number, exponent) = divided(amount, 1000, DECIMAL.len() - 1);
+    let suffix = DECIMAL[exponent];
+    if form == Form::Exponent && !suffix.is_empty() {
+        let exponent = 3 * i32::try_from(exponent).ok()? - DIGITS;
+        return Some(format!("{number}e{exponent}"));
+    }
+    Some(format!("{number}{suffix}"))
+}
+
+/// `number` divided by `base` as often as it can be, but no more than `most` times, and how often that was.
+fn divided(mut number: i128, base: i128, most: usize) -> (i128, usize) {
+    let mut times = 0;
+    while times < most && number % base == 0 {
+        number /= base;
+        times += 1;
+    }
+    (number, times)
+}
+
+/// The amount in units of 10 to the power of minus `digits`, rounded up, and how it is written.
+fn parts(text: &str, digits: i32) -> Option<(i128, Form)> {
+    let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let (mantissa, decimals) = mantissa(number)?;
+    let decimal = |exponent| (1, exponent, Form::Decimal);
+    let binary = |exponent: u32| (1 << exponent, 0, Form::Binary);
+    let (numerator, exponent, form): (i128, i32, Form) = match suffix {
+        "" => decimal(0),
+        "n" => decimal(-9),
+        "u" => decimal(-6),
+        "m" => decimal(-3),
+        "k" => decimal(3),
+        "M" => decimal(6),
+        "G" => decimal(9),
+        "T" => decimal(12),
+        "P" => decimal(15),
+        "E" => decimal(18),
+        "Ki" => binary(10),
+        "Mi" => binary(20),
+        "Gi" => binary(30),
+        "Ti" => binary(40),
+        "Pi" => binary(50),
+        "Ei" => binary(60),
+        _ => (1, suffix.strip_prefix(['e', 'E'])?.parse().ok()?, Form::Exponent),
+    };
+    let exponent = exponent.checked_add(digits)?.checked_sub(decimals)?;
+    let amount = mantissa.checked_mul(numerator)?;
+    if exponent >= 0 {
+        return Some((amount.checked_mul(10_i128.checked_pow(exponent.unsigned_abs())?)?, form));
+    }
+    let divisor = 10_i128.checked_pow(exponent.unsigned_abs())?;
+    Some((amount.div_euclid(divisor) + i128::from(amount.rem_euclid(divisor) != 0), form))
 }
 
 /// An amount of cores, pods and the like, as [`amount`] gives it: `2`, `1500m`.
@@ -66,7 +121,7 @@ fn mantissa(digits: &str) -> Option<(i128, i32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{amount, binary, decimal};
+    use super::{amount, binary, canonical, decimal};
 
     #[test]
     fn equal_amounts_are_equal_however_they_are_written() {
@@ -89,6 +144,38 @@ mod tests {
         for text in ["", "Gi", "1g", "1 Gi", "1.2.3", "1e", "1e3m", "--1", "1-2", ".", "1E999999999"] {
             assert_eq!(amount(text), None, "{text}");
         }
+    }
+
+    /// What Kubernetes' `Quantity` of Go says.
+    #[test]
+    fn a_quantity_is_written_as_kubernetes_does() {
+        for (text, expected) in [
+            ("1024Mi", "1Gi"),
+            ("1.5Gi", "1536Mi"),
+            ("1000Mi", "1000Mi"),
+            ("1023Ki", "1023Ki"),
+            ("0.5Ki", "512"),
+            ("1.1Ki", "1126400m"),
+            ("3.0000000001Gi", "3221225472107374183n"),
+            ("16Ei", "9223372036854775807"),
+            ("-1Gi", "-1Gi"),
+            ("1024", "1024"),
+            ("1000", "1k"),
+            ("1500", "1500"),
+            ("1024M", "1024M"),
+            ("0.5G", "500M"),
+            ("1000P", "1E"),
+            ("0.0001", "100u"),
+            ("0.1n", "1n"),
+            ("-0.5", "-500m"),
+            ("1e4", "10e3"),
+            ("1e-3", "1e-3"),
+            ("0.001e3", "1"),
+            (" 0Gi ", "0"),
+        ] {
+            assert_eq!(canonical(text).as_deref(), Some(expected), "{text}");
+        }
+        assert_eq!(canonical("1g"), None);
     }
 
     #[test]

@@ -2,15 +2,23 @@
 //! webhook (`plan/customization/volumes.rs`).
 
 use super::{Context, Properties};
-use crate::api::{
-    Role,
-    names::{conf, volume},
+use crate::{
+    api::{
+        Role,
+        names::{conf, volume},
+    },
+    plan::quantity,
 };
 use serde_json::Value;
 
+/// In Kubernetes' own notation, as KF has it from its decoder.
+const SIZE_LIMIT: &str = "sizeLimit";
+/// Empty for the node's disk, as if it were not stated.
+const MEDIUM: &str = "medium";
+
 /// The volume types that Spark can mount itself, each with its options, which Spark calls as Kubernetes does.
 const TYPES: [(&str, &[&str]); 4] = [
-    ("emptyDir", &["sizeLimit", "medium"]),
+    ("emptyDir", &[SIZE_LIMIT, MEDIUM]),
     ("hostPath", &["path", "type"]),
     ("nfs", &["path", "server", "readOnly"]),
     ("persistentVolumeClaim", &["claimName", "readOnly"]),
@@ -41,20 +49,31 @@ pub(super) fn scratch_space(context: &Context, properties: &mut Properties) {
                 for (option, field) in
                     [("path", "mountPath"), ("subPath", "subPath"), ("readOnly", "readOnly")]
                 {
-                    properties.set_some(format!("{base}.mount.{option}"), text(&mount[field]));
+                    let value = text(&mount[field]).filter(|text| !text.is_empty());
+                    properties.set_some(format!("{base}.mount.{option}"), value);
                 }
                 for option in options {
-                    properties.set_some(format!("{base}.options.{option}"), text(&volume[kind][option]));
+                    let value = option_value(option, &volume[kind][option]);
+                    properties.set_some(format!("{base}.options.{option}"), value);
                 }
             }
         }
     }
 }
 
-/// A stated value as Spark takes it; none for what is unset, empty or false.
+fn option_value(option: &str, stated: &Value) -> Option<String> {
+    let value = text(stated)?;
+    match option {
+        SIZE_LIMIT => Some(quantity::canonical(&value).unwrap_or(value)),
+        MEDIUM => Some(value).filter(|value| !value.is_empty()),
+        _ => Some(value),
+    }
+}
+
+/// A stated value as Spark takes it; none for what is unset or false.
 fn text(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::String(text) => Some(text.clone()),
         Value::Bool(true) => Some("true".to_owned()),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
