@@ -110,6 +110,8 @@ pub mod env {
 pub mod conf {
     use crate::api::Role;
 
+    /// Spark drops a key that begins otherwise.
+    pub const PREFIX: &str = "spark.";
     pub const MASTER: &str = "spark.master";
     pub const DEPLOY_MODE: &str = "spark.submit.deployMode";
     pub const APP_NAME: &str = "spark.app.name";

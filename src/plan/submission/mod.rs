@@ -146,13 +146,15 @@ pub fn spark_submit(
     let directory = format!("{DIRECTORY}/{}", run.id);
     let context = Context { application, spec: &spec, run, directory: &directory };
 
-    let mut files = BTreeMap::from([(file::PROPERTIES, properties(&context).to_file())]);
+    let properties = properties(&context);
+    let arguments = arguments(&context, policy, &properties);
+    let mut files = BTreeMap::from([(file::PROPERTIES, properties.to_file())]);
     if context.has_templates() {
         for role in Role::ALL {
             files.insert(file::template(role), templates::text(application, &spec, role));
         }
     }
-    Ok(SparkSubmit { arguments: arguments(&context, policy), directory: directory.clone(), files })
+    Ok(SparkSubmit { arguments, directory: directory.clone(), files })
 }
 
 fn properties(context: &Context) -> Properties {
@@ -177,7 +179,7 @@ fn stated(text: &Option<String>) -> Option<&String> {
     text.as_ref().filter(|text| !text.is_empty())
 }
 
-fn arguments(context: &Context, policy: &Policy) -> Vec<String> {
+fn arguments(context: &Context, policy: &Policy, properties: &Properties) -> Vec<String> {
     let spec = context.spec;
     let mut arguments = Vec::new();
     let mut flag = |name: &str, value: &str| arguments.extend([name.to_owned(), value.to_owned()]);
@@ -194,6 +196,9 @@ fn arguments(context: &Context, policy: &Policy) -> Vec<String> {
     }
     // Not `--conf`: Linux refuses a single argument of over 128 KiB (KF issue 433).
     flag("--properties-file", &context.path(file::PROPERTIES));
+    for property in properties.for_arguments() {
+        flag("--conf", &property);
+    }
     if let Some(user) = stated(&spec.proxy_user) {
         flag("--proxy-user", user);
     }

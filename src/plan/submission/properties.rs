@@ -1,6 +1,10 @@
 //! Spark's configuration as a map, and as a file that Spark reads.
 
+use crate::api::names::conf;
 use std::{collections::BTreeMap, fmt::Write};
+
+/// How many bytes of properties may stand among the arguments, to stay far below Linux's 128 KiB for one.
+const ROOM_IN_ARGUMENTS: usize = 64 * 1024;
 
 /// Spark properties; setting one again replaces it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,13 +35,33 @@ impl Properties {
     /// The text of a file in the format of `java.util.Properties`, in UTF-8, which is how Spark reads its
     /// `--properties-file`.
     ///
-    /// Spark cuts blanks off both ends of a value when it reads the file, as the driver would in any case.
+    /// Spark cuts blanks off both ends of a value when it reads the file: see [`Properties::for_arguments`].
     pub(super) fn to_file(&self) -> String {
         self.0.iter().fold(String::new(), |mut text, (key, value)| {
             writeln!(text, "{}={}", escaped(key, true), escaped(value, false))
                 .expect("writing to a String cannot fail");
             text
         })
+    }
+
+    /// Those whose value would not survive the file, as `key=value` for `--conf`, which goes before the file:
+    /// with blanks at its ends, as the value of a variable or an annotation may have.
+    ///
+    /// Not there: what would not arrive that way either (the script `spark-class` deletes carriage returns, a
+    /// JVM in the POSIX locale knows ASCII only, Linux has no zeros in arguments), and what there is no room for.
+    pub(super) fn for_arguments(&self) -> Vec<String> {
+        let is_cut = |c: char| c <= ' ' && !matches!(c, '\r' | '\n');
+        let mut room = ROOM_IN_ARGUMENTS;
+        let cut = self.0.iter().filter(|(_, value)| value.starts_with(is_cut) || value.ends_with(is_cut));
+        cut.filter(|(key, _)| key.starts_with(conf::PREFIX) && !key.contains('='))
+            .map(|(key, value)| format!("{key}={value}"))
+            .filter(|argument| argument.is_ascii() && !argument.contains(['\r', '\0']))
+            .filter(|argument| {
+                let rest = room.checked_sub(argument.len());
+                room = rest.unwrap_or(room);
+                rest.is_some()
+            })
+            .collect()
     }
 }
 
@@ -71,5 +95,26 @@ mod tests {
             properties.to_file(),
             "spark.a\\ b\\:c\\=d=\\\\ two\\nlines = {{APP_ID}} ${x} ü #\nspark.blank=\\ x\n"
         );
+    }
+
+    #[test]
+    fn what_a_file_would_cut_is_an_argument() {
+        let mut properties = Properties::default();
+        for (key, value) in [
+            ("spark.after", "x\t"),
+            ("spark.before", " a=b"),
+            ("spark.crlf", " x\r"),
+            ("spark.lines", "\nx\n"),
+            ("spark.letters", " ü"),
+            ("spark.nul", " \0"),
+            ("spark.only", " "),
+            ("spark.with=sign", " x"),
+            ("spark.within", "x y"),
+            ("unknown", " x"),
+        ] {
+            properties.set(key, value);
+        }
+        properties.set("spark.large", format!(" {}", "x".repeat(200_000)));
+        assert_eq!(properties.for_arguments(), ["spark.after=x\t", "spark.before= a=b", "spark.only= "]);
     }
 }

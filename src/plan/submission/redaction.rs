@@ -6,17 +6,18 @@ const REDACTED: &str = "*********(redacted)";
 const SECRETIVE: [&str; 5] = ["secret", "password", "token", "accesskey", "access.key"];
 
 /// `arguments` for a log: the value behind a name that sounds like a secret is replaced, be it written as
-/// `name=value` or as the argument after `--name`.
+/// `name=value` or as the argument after `--name`. So is that of any property behind `--conf`.
 #[must_use]
 pub fn redacted(arguments: &[String]) -> Vec<String> {
-    let mut after_secret = false;
+    let (mut after_secret, mut after_conf) = (false, false);
     let redact = |argument: &String| {
         let is_value = std::mem::take(&mut after_secret) && !argument.starts_with('-');
         if is_value {
             return REDACTED.to_owned();
         }
+        let is_property = std::mem::replace(&mut after_conf, argument == "--conf");
         match argument.split_once('=') {
-            Some((name, _)) if is_secretive(name) => format!("{name}={REDACTED}"),
+            Some((name, _)) if is_property || is_secretive(name) => format!("{name}={REDACTED}"),
             Some(_) => argument.clone(),
             None => {
                 after_secret = argument.starts_with('-') && is_secretive(argument);
@@ -41,9 +42,9 @@ mod tests {
         let shown = |line: &str| redacted(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).join(" ");
         assert_eq!(
             shown(
-                "--name pi --password hunter2 --access-key=AKIA db.token=x --secret --verbose s3a://bucket a=b"
+                "--conf a=b --name pi --password hunter2 --access-key=AKIA db.token=x --secret --verbose s3a://bucket a=b"
             ),
-            "--name pi --password *********(redacted) --access-key=*********(redacted) db.token=*********(redacted) \
+            "--conf a=*********(redacted) --name pi --password *********(redacted) --access-key=*********(redacted) db.token=*********(redacted) \
              --secret --verbose s3a://bucket a=b"
         );
     }
