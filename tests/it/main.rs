@@ -12,6 +12,7 @@ mod ctl;
 mod customization;
 mod failure;
 mod golden;
+mod java_properties;
 mod lifecycle;
 mod manifests;
 mod node;

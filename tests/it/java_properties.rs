@@ -1,0 +1,177 @@
+//! Is what Java reads in the file of properties what the application says, whatever characters are in it?
+
+use proptest::{
+    collection::{btree_map, vec},
+    prelude::{Strategy, any, prop_assert_eq, prop_oneof},
+    sample::select,
+    test_runner::{Config, RngSeed, TestCaseError, TestRunner},
+};
+use serde_json::{Value, json};
+use spark_operator::{
+    api::SparkApplication,
+    plan::{Policy, run::Run, submission::spark_submit},
+};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    io::{Read, Write},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+/// Each has some twenty texts as keys and as many as values.
+const CASES: u32 = 400;
+
+/// The fields that are maps of texts, in KF's order, each with what it puts before its keys.
+const MAPS: [(&str, &str); 10] = [
+    ("/sparkConf", ""),
+    ("/hadoopConf", "spark.hadoop."),
+    ("/driver/labels", "spark.kubernetes.driver.label."),
+    ("/driver/annotations", "spark.kubernetes.driver.annotation."),
+    ("/driver/serviceLabels", "spark.kubernetes.driver.service.label."),
+    ("/driver/serviceAnnotations", "spark.kubernetes.driver.service.annotation."),
+    ("/executor/labels", "spark.kubernetes.executor.label."),
+    ("/executor/annotations", "spark.kubernetes.executor.annotation."),
+    ("/driver/envVars", "spark.kubernetes.driverEnv."),
+    ("/executor/envVars", "spark.executorEnv."),
+];
+/// Texts alone.
+const TEXTS: [(&str, &str); 4] = [
+    ("/driver/javaOptions", "spark.driver.extraJavaOptions"),
+    ("/executor/javaOptions", "spark.executor.extraJavaOptions"),
+    ("/driver/serviceAccount", "spark.kubernetes.authenticate.driver.serviceAccountName"),
+    ("/driver/kubernetesMaster", "spark.kubernetes.driver.master"),
+];
+
+type Entries = BTreeMap<String, String>;
+
+#[test]
+fn java_reads_what_the_application_says() {
+    let java = RefCell::new(Java::start());
+    let plain = java.borrow_mut().read(&properties_file(&json!({})));
+    assert_eq!(plain["spark.kubernetes.driver.pod.name"], "pi-driver");
+    let drawn = (MAPS.map(|_| btree_map(text(), text(), 0..4)), TEXTS.map(|_| text()));
+    // The same texts each time: a test that fails now and then helps nobody.
+    let config =
+        Config { cases: CASES, failure_persistence: None, rng_seed: RngSeed::Fixed(6), ..Config::default() };
+    let checked = TestRunner::new(config).run(&drawn, |(maps, texts)| {
+        let mut spec = json!({"driver": {}, "executor": {}});
+        // What is the operator's or is said by no field of these.
+        let mut expected = plain.clone();
+        for ((field, prefix), entries) in MAPS.iter().zip(maps) {
+            expected.extend(entries.iter().map(|(key, value)| (format!("{prefix}{key}"), value.clone())));
+            set(&mut spec, field, json!(entries));
+        }
+        for ((field, key), text) in TEXTS.iter().zip(texts) {
+            expected.insert((*key).to_owned(), text.clone());
+            set(&mut spec, field, json!(text));
+        }
+        let read = java.borrow_mut().read(&properties_file(&spec));
+        prop_assert_eq!(read, expected);
+        Ok::<_, TestCaseError>(())
+    });
+    checked.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// A text of those pieces that a file of properties has a meaning for, and of any others.
+fn text() -> impl Strategy<Value = String> {
+    const SYNTAX: [&str; 30] = [
+        " ",
+        "  ",
+        "=",
+        ":",
+        "#",
+        "!",
+        "\\",
+        "\\\\",
+        "\\u",
+        "\\u0041",
+        "\\uD83D",
+        "\\n",
+        "\n",
+        "\r",
+        "\r\n",
+        "\t",
+        "\x0c",
+        "\x0b",
+        "\0",
+        "\x01",
+        "\x1f",
+        "\x7f",
+        "\u{85}",
+        "\u{2028}",
+        "\u{feff}",
+        "\u{fffe}",
+        "ü",
+        "語",
+        "😀",
+        "${env:HOME}",
+    ];
+    let piece = prop_oneof![
+        4 => select(&SYNTAX[..]).prop_map(str::to_owned),
+        2 => "[a-z.]{1,4}",
+        1 => any::<char>().prop_map(String::from),
+    ];
+    let pieces = vec(piece, 0..8).prop_map(|pieces| pieces.concat());
+    // Java reads 8 KiB at a time.
+    prop_oneof![20 => pieces.clone(), 1 => pieces.prop_map(|text| "x".repeat(8 * 1024 - 30) + &text.repeat(8))]
+}
+
+fn set(spec: &mut Value, pointer: &str, value: Value) {
+    let (section, field) = pointer.rsplit_once('/').unwrap();
+    spec.pointer_mut(section).unwrap()[field] = value;
+}
+
+/// The file for an application with this spec.
+fn properties_file(spec: &Value) -> String {
+    let metadata =
+        json!({"name": "pi", "namespace": "default", "uid": "6c1f0b5e-0000-4000-8000-000000000001"});
+    let application: SparkApplication =
+        serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
+    let policy =
+        Policy { master: "k8s://https://10.96.0.1:443".to_owned(), driver_creation_grace: Duration::ZERO };
+    // One id for all specs: it is among the properties.
+    let run = Run::next(&serde_json::from_value(json!({"metadata": metadata, "spec": {}})).unwrap());
+    spark_submit(&application, &run, &policy).unwrap().files.remove("spark.properties").unwrap()
+}
+
+/// One Java virtual machine for all files.
+struct Java(Child);
+
+impl Java {
+    fn start() -> Self {
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java-properties/ReadProperties.java");
+        let mut java = Command::new("java");
+        java.args(["-XX:TieredStopAtLevel=1", "-Xshare:auto"]).arg(program);
+        Self(java.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("java can be run"))
+    }
+
+    /// The entries that it reads in a file of this text.
+    fn read(&mut self, text: &str) -> Entries {
+        let input = self.0.stdin.as_mut().unwrap();
+        input.write_all(&u32::try_from(text.len()).unwrap().to_be_bytes()).unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+        (0..self.number()).map(|_| (self.text(), self.text())).collect()
+    }
+
+    fn number(&mut self) -> usize {
+        let mut bytes = [0; 4];
+        self.0.stdout.as_mut().unwrap().read_exact(&mut bytes).unwrap();
+        u32::from_be_bytes(bytes).try_into().unwrap()
+    }
+
+    fn text(&mut self) -> String {
+        let mut bytes = vec![0; self.number()];
+        self.0.stdout.as_mut().unwrap().read_exact(&mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+}
+
+impl Drop for Java {
+    fn drop(&mut self) {
+        // It ends with its input.
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
+}
