@@ -10,7 +10,7 @@ pub(super) fn common(context: &Context, properties: &mut Properties) {
     if !spec.image_pull_secrets.is_empty() {
         properties.set(conf::IMAGE_PULL_SECRETS, spec.image_pull_secrets.join(","));
     }
-    properties.set_some(conf::PYTHON_VERSION, spec.python_version.as_ref());
+    properties.set_some(conf::PYTHON_VERSION, stated(&spec.python_version));
 }
 
 pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
