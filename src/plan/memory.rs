@@ -6,6 +6,15 @@ use std::str::FromStr;
 const UNITS: [(&str, u64); 6] =
     [("b", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30), ("t", 1 << 40), ("p", 1 << 50)];
 
+/// Spark's own default of a heap, in MiB.
+pub const HEAP: u64 = 1024;
+/// What a pod has beside its heap at least, in MiB (`ResourceProfile.MEMORY_OVERHEAD_MIN_MIB`).
+pub const OVERHEAD_LEAST: u64 = 384;
+/// Which part of the heap that is (`Config.MEMORY_OVERHEAD_FACTOR`), and where a Python or R process runs
+/// beside the JVM (`Constants.NON_JVM_MEMORY_OVERHEAD_FACTOR`).
+pub const OVERHEAD_FACTOR: f64 = 0.1;
+pub const OVERHEAD_FACTOR_BESIDE_JVM: f64 = 0.4;
+
 /// The bytes that `text` stands for where Spark takes it (`spark.driver.memory` and its like, in which a
 /// number alone counts mebibytes); none if Spark refuses it.
 ///
@@ -27,6 +36,18 @@ pub fn factor(text: &str) -> Option<f64> {
     let text = text.trim();
     let number = text.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(text);
     number.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor >= 0.0)
+}
+
+/// That part of the heap, as Scala's `(factor * heap).toInt`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "Spark does: what is too large is the largest there is"
+)]
+#[must_use]
+pub fn part(heap: u64, factor: f64) -> u64 {
+    ((factor * heap as f64) as i32) as u64
 }
 
 /// What somebody who wrote `text` may have meant: the same number and the unit that it begins to name.

@@ -13,14 +13,6 @@ use serde_json::{Value, json};
 
 /// Spark's own default, where nobody says how many executors there are.
 const INSTANCES: i32 = 2;
-/// What a pod has beside its heap at least, in MiB (`ResourceProfile.MEMORY_OVERHEAD_MIN_MIB`).
-const OVERHEAD_LEAST: u64 = 384;
-/// Which part of the heap that is (`Config.MEMORY_OVERHEAD_FACTOR`), and where a Python or R process runs
-/// beside the JVM (`Constants.NON_JVM_MEMORY_OVERHEAD_FACTOR`).
-const OVERHEAD_FACTOR: f64 = 0.1;
-const OVERHEAD_FACTOR_BESIDE_JVM: f64 = 0.4;
-/// Spark's own default of a heap, in MiB.
-const HEAP: u64 = 1024;
 
 /// What Spark goes by: its version, the properties, and the program's file.
 pub(super) struct Spark<'a> {
@@ -75,11 +67,11 @@ impl Spark<'_> {
 
     /// In MiB.
     fn memory(&self, role: Role) -> Result<u64, Error> {
-        let heap = self.mib(&conf::spark(role, conf::MEMORY))?.unwrap_or(HEAP);
+        let heap = self.mib(&conf::spark(role, conf::MEMORY))?.unwrap_or(memory::HEAP);
         let stated = self.mib(&conf::spark(role, conf::MEMORY_OVERHEAD))?;
         let overhead = match stated.or(self.mib(&conf::old_memory_overhead(role))?) {
             Some(overhead) => overhead,
-            None => part(heap, self.overhead_factor(role)?).max(self.overhead_least(role)?),
+            None => memory::part(heap, self.overhead_factor(role)?).max(self.overhead_least(role)?),
         };
         let beside = match role {
             Role::Driver => 0,
@@ -91,16 +83,19 @@ impl Spark<'_> {
     /// Spark 3 knows no property for it.
     fn overhead_least(&self, role: Role) -> Result<u64, Error> {
         if !submission::is_since(self.version, 4) {
-            return Ok(OVERHEAD_LEAST);
+            return Ok(memory::OVERHEAD_LEAST);
         }
-        Ok(self.mib(&conf::spark(role, conf::MEMORY_OVERHEAD_LEAST))?.unwrap_or(OVERHEAD_LEAST))
+        Ok(self.mib(&conf::spark(role, conf::MEMORY_OVERHEAD_LEAST))?.unwrap_or(memory::OVERHEAD_LEAST))
     }
 
     fn overhead_factor(&self, role: Role) -> Result<f64, Error> {
         let own = self.read(&conf::spark(role, conf::MEMORY_OVERHEAD_FACTOR_OF_ROLE), memory::factor)?;
         let common = self.read(conf::MEMORY_OVERHEAD_FACTOR, memory::factor)?;
-        let default =
-            if self.is_python() || self.is_r() { OVERHEAD_FACTOR_BESIDE_JVM } else { OVERHEAD_FACTOR };
+        let default = if self.is_python() || self.is_r() {
+            memory::OVERHEAD_FACTOR_BESIDE_JVM
+        } else {
+            memory::OVERHEAD_FACTOR
+        };
         Ok(own.or(common).unwrap_or(default))
     }
 
@@ -141,15 +136,4 @@ impl Spark<'_> {
         let unknown = || Error::Unknown { key: key.to_owned(), text: text.to_owned() };
         read(text).map(Some).ok_or_else(unknown)
     }
-}
-
-/// As Scala's `(factor * heap).toInt`.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "Spark does: what is too large is the largest there is"
-)]
-fn part(heap: u64, factor: f64) -> u64 {
-    ((factor * heap as f64) as i32) as u64
 }
