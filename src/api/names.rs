@@ -204,3 +204,68 @@ pub mod conf {
         }
     }
 }
+
+/// Keys of Spark's configuration that its submission client reads, and nobody else here.
+pub mod submit_conf {
+    pub const REMOTE: &str = "spark.remote";
+    pub const APP_ID: &str = "spark.app.id";
+    pub const SUBMIT_TIME: &str = "spark.app.submitTime";
+    pub const JARS: &str = "spark.jars";
+    pub const FILES: &str = "spark.files";
+    pub const ARCHIVES: &str = "spark.archives";
+    pub const PY_FILES: &str = "spark.submit.pyFiles";
+    /// YARN's lists, which Spark resolves like its own whatever the cluster.
+    pub const YARN_LISTS: [&str; 3] =
+        ["spark.yarn.dist.files", "spark.yarn.dist.archives", "spark.yarn.dist.jars"];
+    pub const UI_PORT: &str = "spark.ui.port";
+    pub const BLOCK_MANAGER_PORT: &str = "spark.blockManager.port";
+    pub const CONNECT_PORT: &str = "spark.connect.grpc.binding.port";
+    pub const LOCAL_DIR: &str = "spark.local.dir";
+    pub const PYTHON: &str = "spark.pyspark.python";
+    pub const DRIVER_PYTHON: &str = "spark.pyspark.driver.python";
+    pub const KEYTAB: &str = "spark.kerberos.keytab";
+    pub const PRINCIPAL: &str = "spark.kerberos.principal";
+    /// Hadoop's own key behind Spark's prefix for such keys.
+    pub const HADOOP_AUTHENTICATION: &str = "spark.hadoop.hadoop.security.authentication";
+    /// What a secret's key ends with, whatever stands before it.
+    pub const TOKEN_SUFFIX: &str = "oauthToken";
+    /// All settings of Spark on Kubernetes.
+    pub const KUBERNETES_PREFIX: &str = "spark.kubernetes.";
+
+    pub const DRIVER_HOST: &str = "spark.driver.host";
+    pub const DRIVER_PORT: &str = "spark.driver.port";
+    pub const DRIVER_BLOCK_MANAGER_PORT: &str = "spark.driver.blockManager.port";
+    pub const BIND_ADDRESS: &str = "spark.driver.bindAddress";
+    pub const DEFAULT_JAVA_OPTIONS: &str = "defaultJavaOptions";
+    pub const DRIVER_RESOURCE_PREFIX: &str = "spark.driver.resource.";
+
+    pub const SUBMIT_IN_DRIVER: &str = "spark.kubernetes.submitInDriver";
+    pub const RESOURCE_TYPE: &str = "spark.kubernetes.resource.type";
+    pub const SCHEDULER_NAME: &str = "spark.kubernetes.scheduler.name";
+    pub const DRIVER_SCHEDULER_NAME: &str = "spark.kubernetes.driver.scheduler.name";
+    pub const DRIVER_NODE_SELECTOR_PREFIX: &str = "spark.kubernetes.driver.node.selector.";
+    pub const UPLOAD_PATH: &str = "spark.kubernetes.file.upload.path";
+    pub const CONFIG_MAP_MAX_SIZE: &str = "spark.kubernetes.configMap.maxSize";
+    pub const IP_FAMILY_POLICY: &str = "spark.kubernetes.driver.service.ipFamilyPolicy";
+    pub const IP_FAMILIES: &str = "spark.kubernetes.driver.service.ipFamilies";
+    pub const PUBLISH_NOT_READY: &str = "spark.kubernetes.driver.service.publishNotReadyAddresses";
+    pub const PRIVILEGE_ESCALATION: &str = "spark.kubernetes.securityContext.allowPrivilegeEscalation";
+    pub const DRIVER_PRIVILEGE_ESCALATION: &str =
+        "spark.kubernetes.driver.securityContext.allowPrivilegeEscalation";
+    pub const READ_WRITE_ONCE: &str = "spark.kubernetes.legacy.useReadWriteOnceAccessMode";
+    pub const TMPFS: &str = "spark.kubernetes.local.dirs.tmpfs";
+    pub const FEATURE_STEPS: &str = "spark.kubernetes.driver.pod.featureSteps";
+    pub const EXCLUDED_FEATURE_STEPS: &str = "spark.kubernetes.driver.pod.excludedFeatureSteps";
+    pub const HADOOP_CONFIG_MAP: &str = "spark.kubernetes.hadoop.configMapName";
+    pub const EXECUTOR_HADOOP_CONFIG_MAP: &str = "spark.kubernetes.executor.hadoopConfigMapName";
+    pub const KRB5_PATH: &str = "spark.kubernetes.kerberos.krb5.path";
+    pub const KRB5_CONFIG_MAP: &str = "spark.kubernetes.kerberos.krb5.configMapName";
+    pub const TOKEN_SECRET_NAME: &str = "spark.kubernetes.kerberos.tokenSecret.name";
+    pub const TOKEN_SECRET_ITEM: &str = "spark.kubernetes.kerberos.tokenSecret.itemKey";
+
+    /// With what the driver says who it is: the token itself, or a file of the submitter's. Behind it: the
+    /// key of each credential.
+    pub const DRIVER_CREDENTIALS_PREFIX: &str = "spark.kubernetes.authenticate.driver.";
+    /// Where such a credential is inside the driver's container.
+    pub const MOUNTED_CREDENTIALS_PREFIX: &str = "spark.kubernetes.authenticate.driver.mounted.";
+}

@@ -11,6 +11,7 @@ pub mod lease;
 pub mod lifecycle;
 pub mod memory;
 pub mod namespaces;
+pub mod native;
 pub mod pod_record;
 pub mod quantity;
 pub mod quota;

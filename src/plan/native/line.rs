@@ -1,0 +1,93 @@
+//! After which line of Spark are an application's objects made?
+
+use std::fmt;
+
+/// A line of Spark's releases: its members make the same objects, other lines make others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Line {
+    V3_5,
+    V4_0,
+    V4_1,
+    V4_2,
+    V4_3,
+}
+
+impl Line {
+    pub const ALL: [Self; 5] = [Self::V3_5, Self::V4_0, Self::V4_1, Self::V4_2, Self::V4_3];
+
+    /// The line of `spark_version`; where it is none of them the nearest, and what there is to say about that.
+    #[must_use]
+    pub fn nearest(spark_version: &str) -> (Self, Option<String>) {
+        let Some(version) = major_minor(spark_version) else {
+            let line = Self::V4_0;
+            return (
+                line,
+                Some(format!("`{spark_version}` is no version of Spark: submitted as Spark {line}")),
+            );
+        };
+        let line = Self::ALL.into_iter().rfind(|line| line.version() <= version).unwrap_or(Self::V3_5);
+        let is_known = line.version() == version;
+        let note = || {
+            format!("Spark {spark_version} is not known here: submitted as Spark {line}, the nearest line")
+        };
+        (line, (!is_known).then(note))
+    }
+
+    const fn version(self) -> (u32, u32) {
+        match self {
+            Self::V3_5 => (3, 5),
+            Self::V4_0 => (4, 0),
+            Self::V4_1 => (4, 1),
+            Self::V4_2 => (4, 2),
+            Self::V4_3 => (4, 3),
+        }
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor) = self.version();
+        write!(f, "{major}.{minor}")
+    }
+}
+
+fn major_minor(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.trim().split('.');
+    let major = parts.next()?.parse().ok()?;
+    // `4.1-SNAPSHOT` is of the line 4.1.
+    let minor = parts.next()?;
+    let digits = minor.find(|c: char| !c.is_ascii_digit()).unwrap_or(minor.len());
+    Some((major, minor[..digits].parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Line;
+
+    #[test]
+    fn a_version_belongs_to_its_line_or_to_the_nearest_which_is_said() {
+        for (version, line, is_known) in [
+            ("3.5.9", Line::V3_5, true),
+            ("4.0.1", Line::V4_0, true),
+            ("4.1.0-preview2", Line::V4_1, true),
+            ("4.2-SNAPSHOT", Line::V4_2, true),
+            ("4.3.0", Line::V4_3, true),
+            ("2.4.8", Line::V3_5, false),
+            ("3.4.1", Line::V3_5, false),
+            ("3.10.0", Line::V3_5, false),
+            ("4.10.0", Line::V4_3, false),
+            ("5.0.0", Line::V4_3, false),
+            ("latest", Line::V4_0, false),
+            ("4", Line::V4_0, false),
+            ("", Line::V4_0, false),
+        ] {
+            let (found, note) = Line::nearest(version);
+            assert_eq!((found, note.is_none()), (line, is_known), "{version}");
+            assert!(note.is_none_or(|note| note.contains(version)
+                && note.ends_with(&match line {
+                    Line::V4_0 => "Spark 4.0".to_owned(),
+                    line => format!("Spark {line}, the nearest line"),
+                })));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What does Java take for a URI, and what does it do to one?
+
+/// A URI in its parts, as `java.net.URI` reads it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Uri<'a> {
+    /// Empty where there is none: a path.
+    pub scheme: &'a str,
+    /// All between scheme and fragment.
+    pub specific_part: &'a str,
+    pub fragment: Option<&'a str>,
+}
+
+/// `text` as a URI; none where Java throws a `URISyntaxException`.
+pub(super) fn parse(text: &str) -> Option<Uri<'_>> {
+    let (rest, fragment) = match text.split_once('#') {
+        Some((rest, fragment)) => (rest, Some(fragment)),
+        None => (text, None),
+    };
+    let (scheme, specific_part) = match rest.find([':', '/', '?']) {
+        Some(at) if rest[at..].starts_with(':') => (&rest[..at], &rest[at + 1..]),
+        _ => ("", rest),
+    };
+    let has_scheme = scheme.len() < rest.len() && rest[scheme.len()..].starts_with(':');
+    if has_scheme && (!is_scheme(scheme) || specific_part.is_empty()) {
+        return None;
+    }
+    // `local://` alone has neither authority nor path.
+    let hierarchy = specific_part.strip_prefix("//").map(|rest| rest.find(['/', '?']).unwrap_or(rest.len()));
+    let is_opaque = has_scheme && !specific_part.starts_with('/');
+    let (path, query) = specific_part.split_once('?').unwrap_or((specific_part, ""));
+    // Brackets are for addresses of IPv6, queries and fragments.
+    let brackets = |part: &str| part.contains(['[', ']']);
+    let behind_authority = hierarchy.map_or(path, |end| path.get(2 + end..).unwrap_or(""));
+    let is_valid = specific_part != "//"
+        && is_legal(specific_part)
+        && is_legal(query)
+        && fragment.is_none_or(is_legal)
+        && (is_opaque || !brackets(behind_authority));
+    is_valid.then_some(Uri { scheme, specific_part, fragment })
+}
+
+impl Uri<'_> {
+    /// The URI as Spark has it after a look at its fragment: `new URI(scheme, specificPart, null)` and the
+    /// fragment behind that. Escapes are undone where they were not needed.
+    pub(super) fn rebuilt(&self) -> String {
+        let fragment = self.fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
+        format!("{}:{}{fragment}", self.scheme, quoted(&unescaped(self.specific_part)))
+    }
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+}
+
+/// Whether there are only characters that a URI may have, and `%` only before two digits.
+fn is_legal(part: &str) -> bool {
+    let mut pieces = part.split('%');
+    let first = pieces.next().unwrap_or_default();
+    first.chars().all(is_legal_char)
+        && pieces.all(|piece| {
+            piece.chars().take(2).filter(char::is_ascii_hexdigit).count() == 2
+                && piece.chars().all(is_legal_char)
+        })
+}
+
+fn is_legal_char(c: char) -> bool {
+    // Java takes letters of all languages, though RFC 2396 does not.
+    c.is_ascii_alphanumeric()
+        || "-_.!~*'();/?:@&=+$,[]".contains(c)
+        || (!c.is_ascii() && !c.is_control() && !c.is_whitespace())
+}
+
+fn unescaped(part: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::with_capacity(part.len()), part.as_bytes());
+    while let [first, after @ ..] = rest {
+        let escape = (*first == b'%').then(|| after.get(..2)).flatten();
+        let byte = escape.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// What a file's path or a part of a URI is with everything escaped that needs it.
+pub(super) fn quoted(part: &str) -> String {
+    part.chars().fold(String::with_capacity(part.len()), |mut quoted, c| {
+        if is_legal_char(c) {
+            quoted.push(c);
+        } else {
+            let mut buffer = [0; 4];
+            for byte in c.encode_utf8(&mut buffer).bytes() {
+                quoted.push_str(&format!("%{byte:02X}"));
+            }
+        }
+        quoted
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn what_java_takes_for_a_uri_is_one() {
+        for (text, scheme) in [
+            ("local:///opt/a.jar", "local"),
+            ("local:/opt/1.jar", "local"),
+            ("s3a://bucket/a.jar", "s3a"),
+            ("http://h/d%20e.jar", "http"),
+            ("local:///opt/c.jar?x=1#y", "local"),
+            ("http://[::1]/a.jar", "http"),
+            ("https://h/ünï.jar", "https"),
+            ("/opt/a.jar", ""),
+            ("a.jar", ""),
+            ("a/b:c.jar", ""),
+            ("spark-internal", ""),
+            ("mailto:x", "mailto"),
+        ] {
+            assert_eq!(parse(text).map(|uri| uri.scheme), Some(scheme), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_java_refuses_is_none() {
+        for text in [
+            " local:///b.jar",
+            "https://h/d e.jar",
+            "local:///opt/${spark.my.var}.jar",
+            "http://h/%zz",
+            "http://h/%2",
+            "http:",
+            ":x",
+            "1a:b",
+            "local://",
+            "local:///a#b#c",
+            "local:///[a].jar",
+            "local:///a\u{1}",
+            "a|b",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn escapes_survive_where_they_are_needed() {
+        for (text, rebuilt) in [
+            ("local:///opt/a%20b.jar", "local:///opt/a%20b.jar"),
+            ("local:///opt/c.jar?x=1#y", "local:///opt/c.jar?x=1#y"),
+            ("http://h/%25", "http://h/%25"),
+            ("http://h/%61%C3%BC#%20", "http://h/aü#%20"),
+        ] {
+            assert_eq!(parse(text).unwrap().rebuilt(), rebuilt);
+        }
+    }
+}
