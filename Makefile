@@ -12,7 +12,7 @@ CLUSTER := tests/cluster/cluster
 RELEASE := $(CARGO_TARGET_DIR)/release
 SPARK ?= 4.0.1
 
-.PHONY: help build images check fmt clippy deny manifests test test-pure test-cluster test-api test-node soak bench demo clean
+.PHONY: help build images check fmt clippy deny manifests test test-pure test-cluster test-api test-node soak bench recordings demo clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -80,6 +80,10 @@ bench: build ## Measure, print a table
 	$(CLUSTER) build --level api
 	OPERATOR=$(RELEASE)/spark-operator SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
 		tests/level bench tests/in-cluster bench cargo test --locked --offline --profile harness --test it -- --ignored --test-threads=1 --nocapture bench::
+
+# Any folder of recordings of real submissions: one folder a version, one file a case.
+recordings: ## Compare native submission with spark-submit, DIR=folder with recordings
+	RECORDINGS=$(abspath $(or $(DIR),tests/data/recordings)) cargo test --locked --test it -- --nocapture recordings::
 
 clean: ## Stop the local clusters
 	for name in spark demo test-api test-node test-soak test-bench; do $(CLUSTER) down --name $$name; done

@@ -20,6 +20,7 @@ mod program;
 mod properties;
 mod quota;
 mod recorded;
+mod recordings;
 mod reviews;
 mod soak;
 mod start;

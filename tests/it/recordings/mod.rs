@@ -1,0 +1,136 @@
+//! Are the objects of native submission those of a real `spark-submit`? Compared with recordings of it, for
+//! every line of Spark: those in `tests/data/recordings`, or those in the folder `$RECORDINGS`
+//! (`make recordings DIR=…`). A folder has one folder a version, and that one file a case, as the recorder writes
+//! it or as `tests/reduce-recordings` makes it smaller.
+
+mod case;
+mod command_line;
+mod compare;
+mod java_properties;
+mod rules;
+
+use crate::golden::data;
+use case::Case;
+use command_line::Unreadable;
+use spark_operator::plan::native::{NotNative, Objects, Submission, objects};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+enum Verdict {
+    Passed,
+    NotApplicable(String),
+    Failed(String),
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "one line a case is what `make recordings` is for")]
+fn objects_are_those_of_spark_submit() {
+    let folder = std::env::var_os("RECORDINGS").map_or_else(|| data("recordings"), PathBuf::from);
+    let mut counts: BTreeMap<String, [usize; 3]> = BTreeMap::new();
+    let mut failures = Vec::new();
+    for path in recordings(&folder) {
+        let case = Case::read(&path);
+        let verdict = verdict(&case);
+        let (column, said) = match &verdict {
+            Verdict::Passed => (0, "passed".to_owned()),
+            Verdict::Failed(why) => (1, format!("FAILED: {why}")),
+            Verdict::NotApplicable(why) => (2, format!("not applicable: {why}")),
+        };
+        let line = format!("{} {}: {said}", case.spark_version, case.name);
+        println!("{line}");
+        counts.entry(case.spark_version.clone()).or_default()[column] += 1;
+        failures.extend(matches!(verdict, Verdict::Failed(_)).then_some(line));
+    }
+    let summary = |[passed, failed, other]: [usize; 3]| {
+        format!("{passed} passed, {failed} failed, {other} not applicable")
+    };
+    let mut total = [0; 3];
+    for (version, counts) in &counts {
+        println!("{version}: {}", summary(*counts));
+        (0..3).for_each(|i| total[i] += counts[i]);
+    }
+    println!("recordings: {}", summary(total));
+    assert!(total.iter().sum::<usize>() > 0, "no recordings in {}", folder.display());
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+/// Every file of every version, in order.
+fn recordings(folder: &Path) -> Vec<PathBuf> {
+    let entries = |folder: &Path| -> Vec<_> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let versions = entries(folder).into_iter().filter(|path| path.is_dir());
+    let mut files: Vec<_> = versions.flat_map(|version| entries(&version)).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    files
+}
+
+fn verdict(case: &Case) -> Verdict {
+    if rules::has_lost_letters(case) {
+        return Verdict::NotApplicable("the submitter's environment: its JVM lost letters (D3)".to_owned());
+    }
+    let submission = match command_line::submission(case, case.ids()) {
+        Ok(submission) => submission,
+        Err(Unreadable::Shell) => {
+            return Verdict::NotApplicable(
+                "the submitter's environment: spark-env.sh is a program".to_owned(),
+            );
+        }
+        Err(Unreadable::Syntax(error)) if case.exit_code != 0 && case.stderr_tail.contains("Error:") => {
+            return Verdict::NotApplicable(format!("the launcher's own syntax: {error}"));
+        }
+        Err(Unreadable::Syntax(error)) => {
+            return Verdict::Failed(format!("the command line is not understood: {error}"));
+        }
+        Err(Unreadable::Refused(refusal)) => return refused(case, None, &refusal.to_string()),
+    };
+    match objects(&submission) {
+        Ok(objects) => made(case, &submission, &objects),
+        Err(NotNative::Refused(message)) => refused(case, Some(&submission), &message),
+        Err(fallback @ NotNative::Fallback { reason, .. }) => {
+            match rules::handed(case, &submission, reason) {
+                Some(what) => {
+                    Verdict::NotApplicable(format!("handed to spark-submit, since {what}: {fallback}"))
+                }
+                None => Verdict::Failed(format!("handed to spark-submit by no rule: {fallback}")),
+            }
+        }
+    }
+}
+
+fn made(case: &Case, submission: &Submission, objects: &Objects) -> Verdict {
+    if let Some(divergence) = rules::accepted_on_purpose(case, submission) {
+        return Verdict::NotApplicable(divergence.to_owned());
+    }
+    if case.exit_code != 0 && case.injected_failures.is_empty() {
+        return Verdict::Failed(format!("spark-submit fails: {}", last_line(case)));
+    }
+    match compare::difference(case, submission, objects) {
+        Some(difference) => Verdict::Failed(difference),
+        None if case.exit_code == 0 => Verdict::Passed,
+        None => {
+            Verdict::NotApplicable("Spark's clean-up after the pod; what it had sent is equal".to_owned())
+        }
+    }
+}
+
+fn refused(case: &Case, submission: Option<&Submission>, message: &str) -> Verdict {
+    if case.exit_code == 0 {
+        Verdict::Failed(format!("spark-submit accepts it, native refuses: {message}"))
+    } else if rules::names_the_same(case, submission, message) {
+        Verdict::Passed
+    } else {
+        Verdict::Failed(format!("names something else than spark-submit: {message}\n  {}", last_line(case)))
+    }
+}
+
+/// What Spark said in the end, but for where in its code.
+fn last_line(case: &Case) -> &str {
+    let mut lines =
+        case.stderr_tail.lines().filter(|line| line.contains("Exception") || line.contains("Error"));
+    lines.next_back().unwrap_or_default()
+}

@@ -1,0 +1,203 @@
+//! Which recorded cases can native submission not be compared with, and what has a refusal to name?
+//!
+//! What is in none of these tables has to be equal, or refused for the same property.
+
+use super::case::Case;
+use spark_operator::plan::native::{Reason, Submission};
+
+/// A kind of cases that native submission hands to `spark-submit`: what is in such a case, and for what reason
+/// it is recognised.
+struct Handed {
+    what: &'static str,
+    is_in: fn(&Case, &Submission) -> bool,
+    reason: Reason,
+}
+
+const HANDED: [Handed; 10] = [
+    Handed {
+        what: "code of the user's changes the pod, or a step of Spark's is left out",
+        is_in: |_, submission| {
+            has(submission, "spark.kubernetes.driver.pod.featureSteps")
+                || has(submission, "spark.kubernetes.driver.pod.excludedFeatureSteps")
+        },
+        reason: Reason::FeatureSteps,
+    },
+    Handed {
+        what: "local files are uploaded",
+        is_in: |_, submission| has(submission, "spark.kubernetes.file.upload.path"),
+        reason: Reason::Upload,
+    },
+    Handed {
+        what: "a program is named relative to where spark-submit runs",
+        is_in: |_, submission| !submission.primary_resource.contains(':'),
+        reason: Reason::Upload,
+    },
+    Handed {
+        what: "a pattern of remote files is resolved",
+        is_in: |case, _| {
+            case.command.iter().any(|token| token.contains("://") && token.contains(['*', '?', '[', '{']))
+        },
+        reason: Reason::Glob,
+    },
+    Handed {
+        what: "the main class stands in the jar",
+        is_in: |_, submission| submission.main_class.is_none(),
+        reason: Reason::MainClass,
+    },
+    Handed {
+        what: "somebody else than the operator creates the objects",
+        is_in: |_, submission| {
+            [
+                "spark.kubernetes.authenticate.submission.",
+                "spark.kubernetes.context",
+                "spark.kubernetes.trust",
+            ]
+            .iter()
+            .any(|prefix| submission.properties.keys().any(|key| key.starts_with(prefix)))
+        },
+        reason: Reason::Identity,
+    },
+    Handed {
+        what: "Hadoop's security is on",
+        is_in: |_, submission| {
+            submission.environment.hadoop_token_file.is_some()
+                || submission.environment.hadoop_conf.is_some()
+                || has(submission, "spark.hadoop.hadoop.security.authentication")
+        },
+        reason: Reason::Kerberos,
+    },
+    Handed {
+        what: "a value refers to the environment, to the JVM or to a default of Spark's",
+        is_in: |_, submission| {
+            submission.environment.spark_submit_opts.is_some()
+                || submission.properties.values().any(|value| value.contains("${"))
+        },
+        reason: Reason::Substitution,
+    },
+    Handed {
+        what: "the master is no API server, or the driver runs where it is submitted",
+        is_in: |_, submission| {
+            let property = |key: &str| submission.properties.get(key).map_or("", String::as_str);
+            !property("spark.master").starts_with("k8s://")
+                || property("spark.submit.deployMode") != "cluster"
+        },
+        reason: Reason::Destination,
+    },
+    Handed {
+        what: "a file is fetched from a remote file system",
+        is_in: |_, submission| {
+            let files =
+                ["podTemplateFile", "caCertFile", "clientKeyFile", "clientCertFile", "krb5.path", "keytab"];
+            let mut properties = submission.properties.iter();
+            properties.any(|(key, value)| files.iter().any(|file| key.ends_with(file)) && value.contains(':'))
+        },
+        reason: Reason::SubmitterFile,
+    },
+];
+
+/// Why a case that is handed to `spark-submit` for `reason` is one of those that are.
+pub fn handed(case: &Case, submission: &Submission, reason: Reason) -> Option<&'static str> {
+    let mut rules = HANDED.iter().filter(|rule| rule.reason == reason && (rule.is_in)(case, submission));
+    let unknown = (reason == Reason::UnknownSetting)
+        .then_some("a setting that no version of Spark has, or none that is known here");
+    rules.next().map(|rule| rule.what).or(unknown)
+}
+
+/// Why `spark-submit` fails where native submission does not: on purpose, as `plan::native` says.
+pub fn accepted_on_purpose(case: &Case, submission: &Submission) -> Option<&'static str> {
+    let said = |text: &str| case.stderr_tail.contains(text);
+    if said("ClassNotFoundException") && said("FileSystem not found") {
+        return Some("D1: nobody asks a remote file system");
+    }
+    if said("unresolved dependency") || said("Provided Maven Coordinates must be in the form") {
+        return Some("D2: packages are resolved by the driver");
+    }
+    if submission.primary_resource.to_lowercase().ends_with(".r") && said("URI scheme is not \"file\"") {
+        return Some("D8: R with remote jars");
+    }
+    None
+}
+
+/// Whether the JVM could not read its own command line (D3).
+pub fn has_lost_letters(case: &Case) -> bool {
+    let posix = ["LC_ALL", "LANG"]
+        .iter()
+        .any(|name| matches!(case.env.get(*name).map(String::as_str), Some("POSIX" | "C")));
+    posix && !case.command.iter().all(|token| token.is_ascii())
+}
+
+/// What Spark says where it does not name a property, and what names it.
+const SAID: [(&str, &[&str]); 29] = [
+    ("Must specify the driver container image", &["spark.kubernetes.container.image"]),
+    ("Driver memory must", &["spark.driver.memory"]),
+    ("Executor memory must", &["spark.executor.memory"]),
+    ("Driver cores must", &["spark.driver.cores"]),
+    ("Executor cores must", &["spark.executor.cores"]),
+    ("Number of executors must", &["spark.executor.instances"]),
+    ("is reserved for Spark bookkeeping", &["spark.kubernetes.driver.label."]),
+    ("SecretKeyRef must be", &["spark.kubernetes.driver.secretKeyRef."]),
+    ("Volume type", &[".volumes."]),
+    ("is required for", &[".volumes.", ".options."]),
+    ("mount.path", &[".volumes.", ".mount.path"]),
+    ("Found duplicated mountPath", &[".volumes.", ".mount.path"]),
+    ("mutually exclusive", &[".mount.subPath", ".mount.subPathExpr"]),
+    ("smaller than 1KiB", &[".options.sizeLimit"]),
+    ("For input string: \"maybe\"", &[".mount.readOnly"]),
+    ("You must specify an amount", &["spark.driver.resource.", ".amount"]),
+    ("vendor was not specified", &["spark.driver.resource.", ".vendor"]),
+    ("Only one of --proxy-user or --principal", &["spark.kerberos.principal"]),
+    ("Remote cannot be specified", &["spark.remote"]),
+    ("not applicable to Spark shells", &["shell"]),
+    ("not applicable to Spark Thrift server", &["HiveThriftServer2"]),
+    ("not applicable to Spark SQL shell", &["SparkSQLCLIDriver"]),
+    ("Spark Connect server", &["SparkConnectServer"]),
+    ("main class in JAR", &["--class"]),
+    ("Keytab file:", &["spark.kerberos.keytab"]),
+    ("Kerberos", &["spark.kerberos.", "spark.kubernetes.kerberos."]),
+    ("Krb5", &["spark.kubernetes.kerberos.krb5."]),
+    ("HADOOP_CONF_DIR", &["HADOOP_CONF_DIR"]),
+    ("load pod from template", &["spark.kubernetes.driver.podTemplateFile"]),
+];
+/// Every case has these, so that they say nothing about one.
+const ALWAYS: [&str; 3] =
+    ["spark.master", "spark.submit.deployMode", "spark.kubernetes.submission.waitAppCompletion"];
+
+/// Whether `message` names what Spark complained about.
+pub fn names_the_same(case: &Case, submission: Option<&Submission>, message: &str) -> bool {
+    let said: Vec<_> = case
+        .stderr_tail
+        .lines()
+        .filter(|line| line.contains("Exception") || line.contains("Error:") || line.contains("Caused by"))
+        .filter(|line| !line.trim_start().starts_with("at "))
+        .collect();
+    let mut of_the_table = SAID.iter().filter(|(text, _)| said.iter().any(|line| line.contains(text)));
+    if let Some((_, names)) = of_the_table.next() {
+        return names.iter().any(|name| message.contains(name));
+    }
+    let keys: Vec<_> = said.iter().flat_map(|line| keys_in(line)).collect();
+    if !keys.is_empty() {
+        return keys.iter().any(|key| message.contains(key));
+    }
+    // Spark says nothing at all, so it has to be something that is special about this case.
+    let properties = submission.iter().flat_map(|submission| submission.properties.keys());
+    let own = properties.filter(|key| !ALWAYS.contains(&key.as_str()) && *key != "spark.app.name");
+    let tokens = case.command.iter().filter_map(|token| token.split_once('=')).map(|(key, _)| key);
+    own.map(String::as_str)
+        .chain(tokens)
+        .chain(["spark.jars"])
+        .any(|key| message.contains(key) && !ALWAYS.contains(&key))
+}
+
+/// The properties that a line of Spark's names.
+fn keys_in(line: &str) -> Vec<&str> {
+    let places = line.match_indices("spark.").map(|(at, _)| at);
+    let begins =
+        places.filter(|at| !line[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '.' || c == '/'));
+    let ends =
+        |rest: &str| rest.find(|c: char| !(c.is_alphanumeric() || "._-".contains(c))).unwrap_or(rest.len());
+    begins.map(|at| line[at..at + ends(&line[at..])].trim_end_matches('.')).collect()
+}
+
+fn has(submission: &Submission, key: &str) -> bool {
+    submission.properties.contains_key(key)
+}
