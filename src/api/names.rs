@@ -211,6 +211,9 @@ pub mod submit_conf {
     pub const APP_ID: &str = "spark.app.id";
     pub const SUBMIT_TIME: &str = "spark.app.submitTime";
     pub const JARS: &str = "spark.jars";
+    pub const PACKAGES: &str = "spark.jars.packages";
+    pub const EXCLUDED_PACKAGES: &str = "spark.jars.excludes";
+    pub const REPOSITORIES: &str = "spark.jars.repositories";
     pub const FILES: &str = "spark.files";
     pub const ARCHIVES: &str = "spark.archives";
     pub const PY_FILES: &str = "spark.submit.pyFiles";

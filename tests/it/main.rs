@@ -15,6 +15,7 @@ mod golden;
 mod java_properties;
 mod lifecycle;
 mod manifests;
+mod native;
 mod node;
 mod program;
 mod properties;

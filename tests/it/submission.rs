@@ -169,13 +169,13 @@ fn submitted(application: &SparkApplication) -> Result<SparkSubmit, Refusal> {
 }
 
 /// The application `pi` with this spec.
-fn pi(spec: Value) -> SparkApplication {
+pub fn pi(spec: Value) -> SparkApplication {
     let uid = "6c1f0b5e-0000-4000-8000-000000000001";
     let metadata = json!({"name": "pi", "namespace": "default", "uid": uid});
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
 }
 
-fn application(case: &Path) -> SparkApplication {
+pub fn application(case: &Path) -> SparkApplication {
     let own = case.join("application.yaml");
     if own.exists() {
         return yaml(&own);

@@ -1,9 +1,11 @@
 //! From what are the objects of a submission made? From what `spark-submit` would be given and would find.
 
 use super::line::Line;
+use crate::plan::run::SubmissionId;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 /// One submission, with all that makes its objects what they are.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,6 +85,23 @@ pub struct Ids {
     pub config_map: String,
     /// In the path of the driver's scratch directory: a UUID.
     pub local_dir: String,
+}
+
+impl Ids {
+    /// Those of a run.
+    #[must_use]
+    pub fn of_run(id: &SubmissionId) -> Self {
+        let run = Uuid::new_v5(&Uuid::NAMESPACE_OID, id.as_str().as_bytes());
+        let derived = |what: &str| Uuid::new_v5(&run, what.as_bytes());
+        let short = |what: &str| derived(what).simple().to_string()[..16].to_owned();
+        Self {
+            application: format!("spark-{}", derived("application").simple()),
+            prefix: short("prefix"),
+            service: short("service"),
+            config_map: short("config map"),
+            local_dir: derived("local directory").to_string(),
+        }
+    }
 }
 
 /// What kind of application it is.

@@ -45,6 +45,7 @@ mod names;
 mod network_policy;
 mod not_native;
 mod pod;
+mod properties_file;
 mod properties_text;
 mod resources;
 mod secrets;
@@ -64,6 +65,7 @@ pub use input::{Environment, Files, Ids, Submission};
 pub use line::Line;
 use names::Names;
 pub use not_native::{NotNative, Reason};
+pub use properties_file::{read_properties, trimmed};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

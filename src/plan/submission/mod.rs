@@ -7,6 +7,7 @@ mod env;
 pub mod failure;
 mod identity;
 mod images;
+mod native;
 mod properties;
 pub mod redaction;
 mod resources;
@@ -23,6 +24,7 @@ use crate::{
         validation::{self, Refusal},
     },
 };
+pub use native::native;
 pub(super) use properties::Properties;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -189,7 +191,7 @@ fn arguments(context: &Context, policy: &Policy, properties: &Properties) -> Vec
         flag("--class", class);
     }
     flag("--name", context.name());
-    for (name, list) in dependencies::lists(&spec.deps) {
+    for (name, _, list) in dependencies::lists(&spec.deps) {
         if !list.is_empty() {
             flag(name, &list.join(","));
         }

@@ -28,6 +28,10 @@ impl Properties {
         }
     }
 
+    pub(super) fn into_map(self) -> BTreeMap<String, String> {
+        self.0
+    }
+
     pub(in crate::plan) fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }

@@ -1,9 +1,11 @@
 //! Which submission does a recorded command line mean? Spark's launcher and `SparkSubmitArguments`, so far as
 //! they turn flags, files and variables into properties.
 
-use super::{case::Case, java_properties};
+use super::case::Case;
 use serde_json::Value;
-use spark_operator::plan::native::{Environment, Files, Ids, Line, NotNative, Submission, flag_list};
+use spark_operator::plan::native::{
+    Environment, Files, Ids, Line, NotNative, Submission, flag_list, read_properties,
+};
 use std::collections::BTreeMap;
 
 /// Why a command line is no submission.
@@ -186,7 +188,7 @@ fn properties(case: &Case, command: &CommandLine, variables: &Properties, line: 
             properties.insert(key.to_owned(), value.clone());
         }
     }
-    let file = |path: &str| case.file(path).map(java_properties::load).unwrap_or_default();
+    let file = |path: &str| case.file(path).map(|text| read_properties(text).unwrap()).unwrap_or_default();
     if command.properties_file.is_none() || command.load_defaults {
         properties.extend(file(&format!("{}/spark-defaults.conf", case.conf_dir())));
     }

@@ -3,10 +3,9 @@
 //! (`make recordings DIR=…`). A folder has one folder a version, and that one file a case, as the recorder writes
 //! it or as `tests/reduce-recordings` makes it smaller.
 
-mod case;
-mod command_line;
+pub mod case;
+pub mod command_line;
 mod compare;
-mod java_properties;
 mod rules;
 
 use crate::golden::data;

@@ -1,0 +1,133 @@
+//! Is native submission given what `spark-submit` is given, and does it cover the applications that there are?
+
+use crate::{
+    golden::cases,
+    recordings::{case::Case, command_line},
+    submission::{application, pi},
+};
+use serde_json::{Value, json};
+use spark_operator::{
+    api::SparkApplication,
+    plan::{
+        Policy,
+        native::{Environment, Files, Ids, NotNative, Objects, Submission, objects},
+        run::Run,
+        submission::{SparkSubmit, native, spark_submit},
+    },
+};
+use std::{collections::BTreeMap, time::Duration};
+
+const MASTER: &str = "k8s://https://10.0.0.1:443";
+
+/// The way through `spark-submit`'s command line and files ends at the same submission.
+#[test]
+fn both_submitters_are_given_the_same() {
+    for case in cases("submission") {
+        let application = application(&case);
+        let run = Run::next(&application);
+        let submit = spark_submit(&application, &run, &policy()).unwrap();
+        let mut submission = submitted(&application, "").unwrap();
+        // The test's command line has all files, the operator none but those that it writes itself.
+        submission.environment.files = Files::All(BTreeMap::new());
+        let mut read = read(&submit, &application);
+        read.environment.files = Files::All(BTreeMap::new());
+        assert_eq!(submission, read, "{}", case.display());
+    }
+}
+
+#[test]
+fn the_applications_that_there_are_need_no_jvm() {
+    for case in cases("submission") {
+        let mut application = application(&case);
+        // Cases say what they are about, and nothing else.
+        let image = application.spec.image.filter(|image| !image.is_empty());
+        application.spec.image = image.or_else(|| Some("spark".to_owned()));
+        application.spec.main_class.get_or_insert_with(|| "Main".to_owned());
+        let submission = submitted(&application, "").unwrap();
+        let Objects { pod, children } =
+            objects(&submission).unwrap_or_else(|error| panic!("{}: {error}", case.display()));
+        let kinds: Vec<_> = children.iter().map(|child| child["kind"].as_str().unwrap()).collect();
+        assert!(kinds.ends_with(&["ConfigMap"]) && kinds.contains(&"Service"), "{kinds:?}");
+        let id = Run::next(&application).id.to_string();
+        assert_eq!(pod["metadata"]["labels"]["sparkoperator.k8s.io/submission-id"], id);
+    }
+}
+
+#[test]
+fn whoever_repeats_a_submission_makes_the_same_objects_and_another_run_makes_others() {
+    let mut application = program(json!({}));
+    let first = objects(&submitted(&application, "").unwrap()).unwrap();
+    assert_eq!(first, objects(&submitted(&application, "").unwrap()).unwrap());
+    application.spec.arguments.push("again".to_owned());
+    let second = objects(&submitted(&application, "").unwrap()).unwrap();
+    let names = |objects: &Objects| -> Vec<Value> {
+        objects.children.iter().map(|child| child["metadata"]["name"].clone()).collect()
+    };
+    assert!(names(&first).iter().all(|name| !names(&second).contains(name)), "{:?}", names(&second));
+}
+
+#[test]
+fn the_images_defaults_are_below_everything_else() {
+    let application = program(json!({"sparkConf": {"spark.a": "application"}}));
+    let submission = submitted(&application, "spark.a defaults\nspark.b  defaults\nother 1\n").unwrap();
+    assert_eq!(submission.properties["spark.a"], "application");
+    assert_eq!(submission.properties["spark.b"], "defaults");
+    assert!(!submission.properties.contains_key("other"));
+    assert!(
+        matches!(submitted(&application, "spark.a=\\uXY"), Err(NotNative::Refused(text)) if text.contains("spark.a"))
+    );
+}
+
+/// Behaviour of `--jars` and the like: Spark does not cut blanks off what stands in a flag.
+#[test]
+fn a_blank_in_a_list_is_refused_with_the_property() {
+    let application = program(json!({"deps": {"jars": ["local:///a.jar", " local:///b.jar"]}}));
+    let refusal = submitted(&application, "").unwrap_err().to_string();
+    assert!(refusal.starts_with("spark.jars: ` local:///b.jar`"), "{refusal}");
+}
+
+fn submitted(application: &SparkApplication, defaults: &str) -> Result<Submission, NotNative> {
+    let environment = Environment { os_user: "root".to_owned(), ..Environment::default() };
+    native(
+        application,
+        &Run::next(application),
+        &policy(),
+        defaults,
+        environment,
+        jiff::Timestamp::UNIX_EPOCH,
+    )
+}
+
+/// What `spark-submit` would read.
+fn read(submit: &SparkSubmit, application: &SparkApplication) -> Submission {
+    let command = ["spark-submit".to_owned()].into_iter().chain(submit.arguments.clone()).collect();
+    let files =
+        submit.files.iter().map(|(name, text)| (format!("{}/{name}", submit.directory), text.clone()));
+    let case = Case {
+        name: String::new(),
+        spark_version: application.spec.spark_version.clone(),
+        command,
+        env: BTreeMap::new(),
+        files: files.collect(),
+        injected_failures: Vec::new(),
+        exit_code: 0,
+        exchanges: Vec::new(),
+        stderr_tail: String::new(),
+    };
+    let ids = Ids::of_run(&Run::next(application).id);
+    command_line::submission(&case, ids).unwrap_or_else(|_| panic!("{:?}", submit.arguments))
+}
+
+fn policy() -> Policy {
+    Policy { master: MASTER.to_owned(), driver_creation_grace: Duration::from_secs(1) }
+}
+
+/// A program in the image with `changes` to its spec.
+fn program(changes: Value) -> SparkApplication {
+    let mut spec = json!({
+        "type": "Java", "mode": "cluster", "sparkVersion": "4.0.1", "image": "spark",
+        "mainClass": "Main", "mainApplicationFile": "local:///main.jar", "driver": {}, "executor": {},
+    });
+    spec.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    pi(spec)
+}
