@@ -9,7 +9,7 @@ use crate::{
     },
     plan::{
         Policy,
-        native::{Environment, Ids, Line, NotNative, Submission, flag_list, read_properties, trimmed},
+        native::{Environment, Ids, Line, NotNative, Submission, flag_list, read_properties},
         run::Run,
         validation,
     },
@@ -41,9 +41,7 @@ pub fn native(
 
     let refused = |problem| NotNative::Refused(format!("spark-defaults.conf: {problem}"));
     let mut merged = read_properties(defaults).map_err(refused)?;
-    merged.extend(
-        properties(&context).into_map().into_iter().map(|(key, value)| (key, trimmed(&value).to_owned())),
-    );
+    merged.extend(properties(&context).into_map());
     merged.retain(|key, _| key.starts_with("spark."));
     merged.insert(conf::MASTER.to_owned(), policy.master.clone());
     merged.insert(conf::DEPLOY_MODE.to_owned(), "cluster".to_owned());
@@ -63,8 +61,8 @@ pub fn native(
         primary_resource: spec.main_application_file.clone(),
         arguments: spec.arguments.clone(),
         proxy_user: stated(&spec.proxy_user).cloned(),
-        driver_template: templates.then(|| templates::template(&context, Role::Driver)),
-        executor_template: templates.then(|| templates::text(&context, Role::Executor)),
+        driver_template: templates.then(|| templates::template(application, &spec, Role::Driver)),
+        executor_template: templates.then(|| templates::text(application, &spec, Role::Executor)),
         environment,
         ids: Ids::of_run(&run.id),
         now,
