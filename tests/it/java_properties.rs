@@ -44,7 +44,7 @@ const TEXTS: [(&str, &str); 4] = [
     ("/driver/kubernetesMaster", "spark.kubernetes.driver.master"),
 ];
 
-type Entries = BTreeMap<String, String>;
+pub type Entries = BTreeMap<String, String>;
 
 #[test]
 fn java_reads_what_the_application_says() {
@@ -137,10 +137,10 @@ fn properties_file(spec: &Value) -> String {
 }
 
 /// One Java virtual machine for all files.
-struct Java(Child);
+pub struct Java(Child);
 
 impl Java {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java-properties/ReadProperties.java");
         let mut java = Command::new("java");
         java.args(["-XX:TieredStopAtLevel=1", "-Xshare:auto"]).arg(program);
@@ -148,7 +148,7 @@ impl Java {
     }
 
     /// The entries that it reads in a file of this text.
-    fn read(&mut self, text: &str) -> Entries {
+    pub fn read(&mut self, text: &str) -> Entries {
         let input = self.0.stdin.as_mut().unwrap();
         input.write_all(&u32::try_from(text.len()).unwrap().to_be_bytes()).unwrap();
         input.write_all(text.as_bytes()).unwrap();

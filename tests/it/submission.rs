@@ -160,7 +160,7 @@ fn spark_has_templates_since_3_whatever_its_version_is_called() {
     }
 }
 
-fn submitted(application: &SparkApplication) -> Result<SparkSubmit, Refusal> {
+pub fn submitted(application: &SparkApplication) -> Result<SparkSubmit, Refusal> {
     let policy = Policy {
         master: "k8s://https://10.96.0.1:443".to_owned(),
         driver_creation_grace: Duration::from_secs(10),
@@ -175,6 +175,7 @@ pub fn pi(spec: Value) -> SparkApplication {
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
 }
 
+/// That of a case.
 pub fn application(case: &Path) -> SparkApplication {
     let own = case.join("application.yaml");
     if own.exists() {

@@ -13,3 +13,5 @@ mod away;
 mod kills;
 /// Certificates are replaced all the time.
 mod rotation;
+/// The real `spark-submit` of each line of Spark.
+mod spark_lines;
