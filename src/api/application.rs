@@ -106,8 +106,8 @@ pub struct SparkApplicationSpec {
     /// Without effect, kept for old manifests: use `restartPolicy.onFailureRetryInterval`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_interval: Option<i64>,
-    /// Major version of Python. Becomes `spark.kubernetes.pyspark.pythonVersion`, which Spark 3.1 and later
-    /// ignore.
+    /// Major version of Python. Becomes `spark.kubernetes.pyspark.pythonVersion`, for which Spark 3.1 and
+    /// later take only `3`, and do nothing about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["2", "3"]))]
     pub python_version: Option<String>,

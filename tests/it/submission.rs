@@ -80,7 +80,7 @@ fn what_the_operator_relies_on_cannot_be_set_by_users() {
 #[test]
 fn fields_outweigh_spark_conf_but_for_what_is_common_to_both_roles() {
     let fields = json!({
-        "imagePullPolicy": "Always", "pythonVersion": "2", "memoryOverheadFactor": "0.2",
+        "sparkVersion": "3.0.0", "imagePullPolicy": "Always", "pythonVersion": "2", "memoryOverheadFactor": "0.2",
         "driver": {"memory": "2g", "coreLimit": "2", "javaOptions": "-Da=field"}, "nodeSelector": {"a": "field"},
     });
     let conf = [

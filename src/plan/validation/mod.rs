@@ -11,6 +11,7 @@ mod ingress;
 mod labels;
 mod mode;
 mod names;
+mod python;
 mod resources;
 mod schedule;
 mod scheduling;
@@ -27,7 +28,7 @@ use crate::{
 use std::fmt::Display;
 
 /// Everything that is looked at in an application, wherever it comes from; its name is looked at before.
-const CHECKS: [Check; 20] = [
+const CHECKS: [Check; 21] = [
     mode::cluster,
     names::driver_pod,
     templates::version,
@@ -47,6 +48,7 @@ const CHECKS: [Check; 20] = [
     customization::rehearsal,
     customization::size,
     templates::size,
+    python::version,
     ignored::fields,
 ];
 
