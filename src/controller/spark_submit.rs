@@ -245,6 +245,8 @@ async fn run(settings: &SparkSubmitSettings, command: SparkSubmit) -> Result<(),
         .args(&command.arguments)
         .env("SPARK_HOME", &settings.home)
         .envs(environment.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))))
+        // A JVM takes letters in arguments for what the locale says; without one it makes question marks of them.
+        .env("LC_ALL", "C.UTF-8")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
