@@ -101,7 +101,11 @@ fn remote(key: &str, element: &str, conf: &Conf) -> Result<String, NotNative> {
         return Err(NotNative::fallback(Reason::Glob, key, why));
     }
     match location(key, element)? {
-        Location::Remote(uri) => Ok(uri.rebuilt()),
+        Location::Remote(uri) => {
+            let rebuilt = uri.rebuilt();
+            // A blank in the fragment, for one: what is no URI is a file.
+            if uri::parse(&rebuilt).is_some() { Ok(rebuilt) } else { Err(upload(key, element, conf)) }
+        }
         Location::Local => Err(upload(key, element, conf)),
     }
 }

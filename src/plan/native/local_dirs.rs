@@ -19,8 +19,8 @@ pub(super) fn local_dirs(context: &Context, driver: &mut Driver) -> Result<(), N
     let stated = context.submission.environment.spark_local_dirs.as_deref();
     let directories = stated.or(context.conf.raw(submit_conf::LOCAL_DIR)).unwrap_or(&own);
     // Java drops what is empty at the end, and only there.
-    let directories = match directories.trim_end_matches(',') {
-        "" => Vec::new(),
+    let directories: Vec<_> = match directories.trim_end_matches(',') {
+        "" if !directories.is_empty() => Vec::new(),
         directories => directories.split(',').collect(),
     };
     for (i, directory) in directories.iter().enumerate() {

@@ -40,10 +40,11 @@ pub(super) fn parse(text: &str) -> Option<Uri<'_>> {
 }
 
 impl Uri<'_> {
-    /// The URI as Spark has it after a look at its fragment: `new URI(scheme, specificPart, null)` and the
-    /// fragment behind that. Escapes are undone where they were not needed.
+    /// The text that Spark has after a look at the fragment: `new URI(scheme, specificPart, null)` and the
+    /// fragment behind that. Escapes are undone where they were not needed, and always in the fragment, so
+    /// that it need not be a URI any more.
     pub(super) fn rebuilt(&self) -> String {
-        let fragment = self.fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
+        let fragment = self.fragment.map(|fragment| format!("#{}", unescaped(fragment))).unwrap_or_default();
         format!("{}:{}{fragment}", self.scheme, quoted(&unescaped(self.specific_part)))
     }
 }
@@ -148,7 +149,7 @@ mod tests {
             ("local:///opt/a%20b.jar", "local:///opt/a%20b.jar"),
             ("local:///opt/c.jar?x=1#y", "local:///opt/c.jar?x=1#y"),
             ("http://h/%25", "http://h/%25"),
-            ("http://h/%61%C3%BC#%20", "http://h/aü#%20"),
+            ("http://h/%61%C3%BC#%20", "http://h/aü# "),
         ] {
             assert_eq!(parse(text).unwrap().rebuilt(), rebuilt);
         }

@@ -82,10 +82,9 @@ fn claim(
     mut labels: Map<String, Value>,
     annotations: Map<String, Value>,
 ) -> Result<Value, NotNative> {
-    let shared = match context.line {
-        Line::V3_5 => true,
-        _ => context.conf.boolean(submit_conf::READ_WRITE_ONCE)?.unwrap_or(false),
-    };
+    // Since Spark 4 a claim is for one pod.
+    let default = context.line < Line::V4_0;
+    let shared = context.conf.boolean(submit_conf::READ_WRITE_ONCE)?.unwrap_or(default);
     let mode = if shared { "ReadWriteOnce" } else { "ReadWriteOncePod" };
     labels.insert(label::SPARK_APP_SELECTOR.to_owned(), context.submission.ids.application.as_str().into());
     let mut claim = json!({

@@ -58,6 +58,12 @@ const OTHERS: [&str; 9] = [
     "--queue",
     "--remote",
 ];
+/// Flags that older lines do not know.
+const NEWER: [(&str, Line); 3] = [
+    ("--load-spark-defaults", Line::V4_0),
+    ("--driver-default-class-path", Line::V4_0),
+    ("--extra-properties-file", Line::V4_2),
+];
 const SWITCHES: [&str; 4] = ["--verbose", "-v", "--supervise", "--load-spark-defaults"];
 /// What Spark reads where nothing else says it.
 const VARIABLES: [(&str, &str); 6] = [
@@ -90,7 +96,7 @@ pub fn submission(case: &Case, ids: Ids) -> Result<Submission, Unreadable> {
     let command = read(case, line)?;
     let mut variables = case.env.clone();
     variables.extend(spark_env(case)?);
-    let properties = properties(case, &command, &variables, line);
+    let properties = properties(case, &command, &variables);
     let template = |key: &str| properties.get(key).and_then(|path| case.file(path));
     let driver_template = template("spark.kubernetes.driver.podTemplateFile").map(|text| yaml(text, line));
     let executor_template = template("spark.kubernetes.executor.podTemplateFile").map(str::to_owned);
@@ -122,12 +128,13 @@ fn read(case: &Case, line: Line) -> Result<CommandLine, Unreadable> {
             }
             _ => (token.as_str(), None),
         };
-        if SWITCHES.contains(&flag) && (flag != "--load-spark-defaults" || line >= Line::V4_0) {
+        let is_known = NEWER.iter().all(|(name, since)| *name != flag || line >= *since);
+        if is_known && SWITCHES.contains(&flag) {
             command.load_defaults |= flag == "--load-spark-defaults";
             continue;
         }
         let is_property = |flags: &[(&str, &str)]| flags.iter().any(|(name, _)| *name == flag);
-        if !(OTHERS.contains(&flag) || is_property(&FLAGS) || is_property(&LIKE_CONF)) {
+        if !(is_known && (OTHERS.contains(&flag) || is_property(&FLAGS) || is_property(&LIKE_CONF))) {
             if flag.starts_with('-') {
                 return Err(Unreadable::Syntax(format!("Unrecognized option: {token}")));
             }
@@ -162,6 +169,10 @@ fn take(command: &mut CommandLine, flag: &str, value: String) -> Result<(), Unre
         "--properties-file" => command.properties_file = Some(value),
         "--extra-properties-file" => command.extra_files.push(value),
         "--remote" => drop(command.flags.insert("spark.remote".to_owned(), value)),
+        // It is for other clusters, but looked at.
+        "--total-executor-cores" if value.parse::<i32>().is_ok_and(|cores| cores <= 0) => {
+            return Err(Unreadable::Syntax("Total executor cores must be a positive number".to_owned()));
+        }
         "--total-executor-cores" | "--queue" => {}
         _ => {
             let property = |flags: &[(&str, &str)]| {
@@ -181,7 +192,7 @@ fn take(command: &mut CommandLine, flag: &str, value: String) -> Result<(), Unre
     Ok(())
 }
 
-fn properties(case: &Case, command: &CommandLine, variables: &Properties, line: Line) -> Properties {
+fn properties(case: &Case, command: &CommandLine, variables: &Properties) -> Properties {
     let mut properties = Properties::new();
     for (name, key) in VARIABLES {
         if let Some(value) = variables.get(name) {
@@ -193,9 +204,7 @@ fn properties(case: &Case, command: &CommandLine, variables: &Properties, line: 
         properties.extend(file(&format!("{}/spark-defaults.conf", case.conf_dir())));
     }
     properties.extend(command.properties_file.as_deref().map(file).unwrap_or_default());
-    if line >= Line::V4_2 {
-        properties.extend(command.extra_files.iter().flat_map(|path| file(path)));
-    }
+    properties.extend(command.extra_files.iter().flat_map(|path| file(path)));
     properties.extend(command.conf.clone());
     properties.extend(command.flags.clone());
     properties.retain(|key, _| key.starts_with("spark."));

@@ -11,7 +11,7 @@ mod rules;
 use crate::golden::data;
 use case::Case;
 use command_line::Unreadable;
-use spark_operator::plan::native::{NotNative, Objects, Submission, objects};
+use spark_operator::plan::native::{NotNative, Objects, Reason, Submission, objects};
 use std::{
     collections::BTreeMap,
     fs,
@@ -79,7 +79,7 @@ fn verdict(case: &Case) -> Verdict {
                 "the submitter's environment: spark-env.sh is a program".to_owned(),
             );
         }
-        Err(Unreadable::Syntax(error)) if case.exit_code != 0 && case.stderr_tail.contains("Error:") => {
+        Err(Unreadable::Syntax(error)) if case.exit_code != 0 => {
             return Verdict::NotApplicable(format!("the launcher's own syntax: {error}"));
         }
         Err(Unreadable::Syntax(error)) => {
@@ -91,12 +91,21 @@ fn verdict(case: &Case) -> Verdict {
         Ok(objects) => made(case, &submission, &objects),
         Err(NotNative::Refused(message)) => refused(case, Some(&submission), &message),
         Err(fallback @ NotNative::Fallback { reason, .. }) => {
-            match rules::handed(case, &submission, reason) {
-                Some(what) => {
-                    Verdict::NotApplicable(format!("handed to spark-submit, since {what}: {fallback}"))
+            let Some(what) = rules::handed(case, &submission, reason) else {
+                return Verdict::Failed(format!("handed to spark-submit by no rule: {fallback}"));
+            };
+            if reason == Reason::Identity {
+                // Nothing in the objects is different, but for the properties themselves.
+                let mut submission = submission;
+                submission.properties.retain(|key, _| !rules::says_who_submits(key));
+                let difference = |objects| compare::difference(case, &submission, &objects);
+                match objects(&submission).map(difference) {
+                    Ok(None) => {}
+                    Ok(Some(difference)) => return Verdict::Failed(difference),
+                    Err(error) => return Verdict::Failed(error.to_string()),
                 }
-                None => Verdict::Failed(format!("handed to spark-submit by no rule: {fallback}")),
             }
+            Verdict::NotApplicable(format!("handed to spark-submit, since {what}: {fallback}"))
         }
     }
 }

@@ -95,6 +95,13 @@ const HANDED: [Handed; 10] = [
     },
 ];
 
+/// Whether a property is for the client that creates the objects.
+pub fn says_who_submits(key: &str) -> bool {
+    ["spark.kubernetes.authenticate.submission.", "spark.kubernetes.context", "spark.kubernetes.trust"]
+        .iter()
+        .any(|prefix| key.starts_with(prefix))
+}
+
 /// Why a case that is handed to `spark-submit` for `reason` is one of those that are.
 pub fn handed(case: &Case, submission: &Submission, reason: Reason) -> Option<&'static str> {
     let mut rules = HANDED.iter().filter(|rule| rule.reason == reason && (rule.is_in)(case, submission));
@@ -127,7 +134,7 @@ pub fn has_lost_letters(case: &Case) -> bool {
 }
 
 /// What Spark says where it does not name a property, and what names it.
-const SAID: [(&str, &[&str]); 29] = [
+const SAID: [(&str, &[&str]); 30] = [
     ("Must specify the driver container image", &["spark.kubernetes.container.image"]),
     ("Driver memory must", &["spark.driver.memory"]),
     ("Executor memory must", &["spark.executor.memory"]),
@@ -152,6 +159,7 @@ const SAID: [(&str, &[&str]); 29] = [
     ("not applicable to Spark SQL shell", &["SparkSQLCLIDriver"]),
     ("Spark Connect server", &["SparkConnectServer"]),
     ("main class in JAR", &["--class"]),
+    ("URISyntaxException", &["spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles"]),
     ("Keytab file:", &["spark.kerberos.keytab"]),
     ("Kerberos", &["spark.kerberos.", "spark.kubernetes.kerberos."]),
     ("Krb5", &["spark.kubernetes.kerberos.krb5."]),
@@ -182,10 +190,7 @@ pub fn names_the_same(case: &Case, submission: Option<&Submission>, message: &st
     let properties = submission.iter().flat_map(|submission| submission.properties.keys());
     let own = properties.filter(|key| !ALWAYS.contains(&key.as_str()) && *key != "spark.app.name");
     let tokens = case.command.iter().filter_map(|token| token.split_once('=')).map(|(key, _)| key);
-    own.map(String::as_str)
-        .chain(tokens)
-        .chain(["spark.jars"])
-        .any(|key| message.contains(key) && !ALWAYS.contains(&key))
+    own.map(String::as_str).chain(tokens).any(|key| message.contains(key) && !ALWAYS.contains(&key))
 }
 
 /// The properties that a line of Spark's names.
