@@ -14,6 +14,10 @@ pub mod label {
     pub const SPARK_ROLE: &str = "spark-role";
     /// Spark's own application id (`spark-…`).
     pub const SPARK_APP_SELECTOR: &str = "spark-app-selector";
+    /// Spark's own: the version that submitted the application.
+    pub const SPARK_VERSION: &str = "spark-version";
+    /// Spark's own: the application's name, as far as a label holds it.
+    pub const SPARK_APP_NAME: &str = "spark-app-name";
     /// Spark's number of an executor within its application, from 1.
     pub const SPARK_EXEC_ID: &str = "spark-exec-id";
     /// Kubernetes' own: the name of a namespace, on itself.
@@ -104,6 +108,13 @@ pub mod env {
     pub const SPARK_CONF_DIR: &str = "SPARK_CONF_DIR";
     pub const GOOGLE_APPLICATION_CREDENTIALS: &str = "GOOGLE_APPLICATION_CREDENTIALS";
     pub const HADOOP_TOKEN_FILE_LOCATION: &str = "HADOOP_TOKEN_FILE_LOCATION";
+    pub const SPARK_USER: &str = "SPARK_USER";
+    pub const SPARK_APPLICATION_ID: &str = "SPARK_APPLICATION_ID";
+    pub const SPARK_DRIVER_BIND_ADDRESS: &str = "SPARK_DRIVER_BIND_ADDRESS";
+    pub const SPARK_LOCAL_DIRS: &str = "SPARK_LOCAL_DIRS";
+    pub const SPARK_SUBMIT_OPTS: &str = "SPARK_SUBMIT_OPTS";
+    pub const PYSPARK_PYTHON: &str = "PYSPARK_PYTHON";
+    pub const PYSPARK_DRIVER_PYTHON: &str = "PYSPARK_DRIVER_PYTHON";
 }
 
 /// Keys of Spark's configuration.

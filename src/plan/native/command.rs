@@ -1,7 +1,7 @@
 //! With which arguments does the driver start?
 
 use super::{Context, driver::Driver, input::Kind, not_native::NotNative};
-use crate::api::names::submit_conf;
+use crate::api::names::{env, submit_conf};
 
 /// What runs a program that is not in a jar.
 const PYTHON_RUNNER: &str = "org.apache.spark.deploy.PythonRunner";
@@ -35,8 +35,8 @@ fn pythons(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let of_driver = context.conf.text(submit_conf::DRIVER_PYTHON)?;
     let of_driver = of_driver.or_else(|| common_or(&environment.pyspark_driver_python));
     for (name, python) in [
-        ("PYSPARK_PYTHON", common_or(&environment.pyspark_python)),
-        ("PYSPARK_DRIVER_PYTHON", of_driver.or_else(|| environment.pyspark_python.clone())),
+        (env::PYSPARK_PYTHON, common_or(&environment.pyspark_python)),
+        (env::PYSPARK_DRIVER_PYTHON, of_driver.or_else(|| environment.pyspark_python.clone())),
     ] {
         if let Some(python) = python {
             driver.add_env(name, &python);

@@ -1,7 +1,7 @@
 //! Where is the driver's scratch space?
 
 use super::{Context, driver::Driver, not_native::NotNative};
-use crate::api::names::{submit_conf, volume};
+use crate::api::names::{env, submit_conf, volume};
 use serde_json::json;
 
 /// The volumes whose name says that they are for it, if there are any; else one for each directory.
@@ -12,7 +12,7 @@ pub(super) fn local_dirs(context: &Context, driver: &mut Driver) -> Result<(), N
     let mounts = mounts.iter().filter(|mount| mount["name"].as_str().is_some_and(is_for_it));
     let mounted: Vec<_> = mounts.filter_map(|mount| mount["mountPath"].as_str()).map(str::to_owned).collect();
     if !mounted.is_empty() {
-        driver.add_env("SPARK_LOCAL_DIRS", &mounted.join(","));
+        driver.add_env(env::SPARK_LOCAL_DIRS, &mounted.join(","));
         return Ok(());
     }
     let own = format!("/var/data/spark-{}", context.submission.ids.local_dir);
@@ -31,6 +31,6 @@ pub(super) fn local_dirs(context: &Context, driver: &mut Driver) -> Result<(), N
             directory,
         );
     }
-    driver.add_env("SPARK_LOCAL_DIRS", &directories.join(","));
+    driver.add_env(env::SPARK_LOCAL_DIRS, &directories.join(","));
     Ok(())
 }

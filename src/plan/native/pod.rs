@@ -11,14 +11,11 @@ use super::{
 };
 use crate::api::{
     Role,
-    names::{conf, label, role, submit_conf},
+    names::{conf, env, label, role, submit_conf},
 };
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Spark's own labels whose names the operator has no other use for.
-const VERSION: &str = "spark-version";
-const APP_NAME: &str = "spark-app-name";
 /// The policies, of which the last is the default.
 const PULL_POLICIES: [&str; 3] = ["Always", "Never", "IfNotPresent"];
 
@@ -29,9 +26,9 @@ pub(super) fn labels(
     names: &Names,
 ) -> Result<BTreeMap<String, String>, NotNative> {
     let own = [
-        (VERSION, submission.spark_version.as_str()),
+        (label::SPARK_VERSION, submission.spark_version.as_str()),
         (label::SPARK_APP_SELECTOR, &submission.ids.application),
-        (APP_NAME, &names.app_name_label),
+        (label::SPARK_APP_NAME, &names.app_name_label),
         (label::SPARK_ROLE, role::DRIVER),
     ];
     let prefix = conf::kubernetes(Role::Driver, conf::LABEL_PREFIX);
@@ -139,14 +136,14 @@ fn environment(context: &Context, driver: &mut Driver) {
     let environment = &context.submission.environment;
     let user = environment.spark_user.as_ref();
     let user = user.or(context.submission.proxy_user.as_ref()).or(environment.hadoop_user_name.as_ref());
-    driver.add_env("SPARK_USER", user.unwrap_or(&environment.os_user));
-    driver.add_env("SPARK_APPLICATION_ID", &context.submission.ids.application);
+    driver.add_env(env::SPARK_USER, user.unwrap_or(&environment.os_user));
+    driver.add_env(env::SPARK_APPLICATION_ID, &context.submission.ids.application);
     for (name, value) in context.conf.prefixed(&conf::env(Role::Driver, "")) {
         driver.add_env(name, value);
     }
     let address = json!({"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}});
     list(&mut driver.container, "env")
-        .push(json!({"name": "SPARK_DRIVER_BIND_ADDRESS", "valueFrom": address}));
+        .push(json!({"name": env::SPARK_DRIVER_BIND_ADDRESS, "valueFrom": address}));
 }
 
 fn with_ids(text: &str, submission: &Submission) -> String {

@@ -7,7 +7,7 @@ use super::{
     line::Line,
     not_native::{NotNative, Reason},
 };
-use crate::api::names::{conf, submit_conf};
+use crate::api::names::{conf, env, submit_conf};
 
 /// Spark's settings on Kubernetes, behind `spark.kubernetes.`, in all lines: those that are known to make no
 /// difference to the driver's objects, or the difference that is made here. Entries that end in a dot are
@@ -135,7 +135,7 @@ fn environment(submission: &Submission, conf: &Conf) -> Result<(), NotNative> {
     let options = environment.spark_submit_opts.as_deref().unwrap_or_default();
     if options.contains("-Dspark.") {
         let why = "sets properties where only the JVM sees them";
-        return Err(NotNative::fallback(Reason::Substitution, "SPARK_SUBMIT_OPTS", why));
+        return Err(NotNative::fallback(Reason::Substitution, env::SPARK_SUBMIT_OPTS, why));
     }
     let is_secured = |text: &str| text.contains("hadoop.security.authentication");
     let is_on = conf.raw(submit_conf::HADOOP_AUTHENTICATION).is_some_and(|text| text.trim() != "simple");
@@ -144,10 +144,10 @@ fn environment(submission: &Submission, conf: &Conf) -> Result<(), NotNative> {
         return kerberos(submit_conf::HADOOP_AUTHENTICATION, "asks for a login to Hadoop");
     }
     if environment.hadoop_conf.iter().flatten().any(|(_, text)| is_secured(text)) {
-        return kerberos("HADOOP_CONF_DIR", "may ask for a login to Hadoop");
+        return kerberos(env::HADOOP_CONF_DIR, "may ask for a login to Hadoop");
     }
     if environment.hadoop_token_file.is_some() {
-        return kerberos("HADOOP_TOKEN_FILE_LOCATION", "holds tokens that become a Secret");
+        return kerberos(env::HADOOP_TOKEN_FILE_LOCATION, "holds tokens that become a Secret");
     }
     Ok(())
 }
