@@ -117,6 +117,9 @@ impl<'a> Context<'a> {
         let names = Names::new(&conf, app_name, &submission.ids)?;
         let labels = pod::labels(submission, &conf, &names)?;
         let namespace = conf.text(key::NAMESPACE)?.unwrap_or_else(|| "default".to_owned());
+        if namespace.is_empty() {
+            return Err(NotNative::refused(key::NAMESPACE, "the namespace is not specified"));
+        }
         Ok(Self { submission, line: submission.line, conf, names, namespace, program, labels })
     }
 }

@@ -18,11 +18,22 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use serde_path_to_error::Segment;
 
+/// A number can be taken for a text, and that for a whole number.
+const MOST_TRIES: usize = 2;
 /// More fields of a wrong type than this no template has that is meant to be one.
 const MOST_REPAIRS: usize = 200;
 /// The fields that are maps: they vanish when they are empty, as objects do not.
-const MAPS: [&str; 7] =
-    ["annotations", "labels", "limits", "matchLabels", "nodeSelector", "overhead", "requests"];
+const MAPS: [&str; 9] = [
+    "annotations",
+    "labels",
+    "limits",
+    "matchLabels",
+    "nodeSelector",
+    "options",
+    "overhead",
+    "requests",
+    "volumeAttributes",
+];
 /// The fields that are quantities, or maps of them: our types take numbers for them, the library has texts.
 const QUANTITIES: [&str; 5] = ["divisor", "limits", "overhead", "requests", "sizeLimit"];
 
@@ -72,41 +83,56 @@ fn take_container(pod: &mut Value, wanted: Option<&str>) -> Value {
 /// The template as the types of a pod hold it; an error says where it does not fit.
 fn read(template: &Value) -> Result<Value, String> {
     let mut read = template.clone();
+    if read.is_object() {
+        // Whatever it says: it is not looked at.
+        read["apiVersion"] = "v1".into();
+    }
     let (mut repaired, mut kept) = (Vec::new(), Vec::new());
-    while let Err(error) = serde_path_to_error::deserialize::<_, Pod>(&read) {
+    let pod = loop {
+        let error = match serde_path_to_error::deserialize::<_, Pod>(&read) {
+            Ok(pod) => break pod,
+            Err(error) => error,
+        };
         let pointer = pointer(error.path());
-        let is_again = repaired.contains(&pointer) || repaired.len() > MOST_REPAIRS;
-        let repair = read.pointer(&pointer).filter(|_| !is_again).and_then(coerced);
+        let times = repaired.iter().filter(|repaired| **repaired == pointer).count();
+        let is_hopeless = times == MOST_TRIES || repaired.len() == MOST_REPAIRS;
+        let is_element = matches!(error.path().iter().next_back(), Some(Segment::Seq { .. }));
+        let repair =
+            read.pointer(&pointer).filter(|_| !is_hopeless).and_then(|value| coerced(value, is_element));
         let (Some(repair), Some(place)) = (repair, read.pointer_mut(&pointer)) else {
             let path = error.path().to_string();
             let place = if path == "." { "the template" } else { &path };
             return Err(format!("{place}: {}", error.inner()));
         };
-        if place.is_null() {
+        if place.is_null() && !is_element {
             kept.push(pointer.clone());
         }
         *place = repair;
         repaired.push(pointer);
-    }
+    };
     for pointer in &kept {
         if let Some(place) = read.pointer_mut(pointer) {
             *place = Value::Null;
         }
     }
-    prune(&mut read, "", &kept);
+    let known = serde_json::to_value(pod).map_err(|error| error.to_string())?;
+    prune(&mut read, &known, "", &kept);
     Ok(read)
 }
 
 /// `value` as the other type that may have been meant.
-fn coerced(value: &Value) -> Option<Value> {
+fn coerced(value: &Value, is_element: bool) -> Option<Value> {
     match value {
+        Value::Null if is_element => Some(json!({})),
         // In a map, where the types have a text.
         Value::Null => Some("".into()),
         Value::Number(number) => Some(number.to_string().into()),
         Value::Bool(flag) => Some(flag.to_string().into()),
-        Value::String(text) => match text.parse::<i64>() {
-            Ok(number) => Some(number.into()),
-            Err(_) => text.parse::<bool>().ok().map(Value::Bool),
+        Value::String(text) => match text.as_str() {
+            "true" | "True" | "TRUE" => Some(true.into()),
+            "false" | "False" | "FALSE" => Some(false.into()),
+            // What is behind the point is cut off.
+            number => number.split('.').next()?.parse::<i64>().ok().map(Value::from),
         },
         Value::Array(_) | Value::Object(_) => None,
     }
@@ -124,13 +150,14 @@ fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// Drops what the library does not send, except at the pointers in `kept`.
-fn prune(value: &mut Value, at: &str, kept: &[String]) {
+/// Drops what the library does not send, except at the pointers in `kept` and in fields that are not `known`.
+fn prune(value: &mut Value, known: &Value, at: &str, kept: &[String]) {
     match value {
         Value::Object(fields) => {
             fields.retain(|key, value| {
                 let at = format!("{at}/{}", escaped(key));
-                prune(value, &at, kept);
+                let Some(known) = known.get(key) else { return !value.is_null() };
+                prune(value, known, &at, kept);
                 if QUANTITIES.contains(&key.as_str()) {
                     write_numbers_out(value);
                 }
@@ -144,7 +171,7 @@ fn prune(value: &mut Value, at: &str, kept: &[String]) {
         }
         Value::Array(list) => {
             for (i, value) in list.iter_mut().enumerate() {
-                prune(value, &format!("{at}/{i}"), kept);
+                prune(value, &known[i], &format!("{at}/{i}"), kept);
             }
         }
         _ => {}
@@ -170,10 +197,10 @@ mod tests {
             "metadata": {"creationTimestamp": null, "labels": {"a/b": null, "n": 1}, "annotations": {}},
             "spec": {
                 "hostAliases": [],
-                "terminationGracePeriodSeconds": "5",
+                "terminationGracePeriodSeconds": 5.0,
                 "containers": [{
-                    "name": "c", "tty": "true", "resources": {"limits": {"cpu": 1}, "requests": {}},
-                    "env": [{"name": "A", "value": 1.5}, {"name": "B", "value": null}], "someUnknownField": {"a": 1},
+                    "name": "c", "tty": "True", "resources": {"limits": {"cpu": 1}, "requests": {}},
+                    "env": [{"name": "A", "value": 1.5}, {"name": "B", "value": null}, null], "someUnknownField": {"a": [], "b": null},
                 }],
                 "volumes": [{"name": "v", "emptyDir": {}}],
             },
@@ -182,12 +209,13 @@ mod tests {
         assert_eq!(
             read(&template),
             Ok(json!({
+                "apiVersion": "v1",
                 "metadata": {"labels": {"a/b": null, "n": "1"}},
                 "spec": {
                     "terminationGracePeriodSeconds": 5,
                     "containers": [{
                         "name": "c", "tty": true, "resources": {"limits": {"cpu": "1"}},
-                        "env": [{"name": "A", "value": "1.5"}, {"name": "B"}], "someUnknownField": {"a": 1},
+                        "env": [{"name": "A", "value": "1.5"}, {"name": "B"}, {}], "someUnknownField": {"a": [], "b": null},
                     }],
                     "volumes": [{"name": "v", "emptyDir": {}}],
                 },

@@ -16,7 +16,9 @@ use crate::{
 };
 
 /// What the shells call themselves.
-const SHELLS: [&str; 4] = ["spark-shell", "pyspark-shell", "sparkr-shell", "connect-shell"];
+const SHELLS: [&str; 3] = ["spark-shell", "pyspark-shell", "sparkr-shell"];
+/// One more, for which older lines look for a file of that name.
+const CONNECT_SHELL: (&str, Line) = ("connect-shell", Line::V4_0);
 /// Programs of Spark's own that serve whoever is where they are started.
 const SERVERS: [&str; 3] = [
     "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
@@ -81,7 +83,8 @@ fn amounts(conf: &Conf) -> Result<(), NotNative> {
 fn program(submission: &Submission) -> Result<(), NotNative> {
     let (program, class) = (submission.primary_resource.as_str(), submission.main_class.as_deref());
     let refused = |what: &str, problem| Err(NotNative::refused(what, problem));
-    if SHELLS.contains(&program) {
+    let is_connect_shell = program == CONNECT_SHELL.0 && submission.line >= CONNECT_SHELL.1;
+    if SHELLS.contains(&program) || is_connect_shell {
         return refused(program, "cluster deploy mode is not applicable to Spark shells");
     }
     if let Some(server) = class.filter(|class| SERVERS.contains(class)) {

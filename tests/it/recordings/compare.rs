@@ -17,7 +17,7 @@ pub fn difference(case: &Case, submission: &Submission, objects: &Objects) -> Op
     let sent = case.sent();
     let mut made: Vec<_> = [&objects.pod].into_iter().chain(&objects.children).cloned().collect();
     let mut recorded: Vec<_> = sent.iter().map(|exchange| exchange.body.clone()).collect();
-    for object in &mut recorded {
+    for object in recorded.iter_mut().skip(1) {
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.remove("ownerReferences");
         }

@@ -127,7 +127,9 @@ fn made(case: &Case, submission: &Submission, objects: &Objects) -> Verdict {
 }
 
 fn refused(case: &Case, submission: Option<&Submission>, message: &str) -> Verdict {
-    if case.exit_code == 0 {
+    if case.exit_code == 0 && rules::sends_no_pod(case) {
+        Verdict::NotApplicable(format!("Spark sends what is no pod, native refuses: {message}"))
+    } else if case.exit_code == 0 {
         Verdict::Failed(format!("spark-submit accepts it, native refuses: {message}"))
     } else if rules::names_the_same(case, submission, message) {
         Verdict::Passed

@@ -125,6 +125,11 @@ pub fn accepted_on_purpose(case: &Case, submission: &Submission) -> Option<&'sta
     None
 }
 
+/// Whether what Spark sends is no pod, so that no API server takes it.
+pub fn sends_no_pod(case: &Case) -> bool {
+    case.sent().first().is_some_and(|exchange| exchange.body["kind"] != "Pod")
+}
+
 /// Whether the JVM could not read its own command line (D3).
 pub fn has_lost_letters(case: &Case) -> bool {
     let posix = ["LC_ALL", "LANG"]
