@@ -1,4 +1,4 @@
-//! Which connections are kept when there are too many? Those that were of use last.
+//! Which connections are kept when there are too many? Those that were used most recently.
 
 use rustix::process::{Resource, getrlimit};
 use std::{
@@ -16,8 +16,9 @@ use tracing::warn;
 /// An API server keeps 25 idle ones and has one for each review at once, of which it makes a few hundred; a large
 /// cluster has seven API servers.
 const AT_MOST: usize = 4096;
-/// Go's clients, which API servers are, close what has been idle for 90 s, so that no request of theirs crosses our
-/// hanging up. Whoever has vanished without a word (a node that lost its power) is forgotten as well.
+/// API servers close what has been idle for 90 s (apimachinery/pkg/util/net/http.go, Go's default), so that no request
+/// of theirs crosses our hanging up. Whoever has vanished without a word (a node that lost its power) is forgotten as
+/// well.
 const IDLE: Duration = Duration::from_secs(120);
 
 /// All connections that are open, also those whose handshake is not done.
@@ -57,7 +58,7 @@ impl Crowd {
         Arc::new(Self { at_most, began: Instant::now(), open: Mutex::default() })
     }
 
-    /// One more. Where that is one too many, the one that was of use last has to go.
+    /// One more. Where that is one too many, the one that has been idle for longest has to go.
     pub(super) fn opened(self: &Arc<Self>) -> Place {
         let used = Arc::new(Use { last: self.now().into(), ousted: CancellationToken::new() });
         let mut open = self.open();
@@ -72,7 +73,7 @@ impl Crowd {
                 open.is_told = true;
                 warn!(
                     connections = self.at_most,
-                    "too many connections: those that were of use last are closed"
+                    "too many connections: those that have been idle for longest are closed"
                 );
             }
         }
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_too_many_the_one_that_was_of_use_last_has_to_go() {
+    fn of_too_many_the_one_that_has_been_idle_for_longest_has_to_go() {
         let crowd = Arc::new(Crowd { at_most: 3, began: Instant::now(), open: Mutex::default() });
         let opened = |last: u64| {
             let place = crowd.opened();
