@@ -69,7 +69,8 @@ test-node: build ## On a real node, where Spark really runs
 	tests/level node tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=1 node::
 
 # What does not fit CI; each prints its result, a line that begins with `soak:`.
-soak: ## Long outages, kills at random moments, certificates replaced all the time
+soak: ## Fuzzing, long outages, kills at random moments, certificates replaced all the time
+	tests/fuzz/run
 	cargo test --locked --no-run
 	$(CLUSTER) build --level api
 	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level soak tests/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak::

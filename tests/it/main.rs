@@ -11,6 +11,8 @@ mod crds;
 mod ctl;
 mod customization;
 mod failure;
+mod fuzz;
+mod fuzzed;
 mod golden;
 mod java_properties;
 mod lifecycle;

@@ -1,0 +1,9 @@
+//! Bytes that become annotations of a driver.
+
+#![no_main]
+
+#[path = "../it/fuzzed.rs"]
+#[allow(dead_code)]
+mod fuzzed;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzzed::annotations(bytes));

@@ -1,0 +1,9 @@
+//! Bytes that are sent to the webhook as a review.
+
+#![no_main]
+
+#[path = "../it/fuzzed.rs"]
+#[allow(dead_code)]
+mod fuzzed;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzzed::review(bytes));

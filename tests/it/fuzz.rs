@@ -1,0 +1,105 @@
+//! Does what must hold of the webhook's answers hold of everything that the fuzzers have kept, because it leads to code that
+//! nothing else leads to? (What they have found wrong is in ordinary tests.)
+
+use crate::{
+    fuzzed::{self, SEPARATOR},
+    golden::{cases, data, yaml},
+    webhook::review,
+};
+use serde_json::{Value, json};
+use spark_operator::plan::customization::STEPS;
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+const TARGETS: [&str; 2] = ["review", "annotations"];
+
+#[test]
+fn reviews_that_a_fuzzer_has_kept_are_answered() {
+    kept("review").iter().for_each(|bytes| fuzzed::review(bytes));
+}
+
+#[test]
+fn annotations_that_a_fuzzer_has_kept_are_denied_or_carried_out_once() {
+    kept("annotations").iter().for_each(|bytes| fuzzed::annotations(bytes));
+}
+
+/// The inputs that are kept for a target: each a line, a JSON string whose characters are its bytes.
+fn kept(target: &str) -> Vec<Vec<u8>> {
+    let text = fs::read_to_string(file(target)).unwrap();
+    assert!(!text.is_empty(), "nothing is kept for {target}");
+    let bytes = |line: &str| {
+        let characters: String = serde_json::from_str(line).unwrap();
+        characters.chars().map(|character| u8::try_from(character).unwrap()).collect()
+    };
+    text.lines().map(bytes).collect()
+}
+
+fn file(target: &str) -> PathBuf {
+    data("fuzz").join(target).with_extension("jsonl")
+}
+
+/// Keeps the inputs that tests/fuzz/run has put into a folder, when it asks for it.
+#[test]
+#[ignore = "writes files: tests/fuzz/run keep"]
+fn keep() {
+    let Some(folder) = env::var_os("FUZZ_KEEP") else { return };
+    for target in TARGETS {
+        let files = fs::read_dir(Path::new(&folder).join(target)).unwrap();
+        let mut inputs: Vec<_> = files.map(|file| fs::read(file.unwrap().path()).unwrap()).collect();
+        inputs.sort_by_key(|input| (input.len(), input.clone()));
+        let line = |input: &Vec<u8>| {
+            let characters: String = input.iter().map(|byte| char::from(*byte)).collect();
+            json!(characters).to_string() + "\n"
+        };
+        fs::write(file(target), inputs.iter().map(line).collect::<String>()).unwrap();
+    }
+}
+
+/// Writes what the fuzzers begin with, what is kept and what the other tests' data make, when tests/fuzz/run asks for it.
+#[test]
+#[ignore = "writes files: tests/fuzz/run"]
+fn seeds() {
+    let Some(folder) = env::var_os("FUZZ_SEEDS") else { return };
+    let write = |target: &str, name: String, bytes: &[u8]| {
+        let folder = Path::new(&folder).join(target);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(name), bytes).unwrap();
+    };
+    for target in TARGETS {
+        for (i, input) in kept(target).iter().enumerate() {
+            write(target, format!("kept-{i}"), input);
+        }
+    }
+    for case in cases("customization") {
+        let name = |what: &str| format!("{}-{what}", case.file_name().unwrap().display());
+        let pod: Value = yaml(&case.join("pod.before.yaml"));
+        write("review", name("pod"), review(&pod).to_string().as_bytes());
+        let asked: Vec<_> = STEPS
+            .iter()
+            .zip(0..)
+            .filter_map(|(step, i)| {
+                let value = pod["metadata"]["annotations"][step.key].as_str()?;
+                Some([&[i], value.as_bytes()].concat())
+            })
+            .collect();
+        write("annotations", name("all"), &asked.join(&SEPARATOR));
+    }
+    for (file, kind) in
+        [("sparkapplication", "SparkApplication"), ("scheduledsparkapplication", "ScheduledSparkApplication")]
+    {
+        let object: Value = yaml(&data("api").join(format!("{file}.yaml")));
+        for operation in ["CREATE", "UPDATE"] {
+            let mut review = review(&object);
+            let request = &mut review["request"];
+            request["kind"] = json!({"group": "sparkoperator.k8s.io", "version": "v1beta2", "kind": kind});
+            request["operation"] = operation.into();
+            if operation == "UPDATE" {
+                request["oldObject"] = object.clone();
+                request["object"]["spec"]["timeToLiveSeconds"] = json!(1);
+            }
+            write("review", format!("{file}-{operation}"), review.to_string().as_bytes());
+        }
+    }
+}
