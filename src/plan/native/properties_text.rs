@@ -10,14 +10,18 @@ pub(super) fn text(properties: &BTreeMap<String, String>, config_map: &str, now:
     let head =
         format!("#Java properties built from Kubernetes config map with name: {config_map}\n#{date}\n");
     properties.iter().fold(head, |mut text, (key, value)| {
-        writeln!(text, "{}={}", escaped(key, true), escaped(value, false))
+        writeln!(text, "{}={}", escaped(key, true, &SYNTAX), escaped(value, false, &SYNTAX))
             .expect("writing to a String cannot fail");
         text
     })
 }
 
-/// Only what is syntax is escaped: everything else is written as it is, in UTF-8.
-fn escaped(text: &str, is_key: bool) -> String {
+/// What ends a key or begins a comment. Java's `store` escapes it in values too, where it means nothing.
+pub(in crate::plan) const SYNTAX: [char; 4] = ['=', ':', '#', '!'];
+
+/// A key or a value as `java.util.Properties` reads it: only what would be lost or is among `syntax` is escaped, and
+/// of blanks only the first unless it is a key. Everything else is written as it is, in UTF-8.
+pub(in crate::plan) fn escaped(text: &str, is_key: bool, syntax: &[char]) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (i, c) in text.chars().enumerate() {
         match c {
@@ -27,7 +31,7 @@ fn escaped(text: &str, is_key: bool) -> String {
             '\r' => escaped.push_str("\\r"),
             '\x0c' => escaped.push_str("\\f"),
             ' ' if is_key || i == 0 => escaped.push_str("\\ "),
-            '=' | ':' | '#' | '!' => escaped.extend(['\\', c]),
+            c if syntax.contains(&c) => escaped.extend(['\\', c]),
             c => escaped.push(c),
         }
     }

@@ -1,6 +1,9 @@
 //! Spark's configuration as a map, and as a file that Spark reads.
 
-use crate::api::names::conf;
+use crate::{
+    api::names::conf,
+    plan::native::{SYNTAX, escaped, trimmed},
+};
 use std::{collections::BTreeMap, fmt::Write};
 
 /// How many bytes of properties may stand among the arguments, to stay far below Linux's 128 KiB for one.
@@ -42,7 +45,7 @@ impl Properties {
     /// Spark cuts blanks off both ends of a value when it reads the file: see [`Properties::for_arguments`].
     pub(super) fn to_file(&self) -> String {
         self.0.iter().fold(String::new(), |mut text, (key, value)| {
-            writeln!(text, "{}={}", escaped(key, true), escaped(value, false))
+            writeln!(text, "{}={}", escaped(key, true, &SYNTAX), escaped(value, false, &[]))
                 .expect("writing to a String cannot fail");
             text
         })
@@ -54,9 +57,8 @@ impl Properties {
     /// Not there: what would not arrive that way either (the script `spark-class` deletes carriage returns, a
     /// JVM in the POSIX locale knows ASCII only, Linux has no zeros in arguments), and what there is no room for.
     pub(super) fn for_arguments(&self) -> Vec<String> {
-        let is_cut = |c: char| c <= ' ' && !matches!(c, '\r' | '\n');
         let mut room = ROOM_IN_ARGUMENTS;
-        let cut = self.0.iter().filter(|(_, value)| value.starts_with(is_cut) || value.ends_with(is_cut));
+        let cut = self.0.iter().filter(|(_, value)| trimmed(value) != *value);
         cut.filter(|(key, _)| key.starts_with(conf::PREFIX) && !key.contains('='))
             .map(|(key, value)| format!("{key}={value}"))
             .filter(|argument| argument.is_ascii() && !argument.contains(['\r', '\0']))
@@ -67,23 +69,6 @@ impl Properties {
             })
             .collect()
     }
-}
-
-fn escaped(text: &str, is_key: bool) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for (i, c) in text.chars().enumerate() {
-        match c {
-            '\\' => escaped.push_str("\\\\"),
-            '\t' => escaped.push_str("\\t"),
-            '\n' => escaped.push_str("\\n"),
-            '\r' => escaped.push_str("\\r"),
-            '\x0c' => escaped.push_str("\\f"),
-            ' ' if is_key || i == 0 => escaped.push_str("\\ "),
-            '=' | ':' | '#' | '!' if is_key => escaped.extend(['\\', c]),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]
