@@ -4,7 +4,7 @@
 use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests},
-    controller::{self, Leadership, Setup, SparkSubmitSettings, SubmissionMetrics, Workload},
+    controller::{self, Leadership, Setup, SubmissionMetrics, SubmitterSettings, Surroundings, Workload},
     installation, manifests, metrics, open_files,
     plan::Policy,
     settings::{Settings, VERSION},
@@ -66,7 +66,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     if let Err(error) = open_files::raise_limit() {
         warn!(%error, "the limit of open files stays as it is");
     }
-    settings.check_spark().map_err(|why| anyhow!(why))?;
+    let spark_submit = settings.spark_submit().map_err(|why| anyhow!(why))?;
     let timing = settings.election.timing().map_err(|why| anyhow!(why))?;
     let source = settings.webhook.source().map_err(|why| anyhow!(why))?;
     let (tls, closing) = (settings.webhook.tls(), settings.webhook.closing());
@@ -98,18 +98,17 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let trust = Trust::new(client.clone(), places.clone(), source, serving, registration, &mut registry);
     let trust = Arc::new(trust);
     let workload = Workload::new(&mut registry, settings.controller_threads);
-    let spark_submit = SparkSubmitSettings {
-        home: settings.spark_home.clone(),
-        conf_dir: settings.spark_conf_dir.clone(),
-        kubeconfig: settings.cluster.kubeconfig.clone(),
-        at_once: settings.max_spark_submits,
-        deadline: settings.spark_submit_timeout,
-    };
     let setup = Setup {
         client: client.clone(),
         namespaces,
-        policy: Policy { master, driver_creation_grace: settings.driver_pod_creation_grace_period },
-        spark_submit,
+        policy: Policy {
+            driver_creation_grace: settings.driver_pod_creation_grace_period,
+            submitter: settings.submitter,
+            has_spark_submit: spark_submit.is_some(),
+            ..Policy::new(master)
+        },
+        submitter: SubmitterSettings { at_once: settings.max_submissions, spark_submit, has_webhook: true },
+        surroundings: Surroundings::of_process(settings.spark_configuration()),
         submission_metrics: SubmissionMetrics::new(&mut registry),
         concurrency: settings.controller_threads,
         watch_seconds: api_server::WATCH_SECONDS,

@@ -4,6 +4,7 @@ mod election;
 mod installation;
 mod webhook;
 
+use crate::{controller::SparkSubmitSettings, plan::submission::Submitter};
 use clap::{ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use installation::InstallationSettings;
@@ -161,9 +162,18 @@ pub struct Settings {
     #[command(flatten)]
     pub installation: InstallationSettings,
 
-    /// The Spark distribution whose bin/spark-submit is run
+    /// Who submits applications that do not say so themselves: the operator (`native`), Spark's own client
+    /// (`spark-submit`), or the operator but for what only Spark's own can do (`auto`)
+    #[arg(long, env = "SPARK_OPERATOR_SUBMITTER", value_name = "SUBMITTER", default_value_t = Submitter::Auto, help_heading = "Submission")]
+    pub submitter: Submitter,
+
+    /// How many applications the operator submits at once
+    #[arg(long, env = "SPARK_OPERATOR_MAX_SUBMISSIONS", value_name = "N", default_value_t = 32, value_parser = at_least_one, help_heading = "Submission")]
+    pub max_submissions: usize,
+
+    /// The Spark distribution whose bin/spark-submit is run [default: there is none]
     #[arg(long, env = "SPARK_HOME", value_name = "DIRECTORY", help_heading = "Submission")]
-    pub spark_home: PathBuf,
+    pub spark_home: Option<PathBuf>,
 
     /// Where Spark's own configuration for submissions is: spark-defaults.conf (below all that an application
     /// says), log4j2.properties and what else drivers are to find in their conf directory [default:
@@ -254,26 +264,46 @@ impl Settings {
         self.metrics_bind_address.0.filter(|_| self.enable_metrics)
     }
 
-    /// Whether `spark-submit` and its configuration are where the settings say.
+    /// How `spark-submit` is run, if there is one.
     ///
     /// # Errors
     ///
-    /// What is missing and what to do about it.
-    pub fn check_spark(&self) -> Result<(), String> {
-        let spark_submit = self.spark_home.join("bin/spark-submit");
+    /// When it, or its configuration, is not where the settings say, with what to do about it.
+    pub fn spark_submit(&self) -> Result<Option<SparkSubmitSettings>, String> {
+        if let Some(directory) = self.spark_conf_dir.as_ref().filter(|directory| !directory.is_dir()) {
+            return Err(format!(
+                "SPARK_CONF_DIR: {} is not a directory; set --spark-conf-dir or SPARK_CONF_DIR to Spark's configuration, or to nothing",
+                directory.display()
+            ));
+        }
+        let Some(home) = self.spark_home.clone() else {
+            return match self.submitter {
+                Submitter::Auto | Submitter::Native => Ok(None),
+                Submitter::SparkSubmit => {
+                    Err("SPARK_HOME: is not set, and --submitter=spark-submit needs a Spark distribution; set it, or use the operator-spark image".to_owned())
+                }
+            };
+        };
+        let spark_submit = home.join("bin/spark-submit");
         if !spark_submit.is_file() {
             return Err(format!(
-                "SPARK_HOME: {} does not exist; set --spark-home or SPARK_HOME to a Spark distribution, or use the operator-spark image",
+                "SPARK_HOME: {} does not exist; set --spark-home or SPARK_HOME to a Spark distribution, or to nothing, or use the operator-spark image",
                 spark_submit.display()
             ));
         }
-        match &self.spark_conf_dir {
-            Some(directory) if !directory.is_dir() => Err(format!(
-                "SPARK_CONF_DIR: {} is not a directory; set --spark-conf-dir or SPARK_CONF_DIR to Spark's configuration, or to nothing",
-                directory.display()
-            )),
-            _ => Ok(()),
-        }
+        Ok(Some(SparkSubmitSettings {
+            home,
+            conf_dir: self.spark_conf_dir.clone(),
+            kubeconfig: self.cluster.kubeconfig.clone(),
+            at_once: self.max_spark_submits,
+            deadline: self.spark_submit_timeout,
+        }))
+    }
+
+    /// Where Spark's configuration for submissions is, if anywhere.
+    #[must_use]
+    pub fn spark_configuration(&self) -> Option<PathBuf> {
+        self.spark_conf_dir.clone().or_else(|| self.spark_home.as_ref().map(|home| home.join("conf")))
     }
 }
 

@@ -70,6 +70,9 @@ pub mod annotation {
         "sparkoperator.k8s.io/termination-grace-period-seconds";
     pub const LIFECYCLE: &str = "sparkoperator.k8s.io/lifecycle";
     pub const SHARE_PROCESS_NAMESPACE: &str = "sparkoperator.k8s.io/share-process-namespace";
+
+    /// Not of the contract, but on a SparkApplication: who submits it, `auto`, `native` or `spark-submit`.
+    pub const SUBMITTER: &str = "sparkoperator.k8s.io/submitter";
 }
 
 /// Names of the containers that Spark runs in.
@@ -150,6 +153,7 @@ pub mod conf {
     pub const DYNAMIC_ALLOCATION_INITIAL: &str = "spark.dynamicAllocation.initialExecutors";
     pub const DYNAMIC_ALLOCATION_MIN: &str = "spark.dynamicAllocation.minExecutors";
     pub const DYNAMIC_ALLOCATION_MAX: &str = "spark.dynamicAllocation.maxExecutors";
+    pub const DECOMMISSION: &str = "spark.decommission.enabled";
     pub const SHUFFLE_TRACKING: &str = "spark.dynamicAllocation.shuffleTracking.enabled";
     pub const SHUFFLE_TRACKING_TIMEOUT: &str = "spark.dynamicAllocation.shuffleTracking.timeout";
 

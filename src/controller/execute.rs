@@ -1,7 +1,7 @@
 //! How is a plan's action carried out? Without choices: each arm can be repeated and treats "done already" as
 //! success.
 
-use super::{Context, Error};
+use super::{Context, Error, native};
 use crate::{api::SparkApplication, plan::Action};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -17,8 +17,13 @@ pub(super) async fn execute(
 ) -> Result<(), Error> {
     match action {
         Action::Submit(request) => {
-            context.spark_submit.start(application, *request);
+            context.submitter.start(application, *request);
             Ok(())
+        }
+        Action::DeleteChildren(children) => {
+            let namespace = application.namespace().unwrap_or_default();
+            let deleted = native::delete(&context.client, &namespace, &children).await;
+            deleted.map_err(Error::api("DELETE of what belongs to a driver"))
         }
         Action::DeleteDriver { name, uid } => {
             let pods =

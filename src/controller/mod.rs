@@ -7,11 +7,14 @@ mod events;
 mod execute;
 mod leadership;
 mod namespaces;
+mod native;
 mod observe;
 mod pods;
 mod spark_submit;
 mod status;
 mod submission_metrics;
+mod submitter;
+mod surroundings;
 mod way;
 mod workload;
 
@@ -35,7 +38,6 @@ use kube::{
 pub use leadership::Leadership;
 use namespaces::OurNamespaces;
 use pods::PodIndex;
-use spark_submit::SparkSubmitRunner;
 pub use spark_submit::SparkSubmitSettings;
 use std::{
     collections::HashMap,
@@ -43,6 +45,9 @@ use std::{
     time::Duration,
 };
 pub use submission_metrics::SubmissionMetrics;
+use submitter::Submitter;
+pub use submitter::SubmitterSettings;
+pub use surroundings::Surroundings;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
@@ -67,7 +72,9 @@ pub struct Setup {
     pub policy: Policy,
     /// In which namespaces applications are driven.
     pub namespaces: Namespaces,
-    pub spark_submit: SparkSubmitSettings,
+    pub submitter: SubmitterSettings,
+    /// What submissions find around them.
+    pub surroundings: Surroundings,
     pub submission_metrics: SubmissionMetrics,
     /// How many applications are reconciled at once.
     pub concurrency: u16,
@@ -84,7 +91,8 @@ struct Context {
     policy: Policy,
     namespaces: Arc<OurNamespaces>,
     pods: Arc<PodIndex>,
-    spark_submit: SparkSubmitRunner,
+    submitter: Submitter,
+    surroundings: Surroundings,
     events: Events,
     workload: Workload,
     notes: Mutex<HashMap<String, Note>>,
@@ -106,6 +114,8 @@ enum Error {
     Api { what: &'static str, source: Box<kube::Error> },
     #[error("the object has changed since it was read")]
     Conflict,
+    #[error(transparent)]
+    Surroundings(#[from] surroundings::Unreadable),
 }
 
 impl Error {
@@ -120,17 +130,18 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         client,
         policy,
         namespaces,
-        spark_submit,
+        submitter,
+        surroundings,
         submission_metrics,
         concurrency,
         watch_seconds,
         workload,
         instance,
     } = setup;
-    SparkSubmitRunner::sweep();
+    spark_submit::sweep();
     workload.forget();
     let (ended, submissions_ended) = mpsc::unbounded_channel();
-    let spark_submit = SparkSubmitRunner::new(client.clone(), spark_submit, submission_metrics, ended);
+    let submitter = Submitter::new(client.clone(), submitter, submission_metrics, ended);
     let pods = Arc::new(PodIndex::default());
     let (dirty, pods_changed) = mpsc::unbounded_channel();
     let follow = Arc::clone(&pods).follow(client.clone(), watch_seconds).for_each(move |application| {
@@ -154,7 +165,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         policy,
         namespaces: Arc::clone(&namespaces),
         pods: Arc::clone(&pods),
-        spark_submit,
+        submitter,
+        surroundings,
         events: Events::new(client.clone(), instance),
         workload: workload.clone(),
         notes: Mutex::default(),
@@ -221,7 +233,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         () = follow => {}
         () = follow_namespaces => {}
     }
-    context.spark_submit.stop().await;
+    context.submitter.stop().await;
 }
 
 fn unbounded<T: Send + 'static>(
@@ -345,7 +357,7 @@ impl Context {
 
     /// The application is gone, or about to be.
     fn forget(&self, uid: &str) {
-        self.spark_submit.forget(uid);
+        self.submitter.forget(uid);
         self.notes.lock().expect("no code panics while it holds this lock").remove(uid);
     }
 }

@@ -4,9 +4,11 @@ use super::{Context, Error};
 use crate::{
     api::{Role, SparkApplication},
     plan::{
-        Driver, Observed, driver,
+        Driver, Observed, SubmissionProgress, driver,
         lifecycle::{Questions, questions},
         pod_record::PodRecord,
+        run::Run,
+        submission::Surroundings,
     },
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -25,17 +27,30 @@ pub(super) async fn observe(context: &Context, application: &SparkApplication) -
     let driver_name = recorded_name.unwrap_or_else(|| driver::pod_name(application));
     let asked = questions(application.state());
 
+    let submission = context.submitter.submission(&application.uid().unwrap_or_default());
+    // Nobody has to look for what is being made, or was said to be there.
+    let is_told = submission.as_ref().is_some_and(|submission| {
+        let tells =
+            matches!(submission.progress, SubmissionProgress::Running | SubmissionProgress::Succeeded);
+        tells && asked.surroundings && submission.id == Run::next(application).id
+    });
     let driver = match cached.get(&driver_name) {
+        _ if is_told => Driver::Unseen,
         // Whether to delete or to adopt is decided on the live pod, never on a copy.
         Some(pod) if !asked.complete => Driver::Pod { pod: Box::new(pod.clone()), complete: true },
         _ if asked.driver => live_driver(context, &namespace, &driver_name, asked).await?,
         _ => Driver::Unseen,
     };
+    let surroundings = match &driver {
+        Driver::Gone if asked.surroundings => context.surroundings.found().await?,
+        _ => Surroundings::default(),
+    };
     let submission_id = status.and_then(|status| status.submission_id.as_deref()).unwrap_or_default();
     Ok(Observed {
         driver,
         executors: cached.into_values().filter(|pod| pod.is_of(Role::Executor, submission_id)).collect(),
-        submission: context.spark_submit.submission(&application.uid().unwrap_or_default()),
+        submission,
+        surroundings,
     })
 }
 

@@ -1,8 +1,9 @@
 //! How many submissions are there, how do they end, and how long do they take?
 
+use crate::plan::{native::Reason, submission::Submitter};
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{family::Family, gauge::Gauge, histogram::Histogram},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
 use std::time::Instant;
@@ -13,6 +14,13 @@ pub struct SubmissionMetrics {
     waiting: Gauge,
     running: Gauge,
     durations: Family<End, Histogram>,
+    fallbacks: Family<Fallback, Counter>,
+}
+
+/// Why an application went to `spark-submit`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Fallback {
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -33,6 +41,7 @@ pub(super) enum Outcome {
 /// One submission; whatever is not told to have ended was cancelled.
 pub(super) struct Measured<'a> {
     metrics: &'a SubmissionMetrics,
+    submitter: Submitter,
     begun: Option<Instant>,
     outcome: &'static str,
 }
@@ -40,13 +49,18 @@ pub(super) struct Measured<'a> {
 impl SubmissionMetrics {
     /// Measured in `registry`.
     pub fn new(registry: &mut Registry) -> Self {
-        let buckets = || Histogram::new([0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]);
+        let buckets = || {
+            Histogram::new([
+                0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0,
+            ])
+        };
         let metrics = Self {
             waiting: Gauge::default(),
             running: Gauge::default(),
             durations: Family::new_with_constructor(buckets),
+            fallbacks: Family::default(),
         };
-        let help = "Submissions that wait until fewer spark-submits run";
+        let help = "Submissions that wait until fewer run";
         registry.register("spark_operator_submissions_waiting", help, metrics.waiting.clone());
         registry.register(
             "spark_operator_submissions_in_flight",
@@ -55,13 +69,20 @@ impl SubmissionMetrics {
         );
         let help = "How long submissions took, by submitter and outcome, in seconds";
         registry.register("spark_operator_submission_duration_seconds", help, metrics.durations.clone());
+        let help = "Submissions that spark-submit had to make, by what only it can do";
+        registry.register("spark_operator_submission_fallbacks", help, metrics.fallbacks.clone());
         metrics
     }
 
     /// A submission that has not begun yet.
-    pub(super) fn waiting(&self) -> Measured<'_> {
+    pub(super) fn waiting(&self, submitter: Submitter) -> Measured<'_> {
         self.waiting.inc();
-        Measured { metrics: self, begun: None, outcome: "cancelled" }
+        Measured { metrics: self, submitter, begun: None, outcome: "cancelled" }
+    }
+
+    /// A submission is left to `spark-submit`.
+    pub(super) fn fell_back(&self, reason: Reason) {
+        self.fallbacks.get_or_create(&Fallback { reason: reason.as_str() }).inc();
     }
 }
 
@@ -89,7 +110,7 @@ impl Drop for Measured<'_> {
             return;
         };
         self.metrics.running.dec();
-        let end = End { submitter: "spark-submit", outcome: self.outcome };
+        let end = End { submitter: self.submitter.as_str(), outcome: self.outcome };
         self.metrics.durations.get_or_create(&end).observe(begun.elapsed().as_secs_f64());
     }
 }

@@ -13,7 +13,6 @@ use std::{
     fs,
     io::{self, Read, Write as _},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 #[derive(Debug, Args)]
@@ -64,7 +63,7 @@ fn contents(file: &Path) -> anyhow::Result<String> {
 /// The command line and the files that it names. The submission's id, and so the paths, are those of an
 /// application without uid: the cluster gives it one.
 fn rendered(application: &SparkApplication, master: &str) -> anyhow::Result<String> {
-    let policy = Policy { master: master.to_owned(), driver_creation_grace: Duration::ZERO };
+    let policy = Policy::new(master);
     let name = application.metadata.name.as_deref().unwrap_or_default();
     let command = submission::spark_submit(application, &Run::next(application), &policy)
         .with_context(|| format!("SparkApplication {name} cannot be submitted"))?;

@@ -49,6 +49,11 @@ pub(super) fn application_submitted(name: &str) -> Event {
     Event::new(Severity::Normal, "SparkApplicationSubmitted", "Submit", note)
 }
 
+/// Something about how an application is submitted that its user should know.
+pub(super) fn submission_note(note: &str) -> Event {
+    Event::new(Severity::Normal, "SparkApplicationSubmissionNote", "Submit", note.to_owned())
+}
+
 pub(super) fn submission_failed(name: &str, why: &str) -> Event {
     let note = format!("failed to submit SparkApplication {name}: {why}");
     Event::new(Severity::Warning, "SparkApplicationSubmissionFailed", "Submit", note)

@@ -11,7 +11,7 @@
 //! Every pass looks at the whole of what was seen (level-triggered), every non-terminal state has a timer,
 //! and a plan whose actions have taken effect plans nothing more.
 
-use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress, SubmitRequest};
+use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
 use crate::{
     api::{ApplicationState, DriverInfo, Role, SparkApplication, SparkApplicationStatus, State},
     plan::{
@@ -19,8 +19,8 @@ use crate::{
         events::{self, Event},
         executors,
         pod_record::PodRecord,
-        run::Run,
-        submission,
+        run::{Run, SubmissionId},
+        submission::{self, Chosen},
     },
 };
 use jiff::Timestamp;
@@ -40,15 +40,17 @@ pub struct Questions {
     pub driver: bool,
     /// If so, has its submission created everything?
     pub complete: bool,
+    /// What would a submission find around it?
+    pub surroundings: bool,
 }
 
 /// What to find out before [`next`] is asked about an application in this state.
 #[must_use]
 pub const fn questions(state: State) -> Questions {
     match state {
-        State::New => Questions { driver: true, complete: true },
-        State::Submitted | State::Running => Questions { driver: true, complete: false },
-        _ => Questions { driver: false, complete: false },
+        State::New => Questions { driver: true, complete: true, surroundings: true },
+        State::Submitted | State::Running => Questions { driver: true, complete: false, surroundings: false },
+        _ => Questions { driver: false, complete: false, surroundings: false },
     }
 }
 
@@ -90,7 +92,11 @@ impl Pass<'_> {
         let progress = self.seen.submission_of(&run.id);
         let uid = self.application.metadata.uid.as_deref().unwrap_or_default();
         match (&self.seen.driver, progress) {
-            (_, Some(SubmissionProgress::Running)) | (Driver::Unseen, _) => self.stay(Some(SOON)),
+            (_, Some(SubmissionProgress::Running)) => self.stay(Some(SOON)),
+            // Whoever made all of it was told that it is there. Should the driver have come and gone already,
+            // following it will find out what became of it.
+            (Driver::Unseen | Driver::Gone, Some(SubmissionProgress::Succeeded)) => self.submitted(run),
+            (Driver::Unseen, _) => self.stay(Some(SOON)),
             (Driver::Pod { pod, complete }, _) => {
                 match driver::standing(pod, *complete, uid, &run.id, self.now) {
                     Standing::Adoptable => self.submitted(run),
@@ -102,8 +108,6 @@ impl Pass<'_> {
                     }
                 }
             }
-            // The driver came and went before anybody looked: following it will find out what became of it.
-            (Driver::Gone, Some(SubmissionProgress::Succeeded)) => self.submitted(run),
             (Driver::Gone, Some(SubmissionProgress::Failed(why))) => self.submission_failed(run, why.clone()),
             // Whatever had its name is gone now.
             (Driver::Gone, None | Some(SubmissionProgress::DriverExists)) => self.submit(run),
@@ -111,17 +115,16 @@ impl Pass<'_> {
     }
 
     fn submit(&self, run: Run) -> Plan {
-        match submission::spark_submit(self.application, &run, self.policy) {
-            Ok(command) => {
-                let event = events::application_added(self.name());
-                let request = SubmitRequest { run, command };
+        match submission::choose(self.application, &run, &self.seen.surroundings, self.policy, self.now) {
+            Ok(Chosen { request, events }) => {
+                let added = events::application_added(self.name());
                 Plan {
                     actions: vec![Action::Submit(Box::new(request))],
-                    events: vec![event],
+                    events: [added].into_iter().chain(events).collect(),
                     ..self.stay(Some(SOON))
                 }
             }
-            Err(refusal) => self.submission_failed(run, refusal.brief()),
+            Err(why) => self.submission_failed(run, why),
         }
     }
 
@@ -228,7 +231,20 @@ impl Pass<'_> {
         let mut status = self.status();
         status.application_state.state = state;
         status.termination_time.get_or_insert(Time(self.now));
-        self.with_executors(status, vec![event], None)
+        let actions = Vec::from_iter(self.delete_children());
+        Plan { actions, ..self.with_executors(status, vec![event], None) }
+    }
+
+    /// What a run that is over has left beside its driver's pod, unless that goes with the pod.
+    fn delete_children(&self) -> Option<Action> {
+        let id = self.status().submission_id?;
+        let children = submission::children(self.application, &SubmissionId::from(id), self.policy);
+        let made = |config_map: &String| children.iter().any(|child| child.name == *config_map);
+        let is_ours = match &self.seen.driver {
+            Driver::Pod { pod, .. } => pod.driver_config_map.as_ref().is_none_or(made),
+            Driver::Unseen | Driver::Gone => true,
+        };
+        (is_ours && !children.is_empty()).then_some(Action::DeleteChildren(children))
     }
 
     /// COMPLETED and FAILED: executors may end after their driver.

@@ -27,10 +27,11 @@ use crate::api::{SparkApplication, SparkApplicationStatus};
 use events::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
+use native::{Child, Objects, Reason};
 use pod_record::PodRecord;
 use run::{Run, SubmissionId};
 use std::time::Duration;
-use submission::SparkSubmit;
+use submission::{SparkSubmit, Submitter, Surroundings};
 
 /// Everything that the controller saw of one application. Built by `controller::observe`; tests build it from
 /// YAML.
@@ -40,9 +41,11 @@ pub struct Observed {
     pub driver: Driver,
     /// The executor pods of the current run.
     pub executors: Vec<PodRecord>,
-    /// What became of the `spark-submit` that was started for this application last, as far as this process
+    /// What became of the submission that was started for this application last, as far as this process
     /// knows.
     pub submission: Option<Submission>,
+    /// What a submission finds around it; empty where none is due.
+    pub surroundings: Surroundings,
 }
 
 /// The pod under the driver's name.
@@ -60,7 +63,7 @@ pub enum Driver {
     },
 }
 
-/// A `spark-submit` that this process has started.
+/// A submission that this process has started.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
     /// For which run.
@@ -68,7 +71,7 @@ pub struct Submission {
     pub progress: SubmissionProgress,
 }
 
-/// How far a `spark-submit` has come.
+/// How far a submission has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubmissionProgress {
     Running,
@@ -94,8 +97,10 @@ pub struct Plan {
 /// One effect. Each can be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Start `spark-submit` for a run, unless it is running.
+    /// Start the submission of a run, unless it is running.
     Submit(Box<SubmitRequest>),
+    /// Delete what native submission has made for a run beside its driver's pod, as far as it is there.
+    DeleteChildren(Vec<Child>),
     /// Delete the pod of this name if it still has this uid.
     DeleteDriver { name: String, uid: String },
 }
@@ -104,7 +109,20 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubmitRequest {
     pub run: Run,
-    pub command: SparkSubmit,
+    pub by: By,
+}
+
+/// Who makes the objects of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum By {
+    /// The operator makes these.
+    Native(Objects),
+    /// `spark-submit` makes them.
+    SparkSubmit {
+        command: SparkSubmit,
+        /// Why it has to, where the operator would have made them otherwise.
+        fallback: Option<Reason>,
+    },
 }
 
 /// What the admin decided, in so far as it changes what is to be done.
@@ -114,6 +132,26 @@ pub struct Policy {
     pub master: String,
     /// How long after a submission a driver pod may be missing before the application fails.
     pub driver_creation_grace: Duration,
+    /// Who submits, where an application does not say.
+    pub submitter: Submitter,
+    /// Whether there is a `spark-submit`.
+    pub has_spark_submit: bool,
+    /// Whether pods are customized by the webhook.
+    pub has_webhook: bool,
+}
+
+impl Policy {
+    /// That of an admin who has said nothing but where the API server is.
+    #[must_use]
+    pub fn new(master: impl Into<String>) -> Self {
+        Self {
+            master: master.into(),
+            driver_creation_grace: Duration::from_secs(10),
+            submitter: Submitter::Auto,
+            has_spark_submit: true,
+            has_webhook: true,
+        }
+    }
 }
 
 /// The reference by which an application owns what is made for it.

@@ -22,6 +22,13 @@ impl SubmissionId {
     }
 }
 
+/// The one that a status records.
+impl From<String> for SubmissionId {
+    fn from(recorded: String) -> Self {
+        Self(recorded)
+    }
+}
+
 impl fmt::Display for SubmissionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

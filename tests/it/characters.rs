@@ -11,7 +11,6 @@ use spark_operator::{
         validation::{Invalid, examine},
     },
 };
-use std::time::Duration;
 
 /// Spark's client applies the executors' template: on the way it is a string in YAML.
 #[test]
@@ -23,7 +22,7 @@ fn templates_have_no_character_that_yaml_refuses_or_changes() {
         hard["spec"][role.as_str()] = json!({"env": env, "template": {"spec": {"volumes": env}}});
     }
     let application: SparkApplication = serde_json::from_value(hard).unwrap();
-    let policy = Policy { master: "k8s://https://kubernetes".into(), driver_creation_grace: Duration::ZERO };
+    let policy = Policy::new("k8s://https://kubernetes");
     let files = spark_submit(&application, &Run::next(&application), &policy).unwrap().files;
     for role in Role::ALL {
         let text = &files[format!("{}-pod-template.yaml", role.as_str()).as_str()];

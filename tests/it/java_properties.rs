@@ -17,7 +17,6 @@ use std::{
     io::{Read, Write},
     path::Path,
     process::{Child, Command, Stdio},
-    time::Duration,
 };
 
 /// Each has some twenty texts as keys and as many as values.
@@ -129,8 +128,7 @@ fn properties_file(spec: &Value) -> String {
         json!({"name": "pi", "namespace": "default", "uid": "6c1f0b5e-0000-4000-8000-000000000001"});
     let application: SparkApplication =
         serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
-    let policy =
-        Policy { master: "k8s://https://10.96.0.1:443".to_owned(), driver_creation_grace: Duration::ZERO };
+    let policy = Policy::new("k8s://https://10.96.0.1:443");
     // One id for all specs: it is among the properties.
     let run = Run::next(&serde_json::from_value(json!({"metadata": metadata, "spec": {}})).unwrap());
     spark_submit(&application, &run, &policy).unwrap().files.remove("spark.properties").unwrap()

@@ -13,9 +13,10 @@ use spark_operator::{
         lifecycle::{self, questions},
         pod_record::{Phase, PodRecord},
         run::{Run, SubmissionId},
+        submission::{Submitter, Surroundings},
     },
 };
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::{collections::BTreeMap, fs};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 
@@ -186,7 +187,7 @@ fn states_that_are_not_ours_are_left_alone() {
         [State::PendingRerun, State::Invalidating, State::Suspending, State::Suspended, State::Resuming]
     {
         let application = pi(&Map::new(), Some(json!({"applicationState": {"state": state}})));
-        let seen = Observed { driver: Driver::Unseen, executors: Vec::new(), submission: None };
+        let seen = nothing();
         let plan = lifecycle::next(&application, &seen, begin(), &policy());
         assert_eq!((plan.actions, plan.events), (Vec::new(), Vec::new()), "{state}");
         assert_eq!(Some(plan.status), application.status, "{state}");
@@ -201,7 +202,7 @@ fn whoever_decides_on_the_driver_asks_for_it() {
         let application =
             pi(&Map::new(), Some(json!({"applicationState": {"state": state}, "submissionID": "1"})));
         let plan_seeing = |driver| {
-            let seen = Observed { driver, executors: Vec::new(), submission: None };
+            let seen = Observed { driver, ..nothing() };
             lifecycle::next(&application, &seen, begin(), &policy())
         };
         let depends = plan_seeing(Driver::Unseen) != plan_seeing(Driver::Gone);
@@ -262,6 +263,7 @@ fn shown(action: &Action) -> String {
     match action {
         Action::Submit(request) => format!("submit #{}", request.run.ordinal),
         Action::DeleteDriver { uid, .. } => format!("delete driver {uid}"),
+        Action::DeleteChildren(_) => "delete children".to_owned(),
     }
 }
 
@@ -279,7 +281,7 @@ fn shortened(event: &Event, expected: Option<&String>) -> String {
 fn submitted_run(actions: &[Action]) -> Option<Run> {
     actions.iter().find_map(|action| match action {
         Action::Submit(request) => Some(request.run.clone()),
-        Action::DeleteDriver { .. } => None,
+        Action::DeleteDriver { .. } | Action::DeleteChildren(_) => None,
     })
 }
 
@@ -295,9 +297,17 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
                 Driver::Pod { pod, .. } if (&pod.name, &pod.uid) == (name, uid) => pod.terminating = true,
                 other => panic!("{action:?} of {other:?}"),
             },
+            // Nobody looks at them.
+            Action::DeleteChildren(_) => {}
         }
     }
     seen
+}
+
+/// What nobody has looked for.
+fn nothing() -> Observed {
+    let surroundings = Surroundings::default();
+    Observed { driver: Driver::Unseen, executors: Vec::new(), submission: None, surroundings }
 }
 
 fn observed(seen: &Seen, application: &SparkApplication) -> Observed {
@@ -329,7 +339,7 @@ fn observed(seen: &Seen, application: &SparkApplication) -> Observed {
             Progress::Failed(why) => SubmissionProgress::Failed(why),
         },
     });
-    Observed { driver, executors: executors.collect(), submission }
+    Observed { driver, executors: executors.collect(), submission, surroundings: Surroundings::default() }
 }
 
 /// A pod of the run `id` but for what `differs` (RFC 7386). A pod that is in phase Running has started.
@@ -347,11 +357,9 @@ fn pi(spec: &Map<String, Value>, status: Option<Value>) -> SparkApplication {
     serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap()
 }
 
+/// The stories are the same whoever submits; `spark-submit` takes any application.
 fn policy() -> Policy {
-    Policy {
-        master: "k8s://https://10.96.0.1:443".to_owned(),
-        driver_creation_grace: Duration::from_secs(10),
-    }
+    Policy { submitter: Submitter::SparkSubmit, ..Policy::new("k8s://https://10.96.0.1:443") }
 }
 
 /// When every story begins.

@@ -241,14 +241,15 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         "sparkoperator.k8s.io/sparkapplications/status: patch",
         // controller and spark-submit: blockOwnerDeletion in the driver's owner reference
         "sparkoperator.k8s.io/sparkapplications/finalizers: update",
-        // controller: watch, live GET, DELETE of leftovers; spark-submit: create, and delete where it fails
-        // halfway
+        // controller: watch, live GET, create, DELETE of leftovers; spark-submit: create, and delete where it
+        // fails halfway
         "/pods: create delete get list watch",
-        // controller: is a submission complete?; spark-submit: apply
-        "/configmaps: create get patch",
-        // spark-submit: apply
-        "/persistentvolumeclaims: create patch",
-        "/services: create patch",
+        // controller: is a submission complete?, create, whose is it?, DELETE when a run is over; spark-submit:
+        // apply
+        "/configmaps: create delete get patch",
+        "/persistentvolumeclaims: create delete patch",
+        "/services: create delete get patch",
+        "networking.k8s.io/networkpolicies: create delete get patch",
         // controller
         "events.k8s.io/events: create",
         // is the cluster set up for us?

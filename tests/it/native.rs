@@ -15,7 +15,7 @@ use spark_operator::{
         submission::{SparkSubmit, native, spark_submit},
     },
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 const MASTER: &str = "k8s://https://10.0.0.1:443";
 
@@ -125,7 +125,7 @@ fn read(submit: &SparkSubmit, application: &SparkApplication) -> Submission {
 }
 
 fn policy() -> Policy {
-    Policy { master: MASTER.to_owned(), driver_creation_grace: Duration::from_secs(1) }
+    Policy::new(MASTER)
 }
 
 /// A program in the image with `changes` to its spec.

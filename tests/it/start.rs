@@ -92,7 +92,11 @@ fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
     let metrics = format!("--metrics-bind-address=:{port}");
     let in_use = "Address already in use";
     for (arguments, complaints) in [
-        (vec![], ["--spark-home <DIRECTORY>", "required"]),
+        (
+            vec!["--submitter=spark-submit"],
+            ["SPARK_HOME: is not set, and --submitter=spark-submit needs a Spark distribution", ""],
+        ),
+        (vec!["--submitter=jvm"], ["`jvm` is no submitter: try `auto`, `native` or `spark-submit`", ""]),
         (
             vec!["--spark-home=/nowhere"],
             ["SPARK_HOME: /nowhere/bin/spark-submit does not exist", "--spark-home"],

@@ -11,7 +11,7 @@ use spark_operator::{
         validation::{Refusal, validate},
     },
 };
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path};
 
 /// A folder with an `application.yaml` is a case of its own; one without stands for the example of its name.
 #[test]
@@ -161,11 +161,7 @@ fn spark_has_templates_since_3_whatever_its_version_is_called() {
 }
 
 pub fn submitted(application: &SparkApplication) -> Result<SparkSubmit, Refusal> {
-    let policy = Policy {
-        master: "k8s://https://10.96.0.1:443".to_owned(),
-        driver_creation_grace: Duration::from_secs(10),
-    };
-    spark_submit(application, &Run::next(application), &policy)
+    spark_submit(application, &Run::next(application), &Policy::new("k8s://https://10.96.0.1:443"))
 }
 
 /// The application `pi` with this spec.

@@ -79,6 +79,22 @@ pub struct Objects {
     pub children: Vec<Value>,
 }
 
+/// One of the objects beside the driver's pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    pub kind: String,
+    pub name: String,
+}
+
+impl Child {
+    /// The name of `object`; none if it has none.
+    #[must_use]
+    pub fn of(object: &Value) -> Option<Self> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Some(Self { kind: text(&object["kind"])?, name: text(&object["metadata"]["name"])? })
+    }
+}
+
 /// Adds one concern to the driver.
 type Step = fn(&Context, &mut Driver) -> Result<(), NotNative>;
 

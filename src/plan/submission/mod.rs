@@ -2,6 +2,7 @@
 //! precedence: what comes later wins.
 
 mod allocation;
+mod choice;
 mod dependencies;
 mod env;
 pub mod failure;
@@ -20,11 +21,13 @@ use crate::{
     api::{Role, SparkApplication, SparkApplicationSpec, with_defaults},
     plan::{
         Policy,
+        native::Environment,
         run::Run,
-        validation::{self, Refusal},
+        validation::{self, Invalid, Refusal},
     },
 };
-pub use native::native;
+pub use choice::{Chosen, Submitter, choose};
+pub use native::{children, native, objects};
 pub(super) use properties::Properties;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -78,6 +81,14 @@ impl SparkSubmit {
         }
         self
     }
+}
+
+/// What a submission finds around it: the admin's part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The text of `spark-defaults.conf`, below all other properties.
+    pub defaults: String,
+    pub environment: Environment,
 }
 
 /// File names inside [`SparkSubmit::directory`].
@@ -153,10 +164,20 @@ pub fn spark_submit(
     let mut files = BTreeMap::from([(file::PROPERTIES, properties.to_file())]);
     if context.has_templates() {
         for role in Role::ALL {
-            files.insert(file::template(role), templates::text(application, &spec, role));
+            files.insert(file::template(role), templates::text(&template(&context, role, policy)?));
         }
     }
     Ok(SparkSubmit { arguments, directory: directory.clone(), files })
+}
+
+/// The template that Spark is given for pods of `role`.
+fn template(context: &Context, role: Role, policy: &Policy) -> Result<Value, Refusal> {
+    let Context { application, spec, .. } = context;
+    if policy.has_webhook {
+        return Ok(templates::template(application, spec, role));
+    }
+    let refused = |why| Refusal(vec![Invalid { field: format!("spec.{}", role.as_str()), why }]);
+    templates::customized(application, spec, role).map_err(refused)
 }
 
 fn properties(context: &Context) -> Properties {

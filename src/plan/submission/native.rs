@@ -1,24 +1,79 @@
-//! What is given to native submission for an application? The same as to `spark-submit`.
+//! What is given to native submission for an application? The same as to `spark-submit`. And which objects
+//! are created then? Those that Spark would make, ours by owner and labels, the driver already customized.
 
-use super::{Context, DIRECTORY, dependencies, properties, stated, templates};
+use super::{Context, DIRECTORY, Surroundings, dependencies, properties, stated, template, templates};
 use crate::{
     api::{
         Role, SparkApplication,
-        names::{conf, submit_conf},
+        names::{conf, label, submit_conf},
         with_defaults,
     },
     plan::{
-        Policy,
-        native::{Environment, Ids, Line, NotNative, Submission, flag_list, read_properties},
-        run::Run,
+        Policy, customization,
+        native::{
+            self, Child, Environment, Ids, Line, NotNative, Objects, Submission, flag_list, read_properties,
+        },
+        owner_reference,
+        run::{Run, SubmissionId},
         validation,
     },
 };
 use jiff::Timestamp;
+use serde_json::json;
 
 /// The flags whose lists Spark resolves before they become properties.
 const RESOLVED: [&str; 4] =
     [submit_conf::JARS, submit_conf::FILES, submit_conf::ARCHIVES, submit_conf::PY_FILES];
+
+/// The objects of `run`, as they are to be created, and what its user should know about them.
+///
+/// # Errors
+///
+/// When there is nothing to make: see [`NotNative`].
+pub fn objects(
+    application: &SparkApplication,
+    run: &Run,
+    policy: &Policy,
+    surroundings: &Surroundings,
+    now: Timestamp,
+) -> Result<(Objects, Option<String>), NotNative> {
+    let Surroundings { defaults, environment } = surroundings;
+    let submission = native(application, run, policy, defaults, environment.clone(), now)?;
+    let Objects { mut pod, mut children } = native::objects(&submission)?;
+    for child in &mut children {
+        let metadata = &mut child["metadata"];
+        metadata["ownerReferences"] = json!([owner_reference(application)]);
+        for (label, value) in [
+            (label::APP_NAME, application.metadata.name.as_deref().unwrap_or_default()),
+            (label::SUBMISSION_ID, run.id.as_str()),
+            (label::LAUNCHED_BY, "true"),
+        ] {
+            metadata["labels"][label] = value.into();
+        }
+    }
+    let patch = customization::patch(&pod).map_err(|denials| {
+        NotNative::Refused(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    })?;
+    json_patch::patch(&mut pod, &patch).expect("the patch was made for this very pod");
+    Ok((Objects { pod, children }, Line::nearest(&submission.spark_version).1))
+}
+
+/// What [`objects`] makes beside the driver's pod for the run `id`, known again when the run is over. Claims
+/// that have a name of the user's are not among it: they may be somebody else's.
+#[must_use]
+pub fn children(application: &SparkApplication, id: &SubmissionId, policy: &Policy) -> Vec<Child> {
+    let run = Run { id: id.clone(), ..Run::next(application) };
+    let surroundings = Surroundings::default();
+    let made = native(application, &run, policy, "", surroundings.environment, Timestamp::UNIX_EPOCH)
+        .and_then(|submission| native::objects(&submission));
+    // Whatever cannot be made has not been made.
+    let children = made.map(|objects| objects.children).unwrap_or_default();
+    let derived = Ids::of_run(id);
+    let named = children.iter().filter_map(Child::of);
+    named.filter(|child| child.kind != CLAIM || child.name.contains(&derived.prefix)).collect()
+}
+
+const CLAIM: &str = "PersistentVolumeClaim";
 
 /// The native submission of `run`. `defaults` is the text of a `spark-defaults.conf`, below all other
 /// properties; `environment` is what `spark-submit` would find around it.
@@ -34,7 +89,7 @@ pub fn native(
     environment: Environment,
     now: Timestamp,
 ) -> Result<Submission, NotNative> {
-    validation::validate(application).map_err(|refusal| NotNative::Refused(refusal.to_string()))?;
+    validation::validate(application).map_err(|refusal| NotNative::Refused(refusal.brief()))?;
     let spec = with_defaults(application.spec.clone());
     let directory = format!("{DIRECTORY}/{}", run.id);
     let context = Context { application, spec: &spec, run, directory: &directory };
@@ -53,6 +108,10 @@ pub fn native(
         merged.insert(key.to_owned(), list);
     }
     let templates = context.has_templates();
+    let executor_template = templates.then(|| template(&context, Role::Executor, policy)).transpose();
+    let executor_template = executor_template
+        .map_err(|refusal| NotNative::Refused(refusal.brief()))?
+        .map(|template| templates::text(&template));
     Ok(Submission {
         line: Line::nearest(&spec.spark_version).0,
         spark_version: spec.spark_version.clone(),
@@ -62,7 +121,7 @@ pub fn native(
         arguments: spec.arguments.clone(),
         proxy_user: stated(&spec.proxy_user).cloned(),
         driver_template: templates.then(|| templates::template(application, &spec, Role::Driver)),
-        executor_template: templates.then(|| templates::text(application, &spec, Role::Executor)),
+        executor_template,
         environment,
         ids: Ids::of_run(&run.id),
         now,

@@ -1,24 +1,23 @@
 //! Which pod templates does Spark start from? The user's, with the contract's annotations for the webhook
-//! and, on the driver, its owner.
+//! and, on the driver, its owner. Where there is no webhook, the template itself has what the annotations ask for.
 
 use crate::{
-    api::{Role, SparkApplication, SparkApplicationSpec},
+    api::{
+        Role, SparkApplication, SparkApplicationSpec,
+        names::{annotation, conf, label},
+    },
     plan::{customization, owner_reference},
 };
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// The text of the file from which Spark reads the template of `role`: JSON, which is YAML too.
+/// The text of the file from which Spark reads `template`: JSON, which is YAML too.
 ///
 /// Spark puts the executors' into a ConfigMap for the driver by server-side apply, and what is applied the API
 /// server reads as YAML: it refuses control characters, and takes a line end of Unicode for a blank without a
 /// word. Escaped, they arrive.
-pub(in crate::plan) fn text(
-    application: &SparkApplication,
-    spec: &SparkApplicationSpec,
-    role: Role,
-) -> String {
-    let json = template(application, spec, role).to_string();
+pub(in crate::plan) fn text(template: &Value) -> String {
+    let json = template.to_string();
     json.chars().fold(String::with_capacity(json.len()), |mut text, c| {
         match c {
             // JSON has them in strings only, where `\u` and four digits mean the same.
@@ -34,7 +33,11 @@ pub(in crate::plan) fn text(
 /// The template of `role`.
 ///
 /// A template of the user's is one, as validation has found out: it has objects where they are expected.
-pub(super) fn template(application: &SparkApplication, spec: &SparkApplicationSpec, role: Role) -> Value {
+pub(in crate::plan) fn template(
+    application: &SparkApplication,
+    spec: &SparkApplicationSpec,
+    role: Role,
+) -> Value {
     let mut template = match &role.pod(spec).template {
         Some(template) => template.json().clone(),
         None => json!({"spec": {"containers": [{"name": role.container()}]}}),
@@ -61,4 +64,45 @@ pub(super) fn template(application: &SparkApplication, spec: &SparkApplicationSp
         }
     }
     template
+}
+
+/// The template of `role` where no webhook customizes the pods that are made from it.
+///
+/// # Errors
+///
+/// What cannot be carried out.
+pub(super) fn customized(
+    application: &SparkApplication,
+    spec: &SparkApplicationSpec,
+    role: Role,
+) -> Result<Value, String> {
+    let mut template = template(application, spec, role);
+    // Spark makes a container where there is none, and labels the pod. Both must be there to be customized.
+    if template["spec"]["containers"].as_array().is_none_or(Vec::is_empty) {
+        template["spec"]["containers"] = json!([{"name": role.container()}]);
+    }
+    template["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
+    let mut customized = customization::customized(&template)
+        .map_err(|denials| denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+    if let Some(annotations) = customized["metadata"]["annotations"].as_object_mut() {
+        annotations.retain(|key, _| !customization::is_of_contract(key));
+    }
+    Ok(customized)
+}
+
+/// What Spark overwrites in the executors' template, of what `application` asks for: the fields, as the user
+/// finds them.
+pub(super) fn overwritten(application: &SparkApplication) -> Vec<&'static str> {
+    let asked = customization::annotations(application, Role::Executor);
+    let decommissions = application.spec.spark_conf.get(conf::DECOMMISSION).is_some_and(|on| on == "true");
+    let sets_itself = |env: &String| env.contains("\"SPARK_");
+    [
+        ("spec.executor.ports", asked.contains_key(annotation::PORTS)),
+        ("spec.executor.memoryLimit", asked.contains_key(annotation::MEMORY_LIMIT)),
+        ("spec.executor.lifecycle", decommissions && asked.contains_key(annotation::LIFECYCLE)),
+        ("spec.executor.env (SPARK_…)", asked.get(annotation::ENV).is_some_and(sets_itself)),
+    ]
+    .into_iter()
+    .filter_map(|(field, is_lost)| is_lost.then_some(field))
+    .collect()
 }

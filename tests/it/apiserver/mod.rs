@@ -36,6 +36,8 @@ mod invalid;
 mod leadership;
 /// An application from its submission to its end.
 mod life;
+/// Drivers that are made without `spark-submit`.
+mod native;
 /// Logs and metrics.
 mod observed;
 /// The API server goes away.

@@ -67,8 +67,10 @@ impl Setup<'_> {
         Self { cluster: Some(proxy.cluster()), ..self }
     }
 
+    /// Submitting by the `spark-submit` there.
     pub(crate) fn spark_home(self, home: &Path) -> Self {
-        Self { spark_home: home.to_owned(), ..self }
+        let setup = Self { spark_home: home.to_owned(), ..self };
+        setup.env("SPARK_OPERATOR_SUBMITTER", "spark-submit")
     }
 
     /// On ports of its own, so that it can run beside another one. The API server asks the other one's webhook.

@@ -59,7 +59,7 @@ pub(crate) struct Proxy {
 }
 
 /// Calls as a test tells them apart: by method and a part of the path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub method: &'static str,
     pub path: &'static str,

@@ -1,0 +1,108 @@
+//! What does a submission find around it? The environment and the files that `spark-submit` would read, so that
+//! both submitters make the same of them.
+
+use crate::{
+    api::names::env,
+    plan::{native::Environment, submission::Surroundings as Found},
+};
+use std::{
+    collections::BTreeMap,
+    env as process_env, fs, io,
+    path::{Path, PathBuf},
+};
+use tokio::task::spawn_blocking;
+
+/// Read from beside its other files, but not one of those that drivers get.
+const DEFAULTS: &str = "spark-defaults.conf";
+/// As whom the driver runs where nobody says and the system has no name for us.
+const NOBODY: &str = "spark";
+
+/// Where to look, and what does not change while the process runs.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// `$SPARK_CONF_DIR`, or where Spark's own is.
+    spark_conf: Option<PathBuf>,
+    hadoop_conf: Option<PathBuf>,
+    environment: Environment,
+}
+
+/// A file of the submitter's that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {}: {source}", path.display())]
+pub struct Unreadable {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl Surroundings {
+    /// Those of this process; `spark_conf` is Spark's configuration directory, where there is one.
+    #[must_use]
+    pub fn of_process(spark_conf: Option<PathBuf>) -> Self {
+        let variable = |name| process_env::var(name).ok().filter(|value| !value.is_empty());
+        let environment = Environment {
+            spark_user: variable(env::SPARK_USER),
+            hadoop_user_name: variable("HADOOP_USER_NAME"),
+            os_user: user_name().unwrap_or_else(|| NOBODY.to_owned()),
+            pyspark_python: variable(env::PYSPARK_PYTHON),
+            pyspark_driver_python: variable(env::PYSPARK_DRIVER_PYTHON),
+            spark_local_dirs: variable(env::SPARK_LOCAL_DIRS),
+            spark_submit_opts: variable(env::SPARK_SUBMIT_OPTS),
+            hadoop_token_file: variable(env::HADOOP_TOKEN_FILE_LOCATION),
+            ..Environment::default()
+        };
+        Self { spark_conf, hadoop_conf: variable(env::HADOOP_CONF_DIR).map(PathBuf::from), environment }
+    }
+
+    /// What there is now: the directories may be mounted ConfigMaps, which change.
+    ///
+    /// # Errors
+    ///
+    /// When a file is there and cannot be read.
+    pub(super) async fn found(&self) -> Result<Found, Unreadable> {
+        if self.spark_conf.is_none() && self.hadoop_conf.is_none() {
+            return Ok(Found { defaults: String::new(), environment: self.environment.clone() });
+        }
+        let this = self.clone();
+        spawn_blocking(move || this.read()).await.expect("reading files does not panic")
+    }
+
+    fn read(self) -> Result<Found, Unreadable> {
+        let mut environment = self.environment;
+        environment.hadoop_conf = self.hadoop_conf.as_deref().map(texts).transpose()?;
+        environment.spark_conf = self.spark_conf.as_deref().map(texts).transpose()?.unwrap_or_default();
+        let defaults = environment.spark_conf.get(DEFAULTS).cloned().unwrap_or_default();
+        Ok(Found { defaults, environment })
+    }
+}
+
+/// The files in `directory` that are text, by name; none where there is no such directory.
+fn texts(directory: &Path) -> Result<BTreeMap<String, String>, Unreadable> {
+    let failed = |path: &Path, source| Unreadable { path: path.to_owned(), source };
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        entries => entries.map_err(|error| failed(directory, error))?,
+    };
+    let mut texts = BTreeMap::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| failed(directory, error))?;
+        let (path, name) = (entry.path(), entry.file_name());
+        // In a mounted ConfigMap they are links.
+        let (Some(name), true) = (name.to_str(), path.is_file()) else { continue };
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            bytes => bytes.map_err(|error| failed(&path, error))?,
+        };
+        if let Ok(text) = String::from_utf8(bytes) {
+            texts.insert(name.to_owned(), text);
+        }
+    }
+    Ok(texts)
+}
+
+/// What the system calls the user that we are.
+fn user_name() -> Option<String> {
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    let id = rustix::process::getuid().as_raw().to_string();
+    let mut fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    fields.find(|fields| fields.get(2) == Some(&&*id)).map(|fields| fields[0].to_owned())
+}

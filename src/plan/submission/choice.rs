@@ -1,0 +1,168 @@
+//! Who submits an application: the operator itself, or Spark's own `spark-submit`?
+
+use super::{Surroundings, has_templates, native, spark_submit, templates};
+use crate::{
+    api::{
+        SparkApplication,
+        names::{annotation, submit_conf},
+    },
+    plan::{
+        By, Policy, SubmitRequest,
+        events::{self, Event},
+        native::NotNative,
+        run::Run,
+    },
+};
+use jiff::Timestamp;
+use std::{fmt, str::FromStr};
+
+/// Who submits, as an admin or an application says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Submitter {
+    /// The operator, and `spark-submit` what only that can do.
+    #[default]
+    Auto,
+    /// The operator alone.
+    Native,
+    /// `spark-submit` alone.
+    SparkSubmit,
+}
+
+impl Submitter {
+    const ALL: [Self; 3] = [Self::Auto, Self::Native, Self::SparkSubmit];
+
+    /// As flags, annotations and metrics name it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Native => "native",
+            Self::SparkSubmit => "spark-submit",
+        }
+    }
+
+    /// The one that `application` asks for, if it does.
+    ///
+    /// # Errors
+    ///
+    /// When it asks for one that there is not.
+    pub fn asked_by(application: &SparkApplication) -> Result<Option<Self>, String> {
+        let asked = application.metadata.annotations.as_ref().and_then(|all| all.get(annotation::SUBMITTER));
+        asked.map(|text| text.trim().parse()).transpose()
+    }
+}
+
+impl fmt::Display for Submitter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Submitter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|submitter| submitter.as_str() == text);
+        named.ok_or_else(|| format!("`{text}` is no submitter: try `auto`, `native` or `spark-submit`"))
+    }
+}
+
+/// A submission, and what there is to say about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    pub request: SubmitRequest,
+    pub events: Vec<Event>,
+}
+
+/// How `run` of `application` is submitted.
+///
+/// # Errors
+///
+/// Why it cannot be, in words for the user.
+pub fn choose(
+    application: &SparkApplication,
+    run: &Run,
+    surroundings: &Surroundings,
+    policy: &Policy,
+    now: Timestamp,
+) -> Result<Chosen, String> {
+    let submitter = Submitter::asked_by(application)
+        .map_err(|why| format!("metadata.annotations[{}]: {why}", annotation::SUBMITTER))?
+        .unwrap_or(policy.submitter);
+    let chosen = |by, mut notes: Vec<String>| {
+        notes.extend(without_webhook(application, policy));
+        let request = SubmitRequest { run: run.clone(), by };
+        Chosen { request, events: notes.iter().map(|note| events::submission_note(note)).collect() }
+    };
+    let by_spark_submit = |fallback| {
+        if !policy.has_spark_submit {
+            return Err(format!("there is no spark-submit: {GIVE_SPARK}"));
+        }
+        let command = spark_submit(application, run, policy).map_err(|refusal| refusal.brief())?;
+        let command = command.with_spark_defaults(&surroundings.defaults);
+        Ok(By::SparkSubmit { command, fallback })
+    };
+    if submitter == Submitter::SparkSubmit {
+        return Ok(chosen(by_spark_submit(None)?, Vec::new()));
+    }
+    match native::objects(application, run, policy, surroundings, now) {
+        Ok((objects, note)) => Ok(chosen(By::Native(objects), Vec::from_iter(note))),
+        Err(NotNative::Refused(why)) => Err(why),
+        Err(NotNative::Fallback { reason, field, why }) => {
+            let why = format!("{}: {why}", spec_field(application, &field));
+            if submitter == Submitter::Auto && policy.has_spark_submit {
+                let note = format!("submitted by spark-submit, since only that can do this: {why}");
+                return Ok(chosen(by_spark_submit(Some(reason))?, vec![note]));
+            }
+            let remedy = match submitter {
+                Submitter::Native => "let spark-submit do it (--submitter, or the annotation of that name)",
+                Submitter::Auto | Submitter::SparkSubmit => GIVE_SPARK,
+            };
+            Err(format!("{why}, which only spark-submit can do: change it, or {remedy}"))
+        }
+    }
+}
+
+/// What does not reach executors where no webhook customizes them.
+fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<String> {
+    if policy.has_webhook {
+        return None;
+    }
+    if !has_templates(&application.spec.spark_version) {
+        return Some(format!(
+            "executors are not customized: Spark {} has no pod templates, and the operator runs without its webhook",
+            application.spec.spark_version
+        ));
+    }
+    let lost = templates::overwritten(application);
+    (!lost.is_empty()).then(|| {
+        format!(
+            "without the webhook executors are made from a pod template alone, in which Spark overwrites {}",
+            lost.join(", ")
+        )
+    })
+}
+
+const GIVE_SPARK: &str = "give the operator a Spark distribution (--spark-home, or the operator-spark image)";
+
+/// Where the user finds what stands in `property`, which may be a flag of `spark-submit`.
+fn spec_field(application: &SparkApplication, property: &str) -> String {
+    let deps = &application.spec.deps;
+    let lists = [
+        (submit_conf::JARS, "jars", &deps.jars),
+        (submit_conf::FILES, "files", &deps.files),
+        (submit_conf::ARCHIVES, "archives", &deps.archives),
+        (submit_conf::PY_FILES, "pyFiles", &deps.py_files),
+    ];
+    match property {
+        "--class" => "spec.mainClass".to_owned(),
+        program if program == application.spec.main_application_file => "spec.mainApplicationFile".to_owned(),
+        property if application.spec.spark_conf.contains_key(property) => {
+            format!("spec.sparkConf[{property}]")
+        }
+        property => {
+            let list = lists.into_iter().find(|(key, _, list)| *key == property && !list.is_empty());
+            list.map_or_else(|| property.to_owned(), |(_, field, _)| format!("spec.deps.{field}"))
+        }
+    }
+}

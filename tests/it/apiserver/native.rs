@@ -1,0 +1,168 @@
+//! Does the operator make a driver's objects itself, each once, wherever it is killed?
+
+use super::{
+    applications::{application, owned_by},
+    kubelet,
+    namespace::Namespace,
+    operator::Operator,
+    proxy::{Call, Moment, Proxy},
+};
+use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota, Service};
+use serde_json::{Value, json};
+
+const CONFIG_MAP_IS_MADE: Call = Call { method: "POST", path: "/configmaps" };
+const SERVICE_IS_MADE: Call = Call { method: "POST", path: "/services" };
+const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
+const STATUS_IS_WRITTEN: Call = Call { method: "PATCH", path: "/sparkapplications/pi/status" };
+
+/// All that a submission writes, in order.
+const WRITES: [(&str, Call); 5] = [
+    ("configuration", CONFIG_MAP_IS_MADE),
+    ("template", CONFIG_MAP_IS_MADE),
+    ("service", SERVICE_IS_MADE),
+    ("pod", POD_IS_MADE),
+    ("status", STATUS_IS_WRITTEN),
+];
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn killed_at_any_write_it_makes_one_driver_and_leaves_nothing_behind() {
+    for moment in [Moment::Before, Moment::After] {
+        for position in 0..WRITES.len() {
+            let (name, call) = WRITES[position];
+            let namespace = Namespace::new("native-killed").await;
+            let proxy = Proxy::start().await;
+            let operator = Operator::with(&namespace).through(&proxy).start().await;
+            let earlier = WRITES[..position].iter().filter(|(_, other)| *other == call).count();
+            let traps: Vec<_> = (0..earlier).map(|_| proxy.hold(call, Moment::Before)).collect();
+            let trap = proxy.hold(call, moment);
+            namespace.apply(&application("pi"));
+            for earlier in traps {
+                earlier.caught().await.release();
+            }
+            let held = trap.caught().await;
+            assert!(operator.kill().is_empty(), "no spark-submit runs");
+            held.close();
+
+            let operator = Operator::with(&namespace).through(&proxy).start().await;
+            let context = format!("{moment:?} {name}");
+            namespace.reaches("pi", "SUBMITTED").await;
+            let submitted = namespace.application("pi").await;
+            let driver = namespace.pod("pi-driver").await.expect(&context);
+            is_whole(&namespace, &submitted, &driver, &context).await;
+            completes(&namespace, &context).await;
+            assert_eq!(namespace.drivers_ever().await, [driver["metadata"]["uid"].as_str().unwrap()]);
+            drop(operator);
+        }
+    }
+}
+
+/// A reply that is lost is nothing that the application fails of.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_lost_reply_is_tried_again_and_finds_what_it_has_made() {
+    for (name, call) in &WRITES[..4] {
+        let namespace = Namespace::new("native-lost").await;
+        let proxy = Proxy::start().await;
+        let _operator = Operator::with(&namespace).through(&proxy).start().await;
+        let trap = proxy.hold(*call, Moment::After);
+        namespace.apply(&application("pi"));
+        trap.caught().await.close();
+        namespace.reaches("pi", "SUBMITTED").await;
+        let submitted = namespace.application("pi").await;
+        let driver = namespace.pod("pi-driver").await.unwrap();
+        is_whole(&namespace, &submitted, &driver, name).await;
+        completes(&namespace, name).await;
+        assert_eq!(namespace.drivers_ever().await, [driver["metadata"]["uid"].as_str().unwrap()]);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left() {
+    let namespace = Namespace::new("native-refused").await;
+    let _operator = Operator::start(&namespace).await;
+    let quota = json!({
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few", "namespace": namespace.name},
+        "spec": {"hard": {"pods": "0"}},
+    });
+    namespace.apply(&quota);
+    let full = json!({"hard": {"pods": "0"}, "used": {"pods": "0"}});
+    namespace.patch_status::<ResourceQuota>("few", &full).await;
+    namespace.apply(&application("pi"));
+    let failed = namespace.reaches("pi", "FAILED").await;
+    let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+    assert!(
+        message.starts_with(
+            "failed to create Pod pi-driver: pods \"pi-driver\" is forbidden: exceeded quota: few"
+        ),
+        "{message}"
+    );
+    assert_eq!(failed["status"]["submissionAttempts"], 1);
+    assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
+    assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn somebody_elses_object_of_a_childs_name_is_left_alone() {
+    let namespace = Namespace::new("native-foreign").await;
+    let proxy = Proxy::start().await;
+    let operator = Operator::with(&namespace).through(&proxy).start().await;
+    let trap = proxy.hold(SERVICE_IS_MADE, Moment::After);
+    namespace.apply(&application("pi"));
+    let held = trap.caught().await;
+    assert!(operator.kill().is_empty());
+    held.close();
+    let [service] = &namespace.list::<Service>().await[..] else { panic!("one Service") };
+    let name = service["metadata"]["name"].as_str().unwrap();
+    namespace.kubectl(&["label", "service", name, "sparkoperator.k8s.io/submission-id-"]);
+
+    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+    let failed = namespace.reaches("pi", "FAILED").await;
+    let message = &failed["status"]["applicationState"]["errorMessage"];
+    let expected = format!("Service {name} already exists and is not this application's: delete it");
+    assert_eq!(message, &expected);
+    assert_eq!(namespace.pod("pi-driver").await, None);
+}
+
+/// Everything that belongs to the run is there once, and owned by the application.
+async fn is_whole(namespace: &Namespace, submitted: &Value, driver: &Value, context: &str) {
+    let status = &submitted["status"];
+    for field in ["executionAttempts", "submissionAttempts", "runOrdinal"] {
+        assert_eq!(status[field], 1, "{context}: {field}: {status}");
+    }
+    let (config_maps, services) = (namespace.list::<ConfigMap>().await, namespace.list::<Service>().await);
+    assert_eq!((config_maps.len(), services.len()), (2, 1), "{context}");
+    for made in config_maps.iter().chain(&services).chain([driver]) {
+        let metadata = &made["metadata"];
+        assert_eq!(metadata["ownerReferences"], owned_by(submitted), "{context}");
+        assert_eq!(metadata["labels"]["sparkoperator.k8s.io/app-name"], "pi", "{context}");
+        assert_eq!(
+            metadata["labels"]["sparkoperator.k8s.io/submission-id"], status["submissionID"],
+            "{context}"
+        );
+    }
+    let names: Vec<_> = config_maps.iter().map(|made| &made["metadata"]["name"]).collect();
+    let volumes = driver["spec"]["volumes"].as_array().unwrap().iter();
+    for needed in volumes.filter_map(|volume| volume.get("configMap")) {
+        assert!(names.contains(&&needed["name"]), "{context}: {needed}");
+    }
+}
+
+/// The driver runs to its end, and takes with it what belonged to it.
+async fn completes(namespace: &Namespace, context: &str) {
+    kubelet::runs(namespace, "pi-driver").await;
+    namespace.reaches("pi", "RUNNING").await;
+    kubelet::ends(namespace, "pi-driver", 0).await;
+    namespace.reaches("pi", "COMPLETED").await;
+    assert_eq!(
+        namespace.states_ever("pi").await,
+        ["", "SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"],
+        "{context}"
+    );
+    assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new(), "{context}");
+    assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new(), "{context}");
+}
