@@ -45,6 +45,12 @@ impl<T> Embedded<Vec<T>> {
     pub fn entries(&self) -> &[Value] {
         self.json.as_array().map_or(&[], Vec::as_slice)
     }
+
+    /// Like [`Self::entries`], to be put elsewhere.
+    #[must_use]
+    pub fn into_entries(self) -> Vec<Value> {
+        if let Value::Array(entries) = self.json { entries } else { Vec::new() }
+    }
 }
 
 impl<T: DeserializeOwned> Embedded<T> {

@@ -1,6 +1,7 @@
 //! What is to be done? Everything here is pure: no client, clock, environment, randomness or logging;
 //! whatever it needs to know is an argument, and the whole answer is a value.
 
+pub mod borrowed_json;
 pub mod customization;
 pub mod digest;
 pub mod driver;

@@ -6,6 +6,7 @@ use crate::{
     plan::validation::{self, Findings, Refusal},
 };
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// With defaults filled in while nothing has been submitted of it, or what was is about to be deleted; later
 /// an edit of the object would look like one of the user's (KF's rule).
@@ -18,9 +19,10 @@ pub(super) fn completed(change: &Change) -> Decision {
     if !matches!(state.parse(), Ok(State::New | State::Invalidating)) {
         return Decision::ALLOWED;
     }
-    let mut completed = change.object.clone();
+    let sent = Value::from(change.object);
+    let mut completed = sent.clone();
     match completed["spec"].as_object_mut().map(fill_in) {
-        Some(Ok(())) => Decision::Changed(json_patch::diff(change.object, &completed)),
+        Some(Ok(())) => Decision::Changed(json_patch::diff(&sent, &completed)),
         Some(Err(_)) | None => Decision::ALLOWED,
     }
 }
@@ -41,7 +43,7 @@ fn decided<K: DeserializeOwned>(
     is_same: fn(&K, &K) -> bool,
 ) -> Decision {
     let Change { object, old, .. } = change;
-    let is_kept = !old.is_null() && object["spec"] == old["spec"];
+    let is_kept = !old.is_null() && Value::from(&object["spec"]) == Value::from(&old["spec"]);
     if is_kept || !object["metadata"]["deletionTimestamp"].is_null() {
         return Decision::ALLOWED;
     }
@@ -50,7 +52,7 @@ fn decided<K: DeserializeOwned>(
         Err(error) => return Decision::Unreadable(error.to_string()),
     };
     // What is stored and cannot be read is nothing that the new one could be the same as.
-    if K::deserialize(*old).is_ok_and(|old| is_same(&old, &new)) {
+    if serde_json::from_value::<K>((*old).into()).is_ok_and(|old| is_same(&old, &new)) {
         return Decision::ALLOWED;
     }
     let Findings { invalid, warnings } = examine(&new);
@@ -63,7 +65,7 @@ fn decided<K: DeserializeOwned>(
 
 /// The object, which is where the request is if it does not say so itself.
 pub(super) fn read<K: DeserializeOwned>(change: &Change) -> serde_json::Result<K> {
-    let mut placed = change.object.clone();
+    let mut placed = Value::from(change.object);
     if let Some(metadata) = placed["metadata"].as_object_mut() {
         metadata.entry("namespace").or_insert_with(|| change.namespace.into());
     }

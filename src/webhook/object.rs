@@ -1,18 +1,18 @@
 //! What of the objects under review is read? All but `metadata.managedFields`: a tenth of an application and half
 //! of a pod, hundreds of small objects, and nothing that a decision could be about.
 
+use crate::plan::borrowed_json::{BorrowedJson, FieldName};
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
-use serde_json::{Map, Value};
 use std::fmt;
 
 /// An object under review; null where there is none.
 #[derive(Default)]
-pub(super) struct Object(pub Value);
+pub(super) struct Object<'t>(pub BorrowedJson<'t>);
 
-impl<'de> Deserialize<'de> for Object {
+impl<'de: 't, 't> Deserialize<'de> for Object<'t> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Part::Object.deserialize(deserializer).map(Self)
     }
@@ -26,41 +26,39 @@ enum Part {
 }
 
 impl<'de> DeserializeSeed<'de> for Part {
-    type Value = Value;
+    type Value = BorrowedJson<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Part {
-    type Value = Value;
+    type Value = BorrowedJson<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("an object or null")
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(BorrowedJson::Null)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut read = Map::new();
-        while let Some(name) = map.next_key::<String>()? {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut read = Vec::new();
+        while let Some(FieldName(name)) = map.next_key()? {
             match (self, &*name) {
                 (Self::Object, "metadata") => {
-                    let metadata = map.next_value_seed(Self::Metadata)?;
-                    read.insert(name, metadata);
+                    read.push((name, map.next_value_seed(Self::Metadata)?));
                 }
                 (Self::Metadata, "managedFields") => {
                     map.next_value::<IgnoredAny>()?;
                 }
                 (Self::Object | Self::Metadata, _) => {
-                    let value = map.next_value()?;
-                    read.insert(name, value);
+                    read.push((name, map.next_value()?));
                 }
             }
         }
-        Ok(read.into())
+        Ok(BorrowedJson::Object(read))
     }
 }

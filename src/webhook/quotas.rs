@@ -11,7 +11,6 @@ use crate::{
 };
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{Api, Client, api::ListParams};
-use serde::Deserialize;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -37,7 +36,7 @@ impl Quotas {
         let Ok(new) = applications::read::<SparkApplication>(change) else {
             return Decision::Allowed { warnings };
         };
-        let old = SparkApplication::deserialize(change.old).ok();
+        let old: Option<SparkApplication> = serde_json::from_value(change.old.into()).ok();
         if !quota::needs_room(old.as_ref(), &new) {
             return Decision::Allowed { warnings };
         }

@@ -10,6 +10,7 @@ use super::{
     quotas::Quotas,
     review_metrics::{Outcome, ReviewMetrics, reason},
 };
+use crate::plan::borrowed_json::BorrowedJson;
 use axum::{
     body::Bytes,
     extract::State,
@@ -19,53 +20,60 @@ use axum::{
 use json_patch::Patch;
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use std::{collections::BTreeSet, time::Instant};
+use std::{borrow::Cow, collections::BTreeSet, time::Instant};
 use tracing::{Span, debug, field, info, instrument};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Review {
-    api_version: String,
-    kind: String,
-    request: Request,
+struct Review<'t> {
+    #[serde(borrow)]
+    api_version: Cow<'t, str>,
+    #[serde(borrow)]
+    kind: Cow<'t, str>,
+    #[serde(borrow)]
+    request: Request<'t>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Request {
-    uid: String,
-    kind: Kind,
-    operation: String,
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    namespace: String,
-    #[serde(default)]
-    object: Object,
+struct Request<'t> {
+    #[serde(borrow)]
+    uid: Cow<'t, str>,
+    #[serde(borrow)]
+    kind: Kind<'t>,
+    #[serde(borrow)]
+    operation: Cow<'t, str>,
+    #[serde(borrow, default)]
+    name: Cow<'t, str>,
+    #[serde(borrow, default)]
+    namespace: Cow<'t, str>,
+    #[serde(borrow, default)]
+    object: Object<'t>,
     /// What is stored, where something is changed or deleted.
-    #[serde(default)]
-    old_object: Object,
+    #[serde(borrow, default)]
+    old_object: Object<'t>,
 }
 
 #[derive(Deserialize)]
-struct Kind {
-    group: String,
-    kind: String,
+struct Kind<'t> {
+    #[serde(borrow)]
+    group: Cow<'t, str>,
+    #[serde(borrow)]
+    kind: Cow<'t, str>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
-    api_version: String,
-    kind: String,
-    response: Verdict,
+struct Answer<'t> {
+    api_version: Cow<'t, str>,
+    kind: Cow<'t, str>,
+    response: Verdict<'t>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Verdict {
-    uid: String,
+struct Verdict<'t> {
+    uid: &'t str,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Status>,
@@ -111,8 +119,8 @@ impl Decision {
 
 /// What is asked about an object: its present version, and the stored one or null.
 pub(super) struct Change<'a> {
-    pub object: &'a Value,
-    pub old: &'a Value,
+    pub object: &'a BorrowedJson<'a>,
+    pub old: &'a BorrowedJson<'a>,
     /// Where the object is, also if it does not say so itself.
     pub namespace: &'a str,
 }
@@ -207,27 +215,27 @@ impl Asked {
     }
 
     #[instrument(name = "review", skip_all, fields(
-        uid = request.uid,
-        operation = request.operation,
-        kind = request.kind.kind,
-        namespace = request.namespace,
+        uid = &*request.uid,
+        operation = &*request.operation,
+        kind = &*request.kind.kind,
+        namespace = &*request.namespace,
         name = field::Empty,
         outcome = field::Empty,
         reason = field::Empty,
     ))]
-    async fn verdict(
+    async fn verdict<'t>(
         &self,
-        request: &Request,
+        request: &'t Request<'t>,
         decider: Option<&Decider>,
         metrics: &ReviewMetrics,
-    ) -> (Verdict, Outcome) {
+    ) -> (Verdict<'t>, Outcome) {
         // Pods that Spark's driver makes have only a generated name here, or none yet.
-        let name = Some(request.name.as_str()).filter(|name| !name.is_empty());
+        let name = Some(&*request.name).filter(|name| !name.is_empty());
         let Request { uid, object: Object(object), old_object: Object(old), namespace, .. } = request;
         Span::current().record("name", name.or_else(|| object["metadata"]["generateName"].as_str()));
 
         // Neither leaves an object that could be changed or wrong: the object of a CONNECT is what is asked of a pod.
-        if ["DELETE", "CONNECT"].contains(&request.operation.as_str()) || object.is_null() {
+        if ["DELETE", "CONNECT"].contains(&&*request.operation) || object.is_null() {
             conclude(Outcome::Allowed);
             debug!("admitted");
             return (Verdict::allowed(uid), Outcome::Allowed);
@@ -236,7 +244,7 @@ impl Asked {
             let Kind { group, kind } = &request.kind;
             conclude(Outcome::Denied);
             Span::current().record("reason", "kind");
-            info!(group, "denied: not a kind that is known");
+            info!(group = &**group, "denied: not a kind that is known");
             let message = format!(
                 "this webhook does not know {kind} of group `{group}`: take it out of the rules of the {}",
                 self.configuration
@@ -293,33 +301,26 @@ fn conclude(outcome: Outcome) {
 /// They differ in nothing that is read or written here, and a review is answered in its own.
 const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 
-fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Review, String> {
+fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if content_type.split(';').next().map(str::trim) != Some("application/json") {
         return Err(format!("content type `{content_type}`: must be application/json"));
     }
     let review: Review =
         serde_json::from_slice(body).map_err(|error| format!("not an AdmissionReview: {error}"))?;
-    if review.kind != "AdmissionReview" || !VERSIONS.contains(&review.api_version.as_str()) {
+    if review.kind != "AdmissionReview" || !VERSIONS.contains(&&*review.api_version) {
         let found = format!("{} of {}", review.kind, review.api_version);
         return Err(format!("not an AdmissionReview of {} but {found}", VERSIONS.join(" or ")));
     }
     Ok(review)
 }
 
-impl Verdict {
-    fn allowed(uid: &str) -> Self {
-        Self {
-            uid: uid.to_owned(),
-            allowed: true,
-            status: None,
-            patch_type: None,
-            patch: None,
-            warnings: Vec::new(),
-        }
+impl<'t> Verdict<'t> {
+    const fn allowed(uid: &'t str) -> Self {
+        Self { uid, allowed: true, status: None, patch_type: None, patch: None, warnings: Vec::new() }
     }
 
-    fn refused(uid: &str, code: StatusCode, reason: &'static str, message: String) -> Self {
+    fn refused(uid: &'t str, code: StatusCode, reason: &'static str, message: String) -> Self {
         let status = Status { code: code.as_u16(), reason, message };
         Self { allowed: false, status: Some(status), ..Self::allowed(uid) }
     }

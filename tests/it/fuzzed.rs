@@ -59,11 +59,15 @@ pub fn annotations(bytes: &[u8]) {
         let key = STEPS[which as usize % STEPS.len()].key;
         pod["metadata"]["annotations"][key] = rest.as_str().into();
     }
-    match customization::patch(&pod) {
+    match customization::patch(&(&pod).into()) {
         Err(denials) => assert!(denials.iter().all(|denial| !denial.to_string().is_empty())),
         Ok(changes) => {
             patch(&mut pod, &changes).expect("a patch fits the pod that it was made for");
-            assert_eq!(customization::patch(&pod), Ok(Patch::default()), "a second call changes it");
+            assert_eq!(
+                customization::patch(&(&pod).into()),
+                Ok(Patch::default()),
+                "a second call changes it"
+            );
         }
     }
 }

@@ -70,9 +70,9 @@ impl Concern for ConfigMaps {
 /// Mounts a ConfigMap, read-only, at `path` of Spark's container. A problem is one of the whole: it has no
 /// path.
 pub(super) fn mount(pod: &mut SparkPod, volume: &str, config_map: &str, path: &str) -> Result<(), Problem> {
-    volumes::add_volumes(pod, &[json!({"name": volume, "configMap": {"name": config_map}})])
+    volumes::add_volumes(pod, vec![json!({"name": volume, "configMap": {"name": config_map}})])
         .and_then(|()| {
-            volumes::add_mounts(pod, &[json!({"name": volume, "readOnly": true, "mountPath": path})])
+            volumes::add_mounts(pod, vec![json!({"name": volume, "readOnly": true, "mountPath": path})])
         })
         .map_err(|problem| Problem::new("", problem.text))
 }

@@ -17,7 +17,7 @@ impl Concern for InitContainers {
     }
 
     fn apply(pod: &mut SparkPod, containers: Self::Value) -> Result<(), Problem> {
-        add(pod, "initContainers", containers.entries())
+        add(pod, "initContainers", containers.into_entries())
     }
 }
 
@@ -32,15 +32,16 @@ impl Concern for Sidecars {
     }
 
     fn apply(pod: &mut SparkPod, containers: Self::Value) -> Result<(), Problem> {
-        add(pod, "containers", containers.entries())
+        add(pod, "containers", containers.into_entries())
     }
 }
 
 /// Appends each container unless one of its name is there. Two of one name cannot be had, and whatever differs
 /// in the one that is there, the image too, other webhooks have changed since our first call: mirrors of
 /// registries rewrite images. Spark's own container is none that an earlier call can have appended.
-fn add(pod: &mut SparkPod, field: &'static str, containers: &[Value]) -> Result<(), Problem> {
-    let sparks = pod.container.get("name").and_then(Value::as_str);
+fn add(pod: &mut SparkPod, field: &'static str, containers: Vec<Value>) -> Result<(), Problem> {
+    let sparks = pod.container.get("name");
+    let sparks = sparks.as_deref().and_then(Value::as_str);
     for (i, container) in containers.iter().enumerate() {
         if let Some(name) = container["name"].as_str().filter(|name| sparks == Some(*name)) {
             let text = format!("`{name}` is Spark's own container: choose another name");

@@ -4,7 +4,10 @@
 //! and rewrites quantities (`1024Mi` comes back as `1Gi`). Otherwise a second call of the webhook for the
 //! same pod would change it again, or deny it.
 
-use super::{Problem, pod::Fields};
+use super::{
+    Problem,
+    pod::{Entry, Fields},
+};
 use serde_json::{Map, Value};
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -33,22 +36,22 @@ pub(super) enum OnClash {
 pub(super) fn add(
     parent: &mut Fields,
     field: &'static str,
-    entries: &[Value],
+    mut entries: Vec<Value>,
     key: &[KeyField],
     on_clash: OnClash,
 ) -> Result<(), Problem> {
-    let keys =
-        entries.iter().enumerate().map(|(i, entry)| key_of(entry, key, i)).collect::<Result<Vec<_>, _>>()?;
+    let made = |(i, entry)| key_of(Entry::Made(entry), key, i);
+    let keys = entries.iter().enumerate().map(made).collect::<Result<Vec<_>, _>>()?;
     let last: BTreeMap<&str, usize> = keys.iter().enumerate().map(|(i, key)| (&**key, i)).collect();
-    let mut there: BTreeMap<Cow<str>, Vec<&Value>> = BTreeMap::new();
+    let mut there: BTreeMap<Cow<str>, Vec<Cow<Value>>> = BTreeMap::new();
     for entry in parent.list(field)? {
         if let Ok(key) = key_of(entry, key, 0)
             && last.contains_key(&*key)
         {
-            there.entry(key).or_default().push(entry);
+            there.entry(key).or_default().push(entry.value());
         }
     }
-    let mut added = Vec::new();
+    let mut is_missing = vec![false; entries.len()];
     for (i, entry) in entries.iter().enumerate() {
         if last[&*keys[i]] != i {
             continue;
@@ -71,16 +74,18 @@ pub(super) fn add(
                 format!("{} is already taken in the pod by {there}: choose another", shown.join(", ")),
             ));
         }
-        added.push(entry.clone());
+        is_missing[i] = true;
     }
-    parent.append(field, added);
+    let mut is_missing = is_missing.into_iter();
+    entries.retain(|_| is_missing.next() == Some(true));
+    parent.append(field, entries);
     Ok(())
 }
 
 /// Puts `value` in place of the whole of what stands at `field` of `parent`, unless that is what the API
 /// server makes of it.
 pub(super) fn replace(parent: &mut Fields, field: &'static str, value: Value) {
-    if !parent.get(field).is_some_and(|there| is_stored_form(there, &value)) {
+    if !parent.get(field).is_some_and(|there| is_stored_form(&there, &value)) {
         parent.set(field, value);
     }
 }
@@ -134,17 +139,19 @@ impl KeyField {
 
 /// What tells an entry from others, as a text: lists can be long, and comparing each entry with each is not an
 /// answer then.
-fn key_of<'e>(entry: &'e Value, key: &[KeyField], index: usize) -> Result<Cow<'e, str>, Problem> {
+fn key_of<'e>(entry: Entry<'e>, key: &[KeyField], index: usize) -> Result<Cow<'e, str>, Problem> {
     let problem = |field: &KeyField, text| Problem::new(format!("[{index}].{}", field.name), text);
-    let text = |field: &KeyField| match (&entry[field.name], field.default) {
-        (Value::Null, Some(default)) => Ok(Cow::Borrowed(default)),
-        (Value::Null, None) => Err(problem(field, "is required")),
-        (Value::String(text), None) if text.is_empty() => Err(problem(field, "must not be empty")),
-        (Value::String(text), _) => Ok(Cow::Borrowed(&**text)),
-        (value, _) => Ok(Cow::Owned(value.to_string())),
+    let text = |field: &KeyField| match (entry.text(field.name), field.default) {
+        (Some(""), None) => Err(problem(field, "must not be empty")),
+        (Some(text), _) => Ok(Cow::Borrowed(text)),
+        (None, default) => match (&*entry.field(field.name), default) {
+            (Value::Null, Some(default)) => Ok(Cow::Borrowed(default)),
+            (Value::Null, None) => Err(problem(field, "is required")),
+            (value, _) => Ok(Cow::Owned(value.to_string())),
+        },
     };
     match key {
-        [] => Ok(Cow::Owned(without_empties(entry).to_string())),
+        [] => Ok(Cow::Owned(without_empties(&entry.value()).to_string())),
         [only] => text(only),
         several => Ok(Cow::Owned(several.iter().map(text).collect::<Result<Vec<_>, _>>()?.join("/"))),
     }

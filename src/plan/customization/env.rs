@@ -26,12 +26,14 @@ impl Concern for Env {
             (annotation::HADOOP_CONFIG_MAP, variable::HADOOP_CONF_DIR, path::HADOOP_CONF),
             (annotation::SPARK_CONFIG_MAP, variable::SPARK_CONF_DIR, path::SPARK_CONF),
         ];
-        let as_later = |entry: &Value| {
-            let set = later.iter().find(|(key, name, _)| entry["name"] == *name && pod.has_annotation(key));
-            set.map_or_else(|| entry.clone(), |(_, name, value)| json!({"name": name, "value": value}))
-        };
-        let env: Vec<_> = env.entries().iter().map(as_later).collect();
-        add(pod, &env)
+        let mut env = env.into_entries();
+        for entry in &mut env {
+            let is_set = |key, name: &str| entry["name"] == *name && pod.has_annotation(key);
+            if let Some((_, name, value)) = later.iter().find(|(key, name, _)| is_set(key, name)) {
+                *entry = json!({"name": name, "value": value});
+            }
+        }
+        add(pod, env)
     }
 }
 
@@ -46,17 +48,17 @@ impl Concern for EnvFrom {
     }
 
     fn apply(pod: &mut SparkPod, sources: Self::Value) -> Result<(), Problem> {
-        entries::add(&mut pod.container, "envFrom", sources.entries(), &[], OnClash::Append)
+        entries::add(&mut pod.container, "envFrom", sources.into_entries(), &[], OnClash::Append)
     }
 }
 
 /// Appends environment variables; one that Spark has set already is appended again, since the later one
 /// counts.
-fn add(pod: &mut SparkPod, env: &[Value]) -> Result<(), Problem> {
+fn add(pod: &mut SparkPod, env: Vec<Value>) -> Result<(), Problem> {
     entries::add(&mut pod.container, "env", env, &[KeyField::required("name")], OnClash::Override)
 }
 
 /// Appends one variable with a literal value.
 pub(super) fn set(pod: &mut SparkPod, name: &str, value: &str) -> Result<(), Problem> {
-    add(pod, &[json!({"name": name, "value": value})])
+    add(pod, vec![json!({"name": name, "value": value})])
 }

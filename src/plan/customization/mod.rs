@@ -24,14 +24,17 @@ mod scheduling;
 mod security;
 mod volumes;
 
-use crate::api::{
-    Role, SparkApplication,
-    names::{annotation, label},
+use crate::{
+    api::{
+        Role, SparkApplication,
+        names::{annotation, label},
+    },
+    plan::borrowed_json::BorrowedJson,
 };
 use annotation_value::AnnotationValue;
 use json_patch::Patch;
 use pod::SparkPod;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Every step, in order of application (behaviour.md 3.2).
@@ -179,7 +182,7 @@ pub fn is_of_contract(key: &str) -> bool {
 /// Like [`patch`].
 pub fn customized(pod: &Value) -> Result<Value, Vec<Denial>> {
     let mut customized = pod.clone();
-    json_patch::patch(&mut customized, &patch(pod)?).expect("the patch was made for this very pod");
+    json_patch::patch(&mut customized, &patch(&pod.into())?).expect("the patch was made for this very pod");
     Ok(customized)
 }
 
@@ -189,10 +192,10 @@ pub fn customized(pod: &Value) -> Result<Value, Vec<Denial>> {
 /// # Errors
 ///
 /// Everything that is wrong, not only the first.
-pub fn patch(pod: &Value) -> Result<Patch, Vec<Denial>> {
-    let Some(annotations) = pod["metadata"]["annotations"].as_object() else { return Ok(Patch::default()) };
+pub fn patch(pod: &BorrowedJson) -> Result<Patch, Vec<Denial>> {
+    let annotations = &pod["metadata"]["annotations"];
     let asked: Vec<_> =
-        STEPS.iter().filter_map(|step| Some((step, annotations.get(step.key)?.as_str()?))).collect();
+        STEPS.iter().filter_map(|step| Some((step, annotations[step.key].as_str()?))).collect();
     if asked.is_empty() {
         return Ok(Patch::default());
     }
@@ -209,8 +212,8 @@ pub fn patch(pod: &Value) -> Result<Patch, Vec<Denial>> {
 }
 
 /// A missing version is the first one: people who write annotations by hand need not know of it.
-fn check_contract(annotations: &Map<String, Value>) -> Result<(), Denial> {
-    let Some(found) = annotations.get(annotation::CONTRACT).and_then(Value::as_str) else { return Ok(()) };
+fn check_contract(annotations: &BorrowedJson) -> Result<(), Denial> {
+    let Some(found) = annotations[annotation::CONTRACT].as_str() else { return Ok(()) };
     match found.parse::<u32>() {
         Ok(version) if version <= annotation::CONTRACT_VERSION => Ok(()),
         Ok(_) => Err(Denial::NewerContract { found: found.to_owned() }),

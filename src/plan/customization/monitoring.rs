@@ -36,7 +36,7 @@ impl Concern for Prometheus {
         config_maps::mount(pod, &volume, &exporter.config_map, path::METRICS_CONF)?;
         network::add_ports(
             pod,
-            &[json!({"name": exporter.port_name, "containerPort": exporter.port, "protocol": "TCP"})],
+            vec![json!({"name": exporter.port_name, "containerPort": exporter.port, "protocol": "TCP"})],
         )
     }
 }

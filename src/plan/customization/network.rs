@@ -19,11 +19,11 @@ impl Concern for Ports {
     }
 
     fn apply(pod: &mut SparkPod, ports: Self::Value) -> Result<(), Problem> {
-        add_ports(pod, ports.entries())
+        add_ports(pod, ports.into_entries())
     }
 }
 
-pub(super) fn add_ports(pod: &mut SparkPod, ports: &[Value]) -> Result<(), Problem> {
+pub(super) fn add_ports(pod: &mut SparkPod, ports: Vec<Value>) -> Result<(), Problem> {
     let key = [KeyField::required("containerPort"), KeyField::defaulted("protocol", "TCP")];
     entries::add(&mut pod.container, "ports", ports, &key, OnClash::Append)
 }
@@ -63,7 +63,7 @@ impl Concern for HostAliases {
         entries::add(
             &mut pod.spec,
             "hostAliases",
-            aliases.entries(),
+            aliases.into_entries(),
             &[KeyField::required("ip")],
             OnClash::Append,
         )

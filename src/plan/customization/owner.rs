@@ -22,11 +22,10 @@ impl Concern for OwnerReferenceOfDriver {
         if pod.role() == Role::Executor {
             return Err(Problem::new("", "belongs on a driver: an executor is owned by its driver alone"));
         }
-        let owner = owner.json();
         entries::add(
             &mut pod.metadata,
             "ownerReferences",
-            std::slice::from_ref(owner),
+            vec![owner.into_json()],
             &[KeyField::required("uid")],
             OnClash::Append,
         )

@@ -1,21 +1,24 @@
 //! Which pod is Spark's, in which role, which of its containers does Spark run in, and what is to change in it?
 
 use super::{Denial, Problem};
-use crate::api::{
-    Role,
-    names::{annotation, container, label, role},
+use crate::{
+    api::{
+        Role,
+        names::{annotation, container, label, role},
+    },
+    plan::borrowed_json::BorrowedJson,
 };
 use json_patch::{
     AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, jsonptr::PointerBuf,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, iter::Chain, slice::Iter};
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// A pod that Spark runs in, as JSON, and the changes to it.
 #[derive(Debug)]
 pub struct SparkPod<'p> {
-    annotations: Option<&'p Map<String, Value>>,
+    annotations: &'p BorrowedJson<'p>,
     role: Role,
     spark_container: usize,
     pub(super) metadata: Fields<'p>,
@@ -32,24 +35,19 @@ impl<'p> SparkPod<'p> {
     /// # Errors
     ///
     /// When the pod has no role, or no container can be told to be Spark's.
-    pub fn new(json: &'p Value) -> Result<Self, Denial> {
-        let metadata = json["metadata"].as_object().ok_or(Denial::NoRole)?;
-        let role = json["metadata"]["labels"][label::SPARK_ROLE]
-            .as_str()
-            .and_then(Role::from_label)
-            .ok_or(Denial::NoRole)?;
-        let containers = json["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
+    pub fn new(json: &'p BorrowedJson) -> Result<Self, Denial> {
+        let (metadata, spec) = (&json["metadata"], &json["spec"]);
+        let role = metadata["labels"][label::SPARK_ROLE].as_str();
+        let role = role.and_then(Role::from_label).ok_or(Denial::NoRole)?;
+        let containers = spec["containers"].as_list().unwrap_or_default();
         let is_sparks = |name: &str| {
             name == role.container() || (role == Role::Executor && name == container::EXECUTOR_SPARK_2)
         };
         let named = containers.iter().position(|c| c["name"].as_str().is_some_and(is_sparks));
-        let annotations = json["metadata"]["annotations"].as_object();
-        let unnamed = || unnamed(containers, &asked_sidecars(annotations));
-        let found = named.or_else(unnamed).and_then(|spark_container| {
-            let (spec, container) = (json["spec"].as_object()?, containers[spark_container].as_object()?);
-            Some((spark_container, spec, container))
-        });
-        let (spark_container, spec, container) = found.ok_or_else(|| Denial::NoSparkContainer {
+        let annotations = &metadata["annotations"];
+        let found = named.or_else(|| unnamed(containers, &asked_sidecars(annotations)));
+        let found = found.filter(|spark_container| containers[*spark_container].is_object());
+        let spark_container = found.ok_or_else(|| Denial::NoSparkContainer {
             expected: role.container(),
             seen: containers
                 .iter()
@@ -62,7 +60,7 @@ impl<'p> SparkPod<'p> {
             spark_container,
             metadata: Fields::of(metadata),
             spec: Fields::of(spec),
-            container: Fields::of(container),
+            container: Fields::of(&containers[spark_container]),
         })
     }
 
@@ -84,15 +82,19 @@ impl<'p> SparkPod<'p> {
 
     /// Whether the pod carries the annotation `key`.
     pub(super) fn has_annotation(&self, key: &str) -> bool {
-        self.annotations.is_some_and(|annotations| annotations.get(key).is_some_and(Value::is_string))
+        self.annotations[key].as_str().is_some()
     }
 }
 
 /// The only container, or else the one whose args begin with a role, of those that are not `sidecars`.
-fn unnamed(containers: &[Value], sidecars: &[String]) -> Option<usize> {
-    let is_other = |container: &Value| !sidecars.iter().any(|sidecar| container["name"] == sidecar.as_str());
-    let begins =
-        |container: &Value| matches!(container["args"][0].as_str(), Some(role::DRIVER | role::EXECUTOR));
+fn unnamed(containers: &[BorrowedJson], sidecars: &[String]) -> Option<usize> {
+    let is_other = |container: &BorrowedJson| {
+        !sidecars.iter().any(|sidecar| container["name"].as_str() == Some(sidecar))
+    };
+    let begins = |container: &BorrowedJson| {
+        let first = container["args"].as_list().and_then(<[_]>::first);
+        matches!(first.and_then(BorrowedJson::as_str), Some(role::DRIVER | role::EXECUTOR))
+    };
     let others: Vec<_> = (0..containers.len()).filter(|i| is_other(&containers[*i])).collect();
     match others[..] {
         [only] => Some(only),
@@ -101,13 +103,13 @@ fn unnamed(containers: &[Value], sidecars: &[String]) -> Option<usize> {
 }
 
 /// The names of the sidecars that the pod's annotation asks for; of one that cannot be read, none.
-fn asked_sidecars(annotations: Option<&Map<String, Value>>) -> Vec<String> {
+fn asked_sidecars(annotations: &BorrowedJson) -> Vec<String> {
     #[derive(Deserialize)]
     struct Named {
         name: String,
     }
-    let text = annotations.and_then(|annotations| annotations.get(annotation::SIDECARS)?.as_str());
-    let named: Vec<Named> = serde_json::from_str(text.unwrap_or_default()).unwrap_or_default();
+    let text = annotations[annotation::SIDECARS].as_str().unwrap_or_default();
+    let named: Vec<Named> = serde_json::from_str(text).unwrap_or_default();
     named.into_iter().map(|sidecar| sidecar.name).collect()
 }
 
@@ -115,30 +117,66 @@ fn asked_sidecars(annotations: Option<&Map<String, Value>>) -> Vec<String> {
 /// most of a pod stays as it is.
 #[derive(Debug)]
 pub(super) struct Fields<'p> {
-    before: &'p Map<String, Value>,
+    before: &'p BorrowedJson<'p>,
     /// What comes after a list's entries.
     appended: BTreeMap<&'static str, Vec<Value>>,
     /// What takes the place of a field, or nothing.
     set: BTreeMap<&'static str, Option<Value>>,
 }
 
-/// The entries of a list as it was, then those that come after.
-pub(super) type Entries<'f> = Chain<Iter<'f, Value>, Iter<'f, Value>>;
+/// An entry of a list in the pod.
+#[derive(Clone, Copy)]
+pub(super) enum Entry<'f> {
+    /// One that was there.
+    Before(&'f BorrowedJson<'f>),
+    /// One that is to be there.
+    Made(&'f Value),
+}
+
+impl<'f> Entry<'f> {
+    /// What stands in a field of it.
+    pub(super) fn field(self, field: &str) -> Cow<'f, Value> {
+        match self {
+            Self::Before(entry) => Cow::Owned((&entry[field]).into()),
+            Self::Made(entry) => Cow::Borrowed(&entry[field]),
+        }
+    }
+
+    /// The text that stands in a field of it.
+    pub(super) fn text(self, field: &str) -> Option<&'f str> {
+        match self {
+            Self::Before(entry) => entry[field].as_str(),
+            Self::Made(entry) => entry[field].as_str(),
+        }
+    }
+
+    /// All of it.
+    pub(super) fn value(self) -> Cow<'f, Value> {
+        match self {
+            Self::Before(entry) => Cow::Owned(entry.into()),
+            Self::Made(entry) => Cow::Borrowed(entry),
+        }
+    }
+}
 
 impl<'p> Fields<'p> {
-    const fn of(before: &'p Map<String, Value>) -> Self {
+    const fn of(before: &'p BorrowedJson<'p>) -> Self {
         Self { before, appended: BTreeMap::new(), set: BTreeMap::new() }
     }
 
     /// What stands in a field that nothing is appended to.
-    pub(super) fn get(&self, field: &str) -> Option<&Value> {
-        self.set.get(field).map_or_else(|| self.before.get(field), Option::as_ref)
+    pub(super) fn get(&self, field: &str) -> Option<Cow<'_, Value>> {
+        let before = || self.before.get(field).map(|before| Cow::Owned(before.into()));
+        self.set.get(field).map_or_else(before, |set| set.as_ref().map(Cow::Borrowed))
     }
 
     /// A copy of the object that stands in a field, to be changed; what is absent, or anything else, is an empty
     /// one.
     pub(super) fn object(&self, field: &str) -> Map<String, Value> {
-        self.get(field).and_then(Value::as_object).cloned().unwrap_or_default()
+        match self.get(field).map(Cow::into_owned) {
+            Some(Value::Object(object)) => object,
+            _ => Map::new(),
+        }
     }
 
     /// Puts `value` in place of the whole of a field.
@@ -155,13 +193,14 @@ impl<'p> Fields<'p> {
     /// # Errors
     ///
     /// When the field is something else, which no API server lets through, but others may call us.
-    pub(super) fn list(&self, field: &str) -> Result<Entries<'_>, Problem> {
-        let before = match self.before.get(field) {
-            None | Some(Value::Null) => &[][..],
-            Some(Value::Array(entries)) => entries,
-            Some(_) => return Err(Problem::new("", format!("the pod's `{field}` are not a list"))),
+    pub(super) fn list(&self, field: &str) -> Result<impl Iterator<Item = Entry<'_>>, Problem> {
+        let before = match &self.before[field] {
+            BorrowedJson::Null => &[][..],
+            BorrowedJson::List(entries) => entries,
+            _ => return Err(Problem::new("", format!("the pod's `{field}` are not a list"))),
         };
-        Ok(before.iter().chain(self.appended.get(field).map_or(&[][..], Vec::as_slice)))
+        let appended = self.appended.get(field).map_or(&[][..], Vec::as_slice);
+        Ok(before.iter().map(Entry::Before).chain(appended.iter().map(Entry::Made)))
     }
 
     /// Adds entries to a list.
@@ -178,7 +217,7 @@ impl<'p> Fields<'p> {
         let mut operations = Vec::new();
         for (field, entries) in self.appended {
             let path = path(field);
-            if self.before.get(field).is_some_and(Value::is_array) {
+            if self.before[field].as_list().is_some() {
                 let end = path.with_trailing_token("-");
                 operations.extend(entries.into_iter().map(|entry| add(end.clone(), entry)));
             } else {
@@ -188,7 +227,7 @@ impl<'p> Fields<'p> {
         for (field, value) in self.set {
             match (self.before.get(field), value) {
                 (None, Some(value)) => operations.push(add(path(field), value)),
-                (Some(before), Some(value)) if *before == value => {}
+                (Some(before), Some(value)) if Value::from(before) == value => {}
                 (Some(_), Some(value)) => {
                     operations.push(PatchOperation::Replace(ReplaceOperation { path: path(field), value }));
                 }
@@ -212,13 +251,13 @@ pub(super) fn as_object(value: &mut Value) -> &mut Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::Fields;
+    use super::{BorrowedJson, Fields};
     use serde_json::{Value, json};
 
     /// What `change` makes of the container `before`: the patch.
     fn patch(before: Value, change: fn(&mut Fields)) -> Value {
-        let before = before.as_object().unwrap();
-        let mut fields = Fields::of(before);
+        let before = BorrowedJson::from(&before);
+        let mut fields = Fields::of(&before);
         change(&mut fields);
         json!(fields.into_operations(&["spec", "containers", "0"]))
     }
@@ -255,13 +294,16 @@ mod tests {
     #[test]
     fn what_was_changed_is_what_later_steps_see() {
         let before = json!({"image": "a", "env": [1], "args": 5});
-        let mut fields = Fields::of(before.as_object().unwrap());
+        let before = BorrowedJson::from(&before);
+        let mut fields = Fields::of(&before);
         fields.set("image", "b");
         fields.append("env", [json!(2)]);
-        assert_eq!(fields.get("image"), Some(&json!("b")));
-        assert_eq!(fields.list("env").unwrap().collect::<Vec<_>>(), [&json!(1), &json!(2)]);
+        assert_eq!(fields.get("image").as_deref(), Some(&json!("b")));
+        let entries: Vec<_> = fields.list("env").unwrap().map(|entry| entry.value().into_owned()).collect();
+        assert_eq!(entries, [json!(1), json!(2)]);
         fields.remove("image");
         assert_eq!(fields.get("image"), None);
-        assert_eq!(fields.list("args").unwrap_err().text, "the pod's `args` are not a list");
+        let problem = fields.list("args").err().unwrap();
+        assert_eq!(problem.text, "the pod's `args` are not a list");
     }
 }

@@ -19,7 +19,7 @@ impl Concern for PriorityClassName {
 
     fn apply(pod: &mut SparkPod, class: String) -> Result<(), Problem> {
         let spec = &mut pod.spec;
-        if spec.get("priorityClassName").and_then(Value::as_str) != Some(&class) {
+        if spec.get("priorityClassName").as_deref().and_then(Value::as_str) != Some(&class) {
             spec.set("priorityClassName", class);
             // They were computed from another class; the API server refuses a pod in which the two disagree.
             spec.remove("priority");
@@ -93,6 +93,6 @@ impl Concern for Tolerations {
     }
 
     fn apply(pod: &mut SparkPod, tolerations: Self::Value) -> Result<(), Problem> {
-        entries::add(&mut pod.spec, "tolerations", tolerations.entries(), &[], OnClash::Append)
+        entries::add(&mut pod.spec, "tolerations", tolerations.into_entries(), &[], OnClash::Append)
     }
 }

@@ -31,7 +31,7 @@ impl Concern for Volumes {
     }
 
     fn apply(pod: &mut SparkPod, volumes: Self::Value) -> Result<(), Problem> {
-        add_volumes(pod, volumes.entries())
+        add_volumes(pod, volumes.into_entries())
     }
 }
 
@@ -47,11 +47,11 @@ impl Concern for VolumeMounts {
 
     fn apply(pod: &mut SparkPod, mounts: Self::Value) -> Result<(), Problem> {
         let volumes: BTreeSet<_> =
-            pod.spec.list("volumes")?.filter_map(|volume| volume["name"].as_str()).collect();
+            pod.spec.list("volumes")?.filter_map(|volume| volume.text("name")).collect();
         for (i, mount) in mounts.entries().iter().enumerate() {
             if !mount["name"].as_str().is_some_and(|name| volumes.contains(name)) {
                 let names: Vec<_> =
-                    pod.spec.list("volumes")?.map(|volume| volume["name"].to_string()).collect();
+                    pod.spec.list("volumes")?.map(|volume| volume.field("name").to_string()).collect();
                 return Err(Problem::new(
                     format!("[{i}].name"),
                     format!(
@@ -62,7 +62,7 @@ impl Concern for VolumeMounts {
                 ));
             }
         }
-        add_mounts(pod, mounts.entries())
+        add_mounts(pod, mounts.into_entries())
     }
 }
 
@@ -71,11 +71,11 @@ fn mounts(application: &SparkApplication, role: Role) -> impl Iterator<Item = &E
     role.pod(&application.spec).volume_mounts.iter().filter(|mount| !is_scratch(mount.json()))
 }
 
-pub(super) fn add_volumes(pod: &mut SparkPod, volumes: &[Value]) -> Result<(), Problem> {
+pub(super) fn add_volumes(pod: &mut SparkPod, volumes: Vec<Value>) -> Result<(), Problem> {
     entries::add(&mut pod.spec, "volumes", volumes, &[KeyField::required("name")], OnClash::Deny)
 }
 
-pub(super) fn add_mounts(pod: &mut SparkPod, mounts: &[Value]) -> Result<(), Problem> {
+pub(super) fn add_mounts(pod: &mut SparkPod, mounts: Vec<Value>) -> Result<(), Problem> {
     entries::add(
         &mut pod.container,
         "volumeMounts",

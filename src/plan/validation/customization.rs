@@ -24,7 +24,7 @@ pub(super) fn rehearsal(subject: &Subject, findings: &mut Findings) {
             "metadata": {"labels": {label::SPARK_ROLE: role.as_str()}, "annotations": annotations},
             "spec": {"containers": [{"name": role.container()}], "volumes": volumes_of(subject, role)},
         });
-        for denial in customization::patch(&pod).err().into_iter().flatten() {
+        for denial in customization::patch(&(&pod).into()).err().into_iter().flatten() {
             match denial {
                 Denial::Annotation { key, problem } => {
                     findings.refuse(field(subject, role, key, &problem.path), problem.text);
