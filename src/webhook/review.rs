@@ -21,7 +21,7 @@ use json_patch::Patch;
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::BTreeSet, time::Instant};
-use tracing::{Span, debug, field, info, instrument};
+use tracing::{Level, Span, debug, enabled, field, info, info_span};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -214,37 +214,23 @@ impl Asked {
         }
     }
 
-    #[instrument(name = "review", skip_all, fields(
-        uid = &*request.uid,
-        operation = &*request.operation,
-        kind = &*request.kind.kind,
-        namespace = &*request.namespace,
-        name = field::Empty,
-        outcome = field::Empty,
-        reason = field::Empty,
-    ))]
     async fn verdict<'t>(
         &self,
         request: &'t Request<'t>,
         decider: Option<&Decider>,
         metrics: &ReviewMetrics,
     ) -> (Verdict<'t>, Outcome) {
-        // Pods that Spark's driver makes have only a generated name here, or none yet.
-        let name = Some(&*request.name).filter(|name| !name.is_empty());
         let Request { uid, object: Object(object), old_object: Object(old), namespace, .. } = request;
-        Span::current().record("name", name.or_else(|| object["metadata"]["generateName"].as_str()));
 
         // Neither leaves an object that could be changed or wrong: the object of a CONNECT is what is asked of a pod.
         if ["DELETE", "CONNECT"].contains(&&*request.operation) || object.is_null() {
-            conclude(Outcome::Allowed);
-            debug!("admitted");
+            request.is_admitted(Outcome::Allowed, None);
             return (Verdict::allowed(uid), Outcome::Allowed);
         }
         let Some((_, kind, decide)) = decider else {
             let Kind { group, kind } = &request.kind;
-            conclude(Outcome::Denied);
-            Span::current().record("reason", "kind");
-            info!(group = &**group, "denied: not a kind that is known");
+            let span = request.span(Outcome::Denied, Some("kind"));
+            span.in_scope(|| info!(group = &**group, "denied: not a kind that is known"));
             let message = format!(
                 "this webhook does not know {kind} of group `{group}`: take it out of the rules of the {}",
                 self.configuration
@@ -258,26 +244,24 @@ impl Asked {
         }
         match decision {
             Decision::Allowed { warnings } => {
-                conclude(Outcome::Allowed);
-                debug!("admitted");
+                request.is_admitted(Outcome::Allowed, None);
                 (Verdict { warnings, ..Verdict::allowed(uid) }, Outcome::Allowed)
             }
             Decision::Changed(patch) => {
-                conclude(if patch.0.is_empty() { Outcome::Allowed } else { Outcome::Patched });
-                debug!(operations = patch.0.len(), "admitted");
                 if patch.0.is_empty() {
+                    request.is_admitted(Outcome::Allowed, Some(0));
                     return (Verdict::allowed(uid), Outcome::Allowed);
                 }
+                request.is_admitted(Outcome::Patched, Some(patch.0.len()));
                 let patch = ByteString(serde_json::to_vec(&patch).expect("a JSON patch is JSON"));
                 let patched =
                     Verdict { patch_type: Some("JSONPatch"), patch: Some(patch), ..Verdict::allowed(uid) };
                 (patched, Outcome::Patched)
             }
             Decision::Refused { subjects, message, warnings } => {
-                conclude(Outcome::Denied);
                 let reasons: BTreeSet<_> = subjects.iter().map(|subject| reason(subject)).collect();
-                Span::current().record("reason", reasons.into_iter().collect::<Vec<_>>().join(","));
-                info!(?subjects, "denied");
+                let reasons = reasons.into_iter().collect::<Vec<_>>().join(",");
+                request.span(Outcome::Denied, Some(&reasons)).in_scope(|| info!(?subjects, "denied"));
                 for subject in &subjects {
                     metrics.denied(kind, subject);
                 }
@@ -285,17 +269,40 @@ impl Asked {
                 (Verdict { warnings, ..refused }, Outcome::Denied)
             }
             Decision::Unreadable(why) => {
-                conclude(Outcome::Unreadable);
-                info!("denied: cannot be read");
+                request.span(Outcome::Unreadable, None).in_scope(|| info!("denied: cannot be read"));
                 (Verdict::refused(uid, StatusCode::BAD_REQUEST, "BadRequest", why), Outcome::Unreadable)
             }
         }
     }
 }
 
-/// Says in the span what became of the review.
-fn conclude(outcome: Outcome) {
-    Span::current().record("outcome", outcome.as_str());
+impl Request<'_> {
+    /// Says so.
+    fn is_admitted(&self, outcome: Outcome, operations: Option<usize>) {
+        if enabled!(Level::DEBUG) {
+            self.span(outcome, None).in_scope(|| debug!(operations, "admitted"));
+        }
+    }
+
+    /// What a line of the log is about. It is made for lines only: it costs as much as reading half of a pod, and at the
+    /// usual level nothing is said of what is admitted.
+    fn span(&self, outcome: Outcome, reason: Option<&str>) -> Span {
+        // Pods that Spark's driver makes have only a generated name here, or none yet.
+        let name = Some(&*self.name).filter(|name| !name.is_empty());
+        let span = info_span!(
+            "review",
+            uid = &*self.uid,
+            operation = &*self.operation,
+            kind = &*self.kind.kind,
+            namespace = &*self.namespace,
+            name = field::Empty,
+            outcome = outcome.as_str(),
+            reason,
+        );
+        // In JSON, one that is there from the beginning gives way to the span's own.
+        span.record("name", name.or_else(|| self.object.0["metadata"]["generateName"].as_str()));
+        span
+    }
 }
 
 /// They differ in nothing that is read or written here, and a review is answered in its own.
