@@ -212,7 +212,8 @@ impl<'p> Fields<'p> {
     }
 
     fn into_operations(self, place: &[&str]) -> Vec<PatchOperation> {
-        let path = |field: &str| PointerBuf::from_tokens(place.iter().copied().chain([field]));
+        let place = PointerBuf::from_tokens(place.iter().copied());
+        let path = |field: &str| place.with_trailing_token(field);
         let add = |path, value| PatchOperation::Add(AddOperation { path, value });
         let mut operations = Vec::new();
         for (field, entries) in self.appended {
