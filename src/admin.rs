@@ -30,9 +30,9 @@ const NOT_YET: &str = "not yet";
 impl Readiness {
     /// Ready while each of `conditions` is [`met`](Self::met).
     #[must_use]
-    pub fn waiting_for<const N: usize>(conditions: [&'static str; N]) -> Self {
-        let conditions = conditions.map(|condition| (condition, Some(NOT_YET.to_owned())));
-        Self(Arc::new(watch::Sender::new(conditions.into())))
+    pub fn waiting_for(conditions: impl IntoIterator<Item = &'static str>) -> Self {
+        let conditions = conditions.into_iter().map(|condition| (condition, Some(NOT_YET.to_owned())));
+        Self(Arc::new(watch::Sender::new(conditions.collect())))
     }
 
     /// The condition is met.

@@ -27,10 +27,14 @@ const DEPLOYMENT: &str = include_str!("../manifests/deployment/operator.yaml");
 pub fn yaml(settings: &ManifestsSettings) -> String {
     let is_wanted = |part| settings.parts.is_empty() || settings.parts.contains(&part);
     let of_files = |files: &[&str]| files.iter().flat_map(|file| objects(file)).collect::<Vec<_>>();
+    let has_webhook = settings.installation.webhook;
+    let webhook = if has_webhook { &[WEBHOOK_SERVICE][..] } else { &[] };
+    let configurations =
+        if has_webhook { webhook_configurations(&settings.installation.namespaces()) } else { Vec::new() };
     let parts = [
         (ManifestsPart::Rbac, [operator_roles(&settings.installation), of_files(&[SPARK_RBAC])].concat()),
-        (ManifestsPart::Webhook, of_files(&[WEBHOOK_SERVICE])),
-        (ManifestsPart::Webhook, webhook_configurations(&settings.installation.namespaces())),
+        (ManifestsPart::Webhook, of_files(webhook)),
+        (ManifestsPart::Webhook, configurations),
         (ManifestsPart::Deployment, of_files(&[DEPLOYMENT])),
     ];
     let mut stream = if is_wanted(ManifestsPart::Crds) { crds::yaml() } else { String::new() };
@@ -49,7 +53,22 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
 pub fn operator_roles(settings: &InstallationSettings) -> Vec<Value> {
     let quotas = settings.enable_resource_quota_enforcement.then_some(QUOTA_RBAC);
     let namespaces = settings.namespaces().depends_on_labels().then_some(NAMESPACES_RBAC);
-    [Some(RBAC), quotas, namespaces].into_iter().flatten().flat_map(objects).collect()
+    let mut roles: Vec<_> =
+        [Some(RBAC), quotas, namespaces].into_iter().flatten().flat_map(objects).collect();
+    if !settings.webhook {
+        for rules in roles.iter_mut().filter_map(|role| role["rules"].as_array_mut()) {
+            rules.retain(|rule| !is_for_webhook(rule));
+        }
+    }
+    roles
+}
+
+/// Whether a rule is about the webhook's certificates and who trusts them.
+fn is_for_webhook(rule: &Value) -> bool {
+    let is_theirs = |resource: &Value| {
+        resource.as_str().is_some_and(|name| name == "secrets" || name.ends_with("webhookconfigurations"))
+    };
+    rule["resources"].as_array().is_some_and(|resources| resources.iter().all(is_theirs))
 }
 
 /// When the API server calls the webhook of an operator that works in these namespaces.

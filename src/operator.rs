@@ -74,8 +74,13 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
 
     let config = config(settings.cluster.kubeconfig.as_deref()).await?;
     let master = settings.master.clone().unwrap_or_else(|| master(&config));
-    let webhook =
-        listen("--webhook-port", (Ipv4Addr::UNSPECIFIED, settings.webhook.webhook_port).into()).await?;
+    let has_webhook = settings.installation.webhook;
+    let webhook = if has_webhook {
+        let address = (Ipv4Addr::UNSPECIFIED, settings.webhook.webhook_port).into();
+        Some(listen("--webhook-port", address).await?)
+    } else {
+        None
+    };
     let admin = listen("--health-probe-bind-address", settings.health_probe_bind_address).await?;
     let own_metrics = match settings.metrics_address() {
         Some(address) if address != settings.health_probe_bind_address => {
@@ -88,26 +93,26 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let requests = Requests::new(&mut registry);
     let client =
         api_server::client(config, &requests).context("the Kubernetes configuration cannot be used")?;
-    let readiness = Readiness::waiting_for([CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK]);
-    let certificate = Arc::new(ServingCertificate::default());
+    // Driver pods that are made before the API server trusts the webhook would be denied, and what is written
+    // before the definitions are right would be lost.
+    let before_driving: &[_] = if has_webhook { &[CERTIFICATES, DEFINITIONS] } else { &[DEFINITIONS] };
+    let of_webhook: &[_] = if has_webhook { &[CERTIFICATES, WEBHOOK] } else { &[] };
+    let readiness =
+        Readiness::waiting_for([CACHES, DEFINITIONS, PERMISSIONS].iter().chain(of_webhook).copied());
     let places = settings.webhook.places();
-    let serving = Arc::clone(&certificate);
     let namespaces = settings.installation.namespaces();
-    let expected = manifests::webhook_configurations(&namespaces);
-    let registration = Registration::new(expected, &mut registry);
-    let trust = Trust::new(client.clone(), places.clone(), source, serving, registration, &mut registry);
-    let trust = Arc::new(trust);
     let workload = Workload::new(&mut registry, settings.controller_threads);
     let setup = Setup {
         client: client.clone(),
-        namespaces,
+        namespaces: namespaces.clone(),
         policy: Policy {
             driver_creation_grace: settings.driver_pod_creation_grace_period,
             submitter: settings.submitter,
             has_spark_submit: spark_submit.is_some(),
+            has_webhook,
             ..Policy::new(master)
         },
-        submitter: SubmitterSettings { at_once: settings.max_submissions, spark_submit, has_webhook: true },
+        submitter: SubmitterSettings { at_once: settings.max_submissions, spark_submit, has_webhook },
         surroundings: Surroundings::of_process(settings.spark_configuration()),
         submission_metrics: SubmissionMetrics::new(&mut registry),
         concurrency: settings.controller_threads,
@@ -117,10 +122,16 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     };
 
     let quotas = settings.installation.enable_resource_quota_enforcement;
-    let reviews = Reviews {
-        metrics: ReviewMetrics::new(&mut registry),
-        quotas: quotas.then(|| Quotas::new(client.clone())),
-    };
+    let webhook = webhook.map(|tcp| {
+        let certificate = Arc::new(ServingCertificate::default());
+        let serving = Arc::clone(&certificate);
+        let expected = manifests::webhook_configurations(&namespaces);
+        let registration = Registration::new(expected, &mut registry);
+        let trust = Trust::new(client.clone(), places.clone(), source, serving, registration, &mut registry);
+        let metrics = ReviewMetrics::new(&mut registry);
+        let reviews = Reviews { metrics, quotas: quotas.then(|| Quotas::new(client.clone())) };
+        (tcp, certificate, Arc::new(trust), reviews)
+    });
     let lock_namespace = settings.election.lock_namespace(&places.secret_namespace).to_owned();
     let leadership = settings.election.lock_name().map(|lock| {
         Leadership::new(client.clone(), (&lock_namespace, &lock), &settings.pod_name, timing, &mut registry)
@@ -138,13 +149,24 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         probes = probes.merge(metrics);
     }
     parts.start("port of the probes", admin::serve(admin, probes, served.clone()));
-    let address = webhook.local_addr().context("the webhook's socket has no address")?;
-    let itself = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
-    let stopped = stop.clone();
-    parts.start("webhook", async move {
-        let _served = served.drop_guard();
-        webhook::serve(webhook, certificate, &tls, reviews, closing, stopped).await
-    });
+    let served = served.drop_guard();
+    if let Some((tcp, certificate, trust, reviews)) = webhook {
+        let address = tcp.local_addr().context("the webhook's socket has no address")?;
+        let itself = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
+        parts.keep_trusted(&trust, itself, &readiness);
+        let stopped = stop.clone();
+        parts.start("webhook", async move {
+            let _served = served;
+            webhook::serve(tcp, certificate, &tls, reviews, closing, stopped).await
+        });
+    } else {
+        let stopped = stop.clone();
+        parts.start("ports without a webhook", async move {
+            let _served = served;
+            stopped.cancelled().await;
+            Ok(())
+        });
+    }
     let (stopped, ready) = (stop.clone(), readiness.clone());
     parts.start("end of readiness", async move {
         stopped.cancelled().await;
@@ -154,12 +176,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
 
     let lock = settings.election.lock_name();
     let needs = installation::Needs { places, lock, lock_namespace, settings: settings.installation };
-    parts.keep_trusted(&trust, itself, &readiness);
     parts.keep_installed(&client, &needs, &readiness);
     parts.start("controller", async move {
-        // Driver pods that are made before the API server trusts the webhook would be denied, and what is
-        // written before the definitions are right would be lost.
-        let can_begin = readiness.wait_for(&[CERTIFICATES, DEFINITIONS]);
+        let can_begin = readiness.wait_for(before_driving);
         if stop.run_until_cancelled(can_begin).await.is_none() {
             return Ok(());
         }

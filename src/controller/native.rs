@@ -13,7 +13,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Client, Resource, ResourceExt,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, GetParams, PostParams, Preconditions},
     core::{PartialObjectMeta, Request},
 };
 use serde_json::Value;
@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause after a failure; each is twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-
-type Metadata = PartialObjectMeta<Pod>;
+/// How often an object that has to go first is looked at.
+const TRIES: usize = 50;
 
 /// Creates `objects` in `namespace` for the application with the uid `owner`.
 ///
@@ -40,19 +40,29 @@ pub(super) async fn create(
     owner: &str,
     objects: &Objects,
 ) -> Result<(), Error> {
-    // The ConfigMap, which every run has, comes first: whoever finds it knows that there may be more.
-    for child in objects.children.iter().rev() {
-        match post(client, namespace, child).await {
-            Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                check_ours(client, namespace, owner, child).await?;
-            }
-            made => made.map_err(|error| failed("create", child, &error))?,
-        }
+    for child in &objects.children {
+        make(client, namespace, owner, child).await?;
     }
     match post(client, namespace, &objects.pod).await {
-        Err(kube::Error::Api(status)) if status.is_already_exists() => Err(Error::DriverExists),
+        Err(error) if already_exists(&error) => Err(Error::DriverExists),
         made => made.map_err(|error| failed("create", &objects.pod, &error)),
     }
+}
+
+/// Creates a child, unless an earlier try has.
+async fn make(client: &Client, namespace: &str, owner: &str, child: &Value) -> Result<(), Error> {
+    for _ in 0..TRIES {
+        match post(client, namespace, child).await {
+            Err(error) if already_exists(&error) => {}
+            made => return made.map_err(|error| failed("create", child, &error)),
+        }
+        if is_there(client, namespace, owner, child).await? {
+            return Ok(());
+        }
+        sleep(PAUSE).await;
+    }
+    let Child { kind, name } = Child::of(child).unwrap_or_default();
+    Err(Error::Failed(format!("{kind} {name} of an earlier run is still being deleted")))
 }
 
 /// Deletes children of a run; what is gone already is as good.
@@ -86,7 +96,7 @@ async fn post(client: &Client, namespace: &str, object: &Value) -> Result<(), ku
                 429 | 502..=504 => true,
                 // A quota that is being changed is a conflict, a webhook that cannot be called an error of
                 // the server's.
-                409 | 500 => !status.is_already_exists() && begun.elapsed() < PATIENCE,
+                409 | 500 => !already_exists(&error) && begun.elapsed() < PATIENCE,
                 _ => false,
             },
             kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::ReadEvents(_) => true,
@@ -101,22 +111,39 @@ async fn post(client: &Client, namespace: &str, object: &Value) -> Result<(), ku
     }
 }
 
-/// An object that was there already must have been made by an earlier try of the same run; a claim may be
-/// anybody's, and is used as it is.
-async fn check_ours(client: &Client, namespace: &str, owner: &str, child: &Value) -> Result<(), Error> {
-    let Some(Child { kind, name }) = Child::of(child) else { return Ok(()) };
-    if kind == "PersistentVolumeClaim" {
-        return Ok(());
+/// Whether the object of a child's name was made by an earlier try of the same run. One of a run that was never
+/// recorded goes, and must be made anew. A claim may be anybody's, and is used as it is.
+async fn is_there(client: &Client, namespace: &str, owner: &str, child: &Value) -> Result<bool, Error> {
+    let Some(Child { kind, name }) = Child::of(child).filter(|child| child.kind != "PersistentVolumeClaim")
+    else {
+        return Ok(true);
+    };
+    let path = Request::new(path(&kind, namespace));
+    let request = path.get_metadata(&name, &GetParams::default()).map_err(kube::Error::BuildRequest);
+    let there: PartialObjectMeta<Pod> = match async { client.request(request?).await }.await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(false),
+        there => there.map_err(|error| failed("read", child, &error))?,
+    };
+    if !there.owner_references().iter().any(|reference| reference.uid == owner) {
+        return Err(Error::Failed(format!(
+            "{kind} {name} already exists and is not this application's: delete it"
+        )));
     }
-    let request = Request::new(path(&kind, namespace)).get_metadata(&name, &Default::default());
-    let request = request.map_err(|error| failed("read", child, &kube::Error::BuildRequest(error)))?;
-    let there: Metadata = client.request(request).await.map_err(|error| failed("read", child, &error))?;
     let run = child["metadata"]["labels"][label::SUBMISSION_ID].as_str();
-    let is_of_run = there.labels().get(label::SUBMISSION_ID).map(String::as_str) == run;
-    if is_of_run && there.owner_references().iter().any(|reference| reference.uid == owner) {
-        return Ok(());
+    if there.labels().get(label::SUBMISSION_ID).map(String::as_str) == run {
+        return Ok(true);
     }
-    Err(Error::Failed(format!("{kind} {name} already exists and is not this application's: delete it")))
+    let preconditions = Preconditions { uid: there.uid(), resource_version: None };
+    let only_that = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    let request = path.delete(&name, &only_that).map_err(kube::Error::BuildRequest);
+    match async { client.request_text(request?).await }.await {
+        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(false),
+        deleted => deleted.map(|_| false).map_err(|error| failed("delete", child, &error)),
+    }
+}
+
+fn already_exists(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_already_exists())
 }
 
 /// In words for the user: what was to be made, and the API server's own.

@@ -31,7 +31,7 @@ pub(super) async fn observe(context: &Context, application: &SparkApplication) -
     // Nobody has to look for what is being made, or was said to be there.
     let is_told = submission.as_ref().is_some_and(|submission| {
         let tells =
-            matches!(submission.progress, SubmissionProgress::Running | SubmissionProgress::Succeeded);
+            matches!(submission.progress, SubmissionProgress::Running | SubmissionProgress::Succeeded { .. });
         tells && asked.surroundings && submission.id == Run::next(application).id
     });
     let driver = match cached.get(&driver_name) {

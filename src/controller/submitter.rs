@@ -8,7 +8,7 @@ use super::{
     way::Way,
 };
 use crate::{
-    api::SparkApplication,
+    api::{SparkApplication, names::label},
     plan::{By, Submission, SubmissionProgress, SubmitRequest, submission::Submitter as Name},
 };
 use kube::{Client, ResourceExt};
@@ -193,6 +193,7 @@ impl Means {
         };
         let _permit = limit.acquire().await.expect("this semaphore is never closed");
         measured.begun();
+        let spark_application_id = by.spark_application_id();
         let result = match (by, &self.spark_submit) {
             (By::Native(objects), _) => native::create(&self.client, namespace, uid, &objects).await,
             (By::SparkSubmit { command, .. }, Some(settings)) => spark_submit::run(settings, command).await,
@@ -202,7 +203,7 @@ impl Means {
             Ok(()) => {
                 info!("submitted");
                 measured.ended(Outcome::Succeeded);
-                SubmissionProgress::Succeeded
+                SubmissionProgress::Succeeded { spark_application_id }
             }
             Err(error) => {
                 info!(%error, "submission failed");
@@ -222,6 +223,12 @@ impl By {
             Self::Native(_) => Name::Native,
             Self::SparkSubmit { .. } => Name::SparkSubmit,
         }
+    }
+
+    /// `spark-submit` draws one, which its driver tells.
+    fn spark_application_id(&self) -> Option<String> {
+        let Self::Native(objects) = self else { return None };
+        objects.pod["metadata"]["labels"][label::SPARK_APP_SELECTOR].as_str().map(str::to_owned)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
         events::{self, Event},
         executors,
         pod_record::PodRecord,
-        run::{Run, SubmissionId},
+        run::Run,
         submission::{self, Chosen},
     },
 };
@@ -95,11 +95,13 @@ impl Pass<'_> {
             (_, Some(SubmissionProgress::Running)) => self.stay(Some(SOON)),
             // Whoever made all of it was told that it is there. Should the driver have come and gone already,
             // following it will find out what became of it.
-            (Driver::Unseen | Driver::Gone, Some(SubmissionProgress::Succeeded)) => self.submitted(run),
+            (Driver::Unseen | Driver::Gone, Some(SubmissionProgress::Succeeded { spark_application_id })) => {
+                self.submitted(run, spark_application_id.clone())
+            }
             (Driver::Unseen, _) => self.stay(Some(SOON)),
             (Driver::Pod { pod, complete }, _) => {
                 match driver::standing(pod, *complete, uid, &run.id, self.now) {
-                    Standing::Adoptable => self.submitted(run),
+                    Standing::Adoptable => self.submitted(run, pod.spark_application_id.clone()),
                     Standing::InTheMaking => self.stay(Some(SOON)),
                     Standing::Leftover => self.delete_driver(pod),
                     Standing::Foreign => {
@@ -134,8 +136,9 @@ impl Pass<'_> {
         Plan { actions, ..self.stay(Some(SOON)) }
     }
 
-    fn submitted(&self, run: Run) -> Plan {
+    fn submitted(&self, run: Run, spark_application_id: Option<String>) -> Plan {
         let mut status = self.with_run(run);
+        status.spark_application_id = spark_application_id;
         status.execution_attempts += 1;
         status.application_state = ApplicationState { state: State::Submitted, error_message: None };
         self.plan(status, vec![events::application_submitted(self.name())], Some(SOON))
@@ -237,8 +240,7 @@ impl Pass<'_> {
 
     /// What a run that is over has left beside its driver's pod, unless that goes with the pod.
     fn delete_children(&self) -> Option<Action> {
-        let id = self.status().submission_id?;
-        let children = submission::children(self.application, &SubmissionId::from(id), self.policy);
+        let children = submission::children(self.application, self.policy);
         let made = |config_map: &String| children.iter().any(|child| child.name == *config_map);
         let is_ours = match &self.seen.driver {
             Driver::Pod { pod, .. } => pod.driver_config_map.as_ref().is_none_or(made),

@@ -76,7 +76,10 @@ pub struct Submission {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubmissionProgress {
     Running,
-    Succeeded,
+    /// All is made, for what Spark calls this application, where that is known.
+    Succeeded {
+        spark_application_id: Option<String>,
+    },
     /// A pod had the driver's name already. That is no failure: whose pod it is decides what happens next.
     DriverExists,
     /// Why, in words for the user.

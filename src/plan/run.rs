@@ -22,13 +22,6 @@ impl SubmissionId {
     }
 }
 
-/// The one that a status records.
-impl From<String> for SubmissionId {
-    fn from(recorded: String) -> Self {
-        Self(recorded)
-    }
-}
-
 impl fmt::Display for SubmissionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -41,6 +34,9 @@ pub struct Run {
     pub id: SubmissionId,
     /// 1 for the first run, never reset.
     pub ordinal: i64,
+    /// Of application and ordinal alone. What belongs to a driver is called by it: so a run whose spec was edited
+    /// before anybody recorded it finds what its forerunner has left, and replaces it.
+    pub place: Uuid,
     /// Of the spec that the run was made from.
     pub spec_hash: String,
     /// The application's `metadata.generation` with that spec.
@@ -54,16 +50,26 @@ impl Run {
         let recorded = application.status.as_ref().and_then(|status| status.run_ordinal);
         let ordinal = recorded.unwrap_or(0) + 1;
         let spec_hash = spec_hash(&application.spec);
-        let uid = application.metadata.uid.as_deref().unwrap_or_default();
-        // Kubernetes' uids are UUIDs; whatever else a test or a strange API server gives is made one.
-        let application_uuid =
-            Uuid::parse_str(uid).unwrap_or_else(|_| Uuid::new_v5(&Uuid::NAMESPACE_OID, uid.as_bytes()));
-        let id = Uuid::new_v5(&application_uuid, format!("{spec_hash}/{ordinal}").as_bytes());
-        Self {
-            id: SubmissionId(id.to_string()),
-            ordinal,
-            spec_hash,
-            generation: application.metadata.generation,
-        }
+        let id = Uuid::new_v5(&application_uuid(application), format!("{spec_hash}/{ordinal}").as_bytes());
+        Self::of(application, SubmissionId(id.to_string()), ordinal, spec_hash)
     }
+
+    /// The run recorded in status, if there is one; as if it had been made from the spec of now.
+    #[must_use]
+    pub fn recorded(application: &SparkApplication) -> Option<Self> {
+        let status = application.status.as_ref()?;
+        let id = SubmissionId(status.submission_id.clone()?);
+        Some(Self::of(application, id, status.run_ordinal.unwrap_or(1), spec_hash(&application.spec)))
+    }
+
+    fn of(application: &SparkApplication, id: SubmissionId, ordinal: i64, spec_hash: String) -> Self {
+        let place = Uuid::new_v5(&application_uuid(application), ordinal.to_string().as_bytes());
+        Self { id, ordinal, place, spec_hash, generation: application.metadata.generation }
+    }
+}
+
+/// Kubernetes' uids are UUIDs; whatever else a test or a strange API server gives is made one.
+fn application_uuid(application: &SparkApplication) -> Uuid {
+    let uid = application.metadata.uid.as_deref().unwrap_or_default();
+    Uuid::parse_str(uid).unwrap_or_else(|_| Uuid::new_v5(&Uuid::NAMESPACE_OID, uid.as_bytes()))
 }

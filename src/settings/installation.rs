@@ -41,6 +41,20 @@ pub struct InstallationSettings {
         default_missing_value = "true"
     )]
     pub enable_resource_quota_enforcement: bool,
+
+    /// Whether there is the admission webhook: without it drivers and executors are customized all the same,
+    /// but for what Spark overwrites in the executors' template, and nothing is checked when it is applied
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_WEBHOOK",
+        value_name = "BOOL",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true"
+    )]
+    pub webhook: bool,
 }
 
 /// Labels of namespaces, or nothing for none.
@@ -63,7 +77,8 @@ impl InstallationSettings {
             self.namespace_selector.0.as_ref().map(|labels| format!("--namespace-selector={labels}"));
         let quotas = "--enable-resource-quota-enforcement".to_owned();
         let quotas = self.enable_resource_quota_enforcement.then_some(quotas);
-        [names, labels, quotas].into_iter().flatten().collect()
+        let webhook = (!self.webhook).then(|| "--webhook=false".to_owned());
+        [names, labels, quotas, webhook].into_iter().flatten().collect()
     }
 }
 

@@ -334,7 +334,7 @@ fn observed(seen: &Seen, application: &SparkApplication) -> Observed {
         id: seen.submission_of.clone().unwrap_or_else(|| id.clone()),
         progress: match progress {
             Progress::Running => SubmissionProgress::Running,
-            Progress::Succeeded => SubmissionProgress::Succeeded,
+            Progress::Succeeded => SubmissionProgress::Succeeded { spark_application_id: None },
             Progress::DriverExists => SubmissionProgress::DriverExists,
             Progress::Failed(why) => SubmissionProgress::Failed(why),
         },

@@ -6,6 +6,7 @@ mod apiserver;
 mod architecture;
 mod bench;
 mod characters;
+mod choice;
 mod connections;
 mod crds;
 mod ctl;

@@ -7,7 +7,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 use spark_operator::{
-    api::SparkApplication,
+    api::{SparkApplication, SparkApplicationStatus},
     plan::{
         Policy,
         native::{Environment, Files, Ids, NotNative, Objects, Submission, objects, trimmed},
@@ -64,11 +64,19 @@ fn whoever_repeats_a_submission_makes_the_same_objects_and_another_run_makes_oth
     let mut application = program(json!({}));
     let first = objects(&submitted(&application, "").unwrap()).unwrap();
     assert_eq!(first, objects(&submitted(&application, "").unwrap()).unwrap());
-    application.spec.arguments.push("again".to_owned());
-    let second = objects(&submitted(&application, "").unwrap()).unwrap();
     let names = |objects: &Objects| -> Vec<Value> {
         objects.children.iter().map(|child| child["metadata"]["name"].clone()).collect()
     };
+    // Nobody has recorded the first one: what it has left is found by its names.
+    application.spec.arguments.push("again".to_owned());
+    let edited = objects(&submitted(&application, "").unwrap()).unwrap();
+    assert_eq!(names(&first), names(&edited));
+    let selector = "/metadata/labels/spark-app-selector";
+    assert_ne!(first.pod.pointer(selector), edited.pod.pointer(selector));
+
+    application.status =
+        Some(SparkApplicationStatus { run_ordinal: Some(1), ..SparkApplicationStatus::default() });
+    let second = objects(&submitted(&application, "").unwrap()).unwrap();
     assert!(names(&first).iter().all(|name| !names(&second).contains(name)), "{:?}", names(&second));
 }
 
@@ -120,7 +128,7 @@ fn read(submit: &SparkSubmit, application: &SparkApplication) -> Submission {
         exchanges: Vec::new(),
         stderr_tail: String::new(),
     };
-    let ids = Ids::of_run(&Run::next(application).id);
+    let ids = Ids::of_run(&Run::next(application));
     command_line::submission(&case, ids).unwrap_or_else(|_| panic!("{:?}", submit.arguments))
 }
 
@@ -129,7 +137,7 @@ fn policy() -> Policy {
 }
 
 /// A program in the image with `changes` to its spec.
-fn program(changes: Value) -> SparkApplication {
+pub fn program(changes: Value) -> SparkApplication {
     let mut spec = json!({
         "type": "Java", "mode": "cluster", "sparkVersion": "4.0.1", "image": "spark",
         "mainClass": "Main", "mainApplicationFile": "local:///main.jar", "driver": {}, "executor": {},

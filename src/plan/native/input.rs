@@ -1,7 +1,7 @@
 //! From what are the objects of a submission made? From what `spark-submit` would be given and would find.
 
 use super::line::Line;
-use crate::plan::run::SubmissionId;
+use crate::plan::run::Run;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -90,16 +90,17 @@ pub struct Ids {
 impl Ids {
     /// Those of a run.
     #[must_use]
-    pub fn of_run(id: &SubmissionId) -> Self {
-        let run = Uuid::new_v5(&Uuid::NAMESPACE_OID, id.as_str().as_bytes());
-        let derived = |what: &str| Uuid::new_v5(&run, what.as_bytes());
-        let short = |what: &str| derived(what).simple().to_string()[..16].to_owned();
+    pub fn of_run(run: &Run) -> Self {
+        let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, run.id.as_str().as_bytes());
+        let of_id = |what: &str| Uuid::new_v5(&id, what.as_bytes());
+        let of_place =
+            |what: &str| Uuid::new_v5(&run.place, what.as_bytes()).simple().to_string()[..16].to_owned();
         Self {
-            application: format!("spark-{}", derived("application").simple()),
-            prefix: short("prefix"),
-            service: short("service"),
-            config_map: short("config map"),
-            local_dir: derived("local directory").to_string(),
+            application: format!("spark-{}", of_id("application").simple()),
+            prefix: of_place("prefix"),
+            service: of_place("service"),
+            config_map: of_place("config map"),
+            local_dir: of_id("local directory").to_string(),
         }
     }
 }

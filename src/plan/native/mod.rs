@@ -80,7 +80,7 @@ pub struct Objects {
 }
 
 /// One of the objects beside the driver's pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Child {
     pub kind: String,
     pub name: String,

@@ -14,7 +14,7 @@ use crate::{
             self, Child, Environment, Ids, Line, NotNative, Objects, Submission, flag_list, read_properties,
         },
         owner_reference,
-        run::{Run, SubmissionId},
+        run::Run,
         validation,
     },
 };
@@ -51,26 +51,25 @@ pub fn objects(
             metadata["labels"][label] = value.into();
         }
     }
-    let patch = customization::patch(&pod).map_err(|denials| {
+    let patch = customization::patch(&(&pod).into()).map_err(|denials| {
         NotNative::Refused(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     })?;
     json_patch::patch(&mut pod, &patch).expect("the patch was made for this very pod");
     Ok((Objects { pod, children }, Line::nearest(&submission.spark_version).1))
 }
 
-/// What [`objects`] makes beside the driver's pod for the run `id`, known again when the run is over. Claims
-/// that have a name of the user's are not among it: they may be somebody else's.
+/// What [`objects`] has made beside the driver's pod for the recorded run of an application. Claims that have a
+/// name of the user's are not among it: they may be somebody else's.
 #[must_use]
-pub fn children(application: &SparkApplication, id: &SubmissionId, policy: &Policy) -> Vec<Child> {
-    let run = Run { id: id.clone(), ..Run::next(application) };
-    let surroundings = Surroundings::default();
-    let made = native(application, &run, policy, "", surroundings.environment, Timestamp::UNIX_EPOCH)
+pub fn children(application: &SparkApplication, policy: &Policy) -> Vec<Child> {
+    let Some(run) = Run::recorded(application) else { return Vec::new() };
+    let made = native(application, &run, policy, "", Environment::default(), Timestamp::UNIX_EPOCH)
         .and_then(|submission| native::objects(&submission));
     // Whatever cannot be made has not been made.
     let children = made.map(|objects| objects.children).unwrap_or_default();
-    let derived = Ids::of_run(id);
+    let ids = Ids::of_run(&run);
     let named = children.iter().filter_map(Child::of);
-    named.filter(|child| child.kind != CLAIM || child.name.contains(&derived.prefix)).collect()
+    named.filter(|child| child.kind != CLAIM || child.name.contains(&ids.prefix)).collect()
 }
 
 const CLAIM: &str = "PersistentVolumeClaim";
@@ -123,7 +122,7 @@ pub fn native(
         driver_template: templates.then(|| templates::template(application, &spec, Role::Driver)),
         executor_template,
         environment,
-        ids: Ids::of_run(&run.id),
+        ids: Ids::of_run(run),
         now,
     })
 }

@@ -4,7 +4,7 @@ use super::{
     applications::{application, hopeless},
     eventually, kubelet,
     namespace::Namespace,
-    operator::{Operator, is_group_alive},
+    operator::{Operator, is_group_alive, spark_home},
     seen,
 };
 use serde_json::json;
@@ -39,7 +39,7 @@ async fn a_driver_that_fails_fails_its_application_with_the_exit_code() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_spark_submit_complains_of_is_told_in_its_own_words() {
     let namespace = Namespace::new("no-image").await;
-    let _operator = Operator::start(&namespace).await;
+    let _operator = Operator::with(&namespace).spark_home(spark_home()).start().await;
     let mut pi = application("pi");
     pi["spec"]["image"].take();
     namespace.apply(&pi);
@@ -152,7 +152,7 @@ async fn a_driver_that_is_deleted_while_it_runs_fails_its_application() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_the_webhook_refuses_is_told_on_the_application() {
     let namespace = Namespace::new("refused-driver").await;
-    let _operator = Operator::start(&namespace).await;
+    let _operator = Operator::with(&namespace).spark_home(spark_home()).start().await;
     let mut pi = application("pi");
     // A name that Spark gives to a volume of its own, which nobody knows before there is a pod.
     pi["spec"]["volumes"] = json!([{"name": "spark-conf-volume-driver", "emptyDir": {}}]);
@@ -169,12 +169,12 @@ async fn what_the_webhook_refuses_is_told_on_the_application() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_application_that_is_deleted_while_it_is_submitted_gets_no_driver() {
     let namespace = Namespace::new("deleted-early").await;
-    let operator = Operator::start(&namespace).await;
+    let operator = Operator::with(&namespace).spark_home(spark_home()).start().await;
     namespace.apply(&application("pi"));
     let spark_submit = operator.submits().await;
     namespace.kubectl(&["delete", "sparkapp", "pi"]);
     eventually("its spark-submit has ended", async || {
-        seen(!is_group_alive(spark_submit) && operator.log().contains("spark-submit ended"), operator.log())
+        seen(!is_group_alive(spark_submit) && operator.log().contains("submission ended"), operator.log())
     })
     .await;
     assert_eq!(namespace.drivers_ever().await, Vec::<String>::new());

@@ -5,7 +5,7 @@ use super::{
     kubelet,
     namespace::Namespace,
     operator::Operator,
-    proxy::{Call, Moment, Proxy},
+    proxy::{Call, Held, Moment, Proxy, Trap},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota, Service};
 use serde_json::{Value, json};
@@ -17,9 +17,9 @@ const STATUS_IS_WRITTEN: Call = Call { method: "PATCH", path: "/sparkapplication
 
 /// All that a submission writes, in order.
 const WRITES: [(&str, Call); 5] = [
-    ("configuration", CONFIG_MAP_IS_MADE),
-    ("template", CONFIG_MAP_IS_MADE),
     ("service", SERVICE_IS_MADE),
+    ("template", CONFIG_MAP_IS_MADE),
+    ("configuration", CONFIG_MAP_IS_MADE),
     ("pod", POD_IS_MADE),
     ("status", STATUS_IS_WRITTEN),
 ];
@@ -29,23 +29,17 @@ const WRITES: [(&str, Call); 5] = [
 async fn killed_at_any_write_it_makes_one_driver_and_leaves_nothing_behind() {
     for moment in [Moment::Before, Moment::After] {
         for position in 0..WRITES.len() {
-            let (name, call) = WRITES[position];
             let namespace = Namespace::new("native-killed").await;
             let proxy = Proxy::start().await;
             let operator = Operator::with(&namespace).through(&proxy).start().await;
-            let earlier = WRITES[..position].iter().filter(|(_, other)| *other == call).count();
-            let traps: Vec<_> = (0..earlier).map(|_| proxy.hold(call, Moment::Before)).collect();
-            let trap = proxy.hold(call, moment);
+            let trap = trap(&proxy, position, moment);
             namespace.apply(&application("pi"));
-            for earlier in traps {
-                earlier.caught().await.release();
-            }
-            let held = trap.caught().await;
+            let held = caught(trap).await;
             assert!(operator.kill().is_empty(), "no spark-submit runs");
             held.close();
 
             let operator = Operator::with(&namespace).through(&proxy).start().await;
-            let context = format!("{moment:?} {name}");
+            let context = format!("{moment:?} {}", WRITES[position].0);
             namespace.reaches("pi", "SUBMITTED").await;
             let submitted = namespace.application("pi").await;
             let driver = namespace.pod("pi-driver").await.expect(&context);
@@ -118,7 +112,8 @@ async fn somebody_elses_object_of_a_childs_name_is_left_alone() {
     held.close();
     let [service] = &namespace.list::<Service>().await[..] else { panic!("one Service") };
     let name = service["metadata"]["name"].as_str().unwrap();
-    namespace.kubectl(&["label", "service", name, "sparkoperator.k8s.io/submission-id-"]);
+    let nobodys = json!({"metadata": {"ownerReferences": null}}).to_string();
+    namespace.kubectl(&["patch", "service", name, "--type=merge", "--patch", &nobodys]);
 
     let _operator = Operator::with(&namespace).through(&proxy).start().await;
     let failed = namespace.reaches("pi", "FAILED").await;
@@ -126,6 +121,48 @@ async fn somebody_elses_object_of_a_childs_name_is_left_alone() {
     let expected = format!("Service {name} already exists and is not this application's: delete it");
     assert_eq!(message, &expected);
     assert_eq!(namespace.pod("pi-driver").await, None);
+}
+
+/// The run that was begun is never recorded, and another takes its place.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn killed_halfway_and_edited_meanwhile_it_leaves_nothing_of_the_first_try() {
+    for position in 0..4 {
+        let namespace = Namespace::new("native-edited").await;
+        let proxy = Proxy::start().await;
+        let operator = Operator::with(&namespace).through(&proxy).start().await;
+        let trap = trap(&proxy, position, Moment::After);
+        namespace.apply(&application("pi"));
+        let held = caught(trap).await;
+        assert!(operator.kill().is_empty());
+        held.close();
+        let mut edited = application("pi");
+        edited["spec"]["arguments"] = json!(["5"]);
+        namespace.apply(&edited);
+
+        let _operator = Operator::with(&namespace).through(&proxy).start().await;
+        namespace.reaches("pi", "SUBMITTED").await;
+        let submitted = namespace.application("pi").await;
+        let driver = namespace.pod("pi-driver").await.unwrap();
+        let arguments = driver["spec"]["containers"][0]["args"].as_array().unwrap();
+        assert_eq!(arguments.last().unwrap(), "5");
+        is_whole(&namespace, &submitted, &driver, WRITES[position].0).await;
+        completes(&namespace, WRITES[position].0).await;
+    }
+}
+
+/// Holds the write at `position`, and lets those like it go that come before.
+fn trap(proxy: &Proxy, position: usize, moment: Moment) -> (Vec<Trap>, Trap) {
+    let (_, call) = WRITES[position];
+    let earlier = WRITES[..position].iter().filter(|(_, other)| *other == call);
+    (earlier.map(|_| proxy.hold(call, Moment::Before)).collect(), proxy.hold(call, moment))
+}
+
+async fn caught((earlier, trap): (Vec<Trap>, Trap)) -> Held {
+    for earlier in earlier {
+        earlier.caught().await.release();
+    }
+    trap.caught().await
 }
 
 /// Everything that belongs to the run is there once, and owned by the application.

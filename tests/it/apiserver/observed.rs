@@ -45,8 +45,8 @@ async fn logs_are_json_say_of_what_they_are_and_hold_no_secrets() {
         "submission_id": submission_id,
     });
     assert_eq!(changed, expected);
-    let submitted = span_of("spark_operator::controller::spark_submit", "spark-submit succeeded");
-    let expected = json!({"namespace": here, "name": "pi", "submission_id": submission_id, "attempt": 1});
+    let submitted = span_of("spark_operator::controller::submitter", "submitted");
+    let expected = json!({"namespace": here, "name": "pi", "submission_id": submission_id, "attempt": 1, "submitter": "spark-submit"});
     assert_eq!(submitted, expected);
     let reviewed = span_of("spark_operator::webhook::review", "admitted");
     let uid = &reviewed["uid"];

@@ -6,9 +6,12 @@
 
 /// How long does a start take?
 mod start;
+/// How many applications are submitted?
+mod submission;
 /// How many reviews are answered?
 mod webhook;
 
+use procfs::process::{Process, Stat};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -22,8 +25,11 @@ struct Results(BTreeMap<String, f64>);
 
 impl Results {
     fn put(&mut self, key: &str, value: f64) {
-        println!("bench: {key:<40} {value:>10.1}");
-        self.0.insert(key.to_owned(), (value * 10.0).round() / 10.0);
+        // What is far below 1 would be rounded to nothing.
+        let digits = if value.abs() < 1.0 { 4 } else { 1 };
+        println!("bench: {key:<55} {value:>10.digits$}");
+        let scale = 10_f64.powi(digits as i32);
+        self.0.insert(key.to_owned(), (value * scale).round() / scale);
     }
 
     /// Writes them to `bench-results.json` over those of the same keys.
@@ -35,5 +41,26 @@ impl Results {
         };
         all.extend(self.0.into_iter().map(|(key, value)| (key, json!(value))));
         fs::write(path, serde_json::to_string_pretty(&all).unwrap() + "\n").unwrap();
+    }
+}
+
+/// What a process uses.
+struct Usage(Process);
+
+impl Usage {
+    fn of(process: u32) -> Self {
+        Self(Process::new(i32::try_from(process).unwrap()).unwrap())
+    }
+
+    /// With that of its children that have ended.
+    fn cpu(&self) -> Duration {
+        let Stat { utime, stime, cutime, cstime, .. } = self.0.stat().unwrap();
+        let ticks = utime + stime + u64::try_from(cutime + cstime).unwrap();
+        Duration::from_secs_f64(ticks as f64 / procfs::ticks_per_second() as f64)
+    }
+
+    /// The most that it ever had.
+    fn rss_mib(&self) -> f64 {
+        self.0.status().unwrap().vmhwm.unwrap() as f64 / 1024.0
     }
 }

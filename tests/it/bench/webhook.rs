@@ -3,7 +3,7 @@
 //! Servers are processes of their own on the first core, the load comes from the second: eight connections that
 //! are kept, HTTP/1.1, each with one review at a time.
 
-use super::{Results, milliseconds};
+use super::{Results, Usage, milliseconds};
 use crate::webhook::{Client, review, spark_pod};
 use axum::{Json, Router, body::Bytes, routing::post};
 
@@ -44,9 +44,9 @@ async fn reviews() {
         let (connector, body) = (server.connector(), typical_review());
         let address = ("127.0.0.1", server.port);
         load(&connector, address, &body, WARM_UP).await;
-        let (cpu, begin) = (server.cpu(), Instant::now());
+        let (cpu, begin) = (server.usage().cpu(), Instant::now());
         let mut latencies = load(&connector, address, &body, MEASURED).await;
-        let (cpu, seconds) = (server.cpu() - cpu, begin.elapsed().as_secs_f64());
+        let (cpu, seconds) = (server.usage().cpu() - cpu, begin.elapsed().as_secs_f64());
         latencies.sort_unstable();
         let count = latencies.len();
         let mut put = |measure: &str, value: f64| results.put(&format!("webhook.{what}.{measure}"), value);
@@ -54,7 +54,7 @@ async fn reviews() {
         put("p50_ms", milliseconds(latencies[count / 2]));
         put("p99_ms", milliseconds(latencies[count * 99 / 100]));
         put("cpu_us_per_review", cpu.as_secs_f64() * 1e6 / count as f64);
-        put("rss_mib", server.rss_mib());
+        put("rss_mib", server.usage().rss_mib());
     }
     results.finish();
 }
@@ -170,18 +170,8 @@ impl Server {
         TlsConnector::from(Arc::new(config))
     }
 
-    fn proc(&self) -> procfs::process::Process {
-        procfs::process::Process::new(i32::try_from(self.process.id()).unwrap()).unwrap()
-    }
-
-    fn cpu(&self) -> Duration {
-        let stat = self.proc().stat().unwrap();
-        Duration::from_secs_f64((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
-    }
-
-    /// The most that it ever had.
-    fn rss_mib(&self) -> f64 {
-        self.proc().status().unwrap().vmhwm.unwrap() as f64 / 1024.0
+    fn usage(&self) -> Usage {
+        Usage::of(self.process.id())
     }
 }
 

@@ -1,0 +1,202 @@
+//! Who submits an application, and what comes of it?
+
+use crate::{
+    golden::{cases, data, yaml},
+    native::program,
+    submission::application,
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use spark_operator::{
+    api::SparkApplication,
+    plan::{
+        By, Policy,
+        native::{Objects, Reason},
+        run::Run,
+        submission::{Chosen, Submitter, Surroundings, choose},
+    },
+};
+
+/// A setting of Spark's that nobody here knows yet, so that only `spark-submit` does it justice.
+const UNKNOWN: &str = "spark.kubernetes.brandNew";
+
+#[test]
+fn the_operator_submits_what_it_can_and_leaves_the_rest_to_spark_submit() {
+    let easy = program(json!({}));
+    assert!(matches!(chosen(&easy, &policy()).request.by, By::Native(_)));
+    let Chosen { request, events } = chosen(&odd(), &policy());
+    let By::SparkSubmit { fallback: Some(Reason::UnknownSetting), .. } = request.by else {
+        panic!("{request:?}")
+    };
+    assert_eq!(
+        events.iter().map(|event| &*event.note).collect::<Vec<_>>(),
+        [
+            "submitted by spark-submit, since only that can do this: spec.sparkConf[spark.kubernetes.brandNew]: is a \
+          setting that the operator does not know"
+        ]
+    );
+}
+
+#[test]
+fn an_admin_decides_who_submits_and_an_application_decides_for_itself() {
+    for (flag, annotation, is_native) in [
+        (Submitter::Auto, None, true),
+        (Submitter::Native, None, true),
+        (Submitter::SparkSubmit, None, false),
+        (Submitter::SparkSubmit, Some("native"), true),
+        (Submitter::SparkSubmit, Some("auto"), true),
+        (Submitter::Native, Some("spark-submit"), false),
+    ] {
+        let mut application = program(json!({}));
+        application.metadata.annotations = annotation
+            .map(|annotation| [("sparkoperator.k8s.io/submitter".to_owned(), annotation.to_owned())].into());
+        let by = chosen(&application, &Policy { submitter: flag, ..policy() }).request.by;
+        assert_eq!(matches!(by, By::Native(_)), is_native, "{flag} {annotation:?}");
+    }
+}
+
+#[test]
+fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
+    let mut misspelt = program(json!({}));
+    misspelt.metadata.annotations =
+        Some([("sparkoperator.k8s.io/submitter".to_owned(), "jvm".to_owned())].into());
+    let without = Policy { has_spark_submit: false, ..policy() };
+    let native = Policy { submitter: Submitter::Native, ..policy() };
+    let spark_submit = Policy { submitter: Submitter::SparkSubmit, ..without.clone() };
+    for (application, policy, beginning, end) in [
+        (
+            misspelt,
+            policy(),
+            "metadata.annotations[sparkoperator.k8s.io/submitter]: `jvm` is no submitter",
+            "try `auto`, `native` or `spark-submit`",
+        ),
+        (odd(), without, "spec.sparkConf[spark.kubernetes.brandNew]: ", "the operator-spark image)"),
+        (
+            odd(),
+            native.clone(),
+            "spec.sparkConf[spark.kubernetes.brandNew]: ",
+            "(--submitter, or the annotation of that name)",
+        ),
+        (program(json!({})), spark_submit, "there is no spark-submit", "the operator-spark image)"),
+        (
+            program(json!({"mainClass": null, "mainApplicationFile": "s3a://b/main.jar"})),
+            native.clone(),
+            "spec.mainClass: is to be found out from s3a://b/main.jar",
+            "(--submitter, or the annotation of that name)",
+        ),
+        (
+            program(json!({"deps": {"jars": ["s3a://b/*.jar"]}})),
+            native,
+            "spec.deps.jars: `s3a://b/*.jar` is a pattern",
+            "(--submitter, or the annotation of that name)",
+        ),
+        (
+            program(json!({"image": null})),
+            policy(),
+            "spark.kubernetes.container.image: ",
+            "spark.kubernetes.driver.container.image",
+        ),
+        (
+            program(json!({"volumes": [{"name": "spark-conf-volume-driver", "emptyDir": {}}],
+                "driver": {"volumeMounts": [{"name": "spark-conf-volume-driver", "mountPath": "/x"}]}})),
+            Policy::new("k8s://https://10.0.0.1:443"),
+            "annotation sparkoperator.k8s.io/volumes at [0]: ",
+            "choose another",
+        ),
+    ] {
+        let why =
+            choose(&application, &Run::next(&application), &surroundings(), &policy, now()).unwrap_err();
+        assert!(why.starts_with(beginning) && why.ends_with(end), "{why}");
+    }
+}
+
+#[test]
+fn a_version_that_is_of_no_line_is_submitted_as_the_nearest_and_that_is_said() {
+    let application = program(json!({"sparkVersion": "5.1.0"}));
+    let notes = chosen(&application, &policy()).events;
+    assert_eq!(notes[0].note, "Spark 5.1.0 is not known here: submitted as Spark 4.3, the nearest line");
+    assert!(chosen(&program(json!({"sparkVersion": "4.1.0"})), &policy()).events.is_empty());
+}
+
+/// What the webhook does to the executors' pods stands in their template then.
+#[test]
+fn without_the_webhook_drivers_are_the_same_and_executors_have_a_template() {
+    let without = Policy { has_webhook: false, ..policy() };
+    let mut templates = 0;
+    let everything: SparkApplication = yaml(&data("api/sparkapplication.yaml"));
+    for mut application in cases("submission").iter().map(|case| application(case)).chain([everything]) {
+        let name = application.metadata.name.clone().unwrap_or_default();
+        application.spec.image =
+            application.spec.image.filter(|image| !image.is_empty()).or(Some("spark".to_owned()));
+        application.spec.main_class.get_or_insert_with(|| "Main".to_owned());
+        let made =
+            |policy| match choose(&application, &Run::next(&application), &surroundings(), policy, now()) {
+                Ok(Chosen { request, .. }) => match request.by {
+                    By::Native(objects) => Some(objects),
+                    By::SparkSubmit { .. } => None,
+                },
+                Err(_) => None,
+            };
+        let (Some(with), Some(without)) = (made(&policy()), made(&without)) else { continue };
+        assert_eq!(with.pod, without.pod, "{name}");
+        let template = |objects: &Objects| -> Option<Value> {
+            let text =
+                objects.children.iter().find_map(|child| child["data"]["podspec-configmap-key"].as_str())?;
+            Some(serde_json::from_str(text).unwrap())
+        };
+        if let (Some(with), Some(without)) = (template(&with), template(&without)) {
+            let contract = |template: &Value| {
+                template["metadata"]["annotations"]["sparkoperator.k8s.io/contract"].clone()
+            };
+            assert!(contract(&without).is_null(), "{name}");
+            templates += usize::from(!contract(&with).is_null());
+        }
+    }
+    assert!(templates > 1, "{templates} templates differ");
+}
+
+#[test]
+fn what_spark_overwrites_in_the_executors_template_is_said() {
+    let application = program(json!({
+        "sparkConf": {"spark.decommission.enabled": "true"},
+        "executor": {
+            "ports": [{"name": "metrics", "containerPort": 8090, "protocol": "TCP"}],
+            "memoryLimit": "4g",
+            "env": [{"name": "SPARK_USER", "value": "someone"}],
+            "tolerations": [{"key": "spot", "operator": "Exists"}],
+            "lifecycle": {"preStop": {"exec": {"command": ["sleep", "1"]}}},
+        },
+    }));
+    let without = Policy { has_webhook: false, ..policy() };
+    let Chosen { request, events } = chosen(&application, &without);
+    assert_eq!(
+        events[0].note,
+        "without the webhook executors are made from a pod template alone, in which Spark overwrites \
+         spec.executor.ports, spec.executor.memoryLimit, spec.executor.lifecycle, spec.executor.env (SPARK_…)"
+    );
+    let By::Native(objects) = request.by else { panic!("{request:?}") };
+    let text = objects.children.iter().find_map(|child| child["data"]["podspec-configmap-key"].as_str());
+    let template: Value = serde_json::from_str(text.unwrap()).unwrap();
+    assert_eq!(template["spec"]["tolerations"], json!([{"key": "spot", "operator": "Exists"}]));
+    assert_eq!(template["spec"]["containers"][0]["name"], "spark-kubernetes-executor");
+}
+
+fn chosen(application: &SparkApplication, policy: &Policy) -> Chosen {
+    choose(application, &Run::next(application), &surroundings(), policy, now()).unwrap()
+}
+
+fn surroundings() -> Surroundings {
+    Surroundings::default()
+}
+
+fn policy() -> Policy {
+    Policy::new("k8s://https://10.0.0.1:443")
+}
+
+fn now() -> Timestamp {
+    Timestamp::UNIX_EPOCH
+}
+
+fn odd() -> SparkApplication {
+    program(json!({"sparkConf": {UNKNOWN: "1"}}))
+}
