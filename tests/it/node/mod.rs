@@ -5,6 +5,8 @@
 mod characters;
 /// Everything that the webhook can do.
 mod customized;
+/// Drivers that the operator has made itself.
+mod native;
 
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
@@ -107,15 +109,13 @@ fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         kubectl(&["apply", "-k", "manifests"]);
-        kubectl(&[
-            "-n",
-            "spark-operator",
-            "rollout",
-            "status",
-            "deployment/spark-operator",
-            "--timeout=120s",
-        ]);
+        is_rolled_out();
     });
+}
+
+/// Waits until the operator runs as its Deployment says.
+fn is_rolled_out() {
+    kubectl(&["-n", "spark-operator", "rollout", "status", "deployment/spark-operator", "--timeout=120s"]);
 }
 
 /// Makes the ConfigMap `name` of the Python program in `file`.

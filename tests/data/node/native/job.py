@@ -1,0 +1,41 @@
+"""Counts, and says with how many executors, and where its scratch space is."""
+
+import os
+import time
+
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+context = spark.sparkContext
+
+
+def executors():
+    # The driver's own block manager counts.
+    return context._jsc.sc().getExecutorMemoryStatus().size() - 1
+
+
+def wait_until(condition, seconds=90):
+    end = time.time() + seconds
+    while not condition() and time.time() < end:
+        time.sleep(0.2)
+
+
+def slow(number):
+    time.sleep(2)
+    return number
+
+
+def on_executor(_):
+    yield os.environ["SPARK_LOCAL_DIRS"], os.environ.get("COLOUR"), os.path.ismount("/scratch")
+
+
+print("result:", context.parallelize(range(100_000), 8).map(lambda n: n * n).sum())
+print("scratch of driver:", os.environ["SPARK_LOCAL_DIRS"])
+print("executor saw:", context.parallelize([0], 1).mapPartitions(on_executor).collect()[0])
+if spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+    # More than two executors at once can do.
+    context.parallelize(range(8), 8).map(slow).count()
+    grown = executors()
+    wait_until(lambda: executors() == 0)
+    print("executors:", grown, "then", executors())
+spark.stop()

@@ -1,0 +1,168 @@
+//! Does Spark run as well from objects that the operator has made as from those of its own `spark-submit`?
+
+use super::{application, followed, install, is_rolled_out, log, make_job, printed};
+use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use serde_json::{Value, json};
+
+const IMAGE: &str = "docker.io/apache/spark:4.0.1";
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn both_submitters_bring_the_same_result() {
+    install();
+    let results = ["native", "spark-submit"].map(|submitter| {
+        let name = format!("same-{submitter}");
+        let mut job = job(&name);
+        job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": submitter});
+        completes(&job);
+        let driver = format!("{name}-driver");
+        (printed(&driver, "result: "), printed(&driver, "executor saw: ").split(',').count())
+    });
+    assert_eq!(results[0], results[1]);
+    assert_eq!(results[0].0, "333328333350000");
+    // By whom is seen on what belongs to the driver: a run's own is gone with it, Spark's goes with the pod.
+    let services = |name: &str| {
+        let selector = format!("sparkoperator.k8s.io/app-name={name}");
+        kubectl(&["get", "services,configmaps", "--selector", &selector, "--output=name"])
+    };
+    assert_eq!(services("same-native"), "");
+    let driver: Value =
+        serde_json::from_str(&kubectl(&["get", "pod", "same-spark-submit-driver", "-o", "json"])).unwrap();
+    let made = driver["spec"]["volumes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|volume| volume["name"] == "spark-conf-volume-driver");
+    let config_map = made.unwrap()["configMap"]["name"].as_str().unwrap();
+    kubectl(&["get", "configmap", config_map]);
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
+    install();
+    let mut job = job("native-dynamic");
+    let spec = &mut job["spec"];
+    spec["dynamicAllocation"] =
+        json!({"enabled": true, "initialExecutors": 0, "minExecutors": 0, "maxExecutors": 2});
+    spec["sparkConf"] = json!({"spark.dynamicAllocation.executorIdleTimeout": "3s"});
+    let scratch = json!({"name": "spark-local-dir-1", "emptyDir": {"sizeLimit": "1Gi"}});
+    spec["volumes"].as_array_mut().unwrap().push(scratch);
+    for role in ["driver", "executor"] {
+        let pod = &mut spec[role];
+        let mounts = pod["volumeMounts"].as_array_mut();
+        let mount = json!({"name": "spark-local-dir-1", "mountPath": "/scratch"});
+        match mounts {
+            Some(mounts) => mounts.push(mount),
+            None => pod["volumeMounts"] = json!([mount]),
+        }
+        let sidecar = json!({"name": "companion", "image": IMAGE, "command": ["sleep", "3600"]});
+        let own = json!({"name": format!("spark-kubernetes-{role}")});
+        pod["template"] = json!({
+            "metadata": {"labels": {"template": role}},
+            "spec": {"containers": [own, sidecar], "terminationGracePeriodSeconds": 1},
+        });
+    }
+    spec["executor"].as_object_mut().unwrap().remove("instances");
+    completes(&job);
+
+    let driver = "native-dynamic-driver";
+    assert_eq!(printed(driver, "executors: "), "2 then 0");
+    assert_eq!(printed(driver, "scratch of driver: "), "/scratch");
+    assert_eq!(printed(driver, "executor saw: "), "('/scratch', 'green', True)");
+    let pod: Value = serde_json::from_str(&kubectl(&["get", "pod", driver, "-o", "json"])).unwrap();
+    assert_eq!(pod["metadata"]["labels"]["template"], "driver");
+    let names: Vec<_> = pod["spec"]["containers"].as_array().unwrap().iter().map(|c| &c["name"]).collect();
+    assert!(names.len() == 2 && names.contains(&&json!("companion")), "{names:?}");
+    let states = application("native-dynamic")["status"]["executorState"].take();
+    assert!(states.as_object().unwrap().len() >= 2, "{states}");
+    let events = kubectl(&["events", "--for", &format!("pod/{driver}"), "--no-headers"]);
+    assert!(!events.contains("FailedMount"), "what it mounts was there before: {events}");
+    kubectl(&["delete", "sparkapp", "native-dynamic"]);
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn without_the_webhook_drivers_and_executors_are_customized_all_the_same() {
+    install();
+    let _without = WithoutWebhook::begin();
+    for submitter in ["native", "spark-submit"] {
+        let name = format!("unhooked-{submitter}");
+        let mut job = job(&name);
+        job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": submitter});
+        job["spec"]["executor"]["memoryLimit"] = json!("900m");
+        completes(&job);
+        let saw = printed(&format!("{name}-driver"), "executor saw: ");
+        assert!(saw.contains("'green'"), "{saw}");
+        let events = kubectl(&["events", "--for", &format!("sparkapplication/{name}"), "--no-headers"]);
+        assert!(events.contains("in which Spark overwrites spec.executor.memoryLimit"), "{events}");
+    }
+}
+
+/// While this lives the operator runs without its webhook, and nobody would answer for it.
+struct WithoutWebhook;
+
+impl WithoutWebhook {
+    fn begin() -> Self {
+        for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
+            kubectl(&["delete", kind, "spark-operator-webhook"]);
+        }
+        let flag = json!([{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--webhook=false"}]);
+        let patch = flag.to_string();
+        kubectl(&[
+            "-n",
+            "spark-operator",
+            "patch",
+            "deployment/spark-operator",
+            "--type=json",
+            "--patch",
+            &patch,
+        ]);
+        is_rolled_out();
+        Self
+    }
+}
+
+impl Drop for WithoutWebhook {
+    fn drop(&mut self) {
+        kubectl(&["apply", "-k", "manifests"]);
+        is_rolled_out();
+    }
+}
+
+/// Applies a job and sees it end well.
+fn completes(job: &Value) {
+    let name = job["metadata"]["name"].as_str().unwrap();
+    kubectl_with(job, &["apply", "-f", "-"]);
+    let states = followed(name);
+    assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}\n{}", log(&format!("{name}-driver")));
+}
+
+/// The program `job.py`, which a ConfigMap holds.
+fn job(name: &str) -> Value {
+    make_job("native-job", "tests/data/node/native/job.py");
+    let pod = json!({"cores": 1, "coreRequest": "200m", "memory": "512m"});
+    let mut driver = pod.clone();
+    driver["serviceAccount"] = json!("spark");
+    driver["volumeMounts"] = json!([{"name": "job", "mountPath": "/opt/job"}]);
+    let mut executor = pod;
+    executor["instances"] = json!(1);
+    executor["env"] = json!([{"name": "COLOUR", "value": "green"}]);
+    json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "SparkApplication",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "type": "Python",
+            "pythonVersion": "3",
+            "mode": "cluster",
+            "sparkVersion": "4.0.1",
+            "image": IMAGE,
+            "imagePullPolicy": "IfNotPresent",
+            "mainApplicationFile": "local:///opt/job/job.py",
+            "volumes": [{"name": "job", "configMap": {"name": "native-job"}}],
+            "driver": driver,
+            "executor": executor,
+        },
+    })
+}
