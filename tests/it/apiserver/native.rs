@@ -2,6 +2,8 @@
 
 use super::{
     applications::{application, owned_by},
+    eventually,
+    kubectl::{kubectl, kubectl_with, try_kubectl_with},
     kubelet,
     namespace::Namespace,
     operator::Operator,
@@ -9,6 +11,7 @@ use super::{
 };
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota, Service};
 use serde_json::{Value, json};
+use spark_operator::api::SparkApplication;
 
 const CONFIG_MAP_IS_MADE: Call = Call { method: "POST", path: "/configmaps" };
 const SERVICE_IS_MADE: Call = Call { method: "POST", path: "/services" };
@@ -97,6 +100,116 @@ async fn what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left() 
     assert_eq!(failed["status"]["submissionAttempts"], 1);
     assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
     assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_somebody_elses_admission_refuses_is_said_in_its_words_and_nothing_is_left() {
+    let namespace = Namespace::new("native-policy").await;
+    let _policy = NoDrivers::begin(&namespace).await;
+    let _operator = Operator::start(&namespace).await;
+    namespace.apply(&application("pi"));
+    let failed = namespace.reaches("pi", "FAILED").await;
+    let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+    assert!(
+        message.starts_with("failed to create Pod pi-driver: ") && message.contains("no drivers today"),
+        "{message}"
+    );
+    assert_eq!(failed["status"]["submissionAttempts"], 1);
+    assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
+    assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_configuration_that_no_config_map_can_hold_is_refused_with_its_name() {
+    let namespace = Namespace::new("native-large").await;
+    let _operator = Operator::start(&namespace).await;
+    let mut large = application("pi");
+    large["spec"]["sparkConf"] = json!({"spark.large": "x".repeat((1 << 20) + 1)});
+    // `kubectl apply` would keep a copy in an annotation, for which there is no room.
+    namespace.create::<SparkApplication>(&large).await;
+    let failed = namespace.reaches("pi", "FAILED").await;
+    let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+    assert!(
+        message.starts_with("failed to create ConfigMap spark-drv-") && message.contains("1048576"),
+        "{message}"
+    );
+    assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
+    namespace.clear::<SparkApplication>().await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn in_a_namespace_that_is_being_deleted_nothing_is_begun() {
+    let namespace = Namespace::new("native-doomed").await;
+    namespace.apply(&application("pi"));
+    kubectl(&["delete", "namespace", namespace.name, "--wait=false"]);
+    {
+        let _operator = Operator::start(&namespace).await;
+        let failed = namespace.reaches("pi", "FAILED").await;
+        let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+        assert!(message.contains("because it is being terminated"), "{message}");
+    }
+    // Nobody here takes care of namespaces.
+    namespace.clear::<SparkApplication>().await;
+    let finalized = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace.name}, "spec": {"finalizers": []}});
+    let path = format!("/api/v1/namespaces/{}/finalize", namespace.name);
+    kubectl_with(&finalized, &["replace", "--raw", &path, "-f", "-"]);
+}
+
+/// While this lives, a policy of the cluster's lets no driver into a namespace.
+struct NoDrivers;
+
+impl NoDrivers {
+    async fn begin(namespace: &Namespace) -> Self {
+        let api = "admissionregistration.k8s.io/v1";
+        let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+        let here = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace.name}});
+        let is_none = "!has(object.metadata.labels) || !('spark-role' in object.metadata.labels)";
+        let policy = json!({
+            "apiVersion": api,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": "no-drivers"},
+            "spec": {
+                "matchConstraints": {"resourceRules": [rule], "namespaceSelector": here},
+                "validations": [{"expression": is_none, "message": "no drivers today"}],
+            },
+        });
+        let binding = json!({
+            "apiVersion": api,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": "no-drivers"},
+            "spec": {"policyName": "no-drivers", "validationActions": ["Deny"]},
+        });
+        for object in [policy, binding] {
+            kubectl_with(&object, &["apply", "-f", "-"]);
+        }
+        let this = Self;
+        let driver = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "refused", "labels": {"spark-role": "driver"}},
+            "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]},
+        });
+        eventually("the policy is in force", async || {
+            let arguments = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
+            match try_kubectl_with(&driver, &arguments) {
+                Err(why) if why.contains("no drivers today") => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+        this
+    }
+}
+
+impl Drop for NoDrivers {
+    fn drop(&mut self) {
+        for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+            kubectl(&["delete", kind, "no-drivers", "--ignore-not-found"]);
+        }
+    }
 }
 
 #[tokio::test]

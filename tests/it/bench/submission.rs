@@ -24,10 +24,10 @@ use serde_json::{Value, json};
 use spark_operator::{
     api::SparkApplication,
     plan::{
-        Policy,
+        By, Policy,
         native::Objects,
         run::Run,
-        submission::{Surroundings, objects},
+        submission::{Surroundings, choose, objects},
     },
 };
 use std::{
@@ -55,6 +55,54 @@ async fn submissions() {
     by_operator(&mut results, "spark_submit", 20).await;
     idle(&mut results).await;
     results.finish();
+}
+
+/// From an application to the objects that are created for it, and to the request that asks for them.
+#[test]
+#[ignore = "measures: make bench"]
+fn planning() {
+    let mut results = Results::default();
+    let applications: Vec<SparkApplication> = ["app", "typical"]
+        .iter()
+        .zip([application("app"), typical()])
+        .map(|(uid, mut made)| {
+            made["metadata"]["uid"] = json!(uid);
+            serde_json::from_value(made).unwrap()
+        })
+        .collect();
+    let (policy, surroundings) = (Policy::new("k8s://https://10.96.0.1:443"), Surroundings::default());
+    for (what, application) in ["least", "typical"].iter().zip(&applications) {
+        let plan = || {
+            let begun = Instant::now();
+            let chosen =
+                choose(application, &Run::next(application), &surroundings, &policy, Timestamp::UNIX_EPOCH);
+            assert!(matches!(chosen.unwrap().request.by, By::Native(_)));
+            begun.elapsed()
+        };
+        let mut all: Vec<_> = (0..5_000).map(|_| plan()).collect();
+        all.sort_unstable();
+        results.put(&format!("submission.native.planning_us.{what}"), percentile(&all, 50) * 1e3);
+    }
+    results.finish();
+}
+
+/// With what people ask for.
+fn typical() -> Value {
+    let mut made = application("typical");
+    let spec = &mut made["spec"];
+    spec["sparkConf"] = (0..20).map(|i| (format!("spark.setting.{i}"), json!("value"))).collect();
+    spec["volumes"] = json!([{"name": "work", "emptyDir": {}}]);
+    spec["deps"] = json!({"jars": ["local:///a.jar", "https://example.com/b.jar"]});
+    for role in ["driver", "executor"] {
+        let pod = &mut spec[role];
+        pod["labels"] = json!({"team": "data"});
+        pod["memory"] = json!("2g");
+        pod["env"] = json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]);
+        pod["volumeMounts"] = json!([{"name": "work", "mountPath": "/work"}]);
+        pod["tolerations"] = json!([{"key": "spot", "operator": "Exists"}]);
+        pod["nodeSelector"] = json!({"pool": "spark"});
+    }
+    made
 }
 
 /// The same writes by a client that does nothing else.
