@@ -9,6 +9,7 @@ pub mod failure;
 mod identity;
 mod images;
 mod native;
+mod predicted;
 mod properties;
 pub mod redaction;
 mod resources;
@@ -28,6 +29,7 @@ use crate::{
 };
 pub use choice::{Chosen, Submitter, choose};
 pub use native::{children, native, objects};
+pub use predicted::predicted;
 pub(super) use properties::Properties;
 use serde_json::Value;
 use std::collections::BTreeMap;

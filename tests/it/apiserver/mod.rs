@@ -44,6 +44,8 @@ mod observed;
 pub(crate) mod outage;
 /// The API server's JSON patch.
 mod patches;
+/// What `spark-submit` really creates.
+mod predicted;
 /// Applications for which there is no room.
 mod quota;
 /// What the API server sends.
