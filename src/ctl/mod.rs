@@ -10,7 +10,7 @@ use kube::{Client, Config, config::KubeConfigOptions};
 #[derive(Debug, Parser)]
 #[command(name = "sparkctl", version)]
 pub struct Flags {
-    /// The namespace [default: the context's]
+    /// The namespace [default: the context's; what is rendered is in `default`]
     #[arg(short, long, global = true)]
     namespace: Option<String>,
 
@@ -22,8 +22,7 @@ pub struct Flags {
 enum Command {
     /// List applications
     List(list::Flags),
-    /// Show what would be submitted for an application: spark-submit's command line, properties and pod
-    /// templates
+    /// Show, without a cluster, what is created or run for an application, as YAML that kubectl takes
     Render(render::Flags),
 }
 
@@ -38,7 +37,7 @@ pub async fn run(flags: Flags) -> anyhow::Result<()> {
             let (client, namespace) = cluster(flags.namespace).await?;
             list::list(client, &namespace, &list).await
         }
-        Command::Render(render) => render::render(&render),
+        Command::Render(render) => render::render(&render, flags.namespace.as_deref()),
     }
 }
 

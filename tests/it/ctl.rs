@@ -4,48 +4,278 @@ use crate::{
     golden::{Golden, data},
     program::run,
 };
-use std::process::Output;
+use serde_json::{Value, json};
+use spark_operator::{
+    api::SparkApplication,
+    plan::{
+        Policy,
+        native::read_properties,
+        run::Run,
+        submission::{SparkSubmit, spark_submit},
+    },
+};
+use std::{fs, path::Path, process::Output};
+
+const EXAMPLES: &str = "manifests/examples";
+const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
+const ANNOTATION: &str = "sparkoperator.k8s.io/submitter";
 
 #[test]
-fn render_shows_what_would_be_submitted() {
-    let output = sparkctl(&["render", "-f", "manifests/examples/spark-pi-configmap.yaml"], "");
+fn render_shows_what_is_created_by_each_submitter_and_how_that_differs() {
     let mut golden = Golden::default();
-    golden.compare(&data("ctl/render.txt"), &String::from_utf8(output.stdout).unwrap());
+    for (flag, file) in [
+        ("--submitter=auto", "native.yaml"),
+        ("--submitter=spark-submit", "spark-submit.yaml"),
+        ("--diff", "native.diff"),
+    ] {
+        let output = sparkctl(&["render", "-f", "manifests/examples/spark-pi-configmap.yaml", flag], "");
+        assert!(output.status.success() && output.stderr.is_empty());
+        golden.compare(&data(&format!("ctl/{file}")), &String::from_utf8(output.stdout).unwrap());
+    }
     golden.finish();
-    assert!(output.status.success() && output.stderr.is_empty());
+}
+
+/// Offline nobody can say what the API server thinks; `apiserver/sparkctl.rs` asks it.
+#[test]
+fn every_example_becomes_objects_with_a_name_and_a_namespace_and_without_owners_that_are_not_known() {
+    for example in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(EXAMPLES)).unwrap() {
+        let example = example.unwrap().path();
+        for (submitter, driver_is_at) in [("native", 3), ("spark-submit", 0)] {
+            let output = sparkctl(&["render", "-f", example.to_str().unwrap(), "--submitter", submitter], "");
+            assert!(output.status.success(), "{}: {output:?}", example.display());
+            let objects = documents(&String::from_utf8(output.stdout).unwrap());
+            let kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+            assert_eq!(kinds.iter().position(|kind| *kind == "Pod"), Some(driver_is_at), "{kinds:?}");
+            assert_eq!(kinds.len(), 4, "{kinds:?}");
+            for object in objects {
+                let metadata = object["metadata"].as_object().unwrap();
+                assert_eq!(metadata["namespace"], "default");
+                assert!(metadata["name"].is_string() && !metadata.contains_key("ownerReferences"));
+                assert!(!object.to_string().contains(NO_UID), "{object}");
+            }
+        }
+    }
+}
+
+/// What YAML, a shell and Java's properties make of them is different each time.
+#[test]
+fn the_script_in_the_comments_runs_what_the_operator_runs() {
+    let hard = "two\nlines, it's \t\u{1}\u{85}\u{2028}\u{feff}\\ \"$HOME\" # Zoë 😀\n\n end: ";
+    let application = application(json!({
+        "arguments": [hard, "", "--flag", "EOF"],
+        "sparkConf": {"spark.hard": hard, "spark.blank": " x ", "spark.eof": "\nEOF\n"},
+        "driver": {"annotations": {"hard": hard}},
+        "executor": {"template": {"spec": {"containers": [{"name": "spark-kubernetes-executor", "args": [hard, "\n\n#$ \n"]}]}}},
+    }));
+    let expected = submitted(&application);
+
+    let text = rendered(&application, &["--submitter=spark-submit"]);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ctl-script");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    fs::create_dir_all(&folder).unwrap();
+    let folder = folder.to_str().unwrap();
+    // As --help says it, but not where the operator has its files.
+    let script = run("sed", &["-n", "s/^#[$] //p"], &text).stdout;
+    let script = String::from_utf8(script).unwrap().replace("/tmp/spark/", &format!("{folder}/"));
+    let program = format!("spark-submit() {{ printf '%s\\0' \"$@\" > {folder}/arguments; }}\n{script}");
+    let output = run("bash", &["-eu"], &program);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}\n{program}");
+
+    let arguments = fs::read_to_string(format!("{folder}/arguments")).unwrap();
+    let arguments = arguments.replace(&format!("{folder}/"), "/tmp/spark/");
+    assert_eq!(arguments.split_terminator('\0').collect::<Vec<_>>(), expected.arguments);
+    for (file, content) in &expected.files {
+        let written = format!("{folder}/{}/{file}", Run::next(&application).id);
+        let written = fs::read_to_string(written).unwrap().replace(&format!("{folder}/"), "/tmp/spark/");
+        match serde_json::from_str::<Value>(content) {
+            Ok(mut template) => {
+                if file.starts_with("driver") {
+                    let metadata = template["metadata"].as_object_mut().unwrap();
+                    metadata.remove("ownerReferences").unwrap();
+                    let annotations = metadata["annotations"].as_object_mut().unwrap();
+                    annotations.remove("sparkoperator.k8s.io/owner-reference").unwrap();
+                }
+                assert_eq!(serde_saphyr::from_str::<Value>(&written).unwrap(), template);
+            }
+            Err(_) => assert_eq!(read_properties(&written), read_properties(content)),
+        }
+    }
 }
 
 #[test]
-fn render_reads_standard_input_and_every_application_in_it() {
-    let application = |name: &str| {
-        format!(
-            "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {{name: {name}}}\n\
-             spec: {{type: Java, sparkVersion: 4.0.1, mainApplicationFile: local:///a.jar, driver: {{}}, executor: {{}}}}\n"
-        )
+fn the_submitter_is_the_flags_then_the_applications_then_whoever_can() {
+    let by = |application: &SparkApplication, flags: &[&str]| {
+        let text = rendered(application, flags);
+        let heading = text.lines().next().unwrap().to_owned();
+        heading.strip_prefix("# SparkApplication team/pi: the operator ").unwrap().to_owned()
     };
-    let input = format!("{}---\nkind: ConfigMap\n---\n{}", application("one"), application("two"));
-    let output = sparkctl(&["render", "-f", "-"], &input);
-    let printed = String::from_utf8(output.stdout).unwrap();
-    let named: Vec<_> = printed.lines().filter_map(|line| line.strip_prefix("# SparkApplication ")).collect();
-    assert_eq!(named, ["one", "two"]);
+    let (native, other) = ("creates this itself, without spark-submit.", "runs spark-submit:");
+    let mut asking = application(json!({}));
+    assert_eq!(by(&asking, &[]), native);
+    let annotations = [(ANNOTATION.to_owned(), "spark-submit".to_owned())];
+    asking.metadata.annotations = Some(annotations.into());
+    assert_eq!(by(&asking, &[]), other);
+    assert_eq!(by(&asking, &["--submitter=native"]), native);
+    assert!(rendered(&asking, &["--diff"]).contains("\n+++ native/order-of-creation\n"));
+
+    let upload = application(json!({
+        "deps": {"jars": ["/home/me/a.jar"]}, "sparkConf": {"spark.kubernetes.file.upload.path": "s3a://bucket/"},
+    }));
+    assert_eq!(by(&upload, &[]), other);
+    let text = rendered(&upload, &[]);
+    assert_eq!(documents(&text), Vec::<Value>::new());
+    let remarks: Vec<_> = text.lines().filter(|line| line.starts_with("# ")).skip(1).collect();
+    let [unknown, note] = remarks[..] else { panic!("{remarks:?}") };
+    assert!(
+        unknown.starts_with("# What it creates is not known without running it: spark.jars: "),
+        "{unknown}"
+    );
+    assert!(
+        note.starts_with("# Note: submitted by spark-submit, since only that can do this: spec.deps.jars: ")
+    );
+    for (flag, what) in [("--submitter=native", "submitted"), ("--diff", "compared")] {
+        let complaint = refused(&upload, &[flag]);
+        let beginning = format!("sparkctl: SparkApplication pi cannot be {what}: spec.deps.jars: ");
+        assert!(complaint.starts_with(&beginning), "{complaint}");
+    }
+}
+
+#[test]
+fn an_application_of_the_cluster_is_rendered_with_its_owner_and_the_names_of_its_next_run() {
+    const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
+    let mut application = application(json!({}));
+    application.metadata.uid = Some(UID.to_owned());
+    let text = rendered(&application, &[]);
+    assert!(!text.contains("no uid"), "{text}");
+    let id = Run::next(&application).id.to_string();
+    for object in documents(&text) {
+        let metadata = &object["metadata"];
+        assert_eq!(metadata["ownerReferences"][0]["uid"], UID);
+        assert_eq!(metadata["labels"]["sparkoperator.k8s.io/submission-id"], id);
+    }
+    // The driver's uid is still not known.
+    let text = rendered(&application, &["--submitter=spark-submit"]);
+    let owned = |object: &Value| object["metadata"].get("ownerReferences").is_some();
+    assert_eq!(documents(&text).iter().map(owned).collect::<Vec<_>>(), [true, false, false, false]);
+}
+
+#[test]
+fn without_the_webhook_the_template_has_what_executors_ask_for() {
+    let application = application(json!({
+        "driver": {"tolerations": [{"key": "spot"}]}, "executor": {"tolerations": [{"key": "spot"}]},
+    }));
+    let is_in_template = |flags: &[&str]| {
+        let objects = documents(&rendered(&application, flags));
+        let mut templates =
+            objects.iter().filter_map(|object| object["data"]["podspec-configmap-key"].as_str());
+        let template: Value = serde_json::from_str(templates.next().unwrap()).unwrap();
+        template["spec"]["tolerations"][0]["key"] == "spot"
+    };
+    assert!(!is_in_template(&[]));
+    assert!(is_in_template(&["--webhook=false"]));
+    // Then spark-submit's driver is customized from the beginning, too.
+    let differs = |flags: &[&str]| rendered(&application, flags).contains("\n+  tolerations:\n");
+    assert!(differs(&["--diff"]));
+    assert!(!differs(&["--diff", "--webhook=false"]));
+}
+
+/// Blanks that no command line holds are the only ones that get lost.
+#[test]
+fn what_does_not_survive_a_command_line_is_a_difference() {
+    let application = application(json!({
+        "arguments": ["a\rb"],
+        "sparkConf": {"spark.ascii": " a ", "spark.letters": " ü "},
+    }));
+    let difference = rendered(&application, &["--diff"]);
+    let changed: Vec<_> = difference
+        .lines()
+        .filter(|line| line.contains("spark.letters") || line.contains("spark.ascii"))
+        .collect();
+    assert_eq!(changed, ["-    spark.letters=ü", "+    spark.letters=\\ ü "]);
+    assert!(difference.contains("\n-    - ab\n+    - \"a\\rb\"\n"), "{difference}");
+}
+
+#[test]
+fn render_reads_standard_input_and_every_application_and_schedule_in_it() {
+    let spec = json!({
+        "type": "Java", "sparkVersion": "4.0.1", "image": "spark", "mainClass": "Main",
+        "mainApplicationFile": "local:///a.jar", "driver": {}, "executor": {},
+    });
+    let object = |kind: &str, metadata: Value, spec: &Value| json!({"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": kind, "metadata": metadata, "spec": spec});
+    let objects = [
+        object("SparkApplication", json!({"name": "one"}), &spec),
+        json!({"kind": "ConfigMap"}),
+        json!({"kind": "List", "items": [
+            object("SparkApplication", json!({"name": "two", "namespace": "team"}), &spec),
+            object("SparkApplication", json!({"generateName": "three-", "namespace": "team"}), &spec),
+        ]}),
+        Value::Null,
+        object(
+            "ScheduledSparkApplication",
+            json!({"name": "four"}),
+            &json!({"schedule": "@daily", "template": spec}),
+        ),
+    ];
+    let input = objects.map(|object| object.to_string()).join("\n---\n");
+    let headings = |flags: &[&str]| {
+        let output = sparkctl(&[&["render", "-f", "-"], flags].concat(), &input);
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let headings = text.lines().filter_map(|line| line.strip_prefix("# SparkApplication "));
+        let names: Vec<_> = headings.map(|heading| heading.split(':').next().unwrap().to_owned()).collect();
+        (names, text)
+    };
+    let (names, text) = headings(&["--namespace", "team"]);
+    assert_eq!(names, ["team/one", "team/two", "team/three-xxxxx", "team/four-00000000"]);
+    assert_eq!(documents(&text).len(), 4 * 4);
+    assert!(text.contains("\n# The schedule makes it, with the time instead of zeros in its name.\n"));
+    assert!(text.contains("\n# The cluster replaces the xxxxx in its name.\n"));
+    assert_eq!(headings(&[]).0[0], "default/one");
 }
 
 #[test]
 fn render_says_what_is_wrong_with_a_file_and_exits_with_1() {
     let odd = "kind: SparkApplication\nmetadata: {name: odd}\nspec: {type: Ruby}\n";
-    for (input, complaint) in [
-        ("kind: ConfigMap\n", "sparkctl: -: no SparkApplication in it\n"),
+    let client =
+        "kind: SparkApplication\nmetadata: {name: client, namespace: a}\nspec: {type: Java, mode: client}\n";
+    let read = "sparkctl: -: SparkApplication odd: spec.type: unknown variant `Ruby`, expected one of `Java`, `Python`, `Scala`, `R`\n";
+    let refused = "SparkApplication client cannot be submitted: spec.mode: `client` would run the driver inside the operator, \
+                   with the operator's rights: write `cluster`\n";
+    for (input, flags, complaint) in [
+        ("kind: ConfigMap\n", [].as_slice(), "sparkctl: -: no SparkApplication in it\n"),
+        ("", &[], "sparkctl: -: no SparkApplication in it\n"),
+        (odd, &[], read),
+        (client, &[], &format!("sparkctl: {refused}")),
+        (client, &["--diff"], &format!("sparkctl: {refused}")),
+        (&format!("{odd}---\n{client}"), &[], &format!("{read}{refused}")),
         (
-            odd,
-            "sparkctl: -: SparkApplication odd: spec.type: unknown variant `Ruby`, expected one of `Java`, `Python`, `Scala`, `R`\n",
+            client,
+            &["--namespace=b"],
+            "sparkctl: -: SparkApplication client: metadata.namespace: is `a`, and --namespace is `b`: leave one of them out\n",
         ),
         (
-            "kind: SparkApplication\nmetadata: {name: client}\nspec: {type: Java, mode: client}\n",
-            "sparkctl: SparkApplication client cannot be submitted: spec.mode: `client` would run the driver inside the operator, \
-             with the operator's rights: write `cluster`\n",
+            "apiVersion: spark.apache.org/v1\nkind: SparkApplication\nmetadata: {name: other}\n",
+            &[],
+            "sparkctl: -: SparkApplication other: apiVersion: `spark.apache.org/v1` is not known: write `sparkoperator.k8s.io/v1beta2`\n",
+        ),
+        (
+            "kind: ScheduledSparkApplication\nmetadata: {name: often}\nspec: {schedule: often, template: {type: Java, mode: client}}\n",
+            &[],
+            "sparkctl: ScheduledSparkApplication often cannot be submitted: spec.schedule: has 1 fields: write five (minute, hour, \
+             day of month, month, day of week), for instance `0 3 * * *`; spec.template.mode: `client` would run the driver inside \
+             the operator, with the operator's rights: write `cluster`\n",
+        ),
+        (
+            "kind: SparkApplication\nmetadata: {name: whom, annotations: {sparkoperator.k8s.io/submitter: me}}\n\
+             spec: {type: Java, image: spark, mainClass: Main, mainApplicationFile: local:///a.jar, sparkVersion: 4.0.1}\n",
+            &[],
+            "sparkctl: SparkApplication whom cannot be submitted: metadata.annotations[sparkoperator.k8s.io/submitter]: `me` is no \
+             submitter: try `auto`, `native` or `spark-submit`\n",
         ),
     ] {
-        let output = sparkctl(&["render", "-f", "-"], input);
+        let output = sparkctl(&[&["render", "-f", "-"], flags].concat(), input);
         assert_eq!(String::from_utf8(output.stderr).unwrap(), complaint);
         assert_eq!(output.status.code(), Some(1));
         assert!(output.stdout.is_empty());
@@ -54,6 +284,82 @@ fn render_says_what_is_wrong_with_a_file_and_exits_with_1() {
     assert!(
         String::from_utf8_lossy(&missing.stderr).starts_with("sparkctl: cannot read no-such-file.yaml: ")
     );
+}
+
+#[test]
+fn what_spark_submit_would_refuse_is_refused_whoever_submits() {
+    let mut application = application(json!({}));
+    application.spec.image = None;
+    for flag in ["--submitter=native", "--submitter=spark-submit"] {
+        let complaint = refused(&application, &[flag]);
+        assert!(complaint.starts_with("sparkctl: SparkApplication pi cannot be submitted: spark.kubernetes"));
+    }
+}
+
+/// Spark before 3.0 has no templates, and the annotation of its owner among the properties.
+#[test]
+fn an_owner_that_is_not_known_is_not_among_the_properties_that_are_run() {
+    let old = application(json!({"sparkVersion": "2.4.8", "sparkConf": {"spark.uid": NO_UID}}));
+    let lines = |application: &SparkApplication| {
+        let text = rendered(application, &["--submitter=spark-submit"]);
+        let lines = text.lines().filter(|line| line.starts_with("#$ ") && line.contains("-0000-"));
+        lines.map(|line| line.split('=').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&old), ["#$ spark.uid"]);
+    let mut known = old;
+    known.metadata.uid = Some("6c1f0b5e-0000-4000-8000-000000000001".to_owned());
+    let owner = "#$ spark.kubernetes.driver.annotation.sparkoperator.k8s.io/owner-reference";
+    assert_eq!(lines(&known), [owner, "#$ spark.uid"]);
+}
+
+#[test]
+fn what_has_no_effect_is_a_warning_as_kubectl_would_show_it() {
+    let application = application(json!({"failureRetries": 3}));
+    let output = sparkctl(&["render", "-f", "-"], &json!(application).to_string());
+    assert!(output.status.success());
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "Warning: SparkApplication pi: spec.failureRetries: has no effect: write spec.restartPolicy.onFailureRetries\n"
+    );
+}
+
+/// A program in the image with `changes` to its spec.
+fn application(changes: Value) -> SparkApplication {
+    let mut spec = json!({
+        "type": "Java", "mode": "cluster", "sparkVersion": "4.0.1", "image": "spark",
+        "mainClass": "Main", "mainApplicationFile": "local:///main.jar", "driver": {}, "executor": {},
+    });
+    spec.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    serde_json::from_value(json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
+        "metadata": {"name": "pi", "namespace": "team", "uid": NO_UID}, "spec": spec,
+    }))
+    .unwrap()
+}
+
+/// What the operator would run.
+fn submitted(application: &SparkApplication) -> SparkSubmit {
+    let policy = Policy::new("k8s://https://kubernetes.default.svc:443");
+    spark_submit(application, &Run::next(application), &policy).unwrap()
+}
+
+/// What `sparkctl render` prints of `application`.
+fn rendered(application: &SparkApplication, flags: &[&str]) -> String {
+    let output = sparkctl(&[&["render", "-f", "-"], flags].concat(), &json!(application).to_string());
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What it complains of instead.
+fn refused(application: &SparkApplication, flags: &[&str]) -> String {
+    let output = sparkctl(&[&["render", "-f", "-"], flags].concat(), &json!(application).to_string());
+    assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn documents(text: &str) -> Vec<Value> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+    documents.into_iter().filter(|document| !document.is_null()).collect()
 }
 
 fn sparkctl(arguments: &[&str], input: &str) -> Output {

@@ -25,6 +25,7 @@ use crate::{
     },
     plan::events,
 };
+pub use schedule::shortest_named_run;
 use std::fmt::Display;
 
 /// Everything that is looked at in an application, wherever it comes from; its name is looked at before.
@@ -170,7 +171,7 @@ pub fn examine_schedule(schedule: &ScheduledSparkApplication) -> Findings {
     let mut findings = Findings::default();
     names::schedule(schedule, &mut findings);
     schedule::fields(schedule, &mut findings);
-    Subject::new(&schedule::shortest_named_run(schedule), "spec.template").check(&mut findings);
+    Subject::new(&shortest_named_run(schedule), "spec.template").check(&mut findings);
     findings
 }
 

@@ -42,7 +42,8 @@ pub(super) fn fields(schedule: &ScheduledSparkApplication, findings: &mut Findin
 }
 
 /// An application of the schedule, under the shortest name that one can have.
-pub(super) fn shortest_named_run(schedule: &ScheduledSparkApplication) -> SparkApplication {
+#[must_use]
+pub fn shortest_named_run(schedule: &ScheduledSparkApplication) -> SparkApplication {
     let ObjectMeta { name, namespace, labels, .. } = schedule.metadata.clone();
     let name = name.map(|name| name + names::SHORTEST_TIME);
     let metadata = ObjectMeta { name, namespace, labels, ..ObjectMeta::default() };

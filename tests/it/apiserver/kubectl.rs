@@ -14,6 +14,11 @@ pub(crate) fn kubectl_with(object: &Value, arguments: &[&str]) -> String {
         .unwrap_or_else(|stderr| panic!("kubectl {}: {stderr}", arguments.join(" ")))
 }
 
+/// What `kubectl` prints with `text` as its input (`-f -`); it has to succeed.
+pub(crate) fn kubectl_reads(text: &str, arguments: &[&str]) -> String {
+    run(arguments, text).unwrap_or_else(|stderr| panic!("kubectl {}: {stderr}", arguments.join(" ")))
+}
+
 /// What `kubectl` complains of, with `object` as its input; it has to fail.
 pub(crate) fn kubectl_refuses(object: &Value, arguments: &[&str]) -> String {
     match try_kubectl_with(object, arguments) {

@@ -1,8 +1,9 @@
 //! What does `sparkctl` show?
 
-use super::{applications::application, namespace::Namespace};
+use super::{applications::application, kubectl, namespace::Namespace, operator::Operator};
 use crate::program::run;
-use serde_json::json;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Value, json};
 use spark_operator::api::SparkApplication;
 
 #[tokio::test]
@@ -34,6 +35,76 @@ async fn list_shows_state_and_ages() {
     let [header, new, pi] = rows(&table).try_into().unwrap();
     assert_eq!(header[..2], ["NAMESPACE", "NAME"]);
     assert_eq!([new[..2].to_vec(), pi[..2].to_vec()], [["sparkctl", "new"], ["sparkctl", "pi"]]);
+}
+
+/// With strings that YAML readers take for something else, or do not take.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_is_rendered_can_be_created_and_arrives_as_it_was_meant() {
+    let namespace = Namespace::new("rendered").await;
+    let _operator = Operator::start(&namespace).await;
+    let hard = [
+        "two\nlines\n",
+        " blanks ",
+        "\n\n",
+        "tab\t",
+        "cr\r\n",
+        "\u{1}",
+        "\u{85}\u{2028}\u{feff}",
+        "Zoë 😀",
+        "yes",
+        "~",
+        "0x1F",
+        "1_000",
+        "12:30:45",
+        "2024-01-01",
+        "<<",
+        "=",
+        "- a",
+        "a: b",
+        "# no",
+        "it's \"so\"",
+        "%YAML",
+        "---",
+        "",
+    ];
+    let mut application = application("pi");
+    let spec = &mut application["spec"];
+    spec["arguments"] = json!(hard);
+    spec["driver"]["annotations"] = json!({"on": "off", "note": hard.concat()});
+    spec["driver"]["env"] = json!([{"name": "HARD", "value": hard.concat()}]);
+    spec["sparkConf"] = json!({"spark.hard": hard.concat()});
+
+    for submitter in ["native", "spark-submit"] {
+        let flags = ["render", "-f", "-", "--namespace", "rendered", "--submitter", submitter];
+        let output = run(env!("CARGO_BIN_EXE_sparkctl"), &flags, &application.to_string());
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let dry =
+            kubectl::kubectl_reads(&text, &["create", "--dry-run=server", "--validate=strict", "-f", "-"]);
+        assert_eq!(dry.lines().count(), 4, "{dry}");
+        if submitter == "spark-submit" {
+            continue;
+        }
+        let made = kubectl::kubectl_reads(&text, &["apply", "-f", "-"]);
+        assert!(made.lines().count() == 4 && made.lines().all(|line| line.ends_with(" created")), "{made}");
+
+        let meant: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+        let [configuration, template, _, pod] = &meant[..] else { panic!("{meant:?}") };
+        for config_map in [configuration, template] {
+            let name = config_map["metadata"]["name"].as_str().unwrap();
+            assert_eq!(namespace.get::<ConfigMap>(name).await.unwrap()["data"], config_map["data"]);
+        }
+        let driver = namespace.pod("pi-driver").await.unwrap();
+        let annotations = |pod: &Value| pod["metadata"]["annotations"]["note"].clone();
+        let container = |pod: &Value| pod["spec"]["containers"][0].clone();
+        assert_eq!(annotations(&driver), hard.concat());
+        assert_eq!(driver["metadata"]["annotations"]["on"], "off");
+        assert_eq!(container(&driver)["args"], container(pod)["args"]);
+        assert!(container(pod)["args"].as_array().unwrap().ends_with(&hard.map(Value::from)));
+        assert_eq!(container(&driver)["env"], container(pod)["env"]);
+        namespace.kubectl(&["delete", "pods,configmaps,services", "--all"]);
+    }
 }
 
 /// What it prints, and what it complains of; it has to succeed.

@@ -1,0 +1,176 @@
+//! Which applications are in a manifest?
+
+use super::yaml;
+use crate::{
+    api::{ScheduledSparkApplication, SparkApplication, names::annotation},
+    plan::validation::{self, Findings, Refusal},
+};
+use anyhow::{Context, anyhow, bail};
+use kube::{Resource, ResourceExt, api::ObjectMeta};
+use serde::Deserialize;
+use serde_json::Value;
+use std::io::{self, Write};
+
+/// What Kubernetes puts behind a `generateName`, in length.
+const RANDOM: &str = "xxxxx";
+const NAMESPACE: &str = "default";
+/// In place of a uid that only the cluster gives: an owner has to have one.
+const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// An application of a manifest, with a name and a namespace.
+pub(super) struct Found {
+    pub application: SparkApplication,
+    /// The object in the manifest: its kind and name.
+    pub title: String,
+    /// What its name has that only the cluster knows.
+    pub remark: Option<&'static str>,
+    findings: Findings,
+}
+
+/// The applications in `text`; other objects are passed over.
+///
+/// # Errors
+///
+/// When it is not YAML or has none; for each application, when it cannot be read.
+pub(super) fn applications(
+    text: &str,
+    namespace: Option<&str>,
+) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(text).map_err(|error| anyhow!("not YAML: {error}"))?;
+    let applications: Vec<_> = documents
+        .iter()
+        .flat_map(items)
+        .filter_map(|object| {
+            let kind = object["kind"].as_str()?;
+            let read: fn(&Value) -> anyhow::Result<Read> = if kind == SparkApplication::kind(&()) {
+                of_application
+            } else if kind == ScheduledSparkApplication::kind(&()) {
+                of_schedule
+            } else {
+                return None;
+            };
+            let name = |field: &str| object["metadata"][field].as_str();
+            let title =
+                format!("{kind} {}", name("name").or(name("generateName")).unwrap_or("without a name"));
+            Some(found(object, &title, namespace, read).context(title))
+        })
+        .collect();
+    if applications.is_empty() {
+        bail!("no SparkApplication in it");
+    }
+    Ok(applications)
+}
+
+/// What `kubectl get` prints of several objects is one List of them.
+fn items(document: &Value) -> Vec<&Value> {
+    let items = document["items"].as_array();
+    let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    items.filter(|_| is_list).map_or_else(|| vec![document], |items| items.iter().collect())
+}
+
+/// An application, what there is to say of the object, and what its name has that only the cluster knows.
+type Read = (SparkApplication, Findings, Option<&'static str>);
+
+fn of_application(object: &Value) -> anyhow::Result<Read> {
+    let mut application = SparkApplication::deserialize(object)?;
+    let findings = validation::examine(&application);
+    let ObjectMeta { name, generate_name, .. } = &mut application.metadata;
+    let mut remark = None;
+    if let (None | Some(""), Some(begin)) = (name.as_deref(), generate_name) {
+        *name = Some(format!("{begin}{RANDOM}"));
+        remark = Some("The cluster replaces the xxxxx in its name.");
+    }
+    Ok((application, findings, remark))
+}
+
+fn of_schedule(object: &Value) -> anyhow::Result<Read> {
+    let schedule = ScheduledSparkApplication::deserialize(object)?;
+    let findings = validation::examine_schedule(&schedule);
+    let remark = "The schedule makes it, with the time instead of zeros in its name.";
+    Ok((validation::shortest_named_run(&schedule), findings, Some(remark)))
+}
+
+fn found(
+    object: &Value,
+    title: &str,
+    namespace: Option<&str>,
+    read: fn(&Value) -> anyhow::Result<Read>,
+) -> anyhow::Result<Found> {
+    let version = SparkApplication::api_version(&());
+    if let Some(other) = object["apiVersion"].as_str().filter(|found| *found != version) {
+        bail!("apiVersion: `{other}` is not known: write `{version}`");
+    }
+    let (mut application, findings, remark) = read(object)?;
+    let ObjectMeta { namespace: given, uid, .. } = &mut application.metadata;
+    if uid.as_deref().is_none_or(str::is_empty) {
+        *uid = Some(NO_UID.to_owned());
+    }
+    match (given.as_deref().filter(|given| !given.is_empty()), namespace) {
+        (Some(given), Some(other)) if given != other => {
+            bail!("metadata.namespace: is `{given}`, and --namespace is `{other}`: leave one of them out");
+        }
+        (Some(_), _) => {}
+        (None, other) => *given = Some(other.unwrap_or(NAMESPACE).to_owned()),
+    }
+    Ok(Found { application, title: title.to_owned(), remark, findings })
+}
+
+impl Found {
+    /// That the application can be submitted as it is written; warnings go to stderr, as those of kubectl do.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let Findings { invalid, warnings } = &self.findings;
+        for warning in warnings {
+            // Where stderr is closed nobody wants to know.
+            writeln!(io::stderr(), "Warning: {}: {warning}", self.title).ok();
+        }
+        if invalid.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal(invalid.clone())).with_context(|| format!("{} cannot be submitted", self.title))
+    }
+
+    /// What is rendered, as the first line of its text.
+    pub(super) fn heading(&self) -> String {
+        let namespace = self.application.namespace().unwrap_or_default();
+        yaml::printable(&format!("SparkApplication {namespace}/{}", self.application.name_any()))
+    }
+
+    /// Whether the cluster has given it its identity.
+    pub(super) fn has_uid(&self) -> bool {
+        self.application.metadata.uid.as_deref().is_some_and(is_known)
+    }
+
+    /// `object`, which is made for it, as far as it is known: where it has no uid yet, without the annotation of
+    /// which the webhook would make a reference to its owner.
+    pub(super) fn known(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+        if let Some(annotations) = annotations.filter(|_| !self.has_uid()) {
+            annotations.remove(annotation::OWNER_REFERENCE);
+        }
+        object
+    }
+}
+
+/// Whether it is a uid, and not what stands for one.
+fn is_known(uid: &str) -> bool {
+    uid != NO_UID
+}
+
+/// `object` without references to owners whose uid is not known: the API server refuses such, or deletes what has
+/// them.
+pub(super) fn without_unknown_owners(mut object: Value) -> Value {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return object };
+    if let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) {
+        owners.retain(|owner| owner["uid"].as_str().is_some_and(is_known));
+        if owners.is_empty() {
+            metadata.remove("ownerReferences");
+        }
+    }
+    object
+}

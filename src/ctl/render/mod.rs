@@ -1,0 +1,158 @@
+//! What would become of an application? What is created or run for it, told offline, from its manifest alone.
+
+mod command;
+mod difference;
+mod listing;
+mod manifest;
+mod yaml;
+
+use crate::{
+    api::names::annotation,
+    plan::{
+        By, Policy,
+        native::{Environment, NotNative, Objects},
+        run::Run,
+        submission::{Chosen, Submitter, Surroundings, choose, predicted},
+    },
+};
+use anyhow::{Context, anyhow, bail};
+use clap::{ArgAction, Args};
+use jiff::Timestamp;
+use manifest::Found;
+use std::{
+    fs,
+    io::{self, Read, Write as _},
+    path::{Path, PathBuf},
+};
+
+/// What --help says below the flags.
+const HELP: &str = "\
+What the operator creates itself (native submission) is printed as YAML, in the order in which it is created, \
+the driver's pod last. What spark-submit does is printed as the objects that it creates, the driver's pod \
+first; the script that the operator runs, with the files that it names, stands before them in comments. To run \
+it by hand, where SPARK_HOME/bin is on the PATH and the API server is called as --master says:
+
+  sparkctl render -f app.yaml --submitter spark-submit | sed -n 's/^#[$] //p' > submit.sh
+
+A manifest knows no uid: ownerReferences that need one are left out, and names that follow from it are others in \
+the cluster. With its uid (`kubectl get sparkapp NAME -o yaml | sparkctl render -f -`) they are those of the \
+application's next run. Times are those of 1970, so that the same manifest gives the same text. What the operator's \
+own surroundings add (spark-defaults.conf, files in SPARK_CONF_DIR, SPARK_USER) is not known here.
+
+Of a schedule, an application that it makes is rendered. Other objects are passed over.
+
+Exit code: 0, also where --diff finds differences; 1 if any application cannot be submitted, and then nothing \
+is printed but why.";
+
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(super) struct Flags {
+    /// The file with applications and schedules, or - for standard input
+    #[arg(short, long, value_name = "FILE")]
+    filename: PathBuf,
+
+    /// Who submits: auto, native or spark-submit [default: whom the application's annotation
+    /// sparkoperator.k8s.io/submitter names, else auto]
+    #[arg(long, value_name = "SUBMITTER")]
+    submitter: Option<Submitter>,
+
+    /// Show instead how that which spark-submit creates differs from what the operator creates itself
+    #[arg(long, conflicts_with = "submitter")]
+    diff: bool,
+
+    /// Whether the operator has its webhook; without it, executors are customized by their pod template
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    webhook: bool,
+
+    /// The API server as Spark is to reach it
+    #[arg(long, default_value = "k8s://https://kubernetes.default.svc:443")]
+    master: String,
+}
+
+/// When applications are submitted. The text is compared with others, so it must not depend on the time.
+const TIME: Timestamp = Timestamp::UNIX_EPOCH;
+/// Who the operator is in its image with Spark.
+const OPERATOR: &str = "spark";
+
+/// Prints what becomes of each application in the file, which is in `namespace` unless it says otherwise.
+pub(super) fn render(flags: &Flags, namespace: Option<&str>) -> anyhow::Result<()> {
+    let shown = flags.filename.display();
+    let found =
+        manifest::applications(&contents(&flags.filename)?, namespace).with_context(|| shown.to_string())?;
+    let (mut texts, mut complaints) = (Vec::new(), Vec::new());
+    for found in found {
+        let found = found.with_context(|| shown.to_string());
+        match found.and_then(|found| flags.rendered(&found)) {
+            Ok(text) => texts.push(text),
+            Err(error) => complaints.push(format!("{error:#}")),
+        }
+    }
+    if !complaints.is_empty() {
+        bail!(complaints.join("\n"));
+    }
+    match io::stdout().write_all(texts.join("\n").as_bytes()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
+
+fn contents(file: &Path) -> anyhow::Result<String> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        return Ok(text);
+    }
+    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+impl Flags {
+    fn rendered(&self, found: &Found) -> anyhow::Result<String> {
+        found.check()?;
+        let refused = |why: String| {
+            let what = if self.diff { "compared" } else { "submitted" };
+            anyhow!("{} cannot be {what}: {why}", found.title)
+        };
+        let submitter = if self.diff { Some(Submitter::Native) } else { self.submitter };
+        let Chosen { request, events } = self.chosen(found, submitter).map_err(refused)?;
+        let notes: Vec<_> = events.iter().map(|event| event.note.as_str()).collect();
+        match request.by {
+            By::Native(ours) if self.diff => {
+                let theirs = self.predicted(found).map_err(|why| refused(why.to_string()))?;
+                difference::difference(found, &notes, &theirs, &ours)
+            }
+            By::Native(objects) => listing::native(found, &notes, &objects),
+            By::SparkSubmit { command, .. } => {
+                let script = command::script(found, &command)?;
+                match self.predicted(found) {
+                    Err(NotNative::Refused(why)) => bail!(refused(why)),
+                    objects => listing::spark_submit(found, &notes, &script, objects.as_ref()),
+                }
+            }
+        }
+    }
+
+    /// How the application is submitted by `submitter`, or by whom it asks for itself.
+    fn chosen(&self, found: &Found, submitter: Option<Submitter>) -> Result<Chosen, String> {
+        let (mut application, mut policy) = (found.application.clone(), self.policy());
+        if let Some(submitter) = submitter {
+            policy.submitter = submitter;
+            application.metadata.annotations.get_or_insert_default().remove(annotation::SUBMITTER);
+        }
+        choose(&application, &Run::next(&application), &surroundings(), &policy, TIME)
+    }
+
+    fn predicted(&self, found: &Found) -> Result<Objects, NotNative> {
+        let application = &found.application;
+        predicted(application, &Run::next(application), &self.policy(), &surroundings(), TIME)
+    }
+
+    fn policy(&self) -> Policy {
+        Policy { has_webhook: self.webhook, ..Policy::new(&self.master) }
+    }
+}
+
+fn surroundings() -> Surroundings {
+    let environment = Environment { os_user: OPERATOR.to_owned(), ..Environment::default() };
+    Surroundings { environment, ..Surroundings::default() }
+}
