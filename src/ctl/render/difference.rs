@@ -19,7 +19,7 @@ pub(super) fn difference(
     ours: &Objects,
 ) -> anyhow::Result<String> {
     let theirs = iter::once(&theirs.pod).chain(&theirs.children);
-    let ours = ours.children_to_create().chain(iter::once(&ours.pod));
+    let ours = ours.children.iter().chain(iter::once(&ours.pod));
     let [theirs, ours] = [shown(found, theirs)?, shown(found, ours)?];
 
     let mut text =

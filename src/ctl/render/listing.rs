@@ -17,7 +17,7 @@ pub(super) fn native(found: &Found, notes: &[&str], objects: &Objects) -> anyhow
     let mut text =
         format!("# {}: the operator creates this itself, without spark-submit.\n", found.heading());
     text += &remarks(found, notes);
-    let order = objects.children_to_create().chain(iter::once(&objects.pod));
+    let order = objects.children.iter().chain(iter::once(&objects.pod));
     text += &documents(found, order, &objects.pod, true)?;
     Ok(text)
 }

@@ -5,6 +5,7 @@ use crate::program::run;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 use spark_operator::api::SparkApplication;
+use std::{fs, path::Path};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -104,6 +105,25 @@ async fn what_is_rendered_can_be_created_and_arrives_as_it_was_meant() {
         assert!(container(pod)["args"].as_array().unwrap().ends_with(&hard.map(Value::from)));
         assert_eq!(container(&driver)["env"], container(pod)["env"]);
         namespace.kubectl(&["delete", "pods,configmaps,services", "--all"]);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_is_rendered_of_the_examples_can_be_created() {
+    let namespace = Namespace::new("rendered").await;
+    let _operator = Operator::start(&namespace).await;
+    let examples = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/examples")).unwrap();
+    let examples: Vec<_> = examples.map(|example| example.unwrap().path()).collect();
+    for submitter in ["native", "spark-submit"] {
+        let mut text = String::new();
+        for example in &examples {
+            let flags = ["render", "-f", example.to_str().unwrap(), "--submitter", submitter];
+            text += &sparkctl(&flags).0;
+        }
+        let dry =
+            kubectl::kubectl_reads(&text, &["create", "--dry-run=server", "--validate=strict", "-f", "-"]);
+        assert_eq!(dry.lines().count(), 4 * examples.len(), "{dry}");
     }
 }
 
