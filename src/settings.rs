@@ -272,7 +272,7 @@ impl Settings {
     pub fn spark_submit(&self) -> Result<Option<SparkSubmitSettings>, String> {
         if let Some(directory) = self.spark_conf_dir.as_ref().filter(|directory| !directory.is_dir()) {
             return Err(format!(
-                "SPARK_CONF_DIR: {} is not a directory; set --spark-conf-dir or SPARK_CONF_DIR to Spark's configuration, or to nothing",
+                "SPARK_CONF_DIR: {} is not a directory; set --spark-conf-dir or SPARK_CONF_DIR to Spark's configuration, or leave it out",
                 directory.display()
             ));
         }
@@ -287,7 +287,7 @@ impl Settings {
         let spark_submit = home.join("bin/spark-submit");
         if !spark_submit.is_file() {
             return Err(format!(
-                "SPARK_HOME: {} does not exist; set --spark-home or SPARK_HOME to a Spark distribution, or to nothing, or use the operator-spark image",
+                "SPARK_HOME: {} does not exist; set --spark-home or SPARK_HOME to a Spark distribution, or leave it out, or use the operator-spark image",
                 spark_submit.display()
             ));
         }

@@ -75,20 +75,20 @@ fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
             odd(),
             native.clone(),
             "spec.sparkConf[spark.kubernetes.brandNew]: ",
-            "(--submitter, or the annotation of that name)",
+            "(--submitter, or the annotation sparkoperator.k8s.io/submitter)",
         ),
         (program(json!({})), spark_submit, "there is no spark-submit", "the operator-spark image)"),
         (
             program(json!({"mainClass": null, "mainApplicationFile": "s3a://b/main.jar"})),
             native.clone(),
             "spec.mainClass: is to be found out from s3a://b/main.jar",
-            "(--submitter, or the annotation of that name)",
+            "(--submitter, or the annotation sparkoperator.k8s.io/submitter)",
         ),
         (
             program(json!({"deps": {"jars": ["s3a://b/*.jar"]}})),
             native,
             "spec.deps.jars: `s3a://b/*.jar` is a pattern",
-            "(--submitter, or the annotation of that name)",
+            "(--submitter, or the annotation sparkoperator.k8s.io/submitter)",
         ),
         (
             program(json!({"image": null})),

@@ -115,7 +115,9 @@ pub fn choose(
                 return Ok(chosen(by_spark_submit(Some(reason))?, vec![note]));
             }
             let remedy = match submitter {
-                Submitter::Native => "let spark-submit do it (--submitter, or the annotation of that name)",
+                Submitter::Native => {
+                    "let spark-submit do it (--submitter, or the annotation sparkoperator.k8s.io/submitter)"
+                }
                 Submitter::Auto | Submitter::SparkSubmit => GIVE_SPARK,
             };
             Err(format!("{why}, which only spark-submit can do: change it, or {remedy}"))

@@ -278,6 +278,51 @@ async fn caught((earlier, trap): (Vec<Trap>, Trap)) -> Held {
     trap.caught().await
 }
 
+/// The image without Spark is enough for what needs no JVM.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn without_spark_it_submits_what_it_can_and_refuses_the_rest_with_the_field() {
+    let namespace = Namespace::new("native-alone").await;
+    let operator = Operator::with(&namespace).without_spark().start().await;
+    namespace.apply(&application("pi"));
+    namespace.reaches("pi", "SUBMITTED").await;
+    let mut uploads = application("uploads");
+    uploads["spec"]["sparkConf"] = json!({"spark.kubernetes.file.upload.path": "s3a://bucket/uploads"});
+    uploads["spec"]["mainApplicationFile"] = json!("file:///home/me/job.jar");
+    namespace.apply(&uploads);
+    let failed = namespace.reaches("uploads", "FAILED").await;
+    assert_eq!(
+        failed["status"]["applicationState"]["errorMessage"],
+        "spec.mainApplicationFile: `file:///home/me/job.jar` is to be uploaded, which only spark-submit can do: change it, or \
+         give the operator a Spark distribution (--spark-home, or the operator-spark image)"
+    );
+    let submitted =
+        "spark_operator_submission_duration_seconds_count{submitter=\"native\",outcome=\"succeeded\"}";
+    assert_eq!(operator.metric(submitted).await, Ok(1.0));
+}
+
+/// What only the JVM can do is left to it, and counted.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_only_spark_submit_can_do_is_left_to_it_and_said() {
+    let namespace = Namespace::new("native-fallback").await;
+    let operator = Operator::start(&namespace).await;
+    let mut odd = application("pi");
+    odd["spec"]["sparkConf"] = json!({"spark.kubernetes.brandNew": "1"});
+    namespace.apply(&odd);
+    namespace.reaches("pi", "SUBMITTED").await;
+    assert!(operator.log().contains("spark-submit started"), "{}", operator.log());
+    let fallbacks = "spark_operator_submission_fallbacks_total{reason=\"unknown-setting\"}";
+    assert_eq!(operator.metric(fallbacks).await, Ok(1.0));
+    let note = "submitted by spark-submit, since only that can do this: spec.sparkConf[spark.kubernetes.brandNew]: is a \
+                setting that the operator does not know";
+    let events = namespace.events().await;
+    assert!(
+        events.iter().any(|[_, reason, _, said]| reason == "SparkApplicationSubmissionNote" && said == note),
+        "{events:?}"
+    );
+}
+
 /// Everything that belongs to the run is there once, and owned by the application.
 async fn is_whole(namespace: &Namespace, submitted: &Value, driver: &Value, context: &str) {
     let status = &submitted["status"];

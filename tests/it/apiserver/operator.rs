@@ -53,7 +53,7 @@ pub(crate) struct Orphan(Pid);
 pub(crate) struct Setup<'a> {
     namespace: &'a Namespace,
     cluster: Option<Value>,
-    spark_home: PathBuf,
+    spark_home: Option<PathBuf>,
     beside: u16,
     election: Vec<String>,
     wrapper: Vec<String>,
@@ -69,8 +69,13 @@ impl Setup<'_> {
 
     /// Submitting by the `spark-submit` there.
     pub(crate) fn spark_home(self, home: &Path) -> Self {
-        let setup = Self { spark_home: home.to_owned(), ..self };
+        let setup = Self { spark_home: Some(home.to_owned()), ..self };
         setup.env("SPARK_OPERATOR_SUBMITTER", "spark-submit")
+    }
+
+    /// In a container that has no Spark.
+    pub(crate) fn without_spark(self) -> Self {
+        Self { spark_home: None, ..self }
     }
 
     /// On ports of its own, so that it can run beside another one. The API server asks the other one's webhook.
@@ -134,7 +139,8 @@ impl Setup<'_> {
                 "KUBECONFIG",
                 kubeconfig(&self.namespace.folder.join(format!("{name}.kubeconfig")), self.cluster),
             )
-            .env("SPARK_HOME", self.spark_home)
+            .env_remove("SPARK_HOME")
+            .envs(self.spark_home.map(|home| ("SPARK_HOME", home)))
             .env("POD_NAMESPACE", NAMESPACE)
             .env("RUST_LOG", "info,spark_operator=debug")
             // Nobody chooses among replicas here but the tests that say so.
@@ -160,7 +166,7 @@ impl Operator {
         Setup {
             namespace,
             cluster: None,
-            spark_home: spark_home().to_owned(),
+            spark_home: Some(spark_home().to_owned()),
             beside: 0,
             // Whoever comes after one that was killed would have to wait for the end of its lease.
             election: vec!["--leader-election=false".to_owned()],

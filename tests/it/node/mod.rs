@@ -8,7 +8,10 @@ mod customized;
 /// Drivers that the operator has made itself.
 mod native;
 
-use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use crate::{
+    apiserver::kubectl::{kubectl, kubectl_with, try_kubectl_with},
+    golden::{data, yaml},
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -16,6 +19,8 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::Once,
+    thread,
+    time::{Duration, Instant},
 };
 
 /// A job of ours takes some 15 s here; what takes longer than this hangs.
@@ -110,7 +115,18 @@ fn install() {
     INSTALLED.call_once(|| {
         kubectl(&["apply", "-k", "manifests"]);
         is_rolled_out();
+        is_asked();
     });
+}
+
+/// Waits until the API server finds the webhook: a node hears of a Service's pods a moment after they are ready.
+fn is_asked() {
+    let example: Value = yaml(&data("node/exit-3.yaml"));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while let Err(why) = try_kubectl_with(&example, &["create", "--dry-run=server", "-f", "-"]) {
+        assert!(Instant::now() < deadline, "the API server does not find the webhook: {why}");
+        thread::sleep(Duration::from_millis(250));
+    }
 }
 
 /// Waits until the operator runs as its Deployment says.
