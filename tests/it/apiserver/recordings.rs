@@ -5,7 +5,7 @@ use super::{
     kubectl::kubectl_with,
     namespace::{Namespace, Reviewed},
     neighbour::Neighbour,
-    operator::Operator,
+    operator::{Operator, spark_home},
     spark::make_executor,
 };
 use crate::golden::{Golden, data};
@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 async fn the_recorded_reviews_are_what_the_api_server_sends() {
     let namespace = Namespace::new("recordings").await;
     let _reviewed = Reviewed::begin();
-    let _operator = Operator::start(&namespace).await;
+    // By which the driver arrives as Spark makes it.
+    let _operator = Operator::with(&namespace).spark_home(spark_home()).start().await;
     namespace.kubectl(&["delete", "scheduledsparkapplications", "--all"]);
     let neighbour = Neighbour::listening(&namespace).await;
 

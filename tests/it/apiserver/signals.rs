@@ -3,7 +3,7 @@
 use super::{
     applications::application,
     namespace::Namespace,
-    operator::{Operator, is_group_alive},
+    operator::{Operator, is_group_alive, spark_home},
 };
 use std::{
     collections::BTreeSet,
@@ -29,7 +29,7 @@ async fn an_idle_operator_stops_promptly() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_spark_submit_ends_with_the_operator_and_is_repeated_by_the_next() {
     let namespace = Namespace::new("stop-busy").await;
-    let operator = Operator::start(&namespace).await;
+    let operator = Operator::with(&namespace).spark_home(spark_home()).start().await;
     let others = submissions();
     namespace.apply(&application("pi"));
     let spark_submit = operator.submits().await;
@@ -40,7 +40,7 @@ async fn a_spark_submit_ends_with_the_operator_and_is_repeated_by_the_next() {
     assert_eq!(submissions(), others, "its files are gone, since they may hold secrets");
     assert_eq!(namespace.application("pi").await["status"], serde_json::Value::Null);
 
-    let _operator = Operator::start(&namespace).await;
+    let _operator = Operator::with(&namespace).spark_home(spark_home()).start().await;
     let submitted = namespace.reaches("pi", "SUBMITTED").await;
     assert_eq!(submitted["status"]["submissionAttempts"], 1);
 }

@@ -1,13 +1,23 @@
 //! What becomes of the files that `spark-submit` reads: Spark's own configuration and those that we write?
 
-use super::{applications::application, namespace::Namespace, operator::Operator};
+use super::{
+    applications::application,
+    namespace::Namespace,
+    operator::{Operator, spark_home},
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use std::fs;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn the_admins_spark_configuration_is_below_the_applications() {
+async fn the_admins_spark_configuration_is_below_the_applications_for_both_submitters() {
+    for submitter in ["native", "spark-submit"] {
+        is_below(submitter).await;
+    }
+}
+
+async fn is_below(submitter: &str) {
     let namespace = Namespace::new("spark-conf-dir").await;
     let directory = namespace.folder.join("conf");
     fs::create_dir(&directory).unwrap();
@@ -16,8 +26,8 @@ async fn the_admins_spark_configuration_is_below_the_applications() {
                     spark.kubernetes.driver.pod.name=evil\nspark.some.default\t=\\\n  2g\\";
     fs::write(directory.join("spark-defaults.conf"), defaults).unwrap();
     fs::write(directory.join("log4j2.properties"), "rootLogger.level = warn\n").unwrap();
-    let operator =
-        Operator::with(&namespace).env("SPARK_CONF_DIR", directory.to_str().unwrap()).start().await;
+    let setup = Operator::with(&namespace).env("SPARK_OPERATOR_SUBMITTER", submitter);
+    let operator = setup.env("SPARK_CONF_DIR", directory.to_str().unwrap()).start().await;
     let mut pi = application("pi");
     pi["spec"]["driver"]["memory"] = json!("512m");
     namespace.apply(&pi);
@@ -43,8 +53,11 @@ async fn a_full_disk_fails_the_submission_with_the_file_and_leaves_nothing_behin
     let namespace = Namespace::new("full-disk").await;
     // Room for the two templates and a page more.
     let tiny = "mkdir -p /tmp/spark && mount -t tmpfs -o size=12k none /tmp/spark && exec \"$@\"";
-    let operator =
-        Operator::with(&namespace).under(&["unshare", "--mount", "sh", "-c", tiny, "sh"]).start().await;
+    let operator = Operator::with(&namespace)
+        .spark_home(spark_home())
+        .under(&["unshare", "--mount", "sh", "-c", tiny, "sh"])
+        .start()
+        .await;
     let mut pi = application("pi");
     pi["spec"]["sparkConf"] = json!({"spark.long": "x".repeat(10_000)});
     namespace.apply(&pi);

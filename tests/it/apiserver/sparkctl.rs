@@ -91,7 +91,7 @@ async fn what_is_rendered_can_be_created_and_arrives_as_it_was_meant() {
         assert!(made.lines().count() == 4 && made.lines().all(|line| line.ends_with(" created")), "{made}");
 
         let meant: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
-        let [configuration, template, _, pod] = &meant[..] else { panic!("{meant:?}") };
+        let [_, template, configuration, pod] = &meant[..] else { panic!("{meant:?}") };
         for config_map in [configuration, template] {
             let name = config_map["metadata"]["name"].as_str().unwrap();
             assert_eq!(namespace.get::<ConfigMap>(name).await.unwrap()["data"], config_map["data"]);
