@@ -12,7 +12,7 @@ CLUSTER := tests/cluster/cluster
 RELEASE := $(CARGO_TARGET_DIR)/release
 SPARK ?= 4.0.1
 
-.PHONY: help build images check fmt clippy deny manifests test test-pure test-cluster test-api test-node soak bench recordings demo clean
+.PHONY: help build images check fmt clippy deny manifests test test-pure test-cluster test-api test-node soak bench recordings record demo clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -54,8 +54,9 @@ test: test-pure test-cluster test-api test-node ## Every test level
 test-pure: ## Pure functions, golden files, stories, HTTPS on loopback
 	tests/level pure cargo test --locked
 
-test-cluster: ## The local cluster's own unit tests
+test-cluster: ## The local cluster's own unit tests, and the recorder's
 	tests/level cluster tests/cluster/test_cluster.py
+	tests/level recorder tests/record/test_record.py
 
 # A cluster of their own for each level, always a new one: whatever a killed run has left in it is gone.
 test-api: ## Against a real API server; the test plays kubelet
@@ -85,6 +86,10 @@ bench: build ## Measure, print a table
 # Any folder of recordings of real submissions: one folder a version, one file a case.
 recordings: ## Compare native submission with spark-submit, DIR=folder with recordings
 	RECORDINGS=$(abspath $(or $(DIR),tests/data/recordings)) cargo test --locked --test it -- --nocapture recordings::
+
+# The same cases as those of the recordings that are there, for any version on PyPI.
+record: ## Record real submissions, SPARK=version CASES='java-*,vol*' DIR=folder
+	tests/record/record --spark $(SPARK) $(if $(CASES),--only '$(CASES)') $(if $(DIR),--to '$(abspath $(DIR))')
 
 clean: ## Stop the local clusters
 	for name in spark demo test-api test-node test-soak test-bench; do $(CLUSTER) down --name $$name; done

@@ -1,0 +1,89 @@
+"""What is a case, where do cases come from, and how is one put in its place?
+
+A case is what a spark-submit is given: command line, environment, files, and the API server's failures. No list of
+them is kept: every recording holds its case, so that those of one version of Spark are the cases for the next.
+"""
+
+import dataclasses
+import fnmatch
+import json
+import pathlib
+import re
+
+# What recordings call the folder in which spark-submit runs; in files those of the first recorder say @WORK@.
+WORK = re.compile(r"\$WORK|@WORK@")
+# How recordings write a file that is no text, and what takes its place: its own content is not in them.
+BINARY = "<binary>"
+NO_TEXT = b"\xff\x00"
+
+MASTER = "k8s://http://127.0.0.1:6443"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    name: str
+    command: list[str]  # of which the first is the program
+    env: dict[str, str]
+    files: dict[str, str]  # by path below the work folder
+    injected_failures: list[dict]
+
+    def __post_init__(self):
+        if not re.fullmatch(r"\w[\w.-]*", self.name):
+            raise SystemExit(f"case {self.name!r}: it becomes the name of a file: use letters, digits, '-', '_', '.'")
+        for path in map(pathlib.PurePath, self.files):
+            if path.is_absolute() or ".." in path.parts:
+                raise SystemExit(f"case {self.name}: file {path} has to lie below the work folder: give a path in it")
+
+    @classmethod
+    def recorded(cls, path: pathlib.Path) -> "Case":
+        try:
+            recording = json.loads(path.read_text())
+            env, files = recording.get("env", {}), recording.get("files", {})
+            failures = recording.get("injected_failures", [])
+            # What is wrong has to show here, not in the middle of a run.
+            "".join([*recording["command"], *env.values(), *files.values()])
+            if not all({"method", "path", "code"} <= failure.keys() for failure in failures):
+                raise ValueError("an injected failure lacks its method, path or code")
+            return cls(recording["case"], recording["command"], env, files, failures)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SystemExit(f"{path} is no recording: {error!r}")
+
+    @classmethod
+    def new(cls, name: str, arguments: list[str], env: dict[str, str], files: dict[str, str]) -> "Case":
+        command = ["$SPARK_HOME/bin/spark-submit", "--master", MASTER, "--deploy-mode", "cluster", *arguments]
+        return cls(name, command, env, files, [])
+
+    def placed(self, port: int, work: pathlib.Path) -> "Case":
+        """The same with our API server and our work folder where those of its recorder were."""
+        masters = (re.match(r"k8s://http://127\.0\.0\.1:(\d+)$", argument) for argument in self.command)
+        theirs = next((master[1] for master in masters if master), None)
+
+        def place(text: str) -> str:
+            text = WORK.sub(lambda _: str(work), text)
+            return re.sub(rf"\b127\.0\.0\.1:{theirs}\b", f"127.0.0.1:{port}", text) if theirs else text
+
+        return dataclasses.replace(
+            self,
+            command=[place(argument) for argument in self.command],
+            env={name: place(value) for name, value in self.env.items()},
+            files={path: place(text) for path, text in self.files.items()},
+        )
+
+    def write_files(self, work: pathlib.Path) -> None:
+        for path, text in self.files.items():
+            (work / path).parent.mkdir(parents=True, exist_ok=True)
+            (work / path).write_bytes(NO_TEXT if text == BINARY else text.encode())
+
+
+def recorded_cases(folder: pathlib.Path, patterns: str) -> list[Case]:
+    """Every case once whose name matches one of the patterns, as the newest version's recording has it."""
+    paths = sorted(folder.glob("*/*.json"), key=lambda path: numbers(path.parent.name))
+    newest = {path.stem: path for path in paths}
+    wanted = [name for pattern in patterns.split(",") for name in fnmatch.filter(newest, pattern)]
+    if not wanted:
+        raise SystemExit(f"none of the {len(newest)} cases in {folder} matches {patterns!r}")
+    return [Case.recorded(newest[name]) for name in sorted(set(wanted))]
+
+
+def numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
