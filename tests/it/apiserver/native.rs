@@ -31,7 +31,7 @@ const WRITES: [(&str, Call); 5] = [
 #[ignore = "needs kube-apiserver: make test"]
 async fn killed_at_any_write_it_makes_one_driver_and_leaves_nothing_behind() {
     for moment in [Moment::Before, Moment::After] {
-        for position in 0..WRITES.len() {
+        for (position, (write, _)) in WRITES.iter().enumerate() {
             let namespace = Namespace::new("native-killed").await;
             let proxy = Proxy::start().await;
             let operator = Operator::with(&namespace).through(&proxy).start().await;
@@ -42,7 +42,7 @@ async fn killed_at_any_write_it_makes_one_driver_and_leaves_nothing_behind() {
             held.close();
 
             let operator = Operator::with(&namespace).through(&proxy).start().await;
-            let context = format!("{moment:?} {}", WRITES[position].0);
+            let context = format!("{moment:?} {write}");
             namespace.reaches("pi", "SUBMITTED").await;
             let submitted = namespace.application("pi").await;
             let driver = namespace.pod("pi-driver").await.expect(&context);
@@ -240,7 +240,7 @@ async fn somebody_elses_object_of_a_childs_name_is_left_alone() {
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn killed_halfway_and_edited_meanwhile_it_leaves_nothing_of_the_first_try() {
-    for position in 0..4 {
+    for (position, (write, _)) in WRITES[..4].iter().enumerate() {
         let namespace = Namespace::new("native-edited").await;
         let proxy = Proxy::start().await;
         let operator = Operator::with(&namespace).through(&proxy).start().await;
@@ -259,8 +259,8 @@ async fn killed_halfway_and_edited_meanwhile_it_leaves_nothing_of_the_first_try(
         let driver = namespace.pod("pi-driver").await.unwrap();
         let arguments = driver["spec"]["containers"][0]["args"].as_array().unwrap();
         assert_eq!(arguments.last().unwrap(), "5");
-        is_whole(&namespace, &submitted, &driver, WRITES[position].0).await;
-        completes(&namespace, WRITES[position].0).await;
+        is_whole(&namespace, &submitted, &driver, write).await;
+        completes(&namespace, write).await;
     }
 }
 
