@@ -10,7 +10,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 CARGO_DENY := $(CACHE)/tools/bin/cargo-deny
 CLUSTER := tests/cluster/cluster
 RELEASE := $(CARGO_TARGET_DIR)/release
-SPARK ?= 4.0.1
+export SPARK ?= 4.0.1
 
 .PHONY: help build images check fmt clippy deny manifests test test-pure test-cluster test-api test-node soak bench recordings record demo clean
 
@@ -69,12 +69,15 @@ test-node: build ## On a real node, where Spark really runs
 	$(CLUSTER) build --level node
 	tests/level node tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=1 node::
 
-# What does not fit CI; each prints its result, a line that begins with `soak:`.
-soak: ## Fuzzing, long outages, kills at random moments, certificates replaced all the time
+# What does not fit CI; each prints its result, a line that begins with `soak:`. CI's node has one line of Spark, here are others.
+soak: build ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
 	tests/fuzz/run
 	cargo test --locked --no-run
-	$(CLUSTER) build --level api
+	$(CLUSTER) build --level node
 	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level soak tests/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak::
+	for line in 3.5.6 4.1.4; do \
+		SPARK=$$line tests/level "soak: Spark $$line on a node," tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=1 node::native; \
+	done
 
 # The operator that is measured is the released one. Results go to bench-results.json as well.
 bench: build ## Measure, print a table

@@ -10,7 +10,7 @@
 //! | [`operator`] | `spark-operator run`: all of them in one process | all |
 //! | [`certs`] | `spark-operator certs`: the certificates, for an admin | all |
 //! | [`installation`], [`manifests`] | is the cluster set up for it, and what that takes | `webhook`, `api` |
-//! | [`settings`], [`api_server`], [`admin`], [`metrics`], [`telemetry`], [`shutdown`], [`open_files`] | what the process as a whole needs | |
+//! | [`settings`], [`api_server`], [`admin`], [`metrics`], [`telemetry`], [`shutdown`], [`kernel`] | what the process as a whole needs | |
 //!
 //! `controller` and `webhook` never use each other: all that they have to tell each other stands in
 //! annotations on pods ([`plan::customization`]). `tests/it/architecture.rs` keeps it so.
@@ -22,9 +22,10 @@ pub mod certs;
 pub mod controller;
 pub mod ctl;
 pub mod installation;
+pub mod kernel;
 pub mod manifests;
 pub mod metrics;
-pub mod open_files;
+
 pub mod operator;
 pub mod plan;
 pub mod settings;

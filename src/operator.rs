@@ -5,7 +5,7 @@ use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests},
     controller::{self, Leadership, Setup, SubmissionMetrics, SubmitterSettings, Surroundings, Workload},
-    installation, manifests, metrics, open_files,
+    installation, kernel, manifests, metrics,
     plan::Policy,
     settings::{Settings, VERSION},
     shutdown, telemetry,
@@ -63,7 +63,10 @@ use condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, RUNNING, WEBHOOK
 /// When it cannot start, or a part of it has ended early.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     telemetry::init(settings.zap_encoder, &settings.zap_log_level);
-    if let Err(error) = open_files::raise_limit() {
+    if let Err(error) = kernel::take_small_pages() {
+        warn!(%error, "memory is taken in pages of any size");
+    }
+    if let Err(error) = kernel::raise_open_files() {
         warn!(%error, "the limit of open files stays as it is");
     }
     let spark_submit = settings.spark_submit().map_err(|why| anyhow!(why))?;

@@ -124,7 +124,7 @@ fn violations(name: &str, text: &str) -> Vec<String> {
             "installation",
             "manifests",
             "metrics",
-            "open_files",
+            "kernel",
             "operator",
             "settings",
             "shutdown",

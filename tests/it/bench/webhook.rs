@@ -14,6 +14,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 use serde_json::json;
+use spark_operator::kernel;
 use spark_operator::webhook::{
     Certificates, Closing, ReviewMetrics, ServingCertificate, Tls, serve, serve_routes,
 };
@@ -64,6 +65,8 @@ async fn reviews() {
 #[ignore = "measures: make bench"]
 async fn server() {
     let Ok(what) = env::var(SERVE) else { return };
+    // As the operator does.
+    kernel::take_small_pages().unwrap();
     let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let certificate = Arc::new(ServingCertificate::default());
     let made = Certificates::generate(&["localhost".to_owned()], now()).unwrap();

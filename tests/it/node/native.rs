@@ -3,8 +3,16 @@
 use super::{application, followed, install, is_rolled_out, log, make_job, printed};
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
+use std::env;
 
-const IMAGE: &str = "docker.io/apache/spark:4.0.1";
+/// The Spark on the node.
+fn spark_version() -> String {
+    env::var("SPARK").unwrap_or_else(|_| "4.0.1".to_owned())
+}
+
+fn image() -> String {
+    format!("docker.io/apache/spark:{}", spark_version())
+}
 
 #[test]
 #[ignore = "needs a node: make test"]
@@ -56,7 +64,7 @@ fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
             Some(mounts) => mounts.push(mount),
             None => pod["volumeMounts"] = json!([mount]),
         }
-        let sidecar = json!({"name": "companion", "image": IMAGE, "command": ["sleep", "3600"]});
+        let sidecar = json!({"name": "companion", "image": image(), "command": ["sleep", "3600"]});
         let own = json!({"name": format!("spark-kubernetes-{role}")});
         pod["template"] = json!({
             "metadata": {"labels": {"template": role}},
@@ -157,8 +165,8 @@ fn job(name: &str) -> Value {
             "type": "Python",
             "pythonVersion": "3",
             "mode": "cluster",
-            "sparkVersion": "4.0.1",
-            "image": IMAGE,
+            "sparkVersion": spark_version(),
+            "image": image(),
             "imagePullPolicy": "IfNotPresent",
             "mainApplicationFile": "local:///opt/job/job.py",
             "volumes": [{"name": "job", "configMap": {"name": "native-job"}}],
