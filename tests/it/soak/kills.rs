@@ -8,7 +8,7 @@ use crate::apiserver::{
     seen,
 };
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::{
     ResourceExt,
     api::ObjectMeta,
@@ -95,6 +95,54 @@ async fn killed_at_random_moments_it_starts_one_driver_for_each_application() {
     println!(
         "soak: killed {KILLS} times: {APPLICATIONS} applications, {drivers} drivers, {half_made} half-made pods replaced (seed {seed})"
     );
+}
+
+/// The same without `spark-submit`: ten times as many, since each takes milliseconds.
+#[tokio::test]
+#[ignore = "takes minutes: make soak"]
+async fn killed_at_random_moments_it_makes_every_object_once() {
+    let mut random = Random::from_environment();
+    let seed = random.0;
+    println!("soak: SOAK_SEED={seed}");
+    let namespace = Namespace::new("soak-native-kills").await;
+    let (pods, services) = (Ever::follow::<Pod>(&namespace), Ever::follow::<Service>(&namespace));
+    let config_maps = Ever::follow::<ConfigMap>(&namespace);
+    let names: Vec<_> = (0..10 * APPLICATIONS).map(|i| format!("app-{i}")).collect();
+    let made = async {
+        for name in &names {
+            namespace.create::<SparkApplication>(&application(name)).await;
+            sleep(PAUSE / 10).await;
+        }
+    };
+    let killed = async {
+        for _ in 0..KILLS {
+            let mut operator = Operator::with(&namespace).spawn();
+            sleep(LIFE.mul_f64(random.next())).await;
+            assert!(operator.is_running());
+            drop(operator.kill());
+        }
+    };
+    futures::join!(made, killed);
+
+    let _operator = Operator::start(&namespace).await;
+    for name in &names {
+        let submitted = namespace.reaches(name, "SUBMITTED").await;
+        let status = &submitted["status"];
+        for field in ["executionAttempts", "submissionAttempts", "runOrdinal"] {
+            assert_eq!(status[field], 1, "{name}: {field}: {status}");
+        }
+        let is_of_it = |metadata: &ObjectMeta| {
+            metadata.labels.as_ref().is_some_and(|labels| labels["sparkoperator.k8s.io/app-name"] == *name)
+        };
+        let ever = || [&pods, &services, &config_maps].map(|kind| kind.with(is_of_it).len());
+        eventually(&format!("{name} has all"), async || {
+            let all = ever();
+            seen(all.iter().zip([1, 1, 2]).all(|(found, expected)| *found >= expected), all)
+        })
+        .await;
+        assert_eq!(ever(), [1, 1, 2], "{name}: pods, Services and ConfigMaps that there ever were");
+    }
+    println!("soak: killed {KILLS} times: {} applications, each object made once (seed {seed})", names.len());
 }
 
 /// All objects of a kind that were ever there, by uid.
