@@ -67,6 +67,7 @@ fn planning() {
         .zip([application("app"), typical()])
         .map(|(uid, mut made)| {
             made["metadata"]["uid"] = json!(uid);
+            made["metadata"]["namespace"] = json!("default");
             serde_json::from_value(made).unwrap()
         })
         .collect();
