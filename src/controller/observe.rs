@@ -28,10 +28,12 @@ pub(super) async fn observe(context: &Context, application: &SparkApplication) -
     let asked = questions(application.state());
 
     let submission = context.submitter.submission(&application.uid().unwrap_or_default());
-    // Nobody has to look for what is being made, or was said to be there.
+    // Nobody has to look for what is being made, or is known to be there with all that there is to know of it.
     let is_told = submission.as_ref().is_some_and(|submission| {
-        let tells =
-            matches!(submission.progress, SubmissionProgress::Running | SubmissionProgress::Succeeded { .. });
+        let tells = matches!(
+            submission.progress,
+            SubmissionProgress::Running | SubmissionProgress::Succeeded { spark_application_id: Some(_) }
+        );
         tells && asked.surroundings && submission.id == Run::next(application).id
     });
     let driver = match cached.get(&driver_name) {
