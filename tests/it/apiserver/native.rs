@@ -88,18 +88,13 @@ async fn what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left() 
     namespace.apply(&quota);
     let full = json!({"hard": {"pods": "0"}, "used": {"pods": "0"}});
     namespace.patch_status::<ResourceQuota>("few", &full).await;
-    namespace.apply(&application("pi"));
-    let failed = namespace.reaches("pi", "FAILED").await;
-    let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+    let message = refused(&namespace).await;
     assert!(
         message.starts_with(
             "failed to create Pod pi-driver: pods \"pi-driver\" is forbidden: exceeded quota: few"
         ),
         "{message}"
     );
-    assert_eq!(failed["status"]["submissionAttempts"], 1);
-    assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
-    assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
 }
 
 #[tokio::test]
@@ -108,16 +103,11 @@ async fn what_somebody_elses_admission_refuses_is_said_in_its_words_and_nothing_
     let namespace = Namespace::new("native-policy").await;
     let _policy = NoDrivers::begin(&namespace).await;
     let _operator = Operator::start(&namespace).await;
-    namespace.apply(&application("pi"));
-    let failed = namespace.reaches("pi", "FAILED").await;
-    let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+    let message = refused(&namespace).await;
     assert!(
         message.starts_with("failed to create Pod pi-driver: ") && message.contains("no drivers today"),
         "{message}"
     );
-    assert_eq!(failed["status"]["submissionAttempts"], 1);
-    assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
-    assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
 }
 
 #[tokio::test]
@@ -156,6 +146,16 @@ async fn in_a_namespace_that_is_being_deleted_nothing_is_begun() {
     let finalized = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace.name}, "spec": {"finalizers": []}});
     let path = format!("/api/v1/namespaces/{}/finalize", namespace.name);
     kubectl_with(&finalized, &["replace", "--raw", &path, "-f", "-"]);
+}
+
+/// Why `pi`, whose driver nobody lets in, has failed: at once, and with nothing left.
+async fn refused(namespace: &Namespace) -> String {
+    namespace.apply(&application("pi"));
+    let failed = namespace.reaches("pi", "FAILED").await;
+    assert_eq!(failed["status"]["submissionAttempts"], 1);
+    assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
+    assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
+    failed["status"]["applicationState"]["errorMessage"].as_str().unwrap().to_owned()
 }
 
 /// While this lives, a policy of the cluster's lets no driver into a namespace.
