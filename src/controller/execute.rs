@@ -22,7 +22,8 @@ pub(super) async fn execute(
         }
         Action::DeleteChildren(children) => {
             let namespace = application.namespace().unwrap_or_default();
-            let deleted = native::delete(&context.client, &namespace, &children).await;
+            let owner = application.uid().unwrap_or_default();
+            let deleted = native::delete(&context.client, &namespace, &owner, &children).await;
             deleted.map_err(Error::api("DELETE of what belongs to a driver"))
         }
         Action::DeleteDriver { name, uid } => {

@@ -29,6 +29,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How often an object that has to go first is looked at.
 const TRIES: usize = 50;
 
+type Metadata = PartialObjectMeta<Pod>;
+
 /// Creates `objects` in `namespace` for the application with the uid `owner`.
 ///
 /// # Errors
@@ -65,15 +67,26 @@ async fn make(client: &Client, namespace: &str, owner: &str, child: &Value) -> R
     Err(Error::Failed(format!("{kind} {name} of an earlier run is still being deleted")))
 }
 
-/// Deletes children of a run; what is gone already is as good.
-pub(super) async fn delete(client: &Client, namespace: &str, children: &[Child]) -> Result<(), kube::Error> {
-    for Child { kind, name } in children {
-        let request = Request::new(path(kind, namespace)).delete(name, &DeleteParams::default());
-        let request = request.map_err(kube::Error::BuildRequest)?;
-        match client.request_text(request).await {
-            Ok(_) => debug!(kind, name, "deleted"),
-            Err(kube::Error::Api(status)) if status.is_not_found() => {}
-            Err(error) => return Err(error),
+/// Deletes those of `children` that are the application's with the uid `owner`; what is gone already is as good, and
+/// what we may not touch we have not made.
+pub(super) async fn delete(
+    client: &Client,
+    namespace: &str,
+    owner: &str,
+    children: &[Child],
+) -> Result<(), kube::Error> {
+    for child in children {
+        let deleted = async {
+            match metadata(client, namespace, child).await? {
+                Some(there) if is_owned(&there, owner) => delete_that(client, namespace, child, &there).await,
+                _ => Ok(()),
+            }
+        };
+        match deleted.await {
+            Err(kube::Error::Api(status)) if status.is_forbidden() => {
+                warn!(kind = child.kind, name = child.name, %status, "not deleted");
+            }
+            deleted => deleted?,
         }
     }
     Ok(())
@@ -114,17 +127,13 @@ async fn post(client: &Client, namespace: &str, object: &Value) -> Result<(), ku
 /// Whether the object of a child's name was made by an earlier try of the same run. One of a run that was never
 /// recorded goes, and must be made anew. A claim may be anybody's, and is used as it is.
 async fn is_there(client: &Client, namespace: &str, owner: &str, child: &Value) -> Result<bool, Error> {
-    let Some(Child { kind, name }) = Child::of(child).filter(|child| child.kind != "PersistentVolumeClaim")
-    else {
+    let Some(named) = Child::of(child).filter(|child| child.kind != "PersistentVolumeClaim") else {
         return Ok(true);
     };
-    let path = Request::new(path(&kind, namespace));
-    let request = path.get_metadata(&name, &GetParams::default()).map_err(kube::Error::BuildRequest);
-    let there: PartialObjectMeta<Pod> = match async { client.request(request?).await }.await {
-        Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(false),
-        there => there.map_err(|error| failed("read", child, &error))?,
-    };
-    if !there.owner_references().iter().any(|reference| reference.uid == owner) {
+    let there = metadata(client, namespace, &named).await.map_err(|error| failed("read", child, &error))?;
+    let Some(there) = there else { return Ok(false) };
+    if !is_owned(&there, owner) {
+        let Child { kind, name } = named;
         return Err(Error::Failed(format!(
             "{kind} {name} already exists and is not this application's: delete it"
         )));
@@ -133,12 +142,37 @@ async fn is_there(client: &Client, namespace: &str, owner: &str, child: &Value) 
     if there.labels().get(label::SUBMISSION_ID).map(String::as_str) == run {
         return Ok(true);
     }
+    let deleted = delete_that(client, namespace, &named, &there).await;
+    deleted.map(|()| false).map_err(|error| failed("delete", child, &error))
+}
+
+/// What an object says of itself; none if there is none.
+async fn metadata(client: &Client, namespace: &str, child: &Child) -> Result<Option<Metadata>, kube::Error> {
+    let request = Request::new(path(&child.kind, namespace));
+    let request = request.get_metadata(&child.name, &GetParams::default());
+    match client.request(request.map_err(kube::Error::BuildRequest)?).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+        there => there.map(Some),
+    }
+}
+
+fn is_owned(there: &Metadata, owner: &str) -> bool {
+    there.owner_references().iter().any(|reference| reference.uid == owner)
+}
+
+/// Deletes an object unless it is gone, or another has its name by now.
+async fn delete_that(
+    client: &Client,
+    namespace: &str,
+    child: &Child,
+    there: &Metadata,
+) -> Result<(), kube::Error> {
     let preconditions = Preconditions { uid: there.uid(), resource_version: None };
     let only_that = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-    let request = path.delete(&name, &only_that).map_err(kube::Error::BuildRequest);
-    match async { client.request_text(request?).await }.await {
-        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(false),
-        deleted => deleted.map(|_| false).map_err(|error| failed("delete", child, &error)),
+    let request = Request::new(path(&child.kind, namespace)).delete(&child.name, &only_that);
+    match client.request_text(request.map_err(kube::Error::BuildRequest)?).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+        deleted => deleted.map(|_| debug!(kind = child.kind, name = child.name, "deleted")),
     }
 }
 

@@ -247,7 +247,7 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         // controller: is a submission complete?, create, whose is it?, DELETE when a run is over; spark-submit:
         // apply
         "/configmaps: create delete get patch",
-        "/persistentvolumeclaims: create delete patch",
+        "/persistentvolumeclaims: create delete get patch",
         "/services: create delete get patch",
         "networking.k8s.io/networkpolicies: create delete get patch",
         // controller

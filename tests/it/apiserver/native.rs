@@ -234,6 +234,8 @@ async fn somebody_elses_object_of_a_childs_name_is_left_alone() {
     let expected = format!("Service {name} already exists and is not this application's: delete it");
     assert_eq!(message, &expected);
     assert_eq!(namespace.pod("pi-driver").await, None);
+    let services = namespace.list::<Service>().await;
+    assert_eq!(services.iter().map(|service| &service["metadata"]["name"]).collect::<Vec<_>>(), [name]);
 }
 
 /// The run that was begun is never recorded, and another takes its place.
