@@ -29,9 +29,7 @@ pub(super) async fn execute(
         Action::DeleteDriver { name, uid } => {
             let pods =
                 Api::<Pod>::namespaced(context.client.clone(), &application.namespace().unwrap_or_default());
-            let preconditions = Preconditions { uid: Some(uid), resource_version: None };
-            let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-            match pods.delete(&name, &params).await {
+            match pods.delete(&name, &only(Some(uid))).await {
                 Ok(_) => {
                     info!(pod = name, "driver pod deleted");
                     Ok(())
@@ -42,4 +40,10 @@ pub(super) async fn execute(
             }
         }
     }
+}
+
+/// Deletes the object with this uid, and no other that has its name by now.
+pub(super) fn only(uid: Option<String>) -> DeleteParams {
+    let preconditions = Preconditions { uid, resource_version: None };
+    DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }
 }

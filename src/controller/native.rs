@@ -2,7 +2,7 @@
 //! driver's pod last, so that no pod ever waits for what is not there. Each can be repeated: the names follow
 //! from the run.
 
-use super::submitter::Error;
+use super::{execute::only, submitter::Error};
 use crate::{
     api::names::label,
     plan::native::{Child, Objects},
@@ -13,7 +13,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Client, Resource, ResourceExt,
-    api::{DeleteParams, GetParams, PostParams, Preconditions},
+    api::{GetParams, PostParams},
     core::{PartialObjectMeta, Request},
 };
 use serde_json::Value;
@@ -167,9 +167,7 @@ async fn delete_that(
     child: &Child,
     there: &Metadata,
 ) -> Result<(), kube::Error> {
-    let preconditions = Preconditions { uid: there.uid(), resource_version: None };
-    let only_that = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-    let request = Request::new(path(&child.kind, namespace)).delete(&child.name, &only_that);
+    let request = Request::new(path(&child.kind, namespace)).delete(&child.name, &only(there.uid()));
     match client.request_text(request.map_err(kube::Error::BuildRequest)?).await {
         Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
         deleted => deleted.map(|_| debug!(kind = child.kind, name = child.name, "deleted")),

@@ -4,7 +4,7 @@ use crate::apiserver::{
     applications::application,
     eventually,
     namespace::{Namespace, Ours},
-    operator::{Operator, stand_in},
+    operator::{Operator, Setup, stand_in},
     seen,
 };
 use futures::StreamExt;
@@ -55,15 +55,7 @@ async fn killed_at_random_moments_it_starts_one_driver_for_each_application() {
             sleep(PAUSE).await;
         }
     };
-    let killed = async {
-        for _ in 0..KILLS {
-            let mut operator = operator().spawn();
-            sleep(LIFE.mul_f64(random.next())).await;
-            assert!(operator.is_running());
-            drop(operator.kill());
-        }
-    };
-    futures::join!(made, killed);
+    futures::join!(made, killed(&mut random, operator));
 
     let _operator = operator().start().await;
     let mut drivers = 0;
@@ -114,15 +106,7 @@ async fn killed_at_random_moments_it_makes_every_object_once() {
             sleep(PAUSE / 10).await;
         }
     };
-    let killed = async {
-        for _ in 0..KILLS {
-            let mut operator = Operator::with(&namespace).spawn();
-            sleep(LIFE.mul_f64(random.next())).await;
-            assert!(operator.is_running());
-            drop(operator.kill());
-        }
-    };
-    futures::join!(made, killed);
+    futures::join!(made, killed(&mut random, || Operator::with(&namespace)));
 
     let _operator = Operator::start(&namespace).await;
     for name in &names {
@@ -143,6 +127,16 @@ async fn killed_at_random_moments_it_makes_every_object_once() {
         assert_eq!(ever(), [1, 1, 2], "{name}: pods, Services and ConfigMaps that there ever were");
     }
     println!("soak: killed {KILLS} times: {} applications, each object made once (seed {seed})", names.len());
+}
+
+/// Starts an operator again and again, and kills it at random moments.
+async fn killed<'a>(random: &mut Random, operator: impl Fn() -> Setup<'a>) {
+    for _ in 0..KILLS {
+        let mut operator = operator().spawn();
+        sleep(LIFE.mul_f64(random.next())).await;
+        assert!(operator.is_running());
+        drop(operator.kill());
+    }
 }
 
 /// All objects of a kind that were ever there, by uid.
