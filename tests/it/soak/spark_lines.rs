@@ -17,7 +17,7 @@ use std::{
 };
 use tokio::net::TcpListener;
 
-const LINES: [&str; 3] = ["3.5.6", "4.0.1", "4.1.4"];
+const LINES: [&str; 5] = ["3.5.6", "4.0.1", "4.1.4", "4.2.1", "4.3.0"];
 
 /// Cases whose dependencies `spark-submit` itself would fetch, from hosts that there are not.
 const FETCHED: [&str; 1] = ["dependencies"];
