@@ -6,7 +6,7 @@ use crate::{
     api_server::{self, Requests},
     controller::{self, Leadership, Setup, SubmissionMetrics, SubmitterSettings, Surroundings, Workload},
     installation, kernel, manifests, metrics,
-    plan::Policy,
+    plan::{Policy, executors::ExecutorLimits},
     settings::{Settings, VERSION},
     shutdown, telemetry,
     webhook::{self, Quotas, Registration, ReviewMetrics, Reviews, ServingCertificate, Trust},
@@ -113,6 +113,14 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
             submitter: settings.submitter,
             has_spark_submit: spark_submit.is_some(),
             has_webhook,
+            executor_limits: ExecutorLimits {
+                count: settings.max_tracked_executor_per_app,
+                ..ExecutorLimits::default()
+            },
+            default_time_to_live_seconds: Some(i64::from(settings.default_time_to_live_seconds))
+                .filter(|seconds| *seconds > 0),
+            has_driver_pdb: settings.enable_driver_pdb,
+            protects_driver_outcome: settings.protect_driver_outcome,
             ..Policy::new(master)
         },
         submitter: SubmitterSettings { at_once: settings.max_submissions, spark_submit, has_webhook },

@@ -149,6 +149,34 @@ pub struct Settings {
     #[arg(long, env = "SPARK_OPERATOR_DRIVER_POD_CREATION_GRACE_PERIOD", value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub driver_pod_creation_grace_period: Duration,
 
+    /// Of how many executors the states are recorded for each application: of those that live first
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_MAX_TRACKED_EXECUTOR_PER_APP",
+        value_name = "N",
+        default_value_t = 1000
+    )]
+    pub max_tracked_executor_per_app: usize,
+
+    /// After how many seconds applications that have ended are deleted where they do not say themselves; 0 means
+    /// never
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_DEFAULT_TIME_TO_LIVE_SECONDS",
+        value_name = "SECONDS",
+        default_value_t = 0
+    )]
+    pub default_time_to_live_seconds: u32,
+
+    /// Give a PodDisruptionBudget to drivers whose applications ask for it (driverPodDisruptionBudget)
+    #[arg(long, env = "SPARK_OPERATOR_ENABLE_DRIVER_PDB", value_name = "BOOL", default_value_t = false, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_driver_pdb: bool,
+
+    /// Keep the pod of a driver, also a deleted one, until its outcome is recorded: without this, a run whose end
+    /// nobody saw counts as failed and may be repeated
+    #[arg(long, env = "SPARK_OPERATOR_PROTECT_DRIVER_OUTCOME", value_name = "BOOL", default_value_t = false, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub protect_driver_outcome: bool,
+
     #[command(flatten)]
     pub cluster: ClusterSettings,
 

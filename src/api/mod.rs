@@ -44,5 +44,5 @@ pub use scheduled::{
     ConcurrencyPolicy, ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationSpec,
     ScheduledSparkApplicationStatus,
 };
-pub use spec_hash::spec_hash;
+pub use spec_hash::{hash_version, spec_hash};
 pub use status::{ApplicationState, DriverInfo, ExecutorState, RunRecord, SparkApplicationStatus, State};

@@ -73,6 +73,15 @@ pub mod annotation {
 
     /// Not of the contract, but on a SparkApplication: who submits it, `auto`, `native` or `spark-submit`.
     pub const SUBMITTER: &str = "sparkoperator.k8s.io/submitter";
+    /// Not of the contract, but on a SparkApplication: any value that it has not had yet runs a finished
+    /// application again.
+    pub const RERUN: &str = "sparkoperator.k8s.io/rerun";
+}
+
+/// Finalizers.
+pub mod finalizer {
+    /// On a driver's pod: it stays until what became of it stands in its application's status.
+    pub const DRIVER_OUTCOME: &str = "sparkoperator.k8s.io/driver-outcome";
 }
 
 /// Names of the containers that Spark runs in.

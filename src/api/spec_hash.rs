@@ -28,6 +28,12 @@ pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
     hash
 }
 
+/// How `hash` was made: two of the same version can be compared.
+#[must_use]
+pub fn hash_version(hash: &str) -> &str {
+    hash.split_once(':').map_or("", |(version, _)| version)
+}
+
 /// JSON without white space and with the members of objects in the order of their keys.
 ///
 /// Written out here, because serde_json keeps the order of insertion once any crate of the build asks it to.

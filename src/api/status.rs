@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{Embedded, SparkApplication, nulls::reads_null_as_absent};
 
 /// What became of an application. KF's fields and what we add to them: `observedGeneration`, `specHash`,
-/// `runOrdinal`, `runs` and `conditions`.
+/// `runOrdinal`, `lastRerun`, `runs` and `conditions`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(extend("required" = ["driverInfo"]))]
@@ -53,7 +53,10 @@ pub struct SparkApplicationStatus {
     /// Number of the present run, from 1. One higher for each run whatever its cause, never reset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_ordinal: Option<i64>,
-    /// The latest runs, oldest first.
+    /// The value of the annotation `sparkoperator.k8s.io/rerun` that was acted on last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_rerun: Option<String>,
+    /// The latest runs, oldest first; at most 10.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunRecord>,
     /// The state once more in the form that `kubectl wait --for=condition=…` understands: Kubernetes
@@ -250,7 +253,8 @@ pub struct RunRecord {
     /// Our id of the run.
     #[serde(rename = "submissionID", skip_serializing_if = "Option::is_none")]
     pub submission_id: Option<String>,
-    /// Why there was a run: the first one, a retry, an edit of the spec, a resumption.
+    /// Why there was a run: `Created`, `SubmissionRetry`, `FailureRetry`, `RestartAlways`, `SpecEdited`,
+    /// `RerunRequested` or `Resumed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// When it was submitted.
@@ -262,7 +266,13 @@ pub struct RunRecord {
     /// How it ended, or where it is: a state of the application.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
-    /// Why it failed.
+    /// Why it ended so, as a word: `Completed`, `Error`, `OOMKilled`, `DriverOutcomeUnknown`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Exit code of the driver's container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Why it failed, or what the driver's container left as its termination message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

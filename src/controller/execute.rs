@@ -2,44 +2,132 @@
 //! success.
 
 use super::{Context, Error, native};
-use crate::{api::SparkApplication, plan::Action};
+use crate::{
+    api::{
+        SparkApplication,
+        names::{finalizer, label, role},
+    },
+    plan::{Action, events},
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, Preconditions},
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions},
 };
-use tracing::info;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::timeout;
+use tracing::{info, warn};
 
 pub(super) async fn execute(
     context: &Context,
     application: &SparkApplication,
     action: Action,
 ) -> Result<(), Error> {
+    let namespace = application.namespace().unwrap_or_default();
+    let uid = application.uid().unwrap_or_default();
     match action {
         Action::Submit(request) => {
             context.submitter.start(application, *request);
             Ok(())
         }
+        Action::StopSubmission => {
+            context.submitter.stop_one(&uid);
+            Ok(())
+        }
+        Action::Make(objects) => {
+            make(context, application, &objects).await;
+            Ok(())
+        }
         Action::DeleteChildren(children) => {
-            let namespace = application.namespace().unwrap_or_default();
-            let owner = application.uid().unwrap_or_default();
-            let deleted = native::delete(&context.client, &namespace, &owner, &children).await;
+            let deleted = native::delete(&context.client, &namespace, &uid, &children).await;
             deleted.map_err(Error::api("DELETE of what belongs to a driver"))
         }
-        Action::DeleteDriver { name, uid } => {
-            let pods =
-                Api::<Pod>::namespaced(context.client.clone(), &application.namespace().unwrap_or_default());
-            match pods.delete(&name, &only(Some(uid))).await {
+        Action::DeleteApplication => {
+            let applications = Api::<SparkApplication>::namespaced(context.client.clone(), &namespace);
+            let preconditions =
+                Preconditions { uid: Some(uid), resource_version: application.resource_version() };
+            let unchanged = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            match applications.delete(&application.name_any(), &unchanged).await {
                 Ok(_) => {
-                    info!(pod = name, "driver pod deleted");
+                    info!("deleted: its time to live is over");
                     Ok(())
                 }
-                // Gone already, or another pod has taken the name since.
-                Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
-                Err(error) => Err(Error::api("DELETE of the driver pod")(error)),
+                Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+                Err(kube::Error::Api(status)) if status.is_conflict() => Err(Error::Conflict),
+                Err(error) => Err(Error::api("DELETE of the application")(error)),
             }
         }
+        action @ (Action::DeletePod { .. }
+        | Action::DeleteExecutors { .. }
+        | Action::ProtectDriver { .. }) => about_pods(&context.client, &namespace, action).await,
     }
+}
+
+/// Carries out an action about pods, for which there need be no application any more; others are none of its
+/// business.
+pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action) -> Result<(), Error> {
+    let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+    let (what, done) = match &action {
+        Action::DeletePod { name, uid } => {
+            let done =
+                pods.delete(name, &only(Some(uid.clone()))).await.map(|_| info!(pod = name, "pod deleted"));
+            ("DELETE of the driver pod", done)
+        }
+        Action::DeleteExecutors { submission_id } => {
+            let executors =
+                format!("{}={submission_id},{}={}", label::SUBMISSION_ID, label::SPARK_ROLE, role::EXECUTOR);
+            let executors = ListParams::default().labels(&executors);
+            let done = pods.delete_collection(&DeleteParams::default(), &executors).await;
+            ("DELETE of executors", done.map(|_| info!(submission_id, "executors deleted")))
+        }
+        Action::ProtectDriver { name, uid, protect } => {
+            ("PATCH of the driver pod's finalizers", protected(&pods, name, uid, *protect).await)
+        }
+        _ => return Ok(()),
+    };
+    match done {
+        // Gone already, or another pod has taken the name since.
+        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+        done => done.map_err(Error::api(what)),
+    }
+}
+
+/// Adds our finalizer to a pod, or takes it away. Others' stay.
+async fn protected(pods: &Api<Pod>, name: &str, uid: &str, protect: bool) -> Result<(), kube::Error> {
+    let Some(pod) = pods.get_metadata_opt(name).await?.filter(|pod| pod.uid().as_deref() == Some(uid)) else {
+        return Ok(());
+    };
+    let others = pod.finalizers().iter().filter(|name| *name != finalizer::DRIVER_OUTCOME).cloned();
+    let own = protect.then(|| finalizer::DRIVER_OUTCOME.to_owned());
+    let finalizers: Vec<_> = others.chain(own).collect();
+    let patch = json!({"metadata": {
+        "uid": uid,
+        "resourceVersion": pod.resource_version(),
+        "finalizers": finalizers,
+    }});
+    pods.patch_metadata(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+}
+
+/// Makes what an application does without. Whoever is told is its user.
+async fn make(context: &Context, application: &SparkApplication, objects: &[Value]) {
+    /// The next reconcile tries again.
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let namespace = application.namespace().unwrap_or_default();
+    let uid = application.uid().unwrap_or_default();
+    let run = application.status.as_ref().and_then(|status| status.submission_id.clone()).unwrap_or_default();
+    for object in objects {
+        let made = timeout(PATIENCE, native::make(&context.client, &namespace, &uid, object)).await;
+        let why = match made {
+            Ok(Ok(())) => continue,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("failed to create {}: the API server does not answer", object["kind"]),
+        };
+        warn!(why, "not made");
+        context.events.send(application, &run, &events::not_made(&why), super::now()).await;
+        return;
+    }
+    context.note(&uid, |note| note.made_for = Some(run));
 }
 
 /// Deletes the object with this uid, and no other that has its name by now.

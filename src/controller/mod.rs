@@ -103,6 +103,10 @@ struct Context {
 struct Note {
     /// The resourceVersion of our last write: an older copy must not be acted on.
     written: u64,
+    /// When that was.
+    recorded: Option<Timestamp>,
+    /// The run whose objects beside its pods were made.
+    made_for: Option<String>,
     /// How often the reconcile has failed in a row.
     failures: u32,
 }
@@ -199,6 +203,15 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
             })
             .reflect(writer)
             .applied_objects();
+    let (gone, mut applications_gone) = mpsc::unbounded_channel::<ApplicationRef>();
+    let leaving = Arc::clone(&context);
+    let say_farewell = async move {
+        while let Some(application) = applications_gone.recv().await {
+            leaving
+                .bid_farewell(application.namespace.as_deref().unwrap_or_default(), &application.name)
+                .await;
+        }
+    };
     let reconcile_all = async {
         // Before this, a pod that is not in the cache may well exist, and its application would be taken for
         // one that lost it.
@@ -217,6 +230,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
                 if let Err(controller::Error::ObjectNotFound(application)) = ended {
                     let namespace = application.namespace.as_deref().unwrap_or_default();
                     workload.is_gone(namespace, &application.name);
+                    // Nobody listens any more when the process is about to end.
+                    gone.send(application.into_kind_unchecked(())).ok();
                 }
                 std::future::ready(())
             });
@@ -232,6 +247,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         () = reconcile_all => {}
         () = follow => {}
         () = follow_namespaces => {}
+        () = say_farewell => {}
     }
     context.submitter.stop().await;
 }
@@ -289,7 +305,16 @@ fn again(watched: Arc<Watched>, error: &Error, context: Arc<Context>) -> Action 
     });
     let pause =
         Duration::from_millis(100).saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_BACKOFF);
-    warn!(name = watched.name_any(), namespace = watched.namespace(), failures, %error, "reconcile is tried again");
+    if matches!(error, Error::Conflict) {
+        // The watch brings what has changed.
+        debug!(
+            name = watched.name_any(),
+            namespace = watched.namespace(),
+            "decided on stale facts, and again"
+        );
+    } else {
+        warn!(name = watched.name_any(), namespace = watched.namespace(), failures, %error, "reconcile is tried again");
+    }
     Action::requeue(pause)
 }
 
@@ -306,6 +331,7 @@ impl Context {
         if application.metadata.deletion_timestamp.is_some() {
             // Its pods go with it: it is their owner.
             self.forget(&uid);
+            self.bid_farewell(&application.namespace().unwrap_or_default(), &application.name_any()).await;
             return Ok(None);
         }
         if version(application) < self.note(&uid, |note| note.written) {
@@ -313,7 +339,7 @@ impl Context {
             return Ok(Some(FRESH_FACTS));
         }
 
-        let seen = observe::observe(self, application).await?;
+        let seen = observe::observe(self, application, now).await?;
         let Plan { actions, status, events, wake } = lifecycle::next(application, &seen, now, &self.policy);
         Span::current().record("submission_id", status.submission_id.as_deref());
         if actions.iter().any(|action| matches!(action, Act::Submit(_)))
@@ -331,7 +357,10 @@ impl Context {
             if to != state {
                 info!(from = state.as_str(), to = to.as_str(), "state changed");
             }
-            self.note(&uid, |note| note.written = version(&written));
+            self.note(&uid, |note| {
+                note.written = version(&written);
+                note.recorded = Some(now);
+            });
         }
         let occasion = status.submission_id.unwrap_or_default();
         for event in &events {
@@ -339,6 +368,21 @@ impl Context {
         }
         self.note(&uid, |note| note.failures = 0);
         Ok(wake)
+    }
+
+    /// Does what is to be done about the pods of an application that goes, or is gone. Should it fail, Kubernetes
+    /// takes them away later, and a driver that is kept is let go when the operator starts the next time.
+    async fn bid_farewell(&self, namespace: &str, name: &str) {
+        if !self.namespaces.include(namespace) {
+            return;
+        }
+        self.pods.forget(namespace, name);
+        let (pods, _) = self.pods.of(namespace, name);
+        for action in lifecycle::farewell(pods.values()) {
+            if let Err(error) = execute::about_pods(&self.client, namespace, action).await {
+                warn!(namespace, name, %error, "the pods of a deleted application are left to Kubernetes");
+            }
+        }
     }
 
     /// Whether the API server has the application as we know it.

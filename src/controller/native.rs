@@ -10,6 +10,7 @@ use crate::{
 use k8s_openapi::api::{
     core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service},
     networking::v1::NetworkPolicy,
+    policy::v1::PodDisruptionBudget,
 };
 use kube::{
     Client, Resource, ResourceExt,
@@ -52,7 +53,7 @@ pub(super) async fn create(
 }
 
 /// Creates a child, unless an earlier try has.
-async fn make(client: &Client, namespace: &str, owner: &str, child: &Value) -> Result<(), Error> {
+pub(super) async fn make(client: &Client, namespace: &str, owner: &str, child: &Value) -> Result<(), Error> {
     for _ in 0..TRIES {
         match post(client, namespace, child).await {
             Err(error) if already_exists(&error) => {}
@@ -197,6 +198,7 @@ fn path(kind: &str, namespace: &str) -> String {
         "Secret" => Secret::url_path(&(), namespace),
         "PersistentVolumeClaim" => PersistentVolumeClaim::url_path(&(), namespace),
         "NetworkPolicy" => NetworkPolicy::url_path(&(), namespace),
+        "PodDisruptionBudget" => PodDisruptionBudget::url_path(&(), namespace),
         _ => Pod::url_path(&(), namespace),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Context, Error};
 use crate::{
-    api::{Role, SparkApplication},
+    api::{Role, SparkApplication, names::label},
     plan::{
         Driver, Observed, SubmissionProgress, driver,
         lifecycle::{Questions, questions},
@@ -11,46 +11,73 @@ use crate::{
         submission::Surroundings,
     },
 };
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::{Api, ResourceExt};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use kube::{Api, ResourceExt, api::ListParams, core::PartialObjectMeta};
+use tracing::debug;
 
 /// Looks at everything that the next decision about `application` depends on.
 ///
 /// # Errors
 ///
 /// When the API server does not answer a question that the decision depends on.
-pub(super) async fn observe(context: &Context, application: &SparkApplication) -> Result<Observed, Error> {
+pub(super) async fn observe(
+    context: &Context,
+    application: &SparkApplication,
+    now: Timestamp,
+) -> Result<Observed, Error> {
     let namespace = application.namespace().unwrap_or_default();
+    let uid = application.uid().unwrap_or_default();
     let status = application.status.as_ref();
-    let cached = context.pods.of(&namespace, &application.name_any());
-    let recorded_name = status.and_then(|status| status.driver_info.pod_name.clone());
+    let (mut cached, departed) = context.pods.of(&namespace, &application.name_any());
+    let asked = questions(application);
+    let recorded_name =
+        status.and_then(|status| status.driver_info.pod_name.clone()).filter(|_| !asked.launch);
     let driver_name = recorded_name.unwrap_or_else(|| driver::pod_name(application));
-    let asked = questions(application.state());
 
-    let submission = context.submitter.submission(&application.uid().unwrap_or_default());
+    let submission = context.submitter.submission(&uid);
     // Nobody has to look for what is being made, or is known to be there with all that there is to know of it.
     let is_told = submission.as_ref().is_some_and(|submission| {
         let tells = matches!(
             submission.progress,
             SubmissionProgress::Running | SubmissionProgress::Succeeded { spark_application_id: Some(_) }
         );
-        tells && asked.surroundings && submission.id == Run::next(application).id
+        tells && asked.launch && submission.id == Run::next(application).id
     });
-    let driver = match cached.get(&driver_name) {
+    let driver = match cached.remove(&driver_name) {
         _ if is_told => Driver::Unseen,
         // Whether to delete or to adopt is decided on the live pod, never on a copy.
-        Some(pod) if !asked.complete => Driver::Pod { pod: Box::new(pod.clone()), complete: true },
+        Some(pod) if !asked.launch => Driver::Pod { pod: Box::new(pod), complete: true },
         _ if asked.driver => live_driver(context, &namespace, &driver_name, asked).await?,
         _ => Driver::Unseen,
     };
     let surroundings = match &driver {
-        Driver::Gone if asked.surroundings => context.surroundings.found().await?,
+        Driver::Gone if asked.launch => context.surroundings.found().await?,
         _ => Surroundings::default(),
     };
+    let mount_failure = match &driver {
+        Driver::Pod { pod, .. } if driver::may_lack_volumes(pod, now) => {
+            mount_failure(context, &namespace, pod).await
+        }
+        _ => None,
+    };
     let submission_id = status.and_then(|status| status.submission_id.as_deref()).unwrap_or_default();
+    let strays = match &driver {
+        Driver::Gone if asked.strays && cached.is_empty() => {
+            live_pods(context, &namespace, &application.name_any(), &driver_name).await?
+        }
+        _ if asked.strays => cached.values().cloned().collect(),
+        _ => Vec::new(),
+    };
+    let (recorded, made_for) = context.note(&uid, |note| (note.recorded, note.made_for.clone()));
     Ok(Observed {
         driver,
         executors: cached.into_values().filter(|pod| pod.is_of(Role::Executor, submission_id)).collect(),
+        strays,
+        departed,
+        mount_failure,
+        recorded,
+        made: made_for.as_deref() == Some(submission_id),
         submission,
         surroundings,
     })
@@ -70,7 +97,7 @@ async fn live_driver(
     // `spark-submit` creates the driver's ConfigMap last of all objects (Spark's
     // KubernetesClientApplication), so that where it exists, everything does.
     let complete = match &pod.driver_config_map {
-        Some(config_map) if asked.complete => {
+        Some(config_map) if asked.launch => {
             let config_maps = Api::<ConfigMap>::namespaced(context.client.clone(), namespace);
             let found = config_maps.get_metadata_opt(config_map).await;
             found.map_err(Error::api("GET of the driver's ConfigMap"))?.is_some()
@@ -78,4 +105,32 @@ async fn live_driver(
         _ => true,
     };
     Ok(Driver::Pod { pod, complete })
+}
+
+/// All pods that carry the application's name, but the one called `driver`. What their metadata says of them.
+async fn live_pods(
+    context: &Context,
+    namespace: &str,
+    application: &str,
+    driver: &str,
+) -> Result<Vec<PodRecord>, Error> {
+    let pods = Api::<Pod>::namespaced(context.client.clone(), namespace);
+    let ours = format!("{}={application},{}=true", label::APP_NAME, label::LAUNCHED_BY);
+    let found = pods.list_metadata(&ListParams::default().labels(&ours)).await;
+    let found = found.map_err(Error::api("LIST of the application's pods"))?;
+    let record =
+        |pod: PartialObjectMeta<Pod>| PodRecord::of(&Pod { metadata: pod.metadata, ..Pod::default() });
+    Ok(found.items.into_iter().map(record).filter(|pod| pod.name != driver).collect())
+}
+
+/// What the kubelet says of volumes that it cannot mount. It tells nobody but by an event; where that cannot be
+/// read, nothing is known.
+async fn mount_failure(context: &Context, namespace: &str, pod: &PodRecord) -> Option<String> {
+    let events = Api::<Event>::namespaced(context.client.clone(), namespace);
+    let of_pod = format!("involvedObject.uid={},reason=FailedMount", pod.uid);
+    let found = events.list(&ListParams::default().fields(&of_pod)).await;
+    let found = found.inspect_err(|error| debug!(%error, "events of the driver pod cannot be read")).ok()?;
+    let latest =
+        found.items.into_iter().max_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0))?;
+    latest.message
 }

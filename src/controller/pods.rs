@@ -1,6 +1,10 @@
 //! Which pods does each application have? A cache of what matters of them, by application, fed by one watch.
 
-use crate::{api::names::label, controller::ApplicationRef, plan::pod_record::PodRecord};
+use crate::{
+    api::{Role, names::label},
+    controller::ApplicationRef,
+    plan::pod_record::PodRecord,
+};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -27,12 +31,19 @@ type Pods = BTreeMap<String, PodRecord>;
 #[derive(Debug)]
 pub struct PodIndex {
     by_application: RwLock<BTreeMap<ApplicationKey, Pods>>,
+    /// The last that was seen of each application's latest driver that is gone: what became of it may stand in the
+    /// very event that told so.
+    departed: RwLock<BTreeMap<ApplicationKey, Box<PodRecord>>>,
     synced: watch::Sender<bool>,
 }
 
 impl Default for PodIndex {
     fn default() -> Self {
-        Self { by_application: RwLock::default(), synced: watch::Sender::new(false) }
+        Self {
+            by_application: RwLock::default(),
+            departed: RwLock::default(),
+            synced: watch::Sender::new(false),
+        }
     }
 }
 
@@ -44,10 +55,27 @@ impl PodIndex {
         drop(self.synced.subscribe().wait_for(|synced| *synced).await);
     }
 
-    /// The pods of an application, by name.
-    pub fn of(&self, namespace: &str, application: &str) -> Pods {
+    /// The pods of an application, by name, and the last that was seen of a driver that is gone.
+    pub fn of(&self, namespace: &str, application: &str) -> (Pods, Option<Box<PodRecord>>) {
+        let key = (namespace.to_owned(), application.to_owned());
         let index = self.by_application.read().expect("no code panics while it holds this lock");
-        index.get(&(namespace.to_owned(), application.to_owned())).cloned().unwrap_or_default()
+        let departed = self.departed.read().expect("no code panics while it holds this lock");
+        (index.get(&key).cloned().unwrap_or_default(), departed.get(&key).cloned())
+    }
+
+    /// There is no such application any more.
+    pub fn forget(&self, namespace: &str, application: &str) {
+        let mut departed = self.departed.write().expect("no code panics while it holds this lock");
+        departed.remove(&(namespace.to_owned(), application.to_owned()));
+    }
+
+    fn departed<'a>(&self, pods: impl IntoIterator<Item = (&'a ApplicationKey, &'a PodRecord)>) {
+        let mut departed = self.departed.write().expect("no code panics while it holds this lock");
+        for (key, pod) in pods {
+            if pod.role == Some(Role::Driver) {
+                departed.insert(key.clone(), Box::new(pod.clone()));
+            }
+        }
     }
 
     /// Follows all pods that carry the operator's label; yields the applications whose pods have changed.
@@ -96,15 +124,28 @@ impl PodIndex {
                 let mut index = self.by_application.write().expect("no code panics while it holds this lock");
                 let before = mem::replace(&mut *index, mem::take(listed));
                 self.synced.send_replace(true);
+                let gone = before
+                    .iter()
+                    .flat_map(|(key, pods)| pods.values().map(move |pod| (key, pod)))
+                    .filter(|(key, pod)| {
+                        let now = index.get(*key).and_then(|pods| pods.get(&pod.name));
+                        now.is_none_or(|now| now.uid != pod.uid)
+                    });
+                self.departed(gone);
                 let differs = |key: &&ApplicationKey| before.get(*key) != index.get(*key);
                 before.keys().chain(index.keys()).filter(differs).cloned().collect()
             }
             Event::Apply(pod) => self.change(&pod, |pods, record| {
                 pods.insert(record.name.clone(), record);
             }),
-            Event::Delete(pod) => self.change(&pod, |pods, record| {
-                pods.remove(&record.name);
-            }),
+            Event::Delete(pod) => {
+                if let Some((key, record)) = keyed(&pod) {
+                    self.departed([(&key, &record)]);
+                }
+                self.change(&pod, |pods, record| {
+                    pods.remove(&record.name);
+                })
+            }
         }
     }
 
@@ -153,8 +194,10 @@ mod tests {
         assert!(apply(Event::Init).is_empty() && apply(Event::InitApply(pod("pi-driver", "pi"))).is_empty());
         assert!(apply(Event::InitApply(pod("new-driver", "new"))).is_empty());
         assert_eq!(apply(Event::InitDone), BTreeSet::from([key("new"), key("old")]));
-        assert!(index.of("default", "old").is_empty() && index.of("default", "pi").contains_key("pi-driver"));
+        assert!(
+            index.of("default", "old").0.is_empty() && index.of("default", "pi").0.contains_key("pi-driver")
+        );
         assert_eq!(apply(Event::Delete(pod("pi-driver", "pi"))), BTreeSet::from([key("pi")]));
-        assert!(index.of("default", "pi").is_empty());
+        assert!(index.of("default", "pi").0.is_empty());
     }
 }

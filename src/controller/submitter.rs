@@ -136,19 +136,28 @@ impl Submitter {
             (Arc::clone(&self.means), Arc::clone(&self.submissions), self.ended.clone());
         let task = async move {
             let namespace = application.namespace.as_deref().unwrap_or_default();
-            let Some(progress) = cancel.run_until_cancelled(means.submit(namespace, &uid, by)).await else {
-                info!("submission ended: the application is gone or has changed");
-                return;
-            };
-            if let Some(started) =
-                locked(&submissions).get_mut(&uid).filter(|started| started.submission.id == run.id)
-            {
-                started.submission.progress = progress;
+            let progress = cancel.run_until_cancelled(means.submit(namespace, &uid, by)).await;
+            let mut known = locked(&submissions);
+            if let Some(started) = known.get_mut(&uid).filter(|started| started.submission.id == run.id) {
+                match progress {
+                    Some(progress) => started.submission.progress = progress,
+                    None => drop(known.remove(&uid)),
+                }
             }
+            drop(known);
             // Nobody listens any more when the process is about to end.
             ended.send(application).ok();
         };
         self.tasks.spawn(task.instrument(span));
+    }
+
+    /// Ends whatever runs for the application with this uid; it is over when it is not among the submissions any
+    /// more.
+    pub(super) fn stop_one(&self, uid: &str) {
+        if let Some(started) = locked(&self.submissions).get(uid) {
+            info!(submission_id = %started.submission.id, "submission is ended: the application has changed");
+            started.cancel.cancel();
+        }
     }
 
     /// Ends whatever runs for the application with this uid and forgets it.

@@ -3,6 +3,7 @@
 use crate::{
     api::{SparkApplication, names::conf},
     plan::{
+        events::{LONGEST_EXPLANATION, cut},
         pod_record::{Phase, PodRecord},
         run::SubmissionId,
     },
@@ -39,6 +40,22 @@ pub enum Standing {
 /// killed, and deleting it would start a second driver.
 const MAKING: Duration = Duration::from_secs(10);
 
+/// How long a driver's volumes may take to be mounted before somebody asks what is wrong.
+pub const MOUNTING: Duration = Duration::from_secs(15);
+
+/// Whether a driver has been about to start for so long that its volumes may be what is missing.
+#[must_use]
+pub fn may_lack_volumes(pod: &PodRecord, now: Timestamp) -> bool {
+    pod.phase == Phase::Pending && !pod.started && pod.waiting.is_none() && age(pod, now) >= MOUNTING
+}
+
+/// How long there has been such a pod.
+#[must_use]
+pub fn age(pod: &PodRecord, now: Timestamp) -> Duration {
+    let since = pod.created.map(|created| now.duration_since(created));
+    since.and_then(|since| Duration::try_from(since).ok()).unwrap_or_default()
+}
+
 /// The adoption rule (design.md, section 2).
 #[must_use]
 pub fn standing(
@@ -58,8 +75,7 @@ pub fn standing(
     if complete || pod.started {
         return Standing::Adoptable;
     }
-    let age = pod.created.and_then(|created| Duration::try_from(now.duration_since(created)).ok());
-    if age.is_some_and(|age| age < MAKING) { Standing::InTheMaking } else { Standing::Leftover }
+    if pod.created.is_some() && age(pod, now) < MAKING { Standing::InTheMaking } else { Standing::Leftover }
 }
 
 /// What the driver pod says.
@@ -78,21 +94,25 @@ pub enum DriverState {
 /// sidecars still do.
 #[must_use]
 pub fn state(pod: &PodRecord) -> DriverState {
-    let failed = || match &pod.ended {
-        Some(ended) if ended.exit_code != 0 => {
-            format!("driver container failed with ExitCode: {}, Reason: {}", ended.exit_code, ended.reason)
-        }
-        _ => pod.message.as_ref().map_or_else(
-            || "driver container status missing".to_owned(),
-            |message| format!("driver container status missing: {message}"),
-        ),
-    };
     match (pod.phase, &pod.ended) {
         (Phase::Succeeded, _) => DriverState::Completed,
         (Phase::Running | Phase::Failed, Some(ended)) if ended.exit_code == 0 => DriverState::Completed,
-        (Phase::Running, Some(_)) | (Phase::Failed, _) => DriverState::Failed(failed()),
+        (Phase::Running, Some(_)) | (Phase::Failed, _) => DriverState::Failed(failure(pod)),
         (Phase::Running, None) => DriverState::Running,
         (Phase::Pending, _) => DriverState::Pending,
         (Phase::Unknown, _) => DriverState::Unknown,
     }
+}
+
+/// Why a driver failed, in KF's words, and what else Kubernetes says of it.
+fn failure(pod: &PodRecord) -> String {
+    let (said, message) = match &pod.ended {
+        Some(ended) if ended.exit_code != 0 => (
+            format!("driver container failed with ExitCode: {}, Reason: {}", ended.exit_code, ended.reason),
+            ended.message.as_ref().map(|message| format!(", Message: {message}")),
+        ),
+        _ => ("driver container status missing".to_owned(), None),
+    };
+    let of_pod = pod.message.as_ref().map(|message| format!(": {message}"));
+    cut(said + &message.unwrap_or_default() + &of_pod.unwrap_or_default(), LONGEST_EXPLANATION)
 }

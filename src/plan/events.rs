@@ -1,6 +1,6 @@
 //! What are users told about an application, and in which words?
 
-use std::fmt::Display;
+use crate::api::ExecutorState;
 
 /// An event on the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,8 +73,39 @@ pub(super) fn application_failed(name: &str, why: &str) -> Event {
     Event::new(Severity::Warning, "SparkApplicationFailed", "Fail", note)
 }
 
-pub(super) fn driver_pending(pod: &str) -> Event {
-    Event::of_pod(Severity::Normal, "SparkDriverPending", pod, format!("Driver {pod} is pending"))
+pub(super) fn application_pending_rerun(name: &str, cause: &str) -> Event {
+    let note = format!("SparkApplication {name} is pending rerun: {cause}");
+    Event::new(Severity::Warning, "SparkApplicationPendingRerun", "Rerun", note)
+}
+
+pub(super) fn spec_edited(name: &str) -> Event {
+    let note =
+        format!("the spec of SparkApplication {name} was edited: its run ends, and it is submitted anew");
+    Event::new(Severity::Normal, "SparkApplicationSpecUpdateProcessed", "Invalidate", note)
+}
+
+pub(super) fn application_suspending(name: &str) -> Event {
+    let note = format!("SparkApplication {name} is suspending");
+    Event::new(Severity::Warning, "SparkApplicationSuspending", "Suspend", note)
+}
+
+pub(super) fn application_suspended(name: &str) -> Event {
+    let note = format!("SparkApplication {name} is suspended");
+    Event::new(Severity::Warning, "SparkApplicationSuspended", "Suspend", note)
+}
+
+pub(super) fn application_resuming(name: &str) -> Event {
+    let note = format!("SparkApplication {name} is resuming");
+    Event::new(Severity::Warning, "SparkApplicationResuming", "Resume", note)
+}
+
+pub(super) fn driver_pending(pod: &str, why: Option<&str>) -> Event {
+    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+    Event::of_pod(Severity::Normal, "SparkDriverPending", pod, format!("Driver {pod} is pending{why}"))
+}
+
+pub(super) fn driver_unknown(pod: &str) -> Event {
+    Event::of_pod(Severity::Warning, "SparkDriverUnknown", pod, format!("Driver {pod} in unknown state"))
 }
 
 pub(super) fn driver_running(pod: &str) -> Event {
@@ -85,8 +116,8 @@ pub(super) fn driver_completed(pod: &str) -> Event {
     Event::of_pod(Severity::Normal, "SparkDriverCompleted", pod, format!("Driver {pod} completed"))
 }
 
-pub(super) fn driver_failed(pod: &str) -> Event {
-    Event::of_pod(Severity::Warning, "SparkDriverFailed", pod, format!("Driver {pod} failed"))
+pub(super) fn driver_failed(pod: &str, why: &str) -> Event {
+    Event::of_pod(Severity::Warning, "SparkDriverFailed", pod, format!("Driver {pod} failed: {why}"))
 }
 
 pub(super) fn driver_not_found(pod: &str) -> Event {
@@ -94,27 +125,34 @@ pub(super) fn driver_not_found(pod: &str) -> Event {
     Event::of_pod(Severity::Warning, "SparkDriverNotFound", pod, note)
 }
 
-pub(super) fn executor_pending(pod: &str) -> Event {
-    Event::of_pod(Severity::Normal, "SparkExecutorPending", pod, format!("Executor {pod} is pending"))
+/// What several executors do, of which the first few are named, or what one does; why, if they failed.
+pub(super) fn executors(pods: &[&str], state: ExecutorState, failure: Option<&str>) -> Event {
+    const NAMED: usize = 5;
+    let (severity, reason, one, several) = match state {
+        ExecutorState::Pending => (Severity::Normal, "SparkExecutorPending", "is pending", "are pending"),
+        ExecutorState::Running => (Severity::Normal, "SparkExecutorRunning", "is running", "are running"),
+        ExecutorState::Completed => (Severity::Normal, "SparkExecutorCompleted", "completed", "completed"),
+        ExecutorState::Failed => (Severity::Warning, "SparkExecutorFailed", "failed", "failed"),
+        ExecutorState::Unknown => {
+            (Severity::Warning, "SparkExecutorUnknown", "in unknown state", "in unknown state")
+        }
+    };
+    if let [pod] = pods {
+        return Event::of_pod(severity, reason, pod, format!("Executor {pod} {}", failure.unwrap_or(one)));
+    }
+    let more = match pods.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = pods.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    Event::new(severity, reason, "Follow", format!("Executors {named}{more} {}", failure.unwrap_or(several)))
 }
 
-pub(super) fn executor_running(pod: &str) -> Event {
-    Event::of_pod(Severity::Normal, "SparkExecutorRunning", pod, format!("Executor {pod} is running"))
-}
-
-pub(super) fn executor_completed(pod: &str) -> Event {
-    Event::of_pod(Severity::Normal, "SparkExecutorCompleted", pod, format!("Executor {pod} completed"))
-}
-
-pub(super) fn executor_failed(pod: &str, exit_code: impl Display, reason: &str, message: &str) -> Event {
-    let note =
-        format!("Executor {pod} failed with ExitCode: {exit_code}, Reason: {reason}, Pod Message: {message}");
-    Event::of_pod(Severity::Warning, "SparkExecutorFailed", pod, note)
-}
-
-pub(super) fn executor_unknown(pod: &str) -> Event {
-    let note = format!("Executor {pod} in unknown state");
-    Event::of_pod(Severity::Warning, "SparkExecutorUnknown", pod, note)
+/// What belongs to a run beside its pods could not be made; the run goes on without it.
+#[must_use]
+pub fn not_made(why: &str) -> Event {
+    let note = format!("{why}; it is tried again, and the application runs on");
+    Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", note)
 }
 
 /// An object of ours that cannot be read. Sent by the controller, which alone sees such objects.

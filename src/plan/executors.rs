@@ -7,25 +7,43 @@ use crate::{
         pod_record::{Phase, PodRecord},
     },
 };
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
-/// `status.executorState` after `pods` were seen, with an event for every change.
+/// How much `status.executorState` may hold: a status is written whole and must fit into etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExecutorLimits {
+    /// How many executors.
+    pub count: usize,
+    /// How many bytes of names and states.
+    pub bytes: usize,
+}
+
+impl Default for ExecutorLimits {
+    /// KF's number of executors. Etcd takes 1.5 MiB; so much is 4,000 executors with names of 50 bytes.
+    fn default() -> Self {
+        Self { count: 1000, bytes: 256 * 1024 }
+    }
+}
+
+/// What an entry takes beside name and state: quotes, colon, comma.
+const PUNCTUATION: usize = 6;
+
+/// `status.executorState` after `pods` were seen, with an event for every kind of change.
 ///
 /// An executor that has not ended and is no longer there ended well if the application did, is unknown while
-/// the application runs (its pod was replaced, or the cache is behind), and otherwise failed.
+/// the application runs (its pod was replaced, or the cache is behind), and otherwise failed. Where there are more
+/// than `limits` allow, those that live stay, and of the others the latest.
 #[must_use]
 pub fn executor_states(
     recorded: &BTreeMap<String, ExecutorState>,
     pods: &[PodRecord],
     application: State,
+    limits: ExecutorLimits,
 ) -> (BTreeMap<String, ExecutorState>, Vec<Event>) {
     let mut states = recorded.clone();
-    let mut events = Vec::new();
+    let seen: BTreeMap<&str, &PodRecord> = pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
     for pod in pods {
-        let state = state(pod);
-        if states.insert(pod.name.clone(), state) != Some(state) {
-            events.push(event(pod, state));
-        }
+        states.insert(pod.name.clone(), state(pod));
     }
     let missing = match application {
         State::Submitted | State::Running | State::Unknown => ExecutorState::Unknown,
@@ -33,11 +51,53 @@ pub fn executor_states(
         _ => ExecutorState::Failed,
     };
     for (name, state) in &mut states {
-        if !has_ended(*state) && !pods.iter().any(|pod| pod.name == *name) {
+        if !has_ended(*state) && !seen.contains_key(name.as_str()) {
             *state = missing;
         }
     }
-    (states, events)
+    let states = within(states, limits);
+    let changed = states
+        .iter()
+        .filter(|(name, state)| recorded.get(*name) != Some(state))
+        .filter_map(|(name, state)| Some((*seen.get(name.as_str())?, *state)));
+    let mut told: BTreeMap<(ExecutorState, Option<String>), Vec<&str>> = BTreeMap::new();
+    for (pod, state) in changed {
+        let mut what = (state, (state == ExecutorState::Failed).then(|| failure(pod)));
+        if !told.contains_key(&what) && told.len() >= DIFFERENT_EVENTS {
+            what.1 = None;
+        }
+        told.entry(what).or_default().push(&pod.name);
+    }
+    let events =
+        told.iter().map(|((state, failure), pods)| events::executors(pods, *state, failure.as_deref()));
+    (states, events.collect())
+}
+
+/// Executors fail for as many reasons as there are executors; a handful is told of at once.
+const DIFFERENT_EVENTS: usize = 8;
+
+/// As many of `states` as may be recorded.
+fn within(
+    states: BTreeMap<String, ExecutorState>,
+    limits: ExecutorLimits,
+) -> BTreeMap<String, ExecutorState> {
+    let size = |name: &str| name.len() + "COMPLETED".len() + PUNCTUATION;
+    if states.len() <= limits.count && states.keys().map(|name| size(name)).sum::<usize>() <= limits.bytes {
+        return states;
+    }
+    let mut states: Vec<_> = states.into_iter().collect();
+    states.sort_by_key(|(name, state)| (has_ended(*state), Reverse(number(name))));
+    let mut bytes = 0;
+    let fits = |(name, _): &(String, ExecutorState)| {
+        bytes += size(name);
+        bytes <= limits.bytes
+    };
+    states.into_iter().take(limits.count).take_while(fits).collect()
+}
+
+/// The number at the end of an executor's name, which Spark counts up.
+fn number(name: &str) -> u64 {
+    name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
 /// Spark's application id as the executors know it. The driver's own label is wrong where `spark.app.id` was
@@ -67,18 +127,12 @@ const fn has_ended(state: ExecutorState) -> bool {
     matches!(state, ExecutorState::Completed | ExecutorState::Failed)
 }
 
-fn event(pod: &PodRecord, state: ExecutorState) -> Event {
-    match state {
-        ExecutorState::Pending => events::executor_pending(&pod.name),
-        ExecutorState::Running => events::executor_running(&pod.name),
-        ExecutorState::Completed => events::executor_completed(&pod.name),
-        ExecutorState::Unknown => events::executor_unknown(&pod.name),
-        ExecutorState::Failed => {
-            let message = pod.message.as_deref().unwrap_or_default();
-            match &pod.ended {
-                Some(ended) => events::executor_failed(&pod.name, ended.exit_code, &ended.reason, message),
-                None => events::executor_failed(&pod.name, -1, "Unknown (Container not Found)", message),
-            }
-        }
-    }
+/// Why an executor failed, in KF's words.
+fn failure(pod: &PodRecord) -> String {
+    let message = pod.message.as_deref().unwrap_or_default();
+    let (exit_code, reason) = match &pod.ended {
+        Some(ended) => (ended.exit_code, ended.reason.as_str()),
+        None => (-1, "Unknown (Container not Found)"),
+    };
+    format!("failed with ExitCode: {exit_code}, Reason: {reason}, Pod Message: {message}")
 }

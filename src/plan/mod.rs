@@ -2,6 +2,7 @@
 //! whatever it needs to know is an argument, and the whole answer is a value.
 
 pub mod borrowed_json;
+pub mod children;
 pub mod customization;
 pub mod digest;
 pub mod driver;
@@ -26,11 +27,14 @@ pub mod volume_name;
 
 use crate::api::{SparkApplication, SparkApplicationStatus};
 use events::Event;
+use executors::ExecutorLimits;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use native::{Child, Objects, Reason};
 use pod_record::PodRecord;
 use run::{Run, SubmissionId};
+use serde_json::Value;
 use std::time::Duration;
 use submission::{SparkSubmit, Submitter, Surroundings};
 
@@ -42,6 +46,17 @@ pub struct Observed {
     pub driver: Driver,
     /// The executor pods of the current run.
     pub executors: Vec<PodRecord>,
+    /// Pods that carry the application's name but neither stand under its driver's nor are executors of a run that is
+    /// followed: all that there are, where the decision depends on it.
+    pub strays: Vec<PodRecord>,
+    /// The last that was seen of a driver which is gone.
+    pub departed: Option<Box<PodRecord>>,
+    /// Why the driver's volumes are not there, where somebody asked.
+    pub mount_failure: Option<String>,
+    /// When this process wrote the status last.
+    pub recorded: Option<Timestamp>,
+    /// Whether this process has made what belongs to the run beside its pods.
+    pub made: bool,
     /// What became of the submission that was started for this application last, as far as this process
     /// knows.
     pub submission: Option<Submission>,
@@ -103,10 +118,20 @@ pub struct Plan {
 pub enum Action {
     /// Start the submission of a run, unless it is running.
     Submit(Box<SubmitRequest>),
+    /// End whatever submission of this application is on its way.
+    StopSubmission,
+    /// Make these, as far as they are not there. Where that fails, the run goes on without them.
+    Make(Vec<Value>),
     /// Delete what native submission has made for a run beside its driver's pod, as far as it is there.
     DeleteChildren(Vec<Child>),
     /// Delete the pod of this name if it still has this uid.
-    DeleteDriver { name: String, uid: String },
+    DeletePod { name: String, uid: String },
+    /// Delete all executors of a run.
+    DeleteExecutors { submission_id: String },
+    /// Keep the driver's pod by a finalizer until its outcome is recorded, or let it go.
+    ProtectDriver { name: String, uid: String, protect: bool },
+    /// Delete the application itself, if nobody has changed it since.
+    DeleteApplication,
 }
 
 /// All that is needed to submit one run.
@@ -142,6 +167,14 @@ pub struct Policy {
     pub has_spark_submit: bool,
     /// Whether pods are customized by the webhook.
     pub has_webhook: bool,
+    /// How much `status.executorState` may hold.
+    pub executor_limits: ExecutorLimits,
+    /// `timeToLiveSeconds` of applications that do not say.
+    pub default_time_to_live_seconds: Option<i64>,
+    /// Whether drivers that ask for it have a PodDisruptionBudget.
+    pub has_driver_pdb: bool,
+    /// Whether a driver's pod is kept until its outcome is recorded.
+    pub protects_driver_outcome: bool,
 }
 
 impl Policy {
@@ -154,6 +187,10 @@ impl Policy {
             submitter: Submitter::Auto,
             has_spark_submit: true,
             has_webhook: true,
+            executor_limits: ExecutorLimits::default(),
+            default_time_to_live_seconds: None,
+            has_driver_pdb: false,
+            protects_driver_outcome: false,
         }
     }
 }

@@ -1,11 +1,14 @@
 //! What of a pod does the operator need to know? About half a kilobyte: caches hold these, not pods.
 
-use crate::api::{
-    Role,
-    names::{container, label, volume},
+use crate::{
+    api::{
+        Role,
+        names::{container, finalizer, label, volume},
+    },
+    plan::events::{LONGEST_EXPLANATION, cut},
 };
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerState, Pod};
+use k8s_openapi::api::core::v1::{ContainerState, Pod, PodStatus};
 use serde::Deserialize;
 
 /// A driver or executor pod.
@@ -33,8 +36,12 @@ pub struct PodRecord {
     pub ended: Option<Ended>,
     /// Whether Spark's container is running or has been.
     pub started: bool,
-    /// Why the pod is in its phase, where Kubernetes says so.
+    /// Why the pod is in its phase, where Kubernetes says so: `Evicted: The node was low on resource: memory`.
     pub message: Option<String>,
+    /// What the pod waits for, where it cannot start by itself: `Unschedulable`, `ImagePullBackOff`.
+    pub waiting: Option<Waiting>,
+    /// Whether it stays until its outcome is recorded: see [`finalizer::DRIVER_OUTCOME`].
+    pub protected: bool,
     /// The ConfigMap that holds the driver's `spark.properties`.
     pub driver_config_map: Option<String>,
 }
@@ -59,11 +66,21 @@ pub enum Phase {
 }
 
 /// How a container ended.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Ended {
     pub exit_code: i32,
     pub reason: String,
+    /// The container's termination message.
+    pub message: Option<String>,
+}
+
+/// What keeps a pod from starting.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Waiting {
+    /// A word: `ImagePullBackOff`, `Unschedulable`.
+    pub reason: String,
+    pub message: Option<String>,
 }
 
 impl PodRecord {
@@ -93,9 +110,12 @@ impl PodRecord {
             ended: spark.and_then(|state| state.terminated.as_ref()).map(|terminated| Ended {
                 exit_code: terminated.exit_code,
                 reason: terminated.reason.clone().unwrap_or_default(),
+                message: terminated.message.as_deref().map(brief).filter(|message| !message.is_empty()),
             }),
             started: spark.is_some_and(|state| state.running.is_some() || state.terminated.is_some()),
-            message: status.and_then(|status| status.message.clone()),
+            message: status.and_then(message),
+            waiting: status.and_then(waiting),
+            protected: pod.metadata.finalizers.iter().flatten().any(|name| name == finalizer::DRIVER_OUTCOME),
             driver_config_map: pod.spec.as_ref().and_then(config_map),
         }
     }
@@ -123,6 +143,43 @@ impl Phase {
             _ => Self::Unknown,
         }
     }
+}
+
+/// As much of an explanation as is worth keeping, without blanks around it.
+fn brief(text: &str) -> String {
+    cut(text.trim().to_owned(), LONGEST_EXPLANATION)
+}
+
+/// Reason and message of the pod's phase, and of whoever takes the pod away (`DisruptionTarget`).
+fn message(status: &PodStatus) -> Option<String> {
+    let conditions = status.conditions.iter().flatten();
+    let disruption = conditions
+        .filter(|condition| condition.type_ == "DisruptionTarget" && condition.status == "True")
+        .flat_map(|condition| [condition.reason.as_deref(), condition.message.as_deref()]);
+    let said = [status.reason.as_deref(), status.message.as_deref()].into_iter().chain(disruption);
+    let said: Vec<_> = said.flatten().filter(|text| !text.is_empty()).collect();
+    (!said.is_empty()).then(|| brief(&said.join(": ")))
+}
+
+/// What a pod waits for that has no container running yet, unless it is what every pod goes through.
+fn waiting(status: &PodStatus) -> Option<Waiting> {
+    const USUAL: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+    if status.phase.as_deref() != Some("Pending") {
+        return None;
+    }
+    let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let held = containers
+        .filter_map(|container| container.state.as_ref()?.waiting.as_ref())
+        .map(|waiting| (waiting.reason.as_ref(), waiting.message.as_ref()))
+        .find(|(reason, _)| reason.is_some_and(|reason| !USUAL.contains(&reason.as_str())));
+    let unscheduled = || {
+        let mut conditions = status.conditions.iter().flatten();
+        let condition =
+            conditions.find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")?;
+        Some((condition.reason.as_ref(), condition.message.as_ref()))
+    };
+    let (reason, message) = held.or_else(unscheduled)?;
+    Some(Waiting { reason: reason?.clone(), message: message.map(|message| brief(message)) })
 }
 
 fn controller(pod: &Pod) -> Option<Controller> {

@@ -236,14 +236,14 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         .flat_map(grants)
         .collect();
     let needed = [
-        // controller: watch, live GET before a submit, status
-        "sparkoperator.k8s.io/sparkapplications: get list watch",
+        // controller: watch, live GET before a submit, status, DELETE when its time to live is over
+        "sparkoperator.k8s.io/sparkapplications: delete get list watch",
         "sparkoperator.k8s.io/sparkapplications/status: patch",
         // controller and spark-submit: blockOwnerDeletion in the driver's owner reference
         "sparkoperator.k8s.io/sparkapplications/finalizers: update",
         // controller: watch, live GET, create, DELETE of leftovers; spark-submit: create, and delete where it
-        // fails halfway
-        "/pods: create delete get list watch",
+        // fails halfway; controller: the finalizer of a driver, executors of a run that is over
+        "/pods: create delete deletecollection get list patch watch",
         // controller: is a submission complete?, create, whose is it?, DELETE when a run is over; spark-submit:
         // apply
         "/configmaps: create delete get patch",
@@ -251,7 +251,10 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         "/services: create delete get patch",
         "networking.k8s.io/networkpolicies: create delete get patch",
         // controller
+        "policy/poddisruptionbudgets: create delete get",
         "events.k8s.io/events: create",
+        // controller: why can the driver's volumes not be mounted?
+        "/events: list",
         // is the cluster set up for us?
         "apiextensions.k8s.io/customresourcedefinitions[sparkapplications.sparkoperator.k8s.io,\
          scheduledsparkapplications.sparkoperator.k8s.io]: get",

@@ -3,6 +3,7 @@
 use super::{
     Context,
     driver::{Driver, immutable, secret_data},
+    names::suffix,
     not_native::NotNative,
     submitter_file,
 };
@@ -44,7 +45,7 @@ pub(super) fn credentials(context: &Context, driver: &mut Driver) -> Result<(), 
         }
     }
     if !data.is_empty() {
-        let name = context.names.prefixed("kubernetes-credentials");
+        let name = context.names.prefixed(suffix::CREDENTIALS);
         driver.mount(VOLUME, json!({"secret": {"secretName": name}}), DIRECTORY);
         driver.children.push(immutable("Secret", &name, data));
         return Ok(());

@@ -3,6 +3,7 @@
 use super::{
     Context,
     driver::{Driver, immutable},
+    names::suffix,
     not_native::NotNative,
     submitter_file,
 };
@@ -21,7 +22,7 @@ pub(super) fn config_map(context: &Context, driver: &mut Driver) -> Result<(), N
         Some(text) => text.clone(),
         None => String::from_utf8_lossy(submitter_file::read(context, &key, &file)?).into_owned(),
     };
-    let name = context.names.prefixed("driver-podspec-conf-map");
+    let name = context.names.prefixed(suffix::EXECUTOR_TEMPLATE);
     let source = json!({"configMap": {"name": name, "items": [{"key": KEY, "path": FILE}]}});
     driver.mount("pod-template-volume", source, DIRECTORY);
     driver.children.push(immutable("ConfigMap", &name, Map::from_iter([(KEY.to_owned(), text.into())])));

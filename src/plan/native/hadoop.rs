@@ -3,6 +3,7 @@
 use super::{
     Context,
     driver::{Driver, immutable},
+    names::suffix,
     not_native::NotNative,
 };
 use crate::api::names::{env, submit_conf};
@@ -21,7 +22,7 @@ pub(super) fn configuration(context: &Context, driver: &mut Driver) -> Result<()
         }
         (Some(name), None) => (name, Vec::new()),
         (None, Some(files)) => {
-            let name = context.names.prefixed("hadoop-config");
+            let name = context.names.prefixed(suffix::HADOOP);
             let data = files.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
             driver.children.push(immutable("ConfigMap", &name, data));
             (name, files.keys().map(|name| json!({"key": name, "path": name})).collect())

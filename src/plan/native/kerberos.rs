@@ -3,6 +3,7 @@
 use super::{
     Context,
     driver::{Driver, immutable, secret_data},
+    names::suffix,
     not_native::NotNative,
     submitter_file,
 };
@@ -49,7 +50,7 @@ fn krb5(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
         (None, Some(path)) => {
             let content = submitter_file::read(context, submit_conf::KRB5_PATH, &path)?;
             let file = file_name(&path);
-            let name = context.names.prefixed("krb5-file");
+            let name = context.names.prefixed(suffix::KRB5);
             let data = Map::from_iter([(file.to_owned(), String::from_utf8_lossy(content).into())]);
             driver.children.push(immutable("ConfigMap", &name, data));
             json!({"configMap": {"name": name, "items": [{"key": file, "path": file}]}})
@@ -61,7 +62,7 @@ fn krb5(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
 
 fn upload_keytab(context: &Context, driver: &mut Driver, path: &str) -> Result<(), NotNative> {
     let content = submitter_file::read(context, submit_conf::KEYTAB, path)?;
-    let (file, name) = (file_name(path), context.names.prefixed("kerberos-keytab"));
+    let (file, name) = (file_name(path), context.names.prefixed(suffix::KEYTAB));
     let data = Map::from_iter([(file.to_owned(), secret_data(content))]);
     driver.mount("kerberos-keytab", json!({"secret": {"secretName": name}}), KEYTAB_DIRECTORY);
     driver.children.push(immutable("Secret", &name, data));

@@ -64,6 +64,7 @@ use driver::Driver;
 pub use input::{Environment, Files, Ids, Submission};
 pub use line::Line;
 use names::Names;
+pub use names::possible_children;
 pub use not_native::{NotNative, Reason};
 pub use properties_file::{read_properties, trimmed};
 pub(super) use properties_text::{SYNTAX, escaped};

@@ -1,7 +1,17 @@
 //! What are the objects of a submission called?
 
-use super::{Ids, conf::Conf, not_native::NotNative};
+use super::{Child, Ids, conf::Conf, not_native::NotNative};
 use crate::api::names::conf;
+
+/// What a step may make beside the driver's pod, by what its name ends in.
+pub(super) mod suffix {
+    pub const CREDENTIALS: &str = "kubernetes-credentials";
+    pub const EXECUTOR_TEMPLATE: &str = "driver-podspec-conf-map";
+    pub const HADOOP: &str = "hadoop-config";
+    pub const KRB5: &str = "krb5-file";
+    pub const KEYTAB: &str = "kerberos-keytab";
+    pub const POLICY: &str = "policy";
+}
 
 /// A DNS label is no longer, and nor is a label's value.
 const LONGEST_LABEL: usize = 63;
@@ -17,17 +27,43 @@ pub(super) struct Names {
     pub app_name_label: String,
 }
 
+/// Whatever a submission of `ids` may have made beside the driver's pod, whatever was asked for; but for claims,
+/// whose names depend on that, and Secrets, which the operator may not touch unless its admin lets it.
+#[must_use]
+pub fn possible_children(app_name: &str, ids: &Ids) -> Vec<Child> {
+    let prefix = prefix(app_name, &ids.prefix);
+    let prefixed = |suffix: &str| format!("{prefix}-{suffix}");
+    [
+        ("ConfigMap", config_map(ids)),
+        ("Service", service(&prefix, ids)),
+        ("ConfigMap", prefixed(suffix::EXECUTOR_TEMPLATE)),
+        ("ConfigMap", prefixed(suffix::HADOOP)),
+        ("ConfigMap", prefixed(suffix::KRB5)),
+        ("NetworkPolicy", prefixed(suffix::POLICY)),
+    ]
+    .map(|(kind, name)| Child { kind: kind.to_owned(), name })
+    .into()
+}
+
+fn config_map(ids: &Ids) -> String {
+    format!("spark-drv-{}-conf-map", ids.config_map)
+}
+
+fn service(prefix: &str, ids: &Ids) -> String {
+    let service = format!("{prefix}-driver-svc");
+    match service.chars().count() {
+        ..=LONGEST_LABEL => service,
+        _ => format!("spark-{}-driver-svc", ids.service),
+    }
+}
+
 impl Names {
     pub(super) fn new(conf: &Conf, app_name: &str, ids: &Ids) -> Result<Self, NotNative> {
         let prefix = prefix(app_name, &ids.prefix);
-        let service = format!("{prefix}-driver-svc");
         Ok(Self {
             driver_pod: conf.text(conf::DRIVER_POD_NAME)?.unwrap_or_else(|| format!("{prefix}-driver")),
-            service: match service.chars().count() {
-                ..=LONGEST_LABEL => service,
-                _ => format!("spark-{}-driver-svc", ids.service),
-            },
-            config_map: format!("spark-drv-{}-conf-map", ids.config_map),
+            service: service(&prefix, ids),
+            config_map: config_map(ids),
             app_name_label: app_name_label(app_name),
             prefix,
         })

@@ -1,6 +1,6 @@
 //! Who may talk to the executors? Since Spark 4.2 only the application's own pods.
 
-use super::{Context, Line, driver::Driver, not_native::NotNative};
+use super::{Context, Line, driver::Driver, names::suffix, not_native::NotNative};
 use crate::api::names::{label, role};
 use serde_json::json;
 
@@ -16,7 +16,7 @@ pub(super) fn network_policy(context: &Context, driver: &mut Driver) -> Result<(
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": {
-            "name": context.names.prefixed("policy"),
+            "name": context.names.prefixed(suffix::POLICY),
             "namespace": context.namespace,
             "labels": application,
         },

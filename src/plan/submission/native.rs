@@ -58,16 +58,15 @@ pub fn objects(
     Ok((Objects { pod, children }, Line::nearest(&submission.spark_version).1))
 }
 
-/// What [`objects`] has made beside the driver's pod for the recorded run of an application. Claims that have a
-/// name of the user's are not among it: they may be somebody else's.
+/// What [`objects`] has made beside the driver's pod for `run`. Claims that have a name of the user's are not
+/// among it: they may be somebody else's.
 #[must_use]
-pub fn children(application: &SparkApplication, policy: &Policy) -> Vec<Child> {
-    let Some(run) = Run::recorded(application) else { return Vec::new() };
-    let made = native(application, &run, policy, "", Environment::default(), Timestamp::UNIX_EPOCH)
+pub fn children(application: &SparkApplication, run: &Run, policy: &Policy) -> Vec<Child> {
+    let made = native(application, run, policy, "", Environment::default(), Timestamp::UNIX_EPOCH)
         .and_then(|submission| native::objects(&submission));
     // Whatever cannot be made has not been made.
     let children = made.map(|objects| objects.children).unwrap_or_default();
-    let ids = Ids::of_run(&run);
+    let ids = Ids::of_run(run);
     let named = children.iter().filter_map(Child::of);
     named.filter(|child| child.kind != CLAIM || child.name.contains(&ids.prefix)).collect()
 }

@@ -1,0 +1,172 @@
+//! SUCCEEDING, FAILING, COMPLETED and FAILED, INVALIDATING: a run is over. Is there another one?
+
+use super::{
+    Pass, SOON, driver_name,
+    history::{Cause, Outcome},
+    launch::reset,
+    restart::{self, Retry},
+};
+use crate::{
+    api::{ApplicationState, RestartPolicyType, SparkApplicationStatus, State},
+    plan::{
+        Action, Driver, Plan, children,
+        events::{self, Event},
+        native::{self, Child},
+        run::Run,
+        submission,
+    },
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::time::Duration;
+
+impl Pass<'_> {
+    pub(super) fn after_success(&self) -> Plan {
+        if self.application.spec.restart_policy.restart_type == RestartPolicyType::Always {
+            return self.run_again(Cause::RestartAlways);
+        }
+        self.end(State::Completed, events::application_completed(self.name()))
+    }
+
+    pub(super) fn after_failure(&self) -> Plan {
+        match restart::of_run(&self.application.spec, &self.status, self.now) {
+            Retry::Never => self.fail(),
+            Retry::In(pause) if pause.is_zero() => self.run_again(Cause::FailureRetry),
+            Retry::In(pause) => self.with_executors(self.status.clone(), Vec::new(), Some(pause)),
+        }
+    }
+
+    pub(super) fn fail(&self) -> Plan {
+        let why = self.status.application_state.error_message.as_deref().unwrap_or_default();
+        self.end(State::Failed, events::application_failed(self.name(), why))
+    }
+
+    /// Into a terminal state: the one place that does it, so that none lacks its time.
+    fn end(&self, state: State, event: Event) -> Plan {
+        let mut status = self.status.clone();
+        status.application_state.state = state;
+        status.termination_time.get_or_insert(Time(self.now));
+        let wake = match self.rest_of_life(&status) {
+            Life::Unlimited => None,
+            Life::For(rest) => Some(rest),
+            Life::Over => Some(SOON),
+        };
+        Plan { actions: self.clean_up(), ..self.with_executors(status, vec![event], wake) }
+    }
+
+    /// COMPLETED and FAILED, until the application is edited, is to run again or has lived long enough.
+    pub(super) fn rest(&self) -> Plan {
+        if self.rerun_asked_for().is_some_and(|asked| self.status.last_rerun.as_ref() != Some(asked)) {
+            return self.run_again(Cause::RerunRequested);
+        }
+        let mut status = self.status.clone();
+        // KF leaves some without. It ended when it was last heard of.
+        let last_heard_of = || status.last_submission_attempt_time.clone().unwrap_or(Time(self.now));
+        if status.termination_time.is_none() {
+            status.termination_time = Some(last_heard_of());
+        }
+        match self.rest_of_life(&status) {
+            Life::Unlimited => self.with_executors(status, Vec::new(), None),
+            Life::For(rest) => self.with_executors(status, Vec::new(), Some(rest)),
+            Life::Over => self.acting(vec![Action::DeleteApplication]),
+        }
+    }
+
+    /// How long an application that has ended still lives: `spec.timeToLiveSeconds`, else what the admin says.
+    fn rest_of_life(&self, status: &SparkApplicationStatus) -> Life {
+        let own = self.application.spec.time_to_live_seconds;
+        let Some(ttl) = own.or(self.policy.default_time_to_live_seconds) else { return Life::Unlimited };
+        let ended = status.termination_time.as_ref().map_or(self.now, |time| time.0);
+        let ttl = Duration::from_secs(u64::try_from(ttl).unwrap_or_default());
+        let lived = Duration::try_from(self.now.duration_since(ended)).unwrap_or_default();
+        // Strictly longer, as KF.
+        ttl.checked_sub(lived).map_or(Life::Over, |rest| Life::For(rest + Duration::from_millis(1)))
+    }
+
+    /// Into PENDING_RERUN; what belongs to the run that is over goes.
+    fn run_again(&self, cause: Cause) -> Plan {
+        let mut status = self.status.clone();
+        if cause == Cause::RerunRequested {
+            status.last_rerun = self.rerun_asked_for().cloned();
+            status.execution_attempts = 0;
+            status.submission_attempts = 0;
+        }
+        let driver = self.own_driver().and_then(Self::delete_pod);
+        Plan {
+            actions: driver.into_iter().chain(self.clean_up()).collect(),
+            ..self.pending_rerun(status, cause)
+        }
+    }
+
+    fn pending_rerun(&self, mut status: SparkApplicationStatus, cause: Cause) -> Plan {
+        reset(&mut status);
+        Self::announce(&mut status, cause);
+        status.application_state = ApplicationState { state: State::PendingRerun, error_message: None };
+        self.plan(
+            status,
+            vec![events::application_pending_rerun(self.name(), &cause.to_string())],
+            Some(SOON),
+        )
+    }
+
+    /// The spec was edited: whatever there is of the run that was made from the old one goes, and the new one runs.
+    pub(super) fn invalidate(&self) -> Plan {
+        let mut status = self.moved(State::Invalidating, None);
+        Self::ended(&mut status, Outcome::new(State::Invalidating, "SpecEdited", None), self.now);
+        self.plan(status, vec![events::spec_edited(self.name())], Some(SOON))
+    }
+
+    pub(super) fn finish_invalidating(&self) -> Plan {
+        match self.clear() {
+            Some(actions) => self.acting(actions),
+            None => Plan {
+                actions: self.clean_up(),
+                ..self.pending_rerun(self.status.clone(), Cause::SpecEdited)
+            },
+        }
+    }
+
+    /// What still has to be done until nothing of this application runs any more, or None.
+    pub(super) fn clear(&self) -> Option<Vec<Action>> {
+        if self.is_submitting() {
+            return Some(vec![Action::StopSubmission]);
+        }
+        let strays = self.strays(None);
+        let driver = self.own_driver();
+        if driver.is_none() && strays.is_empty() && self.seen.driver != Driver::Unseen {
+            return None;
+        }
+        Some(driver.and_then(Self::delete_pod).into_iter().chain(Self::delete_strays(&strays)).collect())
+    }
+
+    /// What the run that is over has left beside its pods.
+    pub(super) fn clean_up(&self) -> Vec<Action> {
+        let beside = children::possible(&driver_name(self), self.policy);
+        let beside = (!beside.is_empty()).then_some(Action::DeleteChildren(beside));
+        beside.into_iter().chain(self.leftovers()).collect()
+    }
+
+    fn leftovers(&self) -> Option<Action> {
+        let run = Run::recorded(self.application)?;
+        let mut children = submission::children(self.application, &run, self.policy);
+        if matches!(self.application.state(), State::Invalidating | State::Suspending) {
+            // The spec that the run was made from may not be there to ask any more.
+            let possible = native::possible_children(self.name(), &native::Ids::of_run(&run));
+            let others = possible.into_iter().filter(|child| !children.contains(child)).collect::<Vec<_>>();
+            children.extend(others);
+        }
+        let made = |config_map: &String| children.iter().any(|child: &Child| child.name == *config_map);
+        // Those of spark-submit go with the driver's pod, which owns them.
+        let is_ours = match &self.seen.driver {
+            Driver::Pod { pod, .. } => pod.driver_config_map.as_ref().is_none_or(made),
+            Driver::Unseen | Driver::Gone => true,
+        };
+        (is_ours && !children.is_empty()).then_some(Action::DeleteChildren(children))
+    }
+}
+
+/// How long an application that has ended is kept.
+enum Life {
+    Unlimited,
+    For(Duration),
+    Over,
+}

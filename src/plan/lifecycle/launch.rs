@@ -1,0 +1,177 @@
+//! New, PENDING_RERUN, RESUMING and SUBMISSION_FAILED: how does the next run get its driver, and only one?
+
+use super::{
+    Pass, SOON,
+    history::{Cause, Outcome},
+    restart::{self, Retry},
+};
+use crate::{
+    api::{
+        ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State, names::annotation,
+    },
+    plan::{
+        Action, Driver, Plan, SubmissionProgress,
+        driver::{self, Standing},
+        events,
+        pod_record::PodRecord,
+        run::{Run, SubmissionId},
+        submission::{self, Chosen},
+    },
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Pass<'_> {
+    /// Submit, unless an earlier try has made the driver already.
+    pub(super) fn launch(&self) -> Plan {
+        let run = Run::next(self.application);
+        let progress = self.seen.submission_of(&run.id);
+        if progress.is_none() && self.is_submitting() {
+            // Its spec has been edited since. What it has made by then is found by the next look.
+            return self.acting(Vec::from([Action::StopSubmission]));
+        }
+        match (&self.seen.driver, progress) {
+            (_, Some(SubmissionProgress::Running)) => self.stay(Some(SOON)),
+            // Whoever made all of it was told that it is there. Should the driver have come and gone already,
+            // following it will find out what became of it.
+            (Driver::Unseen | Driver::Gone, Some(SubmissionProgress::Succeeded { spark_application_id })) => {
+                self.submitted(run, spark_application_id.clone())
+            }
+            (Driver::Unseen, _) => self.stay(Some(SOON)),
+            (Driver::Pod { pod, complete }, _) => {
+                match driver::standing(pod, *complete, self.uid(), &run.id, self.now) {
+                    Standing::Adoptable => self.submitted(run, pod.spark_application_id.clone()),
+                    Standing::InTheMaking => self.stay(Some(SOON)),
+                    Standing::Leftover => self.acting(Vec::from_iter(Self::delete_pod(pod))),
+                    Standing::Foreign => {
+                        let why = taken(pod);
+                        self.submission_failed(run, why)
+                    }
+                }
+            }
+            (Driver::Gone, Some(SubmissionProgress::Failed(why))) => self.submission_failed(run, why.clone()),
+            // Whatever had its name is gone now.
+            (Driver::Gone, None | Some(SubmissionProgress::DriverExists)) => {
+                let strays = self.strays(Some(&run.id));
+                if strays.is_empty() { self.submit(run) } else { self.acting(Self::delete_strays(&strays)) }
+            }
+        }
+    }
+
+    /// SUBMISSION_FAILED: try again, when it is time, as often as the restart policy says.
+    pub(super) fn after_failed_submission(&self) -> Plan {
+        match restart::of_submission(&self.application.spec, &self.status, self.now) {
+            Retry::Never => self.fail(),
+            Retry::In(pause) if pause.is_zero() => self.launch(),
+            Retry::In(pause) => self.stay(Some(pause)),
+        }
+    }
+
+    fn submit(&self, run: Run) -> Plan {
+        let state = self.application.state();
+        match submission::choose(self.application, &run, &self.seen.surroundings, self.policy, self.now) {
+            Ok(Chosen { request, events }) => {
+                let added = (state == State::New).then(|| events::application_added(self.name()));
+                Plan {
+                    actions: vec![Action::Submit(Box::new(request))],
+                    events: added.into_iter().chain(events).collect(),
+                    ..self.stay(Some(SOON))
+                }
+            }
+            Err(why) => self.submission_failed(run, why),
+        }
+    }
+
+    fn submitted(&self, run: Run, spark_application_id: Option<String>) -> Plan {
+        let mut status = self.with_run(run);
+        status.spark_application_id = spark_application_id;
+        status.execution_attempts += 1;
+        status.application_state = ApplicationState { state: State::Submitted, error_message: None };
+        self.plan(status, vec![events::application_submitted(self.name())], Some(SOON))
+    }
+
+    fn submission_failed(&self, run: Run, why: String) -> Plan {
+        let event = events::submission_failed(self.name(), &why);
+        let children = submission::children(self.application, &run, self.policy);
+        let mut status = self.with_run(run);
+        let outcome = Outcome::new(State::SubmissionFailed, "SubmissionFailed", Some(why.clone()));
+        Self::ended(&mut status, outcome, self.now);
+        status.application_state =
+            ApplicationState { state: State::SubmissionFailed, error_message: Some(why) };
+        let actions = (!children.is_empty()).then_some(Action::DeleteChildren(children));
+        Plan { actions: Vec::from_iter(actions), ..self.plan(status, vec![event], Some(SOON)) }
+    }
+
+    /// The status with `run` as its present one, and nothing of the one before but the counts.
+    fn with_run(&self, run: Run) -> SparkApplicationStatus {
+        let mut status = self.status.clone();
+        reset(&mut status);
+        let cause = match self.application.state() {
+            State::SubmissionFailed => Cause::SubmissionRetry,
+            State::Resuming => Cause::Resumed,
+            _ => Cause::Created,
+        };
+        Self::began(&mut status, &run, cause, self.now);
+        status.submission_id = Some(run.id.to_string());
+        status.run_ordinal = Some(run.ordinal);
+        status.spec_hash = Some(run.spec_hash);
+        status.observed_generation = run.generation;
+        status.last_submission_attempt_time = Some(Time(self.now));
+        status.submission_attempts = status.submission_attempts.saturating_add(1);
+        status.last_rerun = self.rerun_asked_for().cloned();
+        status.driver_info =
+            DriverInfo { pod_name: Some(driver::pod_name(self.application)), ..DriverInfo::default() };
+        status
+    }
+
+    /// The value of the annotation that asks for another run.
+    pub(super) fn rerun_asked_for(&self) -> Option<&String> {
+        self.application.metadata.annotations.as_ref()?.get(annotation::RERUN)
+    }
+
+    /// The pods that have to be gone before a driver is made for the run `id`, or none at all: executors of other
+    /// runs, and drivers of this application under other names.
+    pub(super) fn strays(&self, id: Option<&SubmissionId>) -> Vec<&PodRecord> {
+        let is_stray = |pod: &&PodRecord| match pod.role {
+            Some(Role::Driver) => pod.is_controlled_by(self.uid()),
+            Some(Role::Executor) => id.is_none_or(|id| pod.submission_id.as_deref() != Some(id.as_str())),
+            None => false,
+        };
+        self.seen.strays.iter().filter(is_stray).collect()
+    }
+
+    /// Drivers one by one, executors by their run.
+    pub(super) fn delete_strays(strays: &[&PodRecord]) -> Vec<Action> {
+        let of_role = |role| strays.iter().filter(move |pod| pod.role == Some(role) && !pod.terminating);
+        let runs: BTreeSet<_> = of_role(Role::Executor).filter_map(|pod| pod.submission_id.clone()).collect();
+        let drivers = of_role(Role::Driver).filter_map(|pod| Self::delete_pod(pod));
+        drivers
+            .chain(runs.into_iter().map(|submission_id| Action::DeleteExecutors { submission_id }))
+            .collect()
+    }
+
+    /// Stays in its state until what `actions` do is seen.
+    pub(super) fn acting(&self, actions: Vec<Action>) -> Plan {
+        Plan { actions, ..self.stay(Some(SOON)) }
+    }
+}
+
+/// Forgets what belongs to a run that is over.
+pub(super) fn reset(status: &mut SparkApplicationStatus) {
+    status.spark_application_id = None;
+    status.termination_time = None;
+    status.driver_info = DriverInfo::default();
+    status.executor_state = BTreeMap::<String, ExecutorState>::new();
+}
+
+/// Why a pod that is not ours keeps a driver from being made.
+fn taken(pod: &PodRecord) -> String {
+    let owner = pod.controller.as_ref().map_or_else(
+        || "has no controller".to_owned(),
+        |owner| format!("belongs to {} {}", owner.kind, owner.name),
+    );
+    format!(
+        "pod {} already exists and {owner}: delete it or set spec.driver.podName to another name",
+        pod.name
+    )
+}

@@ -1,0 +1,252 @@
+//! An application is in this state and this was seen: what is next?
+//!
+//! One function a state; `launch` has those in which a driver is to be made, `follow` those in which there is
+//! one, and `end` what comes after it. Every pass looks at the whole of what was seen (level-triggered), every
+//! non-terminal state has a timer, and a plan whose actions have taken effect plans nothing more.
+
+mod conditions;
+mod edits;
+mod end;
+mod follow;
+mod history;
+mod launch;
+mod restart;
+mod suspension;
+mod transitions;
+
+pub use transitions::{TRANSITIONS, Transition, diagram, interruptions};
+
+use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
+use crate::{
+    api::{ApplicationState, Role, SparkApplication, SparkApplicationStatus, State},
+    plan::{driver, events::Event, executors, pod_record::PodRecord},
+};
+use edits::Edit;
+use jiff::Timestamp;
+use std::{collections::BTreeSet, time::Duration};
+
+/// How soon to look again where an event is due: long enough that the event comes first, short enough that
+/// nobody notices if not.
+const SOON: Duration = Duration::from_secs(5);
+/// How soon to look again where nothing is due. Watches do the work; this is for what no watch tells.
+const EVENTUALLY: Duration = Duration::from_secs(300);
+/// How long what changes while the state stays the same is collected before it is written: executors come and go
+/// by the thousand.
+const COLLECT: Duration = Duration::from_secs(1);
+
+/// What the next decision depends on, so that nothing else is asked of the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Questions {
+    /// Is there a pod under the driver's name? The API server is asked if the cache knows of none.
+    pub driver: bool,
+    /// Is a driver to be made? Then it is the API server's word that counts, on whether there is one and whether
+    /// its submission has created everything, and what a submission finds around it is looked up.
+    pub launch: bool,
+    /// Which other pods does the application have? See [`Observed::strays`].
+    pub strays: bool,
+}
+
+/// What to find out before [`next`] is asked about `application`.
+#[must_use]
+pub fn questions(application: &SparkApplication) -> Questions {
+    match application.state() {
+        State::New | State::SubmissionFailed | State::PendingRerun | State::Resuming => {
+            Questions { driver: true, launch: true, strays: has_a_past(application) }
+        }
+        State::Submitted | State::Running | State::Unknown => {
+            Questions { driver: true, launch: !is_recorded(application), strays: false }
+        }
+        State::Suspending | State::Invalidating => {
+            Questions { driver: true, launch: false, strays: has_a_past(application) }
+        }
+        State::Succeeding | State::Failing | State::Completed | State::Failed | State::Suspended => {
+            Questions { driver: false, launch: false, strays: false }
+        }
+    }
+}
+
+/// Whether pods of the application may exist that are not those of the run that is next: those of a run before, or
+/// a driver under the name that it had before an edit.
+fn has_a_past(application: &SparkApplication) -> bool {
+    let is_edited = application.metadata.generation.is_some_and(|generation| generation > 1);
+    is_edited || is_recorded(application)
+}
+
+/// Whether a run is recorded: without one there is nothing to follow, whatever state somebody has written.
+fn is_recorded(application: &SparkApplication) -> bool {
+    application.status.as_ref().is_some_and(|status| status.submission_id.is_some())
+}
+
+/// What to do about `application`, given what was seen of it at `now`.
+pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, policy: &Policy) -> Plan {
+    let edit = edits::of(application);
+    let mut status = application.status.clone().unwrap_or_default();
+    edits::take_note(application, edit, &mut status);
+    let pass = Pass { application, edit, status, seen, now, policy };
+    let mut plan = pass.decide();
+    plan.status.conditions = conditions::of(&plan.status, application, now);
+    pass.keep_or_release(&mut plan);
+    plan
+}
+
+/// One decision: the application and all that is known of it.
+struct Pass<'a> {
+    application: &'a SparkApplication,
+    edit: Edit,
+    /// As it is recorded, but for the edit that it has taken note of.
+    status: SparkApplicationStatus,
+    seen: &'a Observed,
+    now: Timestamp,
+    policy: &'a Policy,
+}
+
+impl Pass<'_> {
+    fn decide(&self) -> Plan {
+        match self.application.state() {
+            state if self.is_to_be_suspended(state) => self.suspend(),
+            state if self.is_to_be_invalidated(state) => self.invalidate(),
+            State::New => self.launch(),
+            State::Submitted | State::Running | State::Unknown if !is_recorded(self.application) => {
+                self.launch()
+            }
+            State::Submitted | State::Running | State::Unknown => self.follow_driver(),
+            State::Succeeding => self.after_success(),
+            State::Failing => self.after_failure(),
+            State::SubmissionFailed => self.after_failed_submission(),
+            State::PendingRerun | State::Resuming => self.launch(),
+            State::Invalidating => self.finish_invalidating(),
+            State::Suspending => self.finish_suspending(),
+            State::Suspended => self.stay_suspended(),
+            State::Completed | State::Failed => self.rest(),
+        }
+    }
+
+    /// SUBMITTED, RUNNING, UNKNOWN, SUCCEEDING and FAILING have a run whose spec may have been edited since; so have
+    /// those that rest. The others have none that lives, and take note.
+    fn is_to_be_invalidated(&self, state: State) -> bool {
+        self.edit == Edit::Material && edits::ends_run(state)
+    }
+
+    /// The status with its executors as they were seen. What has changed in them alone is written at most once in
+    /// so long.
+    fn with_executors(
+        &self,
+        mut status: SparkApplicationStatus,
+        mut events: Vec<Event>,
+        wake: Option<Duration>,
+    ) -> Plan {
+        let state = status.application_state.state;
+        let limits = self.policy.executor_limits;
+        let (states, changes) =
+            executors::executor_states(&status.executor_state, &self.seen.executors, state, limits);
+        status.executor_state = states;
+        if state == self.application.state()
+            && status != self.status
+            && let Some(rest) = self.collecting()
+        {
+            return self.plan(self.status.clone(), Vec::new(), Some(rest));
+        }
+        events.extend(changes);
+        self.plan(status, events, wake)
+    }
+
+    /// How long to wait before a change that nobody waits for is written.
+    fn collecting(&self) -> Option<Duration> {
+        let since = self.now.duration_since(self.seen.recorded?);
+        COLLECT.checked_sub(Duration::try_from(since).unwrap_or_default()).filter(|rest| !rest.is_zero())
+    }
+
+    fn stay(&self, wake: Option<Duration>) -> Plan {
+        self.plan(self.status.clone(), Vec::new(), wake)
+    }
+
+    fn plan(&self, status: SparkApplicationStatus, events: Vec<Event>, wake: Option<Duration>) -> Plan {
+        Plan { actions: Vec::new(), status, events, wake }
+    }
+
+    /// `status` with another state, and why.
+    fn moved(&self, state: State, message: Option<String>) -> SparkApplicationStatus {
+        let mut status = self.status.clone();
+        status.application_state = ApplicationState { state, error_message: message };
+        status
+    }
+
+    fn name(&self) -> &str {
+        self.application.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn uid(&self) -> &str {
+        self.application.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// The pod under the driver's name, if it is this application's.
+    fn own_driver(&self) -> Option<&PodRecord> {
+        match &self.seen.driver {
+            Driver::Pod { pod, .. } if pod.is_controlled_by(self.uid()) => Some(pod),
+            Driver::Pod { .. } | Driver::Unseen | Driver::Gone => None,
+        }
+    }
+
+    /// Deletes a pod, unless it is being deleted.
+    fn delete_pod(pod: &PodRecord) -> Option<Action> {
+        let delete = || Action::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
+        (!pod.terminating).then(delete)
+    }
+
+    /// Whether a submission of this application is on its way, for whichever run.
+    fn is_submitting(&self) -> bool {
+        let progress = self.seen.submission.as_ref().map(|submission| &submission.progress);
+        progress == Some(&SubmissionProgress::Running)
+    }
+
+    /// A driver's pod is kept by a finalizer, where the admin wants that, until its outcome is recorded; one whose
+    /// outcome is recorded, or of no interest any more, is let go.
+    fn keep_or_release(&self, plan: &mut Plan) {
+        let Some(pod) = self.own_driver() else { return };
+        let recorded = self.status.submission_id.as_deref().unwrap_or_default();
+        let is_followed = is_followed(self.application.state()) && pod.is_of(Role::Driver, recorded);
+        let wanted = self.policy.protects_driver_outcome && !pod.terminating;
+        let protect = match (is_followed, pod.protected) {
+            (true, false) if wanted && is_followed_on(plan) => true,
+            (false, true) => false,
+            _ => return,
+        };
+        plan.actions.push(Action::ProtectDriver { name: pod.name.clone(), uid: pod.uid.clone(), protect });
+    }
+}
+
+/// Whether an application in this state is what its driver's pod is.
+const fn is_followed(state: State) -> bool {
+    matches!(state, State::Submitted | State::Running | State::Unknown)
+}
+
+const fn is_followed_on(plan: &Plan) -> bool {
+    is_followed(plan.status.application_state.state)
+}
+
+/// The name of the present run's driver.
+fn driver_name(pass: &Pass) -> String {
+    let recorded = pass.status.driver_info.pod_name.clone();
+    recorded.unwrap_or_else(|| driver::pod_name(pass.application))
+}
+
+/// What is done about the pods of an application that is being deleted, or is gone: its executors go at once, not
+/// only when Kubernetes has found that their driver has, and no driver is kept for an outcome that nobody records.
+#[must_use]
+pub fn farewell<'a>(pods: impl IntoIterator<Item = &'a PodRecord>) -> Vec<Action> {
+    let mut actions = Vec::new();
+    let mut runs = BTreeSet::new();
+    for pod in pods {
+        match pod.role {
+            Some(Role::Driver) if pod.protected => actions.push(Action::ProtectDriver {
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+                protect: false,
+            }),
+            Some(Role::Executor) if !pod.terminating => runs.extend(pod.submission_id.clone()),
+            _ => {}
+        }
+    }
+    actions.extend(runs.into_iter().map(|submission_id| Action::DeleteExecutors { submission_id }));
+    actions
+}
