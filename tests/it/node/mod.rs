@@ -5,6 +5,10 @@
 mod characters;
 /// Everything that the webhook can do.
 mod customized;
+/// From Kubeflow's operator to this one, back, and away.
+mod handover;
+/// What can happen to an application, and what its user is told.
+mod lifecycle;
 /// Drivers that the operator has made itself.
 mod native;
 
@@ -177,6 +181,14 @@ fn followed(name: &str) -> Vec<String> {
     let replicas = ["--selector=app.kubernetes.io/name=spark-operator", "--prefix", "--tail=-1"];
     let operator = kubectl(&[&["-n", "spark-operator", "logs"], &replicas[..]].concat());
     panic!("{name} was in {states:?} after {PATIENCE}\n{described}\n{pods}\n{operator}");
+}
+
+/// Waits until the application `name` is in `state`.
+fn state_is(name: &str, state: &str) {
+    let state = format!("--for=jsonpath={{.status.applicationState.state}}={state}");
+    if let Err(why) = try_kubectl_with(&Value::Null, &["wait", "sparkapp", name, &state, "--timeout=120s"]) {
+        panic!("{why}\n{}", kubectl(&["describe", "sparkapp", name]));
+    }
 }
 
 /// A child process that does not outlive its test.

@@ -147,9 +147,13 @@ fn completes(job: &Value) {
     assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}\n{}", log(&format!("{name}-driver")));
 }
 
-/// The program `job.py`, which a ConfigMap holds.
 fn job(name: &str) -> Value {
-    make_job("native-job", "tests/data/node/native/job.py");
+    python_job(name, "native-job", "tests/data/node/native/job.py")
+}
+
+/// Runs the Python program in `file`, which the ConfigMap `config_map` holds.
+pub(super) fn python_job(name: &str, config_map: &str, file: &str) -> Value {
+    make_job(config_map, file);
     let pod = json!({"cores": 1, "coreRequest": "200m", "memory": "512m"});
     let mut driver = pod.clone();
     driver["serviceAccount"] = json!("spark");
@@ -169,7 +173,7 @@ fn job(name: &str) -> Value {
             "image": image(),
             "imagePullPolicy": "IfNotPresent",
             "mainApplicationFile": "local:///opt/job/job.py",
-            "volumes": [{"name": "job", "configMap": {"name": "native-job"}}],
+            "volumes": [{"name": "job", "configMap": {"name": config_map}}],
             "driver": driver,
             "executor": executor,
         },

@@ -1,0 +1,29 @@
+"""Ends at once, runs on until its first executor was replaced or for ever, or takes more memory than it may have."""
+
+import os
+import sys
+import time
+
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+what = sys.argv[1]
+
+
+def work():
+    """The executor that works."""
+
+    def slow(_):
+        time.sleep(0.5)
+        return os.environ["SPARK_EXECUTOR_ID"]
+
+    return spark.sparkContext.parallelize([0], 1).map(slow).first()
+
+
+hoard = []
+while work() == "1" or what != "replace":
+    if what == "eat":
+        hoard.append(b"x" * 50_000_000)
+    elif what == "end":
+        break
+spark.stop()

@@ -1,0 +1,96 @@
+//! Can an admin go from Kubeflow's operator to this one, back, and away? The commands are the README's.
+
+use super::{application, install, is_asked, is_rolled_out, native::python_job, state_is};
+use crate::{
+    apiserver::kubectl::{kubectl, kubectl_with},
+    program,
+};
+use serde_json::{Value, json};
+use std::{fs, path::Path};
+
+const CONFIGURATIONS: [&str; 2] = ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"];
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_for() {
+    install();
+    let _installed = Installed;
+    for what in ["controller", "webhook"] {
+        kubectl_with(&deployment(&format!("spark-operator-{what}")), &["apply", "-f", "-"]);
+    }
+    let job = python_job("handed-over", "native-job", "tests/data/node/native/job.py");
+    let kubeflows = || ["controller", "webhook"].map(|what| replicas(&format!("spark-operator-{what}")));
+
+    does("Taking over from Kubeflow's operator");
+    assert_eq!(kubeflows(), ["0", "0"]);
+    is_rolled_out();
+    is_asked();
+    for kind in CONFIGURATIONS {
+        let names = "--output=jsonpath={.webhooks[*].name}";
+        let webhooks = kubectl(&["get", kind, "spark-operator-webhook", names]);
+        assert!(webhooks.split(' ').all(|name| name.ends_with(".sparkoperator.k8s.io")), "{webhooks}");
+    }
+    kubectl_with(&job, &["apply", "-f", "-"]);
+    state_is("handed-over", "RUNNING");
+
+    does("Rolling back to it");
+    assert_eq!((kubeflows(), replicas("spark-operator")), (["1".to_owned(), "1".to_owned()], String::new()));
+    for kind in CONFIGURATIONS {
+        assert_eq!(kubectl(&["get", kind, "--output=name"]), "");
+    }
+    assert_eq!(application("handed-over")["status"]["applicationState"]["state"], "RUNNING");
+
+    does("Uninstalling");
+    let left = kubectl(&["get", "clusterroles,crds,namespaces", "--output=name"]);
+    assert!(!left.contains("spark"), "{left}");
+}
+
+/// Whatever happens to the installation, the next test finds one.
+struct Installed;
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        kubectl(&["apply", "-k", "manifests"]);
+        is_rolled_out();
+        is_asked();
+    }
+}
+
+/// Runs what the README says under `heading`, from the checkout, with the programs of this build.
+fn does(heading: &str) {
+    let readme = fs::read_to_string("README.md").unwrap();
+    let section = readme.split_once(&format!("### {heading}\n")).unwrap().1;
+    let section = section.split("\n## ").next().unwrap().split("\n### ").next().unwrap();
+    let commands: Vec<_> = section.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    assert!(!commands.is_empty(), "{heading}");
+    let programs = Path::new(env!("CARGO_BIN_EXE_spark-operator")).parent().unwrap().display();
+    for command in commands {
+        let line = format!("set -o pipefail; PATH={programs}:$PATH; {command}");
+        let output = program::run("bash", &["-c", &line], "");
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// How many there are to be; nothing if there is no such Deployment.
+fn replicas(deployment: &str) -> String {
+    let spec = "--output=jsonpath={.spec.replicas}";
+    kubectl(&["-n", "spark-operator", "get", "deployment", deployment, "--ignore-not-found", spec])
+}
+
+/// One of KF's chart's.
+fn deployment(name: &str) -> Value {
+    let labels = json!({"app.kubernetes.io/instance": "spark-operator", "app.kubernetes.io/component": name});
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "spark-operator"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": name, "image": "ghcr.io/kubeflow/spark-operator/controller:2.4.0"}]},
+            },
+        },
+    })
+}

@@ -1,0 +1,184 @@
+//! What does a user see when pods are deleted, killed, evicted or cannot start?
+
+use super::{application, followed, install, native::python_job, state_is};
+use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use serde_json::{Value, json};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_deleted_driver_has_failed_with_what_its_container_said_at_last() {
+    install();
+    let name = "driver-deleted";
+    runs(&job(name, "stay"));
+    has_executor(name);
+    kubectl(&["delete", "pod", &format!("{name}-driver")]);
+    assert_eq!(followed(name).last().unwrap(), "FAILED");
+    let message = message(name);
+    assert_eq!(message, "driver container failed with ExitCode: 143, Reason: Error");
+    let executors = application(name)["status"]["executorState"].take();
+    assert!(executors.as_object().unwrap().values().all(|state| state == "FAILED"), "{executors}");
+    nothing_is_left(name, "background");
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_driver_that_takes_too_much_memory_says_so() {
+    install();
+    let name = "driver-eats";
+    kubectl_with(&job(name, "eat"), &["apply", "-f", "-"]);
+    assert_eq!(followed(name).last().unwrap(), "FAILED");
+    let message = message(name);
+    assert!(
+        message.starts_with("driver container failed with ExitCode: 137, Reason: OOMKilled"),
+        "{message}"
+    );
+    let conditions = application(name)["status"]["conditions"].take();
+    let failed =
+        conditions.as_array().unwrap().iter().find(|condition| condition["type"] == "Failed").unwrap();
+    assert_eq!((&failed["status"], &failed["reason"]), (&json!("True"), &json!("OOMKilled")));
+    nothing_is_left(name, "foreground");
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_killed_executor_is_replaced_and_the_application_goes_on() {
+    install();
+    let name = "executor-killed";
+    runs(&job(name, "replace"));
+    let executors = format!("sparkoperator.k8s.io/app-name={name},spark-role=executor");
+    has_executor(name);
+    kubectl(&["delete", "pod", "--selector", &executors, "--force", "--grace-period=0"]);
+    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
+    let states = application(name)["status"]["executorState"].take();
+    assert!(states.as_object().unwrap().len() >= 2, "{states}");
+    nothing_is_left(name, "background");
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node() {
+    install();
+    let name = "node-drained";
+    let mut job = job(name, "stay");
+    job["spec"]["restartPolicy"] = json!({"type": "OnFailure", "onFailureRetries": 1});
+    runs(&job);
+    let node = kubectl(&["get", "nodes", "--output=jsonpath={.items[0].metadata.name}"]);
+    let _cordoned = Cordoned(node.clone());
+    let drivers = "--pod-selector=spark-role=driver";
+    kubectl(&["drain", &node, drivers, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"]);
+    until("the next driver waits for a node", || {
+        application(name)["status"]["executionAttempts"] == 2 && message(name).starts_with("Unschedulable: ")
+    });
+    let runs = application(name)["status"]["runs"].take();
+    assert_eq!(runs[0]["state"], "FAILED", "{runs}");
+    let why = runs[0]["message"].as_str().unwrap();
+    assert!(why.contains("EvictionByEvictionAPI"), "{why}");
+
+    kubectl(&["uncordon", &node]);
+    state_is(name, "RUNNING");
+    assert_eq!(application(name)["status"]["applicationState"]["errorMessage"], Value::Null);
+    // An edit while it runs: the run ends, and what was asked for is run.
+    job["spec"]["arguments"] = json!(["end"]);
+    kubectl_with(&job, &["apply", "-f", "-"]);
+    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
+    let status = application(name)["status"].take();
+    let causes: Vec<_> = status["runs"].as_array().unwrap().iter().map(|run| &run["cause"]).collect();
+    assert_eq!(causes, ["Created", "FailureRetry", "SpecEdited"]);
+    assert_eq!(status["executionAttempts"], 1);
+    kubectl(&["wait", "sparkapp", name, "--for=condition=Succeeded", "--timeout=1s"]);
+    nothing_is_left(name, "background");
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn an_image_that_there_is_not_is_named_while_the_driver_waits_for_it() {
+    install();
+    let name = "image-missing";
+    let mut job = job(name, "end");
+    job["spec"]["image"] = json!("localhost/no-such-image:1");
+    kubectl_with(&job, &["apply", "-f", "-"]);
+    until("the status says what is missing", || {
+        let message = message(name);
+        let is_told = ["ErrImagePull: ", "ImagePullBackOff: "].iter().any(|word| message.starts_with(word));
+        is_told && message.contains("localhost/no-such-image:1")
+    });
+    assert_eq!(application(name)["status"]["applicationState"]["state"], "SUBMITTED");
+    let suspend = json!({"spec": {"suspend": true}}).to_string();
+    kubectl(&["patch", "sparkapp", name, "--type=merge", "--patch", &suspend]);
+    state_is(name, "SUSPENDED");
+    let ours = format!("--selector=sparkoperator.k8s.io/app-name={name}");
+    assert_eq!(kubectl(&["get", "pods,services,configmaps", &ours, "--output=name"]), "");
+    nothing_is_left(name, "background");
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_volume_that_cannot_be_mounted_is_named_while_the_driver_waits_for_it() {
+    install();
+    let name = "volume-missing";
+    let mut job = job(name, "end");
+    job["spec"]["volumes"][0]["configMap"]["name"] = json!("no-such-map");
+    kubectl_with(&job, &["apply", "-f", "-"]);
+    until("the status says what is missing", || {
+        let message = message(name);
+        message.starts_with("FailedMount: ") && message.contains("no-such-map")
+    });
+    nothing_is_left(name, "foreground");
+}
+
+fn job(name: &str, what: &str) -> Value {
+    let mut job = python_job(name, "lifecycle-job", "tests/data/node/lifecycle/job.py");
+    job["spec"]["arguments"] = json!([what]);
+    // Nobody waits for what is ended here to end well.
+    job["spec"]["driver"]["terminationGracePeriodSeconds"] = json!(5);
+    job["spec"]["executor"]["terminationGracePeriodSeconds"] = json!(1);
+    job
+}
+
+/// Applies a job and waits until it runs.
+fn runs(job: &Value) {
+    kubectl_with(job, &["apply", "-f", "-"]);
+    state_is(job["metadata"]["name"].as_str().unwrap(), "RUNNING");
+}
+
+fn has_executor(name: &str) {
+    until("an executor runs", || {
+        let states = application(name)["status"]["executorState"].take();
+        states.as_object().is_some_and(|states| states.values().any(|state| state == "RUNNING"))
+    });
+}
+
+fn message(name: &str) -> String {
+    let message = application(name)["status"]["applicationState"]["errorMessage"].take();
+    message.as_str().unwrap_or_default().to_owned()
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < deadline, "not true: {what}\n{}", kubectl(&["describe", "sparkapps"]));
+        thread::sleep(Duration::from_millis(500));
+    }
+}
+
+/// Deletes an application; Kubernetes takes away all that there was of it.
+fn nothing_is_left(name: &str, cascade: &str) {
+    kubectl(&["delete", "sparkapp", name, &format!("--cascade={cascade}"), "--timeout=60s"]);
+    let ours = format!("--selector=sparkoperator.k8s.io/app-name={name}");
+    until("nothing is left", || {
+        kubectl(&["get", "pods,services,configmaps", &ours, "--output=name"]).is_empty()
+    });
+}
+
+/// A node that takes pods again when this goes.
+struct Cordoned(String);
+
+impl Drop for Cordoned {
+    fn drop(&mut self) {
+        kubectl(&["uncordon", &self.0]);
+    }
+}
