@@ -137,6 +137,9 @@ impl Submitter {
         let task = async move {
             let namespace = application.namespace.as_deref().unwrap_or_default();
             let progress = cancel.run_until_cancelled(means.submit(namespace, &uid, by)).await;
+            if progress.is_none() {
+                info!("submission ended: the application is gone or has changed");
+            }
             let mut known = locked(&submissions);
             if let Some(started) = known.get_mut(&uid).filter(|started| started.submission.id == run.id) {
                 match progress {
@@ -155,7 +158,6 @@ impl Submitter {
     /// more.
     pub(super) fn stop_one(&self, uid: &str) {
         if let Some(started) = locked(&self.submissions).get(uid) {
-            info!(submission_id = %started.submission.id, "submission is ended: the application has changed");
             started.cancel.cancel();
         }
     }

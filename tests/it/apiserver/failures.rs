@@ -28,7 +28,8 @@ async fn a_driver_that_fails_fails_its_application_with_the_exit_code() {
     assert_eq!(
         events[3..],
         [
-            ["Warning", "SparkDriverFailed", "Follow", "Driver pi-driver failed"].map(str::to_owned),
+            ["Warning", "SparkDriverFailed", "Follow", &format!("Driver pi-driver failed: {why}")]
+                .map(str::to_owned),
             ["Warning", "SparkApplicationFailed", "Fail", &format!("SparkApplication pi failed: {why}")]
                 .map(str::to_owned),
         ]
@@ -54,6 +55,17 @@ async fn what_spark_submit_complains_of_is_told_in_its_own_words() {
             "submissionAttempts": 1,
             "submissionID": status["submissionID"],
             "runOrdinal": 1,
+            "runs": [{
+                "ordinal": 1,
+                "cause": "Created",
+                "submissionID": status["submissionID"],
+                "submittedTime": status["lastSubmissionAttemptTime"],
+                "finishedTime": status["lastSubmissionAttemptTime"],
+                "state": "SUBMISSION_FAILED",
+                "reason": "SubmissionFailed",
+                "message": why,
+            }],
+            "conditions": status["conditions"],
             "observedGeneration": 1,
             "specHash": status["specHash"],
             "lastSubmissionAttemptTime": status["lastSubmissionAttemptTime"],

@@ -36,7 +36,7 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
         .unwrap()
         .iter()
         .cloned()
-        .partition(|rule| rule["resources"] == json!(["events"]));
+        .partition(|rule| rule["apiGroups"] == json!(["events.k8s.io"]));
     assert_eq!(events.len(), 1);
     patch(cluster.0, cluster.1, &rest);
     eventually("the API server has heard of it", async || {

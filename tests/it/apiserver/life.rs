@@ -73,7 +73,23 @@ async fn an_application_is_submitted_followed_and_completed() {
             "observedGeneration": 1,
             "specHash": status["specHash"],
             "lastSubmissionAttemptTime": status["lastSubmissionAttemptTime"],
+            "runs": [{
+                "ordinal": 1,
+                "cause": "Created",
+                "submissionID": id,
+                "submittedTime": status["lastSubmissionAttemptTime"],
+            }],
+            "conditions": status["conditions"],
         })
+    );
+    assert_eq!(
+        conditions(status),
+        [
+            ("Submitted", "True", "DriverCreated"),
+            ("Running", "False", "Submitted"),
+            ("Succeeded", "False", "Submitted"),
+            ("Failed", "False", "Submitted"),
+        ]
     );
     assert!(status["specHash"].is_string() && status["lastSubmissionAttemptTime"].is_string(), "{status}");
     assert!(!Path::new("/tmp/spark").join(id).exists(), "the files of the submission are gone with it");
@@ -128,7 +144,22 @@ async fn an_application_is_submitted_followed_and_completed() {
     expected["executorState"] = completed["status"]["executorState"].clone();
     expected["sparkApplicationId"] = spark_id;
     expected["terminationTime"] = completed["status"]["terminationTime"].clone();
+    let run = &mut expected["runs"][0];
+    run["state"] = json!("COMPLETED");
+    run["reason"] = json!("Completed");
+    run["exitCode"] = json!(0);
+    run["finishedTime"] = completed["status"]["terminationTime"].clone();
+    expected["conditions"] = completed["status"]["conditions"].clone();
     assert_eq!(completed["status"], expected);
+    assert_eq!(
+        conditions(&expected),
+        [
+            ("Submitted", "True", "DriverCreated"),
+            ("Running", "False", "Completed"),
+            ("Succeeded", "True", "Completed"),
+            ("Failed", "False", "Completed"),
+        ]
+    );
     assert_eq!(
         namespace.states_ever("spark-pi-configmap").await,
         ["", "SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"]
@@ -179,4 +210,10 @@ async fn an_application_is_submitted_followed_and_completed() {
         let line = shown.lines().filter(|line| line.contains(reason) && line.ends_with(note)).count();
         assert_eq!(line, 1, "{reason} {note}\n{shown}");
     }
+}
+
+/// Type, status and reason of each condition.
+fn conditions(status: &Value) -> Vec<(&str, &str, &str)> {
+    let conditions = status["conditions"].as_array().unwrap().iter();
+    conditions.map(|condition| ["type", "status", "reason"].map(|field| condition[field].as_str().unwrap()).into()).collect()
 }
