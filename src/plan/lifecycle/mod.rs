@@ -209,6 +209,8 @@ impl Pass<'_> {
         let protect = match (is_followed, pod.protected) {
             (true, false) if wanted && is_followed_on(plan) => true,
             (false, true) => false,
+            // The admin has thought better of it.
+            (true, true) if !self.policy.protects_driver_outcome => false,
             _ => return,
         };
         plan.actions.push(Action::ProtectDriver { name: pod.name.clone(), uid: pod.uid.clone(), protect });

@@ -15,6 +15,11 @@ pub(crate) async fn ends(namespace: &Namespace, pod: &str, exit_code: i32) {
     report(namespace, pod, phase, &json!({"terminated": {"exitCode": exit_code, "reason": reason}})).await;
 }
 
+/// Its status has this, and whatever it had beside it.
+pub(crate) async fn says(namespace: &Namespace, pod: &str, status: &Value) {
+    namespace.patch_status::<Pod>(pod, status).await;
+}
+
 async fn report(namespace: &Namespace, pod: &str, phase: &str, state: &Value) {
     let spec = namespace.pod(pod).await.expect(pod)["spec"].take();
     let containers = spec["containers"].as_array().unwrap().iter();

@@ -215,5 +215,7 @@ async fn an_application_is_submitted_followed_and_completed() {
 /// Type, status and reason of each condition.
 fn conditions(status: &Value) -> Vec<(&str, &str, &str)> {
     let conditions = status["conditions"].as_array().unwrap().iter();
-    conditions.map(|condition| ["type", "status", "reason"].map(|field| condition[field].as_str().unwrap()).into()).collect()
+    conditions
+        .map(|condition| ["type", "status", "reason"].map(|field| condition[field].as_str().unwrap()).into())
+        .collect()
 }

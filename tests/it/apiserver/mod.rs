@@ -36,6 +36,8 @@ mod invalid;
 mod leadership;
 /// An application from its submission to its end.
 mod life;
+/// Retries, edits, suspension, deletion and whatever else may happen to an application.
+mod lifecycle;
 /// Drivers that are made without `spark-submit`.
 mod native;
 /// Logs and metrics.

@@ -1,0 +1,126 @@
+//! Has a driver a PodDisruptionBudget, where it is wanted, for as long as it lives, and does it do without?
+
+use super::{Namespace, application, edit_spec, ended, running};
+use crate::apiserver::{
+    applications::owned_by,
+    eventually,
+    kubectl::{kubectl, kubectl_with},
+    kubelet,
+    operator::{Operator, Setup},
+    seen,
+};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use serde_json::{Value, json};
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_driver_has_a_budget_while_it_lives() {
+    let namespace = Namespace::new("budget").await;
+    namespace.clear::<PodDisruptionBudget>().await;
+    let operator = with_budgets(&namespace).start().await;
+    namespace.apply(&application("pi", &json!({"driverPodDisruptionBudget": true})));
+    namespace.apply(&application("without", &json!({})));
+    running(&namespace, "without", 1).await;
+    let running = running(&namespace, "pi", 1).await;
+    let budget = is_made(&namespace).await;
+    assert_eq!(budget["metadata"]["ownerReferences"], owned_by(&running));
+    assert_eq!(budget["spec"]["minAvailable"], 1);
+    let selected = json!({"sparkoperator.k8s.io/app-name": "pi", "spark-role": "driver"});
+    assert_eq!(budget["spec"]["selector"]["matchLabels"], selected);
+    assert_eq!(budget["metadata"]["labels"]["sparkoperator.k8s.io/launched-by-spark-operator"], "true");
+    assert_eq!(namespace.list::<PodDisruptionBudget>().await.len(), 1);
+
+    edit_spec(&namespace, "pi", &json!({"suspend": true}));
+    namespace.reaches("pi", "SUSPENDED").await;
+    assert_eq!(namespace.list::<PodDisruptionBudget>().await, Vec::<Value>::new());
+    edit_spec(&namespace, "pi", &json!({"suspend": false}));
+    super::running(&namespace, "pi", 2).await;
+    let second = is_made(&namespace).await;
+    assert_ne!(second["metadata"]["uid"], budget["metadata"]["uid"]);
+    kubelet::ends(&namespace, "pi-driver", 0).await;
+    namespace.reaches("pi", "COMPLETED").await;
+    is_gone(&namespace).await;
+    assert_eq!(super::complaints(&operator.log()), Vec::<&str>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_budget_that_cannot_be_made_keeps_nobody_from_running() {
+    let namespace = Namespace::new("no-budget").await;
+    namespace.clear::<PodDisruptionBudget>().await;
+    let others = json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "pi-driver"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    });
+    namespace.apply(&others);
+    let budget = namespace.get::<PodDisruptionBudget>("pi-driver").await;
+    let _operator = with_budgets(&namespace).start().await;
+    namespace.apply(&application("pi", &json!({"driverPodDisruptionBudget": true})));
+    running(&namespace, "pi", 1).await;
+    let note = "PodDisruptionBudget pi-driver already exists and is not this application's: delete it; it is tried again, \
+                and the application runs on";
+    is_told(&namespace, note).await;
+    kubelet::ends(&namespace, "pi-driver", 0).await;
+    namespace.reaches("pi", "COMPLETED").await;
+    let after = namespace.get::<PodDisruptionBudget>("pi-driver").await;
+    assert_eq!(after.unwrap()["metadata"]["uid"], budget.unwrap()["metadata"]["uid"]);
+    namespace.clear::<PodDisruptionBudget>().await;
+
+    let quota = json!({
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "none"},
+        "spec": {"hard": {"count/poddisruptionbudgets.policy": "0"}},
+        "status": {"hard": {"count/poddisruptionbudgets.policy": "0"}, "used": {"count/poddisruptionbudgets.policy": "0"}},
+    });
+    kubectl_with(&quota, &["apply", "--namespace", namespace.name, "-f", "-"]);
+    let status = json!({"status": quota["status"]}).to_string();
+    kubectl(&[
+        "patch",
+        "resourcequota",
+        "none",
+        "--namespace",
+        namespace.name,
+        "--subresource=status",
+        "--type=merge",
+        "--patch",
+        &status,
+    ]);
+    namespace.apply(&application("poor", &json!({"driverPodDisruptionBudget": true})));
+    ended(&namespace, "poor", 1, 0).await;
+    namespace.reaches("poor", "COMPLETED").await;
+    is_told(&namespace, "exceeded quota: none").await;
+    kubectl(&["delete", "resourcequota", "none", "--namespace", namespace.name]);
+}
+
+fn with_budgets(namespace: &Namespace) -> Setup<'_> {
+    Operator::with(namespace).argument("--enable-driver-pdb")
+}
+
+async fn is_made(namespace: &Namespace) -> Value {
+    eventually("there is a budget", async || {
+        namespace.get::<PodDisruptionBudget>("pi-driver").await.ok_or_else(|| "there is none".to_owned())
+    })
+    .await
+}
+
+async fn is_gone(namespace: &Namespace) {
+    eventually("the budget is gone", async || {
+        let budgets = namespace.list::<PodDisruptionBudget>().await;
+        seen(budgets.is_empty(), budgets)
+    })
+    .await;
+}
+
+async fn is_told(namespace: &Namespace, note: &str) {
+    eventually(note, async || {
+        let events = namespace.events().await;
+        let told = |[kind, reason, _, said]: &[String; 4]| {
+            kind == "Warning" && reason == "SparkApplicationAuxiliaryFailed" && said.contains(note)
+        };
+        seen(events.iter().any(told), events)
+    })
+    .await;
+}

@@ -1,0 +1,173 @@
+//! Whatever becomes of a driver: does its application say so?
+
+use super::{Namespace, application, condition, running, runs, submitted, wait_for};
+use crate::apiserver::{kubectl::kubectl_with, kubelet, operator::Operator};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_driver_that_vanishes_is_a_failure_of_its_own_kind_and_tried_again() {
+    let namespace = Namespace::new("vanished").await;
+    let _operator = Operator::start(&namespace).await;
+    let policy = json!({"type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 1});
+    namespace.apply(&application("pi", &json!({"restartPolicy": policy})));
+    running(&namespace, "pi", 1).await;
+    namespace.kubectl(&["delete", "pod", "pi-driver"]);
+    running(&namespace, "pi", 2).await;
+    namespace.kubectl(&["delete", "pod", "pi-driver"]);
+    wait_for(&namespace, "pi", "Failed");
+    let failed = namespace.application("pi").await;
+    assert_eq!(condition(&failed, "Failed"), ["True", "DriverOutcomeUnknown", "driver pod not found"]);
+    assert_eq!(
+        runs(&failed),
+        [
+            json!([1, "Created", "FAILED", "DriverOutcomeUnknown", null]),
+            json!([2, "FailureRetry", "FAILED", "DriverOutcomeUnknown", null]),
+        ]
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_eviction_is_told_in_the_kubelets_words() {
+    let namespace = Namespace::new("evicted").await;
+    let _operator = Operator::start(&namespace).await;
+    namespace.apply(&application("pi", &json!({})));
+    running(&namespace, "pi", 1).await;
+    kubelet::says(
+        &namespace,
+        "pi-driver",
+        &json!({
+            "phase": "Failed",
+            "reason": "Evicted",
+            "message": "The node was low on resource: memory.",
+            "containerStatuses": null,
+            "conditions": [{
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "TerminationByKubelet",
+                "message": "The node was low on resource: memory.",
+            }],
+        }),
+    )
+    .await;
+    let failed = namespace.reaches("pi", "FAILED").await;
+    let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+    assert!(
+        why.starts_with("driver container status missing: Evicted: The node was low on resource: memory."),
+        "{why}"
+    );
+    assert_eq!(condition(&failed, "Failed")[..2], ["True", "Evicted"]);
+    assert_eq!(runs(&failed), [json!([1, "Created", "FAILED", "Evicted", null])]);
+}
+
+/// Its last word may come with the news that it is gone.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_driver_that_has_succeeded_and_is_deleted_at_once_has_succeeded() {
+    let namespace = Namespace::new("last-word").await;
+    let operator = Operator::start(&namespace).await;
+    namespace.apply(&application("pi", &json!({})));
+    running(&namespace, "pi", 1).await;
+    let process = Pid::from_raw(i32::try_from(operator.id()).unwrap()).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
+    kubelet::ends(&namespace, "pi-driver", 0).await;
+    namespace.kubectl(&["delete", "pod", "pi-driver"]);
+    kill_process(process, Signal::CONT).unwrap();
+    wait_for(&namespace, "pi", "Succeeded");
+    let completed = namespace.application("pi").await;
+    assert_eq!(runs(&completed), [json!([1, "Created", "COMPLETED", "Completed", 0])]);
+    assert_eq!(namespace.drivers_ever().await.len(), 1);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_driver_whose_node_is_lost_is_unknown_until_it_is_back() {
+    let namespace = Namespace::new("lost").await;
+    let _operator = Operator::start(&namespace).await;
+    namespace.apply(&application("pi", &json!({})));
+    running(&namespace, "pi", 1).await;
+    let lost = json!({"phase": "Unknown", "reason": "NodeLost", "message": "Node n is unresponsive"});
+    kubelet::says(&namespace, "pi-driver", &lost).await;
+    let unknown = namespace.reaches("pi", "UNKNOWN").await;
+    assert_eq!(unknown["status"]["applicationState"]["errorMessage"], "NodeLost: Node n is unresponsive");
+    assert_eq!(condition(&unknown, "Running")[0], "Unknown");
+    kubelet::says(&namespace, "pi-driver", &json!({"reason": null, "message": null})).await;
+    kubelet::runs(&namespace, "pi-driver").await;
+    let back = namespace.reaches("pi", "RUNNING").await;
+    assert_eq!(back["status"]["applicationState"], json!({"state": "RUNNING"}));
+    assert_eq!(condition(&back, "Running")[0], "True");
+    kubelet::ends(&namespace, "pi-driver", 0).await;
+    namespace.reaches("pi", "COMPLETED").await;
+    assert_eq!(namespace.drivers_ever().await.len(), 1);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_a_driver_waits_for_stands_in_the_status() {
+    let namespace = Namespace::new("waiting").await;
+    let _operator = Operator::start(&namespace).await;
+    namespace.apply(&application("pi", &json!({})));
+    namespace.apply(&application("unmounted", &json!({})));
+    submitted(&namespace, "pi", 1).await;
+    submitted(&namespace, "unmounted", 1).await;
+    let pod = namespace.pod("unmounted-driver").await.unwrap();
+    let event = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "unmounted-driver.1"},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": "unmounted-driver",
+            "namespace": namespace.name,
+            "uid": pod["metadata"]["uid"],
+        },
+        "reason": "FailedMount",
+        "type": "Warning",
+        "message": "MountVolume.SetUp failed for volume \"data\" : secret \"nowhere\" not found",
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+    });
+    kubectl_with(&event, &["create", "--namespace", namespace.name, "-f", "-"]);
+
+    let unscheduled = json!({"phase": "Pending", "conditions": [{
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/3 nodes are available: 3 Insufficient memory.",
+    }]});
+    kubelet::says(&namespace, "pi-driver", &unscheduled).await;
+    waits(&namespace, "pi", "Unschedulable: 0/3 nodes are available: 3 Insufficient memory.").await;
+    let unpulled = json!({
+        "conditions": [{"type": "PodScheduled", "status": "True"}],
+        "containerStatuses": [{
+            "name": "spark-kubernetes-driver",
+            "image": "",
+            "imageID": "",
+            "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"none\""}},
+        }],
+    });
+    kubelet::says(&namespace, "pi-driver", &unpulled).await;
+    waits(&namespace, "pi", "ImagePullBackOff: Back-off pulling image \"none\"").await;
+    let waiting = namespace.application("pi").await;
+    assert_eq!(condition(&waiting, "Running")[..2], ["False", "ImagePullBackOff"]);
+    kubelet::runs(&namespace, "pi-driver").await;
+    let runs = namespace.reaches("pi", "RUNNING").await;
+    assert_eq!(runs["status"]["applicationState"], json!({"state": "RUNNING"}));
+
+    let why = "FailedMount: MountVolume.SetUp failed for volume \"data\" : secret \"nowhere\" not found";
+    waits(&namespace, "unmounted", why).await;
+    let pending = |event: &[String; 4]| event[1] == "SparkDriverPending";
+    let told = namespace.events().await.into_iter().filter(pending).count();
+    assert_eq!(told, 3, "one for each reason");
+}
+
+/// Waits until it is SUBMITTED and says why it does not run.
+async fn waits(namespace: &Namespace, name: &str, why: &str) -> Value {
+    namespace
+        .becomes(name, why, |application| {
+            application["status"]["applicationState"] == json!({"state": "SUBMITTED", "errorMessage": why})
+        })
+        .await
+}

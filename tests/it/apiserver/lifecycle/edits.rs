@@ -1,0 +1,221 @@
+//! Does an edit of the spec run an application again, once, whenever it is made, and nothing else?
+
+use super::{Namespace, application, edit, edit_spec, ended, running, runs, submitted};
+use crate::apiserver::{
+    kubelet,
+    operator::Operator,
+    proxy::{Call, Moment, Proxy},
+    spark,
+};
+use serde_json::{Value, json};
+use spark_operator::api::SparkApplication;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_edit_in_any_state_runs_the_application_anew() {
+    let namespace = Namespace::new("edited").await;
+    let operator = Operator::start(&namespace).await;
+    let names = ["submitted", "running", "failed", "completed", "retrying", "refused"];
+    let retry = json!({"restartPolicy": {"type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 3600}});
+    for name in names {
+        let spec = match name {
+            "retrying" => &retry,
+            "refused" => &json!({"mode": "client"}),
+            _ => &json!({}),
+        };
+        namespace.apply(&application(name, spec));
+    }
+    submitted(&namespace, "submitted", 1).await;
+    running(&namespace, "running", 1).await;
+    let driver = namespace.pod("running-driver").await.unwrap();
+    let executor = spark::make_executor(&namespace, &driver, 1).await;
+    ended(&namespace, "failed", 1, 1).await;
+    namespace.reaches("failed", "FAILED").await;
+    ended(&namespace, "completed", 1, 0).await;
+    namespace.reaches("completed", "COMPLETED").await;
+    ended(&namespace, "retrying", 1, 1).await;
+    namespace.reaches("retrying", "FAILING").await;
+    namespace.reaches("refused", "FAILED").await;
+    namespace
+        .becomes("running", "its executor is known", |application| {
+            application["status"]["executorState"] == json!({&executor: "PENDING"})
+        })
+        .await;
+
+    for name in names {
+        let before = namespace.pod(&format!("{name}-driver")).await.map(|pod| pod["metadata"]["uid"].clone());
+        edit_spec(&namespace, name, &json!({"arguments": ["edited"], "mode": "cluster"}));
+        let again = submitted(&namespace, name, 2).await;
+        let status = &again["status"];
+        assert_eq!(status["applicationState"], json!({"state": "SUBMITTED"}), "{name}");
+        for field in ["executionAttempts", "submissionAttempts"] {
+            assert_eq!(status[field], 1, "{name} {field}");
+        }
+        assert_eq!(status["observedGeneration"], again["metadata"]["generation"], "{name}");
+        for field in ["executorState", "terminationTime"] {
+            assert_eq!(status[field], Value::Null, "{name} {field}");
+        }
+        assert_eq!(runs(&again)[1], json!([2, "SpecEdited", null, null, null]), "{name}");
+        let driver = namespace.pod(&format!("{name}-driver")).await.unwrap();
+        assert_ne!(Some(&driver["metadata"]["uid"]), before.as_ref(), "{name}");
+        let arguments = driver["spec"]["containers"][0]["args"].as_array().unwrap();
+        assert_eq!(arguments.last(), Some(&json!("edited")), "{name}");
+        let [.., edited, rerun, last] = &namespace.states_ever(name).await[..] else { panic!("{name}") };
+        assert_eq!([&**edited, rerun, last], ["INVALIDATING", "PENDING_RERUN", "SUBMITTED"], "{name}");
+    }
+    assert_eq!(namespace.pod(&executor).await, None, "the old run's executor");
+    assert_eq!(
+        runs(&namespace.application("running").await)[0],
+        json!([1, "Created", "INVALIDATING", "SpecEdited", null])
+    );
+    for name in names {
+        let uid = &namespace.application(name).await["metadata"]["uid"].clone();
+        let pods = namespace.list::<k8s_openapi::api::core::v1::Pod>().await;
+        let owned = pods.iter().filter(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == *uid);
+        assert_eq!(owned.count(), 1, "{name}");
+    }
+    assert_eq!(super::complaints(&operator.log()), Vec::<&str>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_edit_while_there_is_no_operator_is_seen_when_there_is_one() {
+    let namespace = Namespace::new("edited-alone").await;
+    let operator = Operator::start(&namespace).await;
+    for name in ["running", "completed"] {
+        namespace.apply(&application(name, &json!({})));
+    }
+    running(&namespace, "running", 1).await;
+    ended(&namespace, "completed", 1, 0).await;
+    namespace.reaches("completed", "COMPLETED").await;
+    operator.stop().await;
+    for name in ["running", "completed"] {
+        edit_spec(&namespace, name, &json!({"arguments": ["edited"]}));
+    }
+    let _operator = Operator::start(&namespace).await;
+    for name in ["running", "completed"] {
+        let again = submitted(&namespace, name, 2).await;
+        assert_eq!(again["status"]["observedGeneration"], 2, "{name}");
+    }
+    assert_eq!(namespace.drivers_ever().await.len(), 4);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_driver_under_another_name_replaces_that_under_the_old_one() {
+    let namespace = Namespace::new("renamed").await;
+    let _operator = Operator::start(&namespace).await;
+    for name in ["running", "completed"] {
+        namespace.apply(&application(name, &json!({})));
+    }
+    running(&namespace, "running", 1).await;
+    ended(&namespace, "completed", 1, 0).await;
+    namespace.reaches("completed", "COMPLETED").await;
+    for name in ["running", "completed"] {
+        let other = format!("{name}-other");
+        edit_spec(&namespace, name, &json!({"driver": {"podName": other}}));
+        let again = submitted(&namespace, name, 2).await;
+        assert_eq!(again["status"]["driverInfo"]["podName"], other);
+        assert_eq!(namespace.pod(&format!("{name}-driver")).await, None);
+        assert!(namespace.pod(&other).await.is_some());
+        kubelet::runs(&namespace, &other).await;
+        kubelet::ends(&namespace, &other, 0).await;
+        namespace.reaches(name, "COMPLETED").await;
+    }
+    assert_eq!(namespace.drivers_ever().await.len(), 4);
+}
+
+/// The spec as it was when the driver was submitted is not the one that is there when the submission is recorded.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_edit_before_the_submission_is_recorded_is_not_lost() {
+    let namespace = Namespace::new("edited-early").await;
+    let proxy = Proxy::start().await;
+    let operator = Operator::with(&namespace).through(&proxy).start().await;
+    let status = Call { method: "PATCH", path: "/sparkapplications/pi/status" };
+    let trap = proxy.hold(status, Moment::Before);
+    namespace.apply(&application("pi", &json!({})));
+    let held = trap.caught().await;
+    edit_spec(&namespace, "pi", &json!({"arguments": ["edited"]}));
+    held.release();
+    running(&namespace, "pi", 1).await;
+    let driver = namespace.pod("pi-driver").await.unwrap();
+    assert_eq!(driver["spec"]["containers"][0]["args"].as_array().unwrap().last(), Some(&json!("edited")));
+    kubelet::ends(&namespace, "pi-driver", 0).await;
+    let completed = namespace.reaches("pi", "COMPLETED").await;
+    assert_eq!(completed["status"]["observedGeneration"], 2);
+    // A conflict is nothing to complain of.
+    assert_eq!(super::complaints(&operator.log()), Vec::<&str>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_edit_of_what_makes_no_other_run_runs_nothing_again() {
+    let namespace = Namespace::new("edited-in-vain").await;
+    let _operator = Operator::start(&namespace).await;
+    for name in ["running", "completed"] {
+        namespace.apply(&application(name, &json!({})));
+    }
+    running(&namespace, "running", 1).await;
+    ended(&namespace, "completed", 1, 0).await;
+    namespace.reaches("completed", "COMPLETED").await;
+    for (name, state) in [("running", "RUNNING"), ("completed", "COMPLETED")] {
+        edit_spec(&namespace, name, &json!({"timeToLiveSeconds": 3600, "suspend": false}));
+        let seen = namespace
+            .becomes(name, "the edit is seen", |application| application["status"]["observedGeneration"] == 2)
+            .await;
+        assert_eq!(seen["status"]["applicationState"]["state"], state);
+        assert_eq!(seen["status"]["runOrdinal"], 1);
+    }
+    // What has ended cannot be suspended.
+    edit_spec(&namespace, "completed", &json!({"suspend": true}));
+    let seen = namespace
+        .becomes("completed", "the edit is seen", |application| {
+            application["status"]["observedGeneration"] == 3
+        })
+        .await;
+    assert_eq!(seen["status"]["applicationState"]["state"], "COMPLETED");
+    assert_eq!(namespace.drivers_ever().await.len(), 2);
+}
+
+/// Another version has recorded nothing, or what cannot be compared.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn another_version_of_the_operator_runs_nothing_again() {
+    let namespace = Namespace::new("upgraded").await;
+    let operator = Operator::start(&namespace).await;
+    let names = ["unrecorded", "incomparable", "finished"];
+    for name in names {
+        namespace.apply(&application(name, &json!({})));
+        running(&namespace, name, 1).await;
+    }
+    kubelet::ends(&namespace, "finished-driver", 0).await;
+    namespace.reaches("finished", "COMPLETED").await;
+    operator.stop().await;
+    for name in names {
+        let recorded = if name == "incomparable" {
+            json!({"specHash": "v0:an older version's"})
+        } else {
+            json!({"specHash": null, "observedGeneration": null})
+        };
+        namespace.patch_status::<SparkApplication>(name, &recorded).await;
+        edit(&namespace, name, &json!({"spec": {"arguments": ["edited"]}}));
+    }
+    let _operator = Operator::start(&namespace).await;
+    for name in names {
+        let seen = namespace
+            .becomes(name, "its spec is recorded", |application| {
+                let status = &application["status"];
+                status["observedGeneration"] == 2
+                    && status["specHash"].as_str().is_some_and(|hash| hash.starts_with("v1:"))
+            })
+            .await;
+        let state = if name == "finished" { "COMPLETED" } else { "RUNNING" };
+        assert_eq!(seen["status"]["applicationState"]["state"], state, "{name}");
+        assert_eq!(seen["status"]["runOrdinal"], 1, "{name}");
+    }
+    assert_eq!(namespace.drivers_ever().await.len(), 3);
+    // From now on an edit is one.
+    edit_spec(&namespace, "unrecorded", &json!({"arguments": ["again"]}));
+    submitted(&namespace, "unrecorded", 2).await;
+}

@@ -1,0 +1,92 @@
+//! Is the word about an application true, and is nothing of it doubled or left, whatever happens to it while it
+//! lives?
+
+/// Drivers that are kept on their nodes.
+mod budgets;
+/// Drivers do not start, are lost, evicted and deleted.
+mod drivers;
+/// Specs are edited.
+mod edits;
+/// Applications that have ended are deleted in time.
+mod expiry;
+/// Drivers that are kept until their outcome is recorded.
+mod protection;
+/// Finished applications are run again.
+mod reruns;
+/// Runs and submissions that fail are tried again.
+mod retries;
+/// What nobody should write.
+mod strange;
+/// Applications wait.
+mod suspension;
+
+use super::{applications, kubelet, namespace::Namespace};
+use serde_json::{Value, json};
+
+/// The least application that is called so, with these members of its spec.
+fn application(name: &str, spec: &Value) -> Value {
+    let mut application = applications::application(name);
+    for (key, value) in spec.as_object().unwrap() {
+        application["spec"][key] = value.clone();
+    }
+    application
+}
+
+/// Waits until the run with this number has a driver, and gives the application.
+async fn submitted(namespace: &Namespace, name: &str, run: i64) -> Value {
+    namespace
+        .becomes(name, &format!("{name}: run {run} is SUBMITTED"), |application| {
+            let status = &application["status"];
+            status["applicationState"]["state"] == "SUBMITTED" && status["runOrdinal"] == run
+        })
+        .await
+}
+
+/// Lets the driver of the run with this number run, and gives the application.
+async fn running(namespace: &Namespace, name: &str, run: i64) -> Value {
+    submitted(namespace, name, run).await;
+    kubelet::runs(namespace, &format!("{name}-driver")).await;
+    namespace.reaches(name, "RUNNING").await
+}
+
+/// Lets the run with this number end with this exit code.
+async fn ended(namespace: &Namespace, name: &str, run: i64, exit_code: i32) {
+    running(namespace, name, run).await;
+    kubelet::ends(namespace, &format!("{name}-driver"), exit_code).await;
+}
+
+/// `kubectl patch` of an application.
+fn edit(namespace: &Namespace, name: &str, patch: &Value) {
+    namespace.kubectl(&["patch", "sparkapplication", name, "--type=merge", "--patch", &patch.to_string()]);
+}
+
+/// `kubectl patch` of an application's spec.
+fn edit_spec(namespace: &Namespace, name: &str, spec: &Value) {
+    edit(namespace, name, &json!({"spec": spec}));
+}
+
+/// `kubectl wait` for a condition.
+fn wait_for(namespace: &Namespace, name: &str, condition: &str) {
+    let condition = format!("--for=condition={condition}");
+    namespace.kubectl(&["wait", &condition, "--timeout=60s", &format!("sparkapplication/{name}")]);
+}
+
+/// Cause, end, reason and exit code of every run that is remembered.
+fn runs(application: &Value) -> Vec<Value> {
+    let runs = application["status"]["runs"].as_array().unwrap().iter();
+    runs.map(|run| json!([run["ordinal"], run["cause"], run["state"], run["reason"], run["exitCode"]]))
+        .collect()
+}
+
+/// Status, reason and message of a condition.
+fn condition<'a>(application: &'a Value, kind: &str) -> [&'a str; 3] {
+    let conditions = application["status"]["conditions"].as_array().unwrap();
+    let condition = conditions.iter().find(|condition| condition["type"] == kind).expect(kind);
+    ["status", "reason", "message"].map(|field| condition[field].as_str().unwrap())
+}
+
+/// What was said in a warning or an error, but for that about this cluster's webhook.
+fn complaints(log: &str) -> Vec<&str> {
+    let is_one = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
+    log.lines().filter(is_one).filter(|line| !line.contains("webhook::registration")).collect()
+}

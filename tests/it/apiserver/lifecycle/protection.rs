@@ -1,0 +1,124 @@
+//! Is a driver kept until its outcome is recorded, where the admin wants that, and never longer?
+
+use super::{Namespace, application, edit_spec, running, runs};
+use crate::apiserver::{
+    eventually, kubelet,
+    operator::{Operator, Setup},
+    seen,
+};
+use serde_json::{Value, json};
+
+const FINALIZER: &str = "sparkoperator.k8s.io/driver-outcome";
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_driver_that_is_deleted_while_nobody_looks_keeps_its_outcome() {
+    let namespace = Namespace::new("protected").await;
+    let operator = protecting(&namespace).start().await;
+    for name in ["succeeds", "fails"] {
+        namespace.apply(&application(name, &json!({})));
+        running(&namespace, name, 1).await;
+        is_protected(&namespace, name).await;
+    }
+    operator.stop().await;
+    for (name, exit_code) in [("succeeds", 0), ("fails", 7)] {
+        kubelet::ends(&namespace, &format!("{name}-driver"), exit_code).await;
+        namespace.kubectl(&["delete", "pod", "--wait=false", &format!("{name}-driver")]);
+    }
+    let _operator = protecting(&namespace).start().await;
+    for (name, state, reason, exit_code) in
+        [("succeeds", "COMPLETED", "Completed", 0), ("fails", "FAILED", "Error", 7)]
+    {
+        let ended = namespace.reaches(name, state).await;
+        assert_eq!(runs(&ended), [json!([1, "Created", state, reason, exit_code])]);
+        is_gone(&namespace, &format!("{name}-driver")).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn no_driver_is_kept_for_an_application_that_is_gone() {
+    let namespace = Namespace::new("unprotected").await;
+    let operator = protecting(&namespace).start().await;
+    for name in ["alone", "watched"] {
+        namespace.apply(&application(name, &json!({})));
+        running(&namespace, name, 1).await;
+        is_protected(&namespace, name).await;
+    }
+    // As the garbage collector, which is not here.
+    let delete = |name: &str| {
+        namespace.kubectl(&["delete", "sparkapplication", name]);
+        namespace.kubectl(&["delete", "pod", "--wait=false", &format!("{name}-driver")]);
+    };
+    delete("watched");
+    is_gone(&namespace, "watched-driver").await;
+    operator.stop().await;
+    delete("alone");
+    let driver = namespace.pod("alone-driver").await.unwrap();
+    assert_eq!(driver["metadata"]["finalizers"], json!([FINALIZER]));
+    let _operator = protecting(&namespace).start().await;
+    is_gone(&namespace, "alone-driver").await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn whatever_ends_a_run_lets_its_driver_go() {
+    let namespace = Namespace::new("let-go").await;
+    let operator = protecting(&namespace).start().await;
+    for name in ["suspended", "edited", "completed", "kept"] {
+        namespace.apply(&application(name, &json!({})));
+        running(&namespace, name, 1).await;
+        is_protected(&namespace, name).await;
+    }
+    edit_spec(&namespace, "suspended", &json!({"suspend": true}));
+    namespace.reaches("suspended", "SUSPENDED").await;
+    assert_eq!(namespace.pod("suspended-driver").await, None);
+    edit_spec(&namespace, "edited", &json!({"arguments": ["edited"]}));
+    running(&namespace, "edited", 2).await;
+    kubelet::ends(&namespace, "completed-driver", 0).await;
+    namespace.reaches("completed", "COMPLETED").await;
+    is_free(&namespace, "completed").await;
+
+    // The admin thinks better of it; others' finalizers stay.
+    let keep = json!({"metadata": {"finalizers": ["example.com/other", FINALIZER]}}).to_string();
+    namespace.kubectl(&["patch", "pod", "kept-driver", "--patch", &keep]);
+    operator.stop().await;
+    let _operator = Operator::with(&namespace).start().await;
+    is_free(&namespace, "kept").await;
+    is_free(&namespace, "edited").await;
+    let kept = namespace.pod("kept-driver").await.unwrap();
+    assert_eq!(kept["metadata"]["finalizers"], json!(["example.com/other"]));
+    namespace.reaches("kept", "RUNNING").await;
+    let free = json!([{"op": "remove", "path": "/metadata/finalizers"}]).to_string();
+    namespace.kubectl(&["patch", "pod", "kept-driver", "--type=json", "--patch", &free]);
+}
+
+fn protecting(namespace: &Namespace) -> Setup<'_> {
+    Operator::with(namespace).argument("--protect-driver-outcome")
+}
+
+async fn is_protected(namespace: &Namespace, name: &str) {
+    has_finalizer(namespace, name, true).await;
+}
+
+async fn is_free(namespace: &Namespace, name: &str) {
+    has_finalizer(namespace, name, false).await;
+}
+
+async fn has_finalizer(namespace: &Namespace, name: &str, expected: bool) {
+    eventually(&format!("{name} has our finalizer: {expected}"), async || {
+        let pod = namespace.pod(&format!("{name}-driver")).await.ok_or("there is no driver")?;
+        let finalizers = &pod["metadata"]["finalizers"];
+        let has = finalizers.as_array().is_some_and(|all| all.contains(&Value::from(FINALIZER)));
+        seen(has == expected, finalizers)
+    })
+    .await;
+}
+
+async fn is_gone(namespace: &Namespace, pod: &str) {
+    eventually(&format!("{pod} is gone"), async || {
+        let there = namespace.pod(pod).await;
+        seen(there.is_none(), there)
+    })
+    .await;
+}

@@ -1,0 +1,132 @@
+//! Does nothing of an application run while it is suspended, and all of it again when it is not?
+
+use super::{Namespace, application, condition, edit_spec, running, runs, submitted};
+use crate::apiserver::kubelet;
+use crate::apiserver::{
+    eventually,
+    operator::{Operator, is_group_alive, stand_in},
+    seen, spark,
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use serde_json::{Value, json};
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_is_suspended_from_the_start_has_nothing_until_it_is_resumed() {
+    let namespace = Namespace::new("queued").await;
+    let _operator = Operator::start(&namespace).await;
+    namespace.apply(&application("pi", &json!({"suspend": true})));
+    let suspended = namespace.reaches("pi", "SUSPENDED").await;
+    assert_eq!(namespace.states_ever("pi").await, ["", "SUSPENDING", "SUSPENDED"]);
+    has_nothing(&namespace).await;
+    assert_eq!(suspended["status"]["submissionID"], Value::Null);
+    assert_eq!(namespace.drivers_ever().await, Vec::<String>::new());
+    assert_eq!(condition(&suspended, "Submitted")[..2], ["False", "Suspended"]);
+
+    edit_spec(&namespace, "pi", &json!({"suspend": false}));
+    let running = running(&namespace, "pi", 1).await;
+    assert_eq!(runs(&running), [json!([1, "Resumed", null, null, null])]);
+    assert_eq!(running["status"]["executionAttempts"], 1);
+    kubelet::ends(&namespace, "pi-driver", 0).await;
+    namespace.reaches("pi", "COMPLETED").await;
+    let events = namespace.events_up_to("SparkApplicationCompleted").await;
+    let told: Vec<_> = events.iter().map(|event| &*event[1]).collect();
+    assert_eq!(
+        told,
+        [
+            "SparkApplicationSuspending",
+            "SparkApplicationSuspended",
+            "SparkApplicationResuming",
+            "SparkApplicationSubmitted",
+            "SparkDriverRunning",
+            "SparkDriverCompleted",
+            "SparkApplicationCompleted",
+        ]
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_running_application_is_suspended_when_all_of_it_is_gone() {
+    let namespace = Namespace::new("suspended").await;
+    let operator = Operator::start(&namespace).await;
+    namespace.apply(&application("pi", &json!({})));
+    running(&namespace, "pi", 1).await;
+    let driver = namespace.pod("pi-driver").await.unwrap();
+    let first = spark::make_executor(&namespace, &driver, 1).await;
+    kubelet::runs(&namespace, &first).await;
+    let pending = spark::make_executor(&namespace, &driver, 2).await;
+    // As the kubelet, which takes its time to end a container.
+    let keep = json!({"metadata": {"finalizers": ["example.com/kubelet"]}}).to_string();
+    namespace.kubectl(&["patch", "pod", &pending, "--patch", &keep]);
+
+    edit_spec(&namespace, "pi", &json!({"suspend": true}));
+    namespace.reaches("pi", "SUSPENDING").await;
+    eventually("all but one pod is gone", async || {
+        let pods = namespace.list::<Pod>().await;
+        let leaving = |pod: &Value| !pod["metadata"]["deletionTimestamp"].is_null();
+        seen(pods.len() == 1 && leaving(&pods[0]), pods)
+    })
+    .await;
+    // One more look of the operator's at it.
+    let looked =
+        operator.metric("workqueue_queue_duration_seconds_count{name=\"sparkapplication\"}").await.unwrap();
+    namespace.kubectl(&["annotate", "sparkapplication", "pi", "look=again"]);
+    operator.has_looked_at(looked as usize + 1).await;
+    assert_eq!(namespace.application("pi").await["status"]["applicationState"]["state"], "SUSPENDING");
+    namespace.kubectl(&[
+        "patch",
+        "pod",
+        &pending,
+        "--type=json",
+        "--patch",
+        r#"[{"op": "remove", "path": "/metadata/finalizers"}]"#,
+    ]);
+    let suspended = namespace.reaches("pi", "SUSPENDED").await;
+    has_nothing(&namespace).await;
+    let status = &suspended["status"];
+    assert_eq!([&status["executorState"], &status["sparkApplicationId"]], [&Value::Null, &Value::Null]);
+    assert_eq!(runs(&suspended), [json!([1, "Created", "SUSPENDED", "Suspended", null])]);
+
+    edit_spec(&namespace, "pi", &json!({"suspend": false}));
+    let resumed = running(&namespace, "pi", 2).await;
+    assert_eq!(
+        runs(&resumed),
+        [json!([1, "Created", "SUSPENDED", "Suspended", null]), json!([2, "Resumed", null, null, null])]
+    );
+    assert_eq!(namespace.drivers_ever().await.len(), 2);
+    assert_eq!(
+        namespace.states_ever("pi").await,
+        ["", "SUBMITTED", "RUNNING", "SUSPENDING", "SUSPENDED", "RESUMING", "SUBMITTED", "RUNNING"]
+    );
+    assert_eq!(super::complaints(&operator.log()), Vec::<&str>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_submission_ends_when_its_application_is_suspended() {
+    let namespace = Namespace::new("suspended-early").await;
+    let setup = Operator::with(&namespace).spark_home(&stand_in()).env("STAND_IN_PAUSE", "2");
+    let operator = setup.start().await;
+    namespace.apply(&application("pi", &json!({})));
+    let spark_submit = operator.submits().await;
+    eventually("it has made the driver", async || {
+        seen(namespace.pod("pi-driver").await.is_some(), "there is none")
+    })
+    .await;
+    edit_spec(&namespace, "pi", &json!({"suspend": true}));
+    namespace.reaches("pi", "SUSPENDED").await;
+    assert!(!is_group_alive(spark_submit), "its spark-submit goes on");
+    assert_eq!(namespace.list::<Pod>().await, Vec::<Value>::new());
+    edit_spec(&namespace, "pi", &json!({"suspend": false}));
+    let resumed = submitted(&namespace, "pi", 1).await;
+    assert_eq!(runs(&resumed), [json!([1, "Resumed", null, null, null])]);
+    assert_eq!(namespace.list::<Pod>().await.len(), 1);
+    assert_eq!(namespace.drivers_ever().await.len(), 2);
+}
+
+async fn has_nothing(namespace: &Namespace) {
+    assert_eq!(namespace.list::<Pod>().await, Vec::<Value>::new());
+    assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
+    assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
+}
