@@ -27,7 +27,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use kube::{
     Api, Client, ResourceExt,
-    core::DeserializeGuard,
+    core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
         Controller, WatchStreamExt,
         controller::{self, Action, Config},
@@ -183,7 +183,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         let inside = applications.filter(|application| application.namespace.as_ref() == Some(&namespace));
         futures::stream::iter(inside.collect::<Vec<_>>())
     });
-    let watching = Arc::clone(&context);
+    let (gone, mut applications_gone) = mpsc::unbounded_channel::<ApplicationRef>();
+    let (watching, deleted) = (Arc::clone(&context), gone.clone());
     let applications =
         watcher(Api::<Watched>::all(client), watcher::Config::default().timeout(watch_seconds))
             .default_backoff()
@@ -197,13 +198,14 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
                 }
                 Ok(watcher::Event::Delete(application)) => {
                     watching.forget(&application.uid().unwrap_or_default());
+                    // Here and below: nobody listens any more when the process is about to end.
+                    deleted.send(ObjectRef::from_obj(application)).ok();
                 }
                 Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
                 Err(error) => warn!(%error, "the watch of applications is retried"),
             })
             .reflect(writer)
             .applied_objects();
-    let (gone, mut applications_gone) = mpsc::unbounded_channel::<ApplicationRef>();
     let leaving = Arc::clone(&context);
     let say_farewell = async move {
         while let Some(application) = applications_gone.recv().await {
@@ -230,7 +232,6 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
                 if let Err(controller::Error::ObjectNotFound(application)) = ended {
                     let namespace = application.namespace.as_deref().unwrap_or_default();
                     workload.is_gone(namespace, &application.name);
-                    // Nobody listens any more when the process is about to end.
                     gone.send(application.into_kind_unchecked(())).ok();
                 }
                 std::future::ready(())
@@ -377,20 +378,33 @@ impl Context {
             return;
         }
         self.pods.forget(namespace, name);
-        let (pods, _) = self.pods.of(namespace, name);
-        for action in lifecycle::farewell(pods.values()) {
-            if let Err(error) = execute::about_pods(&self.client, namespace, action).await {
-                warn!(namespace, name, %error, "the pods of a deleted application are left to Kubernetes");
-            }
+        let pods: Vec<_> = self.pods.of(namespace, name).0.into_values().collect();
+        if pods.is_empty() {
+            return;
         }
+        let left = |error: Error| {
+            warn!(namespace, name, %error, "the pods of a deleted application are left to Kubernetes");
+        };
+        // Another one may have its name by now.
+        let there = match self.live(namespace, name).await {
+            Ok(there) => there,
+            Err(error) => return left(error),
+        };
+        for action in lifecycle::farewell(&pods, there.as_ref().map(|there| &there.metadata)) {
+            execute::about_pods(&self.client, namespace, action).await.unwrap_or_else(left);
+        }
+    }
+
+    /// What the API server says of an application now.
+    async fn live(&self, namespace: &str, name: &str) -> Result<Option<PartialObjectMeta<Watched>>, Error> {
+        let applications = Api::<Watched>::namespaced(self.client.clone(), namespace);
+        applications.get_metadata_opt(name).await.map_err(Error::api("GET of the application"))
     }
 
     /// Whether the API server has the application as we know it.
     async fn is_current(&self, application: &SparkApplication) -> Result<bool, Error> {
         let namespace = application.namespace().unwrap_or_default();
-        let applications = Api::<Watched>::namespaced(self.client.clone(), &namespace);
-        let live = applications.get_metadata_opt(&application.name_any()).await;
-        let live = live.map_err(Error::api("GET of the application"))?;
+        let live = self.live(&namespace, &application.name_any()).await?;
         Ok(live.is_some_and(|live| live.resource_version() == application.resource_version()))
     }
 

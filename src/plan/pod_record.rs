@@ -2,13 +2,14 @@
 
 use crate::{
     api::{
-        Role,
+        Role, SparkApplication,
         names::{container, finalizer, label, volume},
     },
     plan::events::{LONGEST_EXPLANATION, cut},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerState, Pod, PodStatus};
+use kube::Resource;
 use serde::Deserialize;
 
 /// A driver or executor pod.
@@ -124,6 +125,13 @@ impl PodRecord {
     #[must_use]
     pub fn is_of(&self, role: Role, submission_id: &str) -> bool {
         self.role == Some(role) && self.submission_id.as_deref() == Some(submission_id)
+    }
+
+    /// Whether an application of this name controls the pod: this one, or one that had the name before.
+    #[must_use]
+    pub fn is_of_application(&self, name: &str) -> bool {
+        let controller = self.controller.as_ref();
+        controller.is_some_and(|owner| owner.kind == SparkApplication::kind(&()) && owner.name == name)
     }
 
     /// Whether the application with this uid controls the pod.

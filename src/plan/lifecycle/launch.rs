@@ -43,6 +43,8 @@ impl Pass<'_> {
                     Standing::Adoptable => self.submitted(run, pod.spark_application_id.clone()),
                     Standing::InTheMaking => self.stay(Some(SOON)),
                     Standing::Leftover => self.acting(Vec::from_iter(Self::delete_pod(pod))),
+                    // Whoever had our name before is gone, and Kubernetes takes away what was its.
+                    Standing::Foreign if pod.is_of_application(self.name()) => self.stay(Some(SOON)),
                     Standing::Foreign => {
                         let why = taken(pod);
                         self.submission_failed(run, why)

@@ -23,6 +23,7 @@ use crate::{
 };
 use edits::Edit;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{collections::BTreeSet, time::Duration};
 
 /// How soon to look again where an event is due: long enough that the event comes first, short enough that
@@ -232,23 +233,39 @@ fn driver_name(pass: &Pass) -> String {
     recorded.unwrap_or_else(|| driver::pod_name(pass.application))
 }
 
-/// What is done about the pods of an application that is being deleted, or is gone: its executors go at once, not
-/// only when Kubernetes has found that their driver has, and no driver is kept for an outcome that nobody records.
+/// What is done about `pods`, of an application that is being deleted, or is gone: they go at once, not only when
+/// Kubernetes has found that their owners have, and no driver is kept for an outcome that nobody records. `there` is
+/// the application that has the name now.
 #[must_use]
-pub fn farewell<'a>(pods: impl IntoIterator<Item = &'a PodRecord>) -> Vec<Action> {
-    let mut actions = Vec::new();
-    let mut runs = BTreeSet::new();
-    for pod in pods {
-        match pod.role {
-            Some(Role::Driver) if pod.protected => actions.push(Action::ProtectDriver {
-                name: pod.name.clone(),
-                uid: pod.uid.clone(),
-                protect: false,
-            }),
-            Some(Role::Executor) if !pod.terminating => runs.extend(pod.submission_id.clone()),
-            _ => {}
-        }
+pub fn farewell(pods: &[PodRecord], there: Option<&ObjectMeta>) -> Vec<Action> {
+    /// The finalizer of whoever deletes an application and wants to keep its pods.
+    const ORPHAN: &str = "orphan";
+    let is_orphaned = there.is_some_and(|there| there.finalizers.iter().flatten().any(|name| name == ORPHAN));
+    let living = there.filter(|there| there.deletion_timestamp.is_none()).and_then(|there| there.uid.as_deref());
+    let is_of_living = |pod: &PodRecord| living.is_some_and(|uid| pod.is_controlled_by(uid));
+    // One that has no owner any more was kept on purpose.
+    let is_left = |pod: &PodRecord| pod.application.as_deref().is_some_and(|name| pod.is_of_application(name));
+    let drivers: Vec<_> =
+        pods.iter().filter(|pod| pod.role == Some(Role::Driver) && !is_of_living(pod)).collect();
+    let kept = drivers.iter().filter(|pod| pod.protected).map(|pod| Action::ProtectDriver {
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+        protect: false,
+    });
+    if is_orphaned {
+        return kept.collect();
     }
-    actions.extend(runs.into_iter().map(|submission_id| Action::DeleteExecutors { submission_id }));
-    actions
+    let has_driver = |run: &str, is: &dyn Fn(&PodRecord) -> bool| {
+        drivers.iter().any(|driver| driver.submission_id.as_deref() == Some(run) && is(driver))
+    };
+    // Another application of the name may have executors of its own.
+    let is_over = |run: &&str| match living {
+        None => !has_driver(run, &|driver| !is_left(driver)),
+        Some(_) => has_driver(run, &is_left),
+    };
+    let executors = pods.iter().filter(|pod| pod.role == Some(Role::Executor) && !pod.terminating);
+    let runs: BTreeSet<_> = executors.filter_map(|pod| pod.submission_id.as_deref()).filter(is_over).collect();
+    let executors = runs.into_iter().map(|run| Action::DeleteExecutors { submission_id: run.to_owned() });
+    let left = drivers.iter().filter(|driver| is_left(driver)).filter_map(|driver| Pass::delete_pod(driver));
+    left.chain(kept).chain(executors).collect()
 }

@@ -25,9 +25,11 @@ async fn its_own_time_to_live_goes_before_the_admins() {
     is_gone(&namespace, "admins").await;
     namespace.reaches("own", "COMPLETED").await;
     namespace.reaches("running", "RUNNING").await;
-    // The rest is Kubernetes'.
-    let driver = namespace.pod("admins-driver").await.unwrap();
-    assert_eq!(driver["metadata"]["ownerReferences"][0]["name"], "admins");
+    eventually("its driver goes with it", async || {
+        let driver = namespace.pod("admins-driver").await;
+        seen(driver.is_none(), driver)
+    })
+    .await;
 
     edit_spec(&namespace, "own", &json!({"timeToLiveSeconds": 1}));
     is_gone(&namespace, "own").await;

@@ -3,6 +3,8 @@
 
 /// Drivers that are kept on their nodes.
 mod budgets;
+/// Applications are deleted.
+mod deletion;
 /// Drivers do not start, are lost, evicted and deleted.
 mod drivers;
 /// Specs are edited.

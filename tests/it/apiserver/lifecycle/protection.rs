@@ -45,15 +45,12 @@ async fn no_driver_is_kept_for_an_application_that_is_gone() {
         running(&namespace, name, 1).await;
         is_protected(&namespace, name).await;
     }
-    // As the garbage collector, which is not here.
-    let delete = |name: &str| {
-        namespace.kubectl(&["delete", "sparkapplication", name]);
-        namespace.kubectl(&["delete", "pod", "--wait=false", &format!("{name}-driver")]);
-    };
-    delete("watched");
+    namespace.kubectl(&["delete", "sparkapplication", "watched"]);
     is_gone(&namespace, "watched-driver").await;
     operator.stop().await;
-    delete("alone");
+    namespace.kubectl(&["delete", "sparkapplication", "alone"]);
+    // As the garbage collector, which is not here.
+    namespace.kubectl(&["delete", "pod", "--wait=false", "alone-driver"]);
     let driver = namespace.pod("alone-driver").await.unwrap();
     assert_eq!(driver["metadata"]["finalizers"], json!([FINALIZER]));
     let _operator = protecting(&namespace).start().await;

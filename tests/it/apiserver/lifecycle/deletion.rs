@@ -1,0 +1,174 @@
+//! Does the deletion of an application leave anything behind, whatever state it is in?
+//!
+//! There is no garbage collector here: what the operator does not delete itself has to have an owner.
+
+use super::{Namespace, application, complaints, running, submitted};
+use crate::apiserver::{eventually, kubelet, operator::Operator, seen, spark};
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, Pod, Service},
+    policy::v1::PodDisruptionBudget,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const STATES: [(&str, &str); 7] = [
+    ("submitted", "SUBMITTED"),
+    ("running", "RUNNING"),
+    ("failing", "FAILING"),
+    ("failed", "FAILED"),
+    ("completed", "COMPLETED"),
+    ("suspended", "SUSPENDED"),
+    ("refused", "FAILED"),
+];
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn deletion_in_the_background_leaves_nothing() {
+    leaves_nothing("background").await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn deletion_in_the_foreground_leaves_nothing() {
+    leaves_nothing("foreground").await;
+}
+
+async fn leaves_nothing(cascade: &'static str) {
+    let namespace = Namespace::new(cascade).await;
+    namespace.clear::<PodDisruptionBudget>().await;
+    let operator = Operator::with(&namespace).argument("--enable-driver-pdb").start().await;
+    for (name, _) in STATES {
+        let spec = match name {
+            "failing" => {
+                json!({"restartPolicy": {"type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 3600}})
+            }
+            "suspended" => json!({"suspend": true}),
+            "refused" => json!({"mode": "client"}),
+            _ => json!({"driverPodDisruptionBudget": true}),
+        };
+        namespace.apply(&application(name, &spec));
+    }
+    for (name, exit_code) in [
+        ("submitted", None),
+        ("running", None),
+        ("failing", Some(1)),
+        ("failed", Some(1)),
+        ("completed", Some(0)),
+    ] {
+        let driver = format!("{name}-driver");
+        submitted(&namespace, name, 1).await;
+        let pod = namespace.pod(&driver).await.unwrap();
+        // It stays Pending, and whoever made it may be gone.
+        spark::make_executor(&namespace, &pod, 1).await;
+        if name != "submitted" {
+            running(&namespace, name, 1).await;
+        }
+        if let Some(exit_code) = exit_code {
+            kubelet::ends(&namespace, &driver, exit_code).await;
+        }
+    }
+    let mut uids = BTreeMap::new();
+    for (name, state) in STATES {
+        let application = namespace.reaches(name, state).await;
+        uids.insert(application["metadata"]["uid"].as_str().unwrap().to_owned(), name);
+    }
+    for (name, _) in STATES {
+        namespace.kubectl(&[
+            "delete",
+            "sparkapplication",
+            name,
+            &format!("--cascade={cascade}"),
+            "--wait=false",
+        ]);
+    }
+    eventually("their pods are gone", async || {
+        let pods = namespace.list::<Pod>().await;
+        seen(pods.is_empty(), pods)
+    })
+    .await;
+
+    let beside = [
+        namespace.list::<ConfigMap>().await,
+        namespace.list::<Service>().await,
+        namespace.list::<PodDisruptionBudget>().await,
+    ];
+    let all = beside.concat();
+    for object in &all {
+        let owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        let is_ours = |owner: &Value| uids.contains_key(owner["uid"].as_str().unwrap());
+        assert!(
+            !owners.is_empty() && owners.iter().all(is_ours),
+            "nobody will delete {}",
+            object["metadata"]
+        );
+    }
+    assert!(!all.is_empty());
+    assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
+    free(&namespace, cascade);
+}
+
+/// As the garbage collector, when all that it owns is gone.
+fn free(namespace: &Namespace, cascade: &str) {
+    if cascade == "foreground" {
+        for (name, _) in STATES {
+            super::edit(namespace, name, &json!({"metadata": {"finalizers": null}}));
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_application_of_the_same_name_is_another_one() {
+    let namespace = Namespace::new("successor").await;
+    let _operator = Operator::start(&namespace).await;
+    namespace.apply(&application("pi", &json!({})));
+    running(&namespace, "pi", 1).await;
+    let driver = namespace.pod("pi-driver").await.unwrap();
+    let executor = spark::make_executor(&namespace, &driver, 1).await;
+    namespace.kubectl(&["delete", "sparkapplication", "pi"]);
+    namespace.apply(&application("pi", &json!({})));
+    // Nobody waits until the first one's pods are gone, but the second one itself.
+    running(&namespace, "pi", 1).await;
+    let second = namespace.pod("pi-driver").await.unwrap();
+    assert_ne!(second["metadata"]["uid"], driver["metadata"]["uid"]);
+    assert_eq!(namespace.pod(&executor).await, None);
+    let own = spark::make_executor(&namespace, &second, 1).await;
+    namespace
+        .becomes("pi", "its executor is known", |application| {
+            application["status"]["executorState"] == json!({&own: "PENDING"})
+        })
+        .await;
+    assert_eq!(namespace.states_ever("pi").await.iter().filter(|state| state.contains("FAIL")).count(), 0);
+}
+
+/// `kubectl delete --cascade=orphan`, and what the garbage collector does then.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn who_wants_to_keep_the_pods_does() {
+    let namespace = Namespace::new("orphaned").await;
+    let operator = Operator::with(&namespace).argument("--protect-driver-outcome").start().await;
+    namespace.apply(&application("pi", &json!({})));
+    running(&namespace, "pi", 1).await;
+    let driver = namespace.pod("pi-driver").await.unwrap();
+    let executor = spark::make_executor(&namespace, &driver, 1).await;
+    namespace.events_up_to("SparkExecutorPending").await;
+    namespace.kubectl(&["delete", "sparkapplication", "pi", "--cascade=orphan", "--wait=false"]);
+    eventually("the driver is let go", async || {
+        let driver = namespace.pod("pi-driver").await.ok_or("there is no driver")?;
+        seen(driver["metadata"]["finalizers"].is_null(), driver)
+    })
+    .await;
+    let disown = json!([{"op": "remove", "path": "/metadata/ownerReferences"}]).to_string();
+    namespace.kubectl(&["patch", "pod", "pi-driver", "--type=json", "--patch", &disown]);
+    super::edit(&namespace, "pi", &json!({"metadata": {"finalizers": null}}));
+    // Somebody else's application, so that it is known that the operator has looked.
+    namespace.apply(&application("other", &json!({})));
+    running(&namespace, "other", 1).await;
+    for pod in ["pi-driver", &executor] {
+        let pod = namespace.pod(pod).await.unwrap();
+        assert_eq!(pod["metadata"]["deletionTimestamp"], Value::Null);
+    }
+    assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
+    super::edit_spec(&namespace, "other", &json!({"suspend": true}));
+    namespace.reaches("other", "SUSPENDED").await;
+}
