@@ -3,11 +3,13 @@
 use crate::{
     api::{ExecutorState, State},
     plan::{
+        driver,
         events::{self, Event},
         pod_record::{Phase, PodRecord},
     },
 };
-use std::{cmp::Reverse, collections::BTreeMap};
+use jiff::Timestamp;
+use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
 /// How much `status.executorState` may hold: a status is written whole and must fit into etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,22 @@ impl Default for ExecutorLimits {
     }
 }
 
+/// How long an executor may take to start before it is news that it has not: most have started by then, and are
+/// written and told of once.
+const STARTING: Duration = Duration::from_secs(5);
+
+/// How long until the first of `pods` that has just been made has had its time to start.
+#[must_use]
+pub fn starting(pods: &[PodRecord], now: Timestamp) -> Option<Duration> {
+    pods.iter().filter_map(|pod| time_to_start(pod, now)).min()
+}
+
+/// How long a pod still has to start; none of one that has started, or has had its time.
+fn time_to_start(pod: &PodRecord, now: Timestamp) -> Option<Duration> {
+    pod.created.filter(|_| pod.phase == Phase::Pending)?;
+    STARTING.checked_sub(driver::age(pod, now)).filter(|rest| !rest.is_zero())
+}
+
 /// What an entry takes beside name and state: quotes, colon, comma.
 const PUNCTUATION: usize = 6;
 
@@ -38,11 +56,12 @@ pub fn executor_states(
     recorded: &BTreeMap<String, ExecutorState>,
     pods: &[PodRecord],
     application: State,
+    now: Timestamp,
     limits: ExecutorLimits,
 ) -> (BTreeMap<String, ExecutorState>, Vec<Event>) {
     let mut states = recorded.clone();
     let seen: BTreeMap<&str, &PodRecord> = pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
-    for pod in pods {
+    for pod in pods.iter().filter(|pod| time_to_start(pod, now).is_none()) {
         states.insert(pod.name.clone(), state(pod));
     }
     let missing = match application {

@@ -137,9 +137,9 @@ impl Pass<'_> {
         wake: Option<Duration>,
     ) -> Plan {
         let state = status.application_state.state;
-        let limits = self.policy.executor_limits;
+        let (executors, limits) = (&self.seen.executors, self.policy.executor_limits);
         let (states, changes) =
-            executors::executor_states(&status.executor_state, &self.seen.executors, state, limits);
+            executors::executor_states(&status.executor_state, executors, state, self.now, limits);
         status.executor_state = states;
         if state == self.application.state()
             && status != self.status
@@ -148,6 +148,8 @@ impl Pass<'_> {
             return self.plan(self.status.clone(), Vec::new(), Some(rest));
         }
         events.extend(changes);
+        let starting = is_followed(state).then(|| executors::starting(executors, self.now)).flatten();
+        let wake = wake.into_iter().chain(starting).min();
         self.plan(status, events, wake)
     }
 

@@ -28,6 +28,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     pin::pin,
     sync::{Arc, Mutex},
+    time::Instant,
 };
 use tokio::{
     io::{DuplexStream, copy_bidirectional, duplex},
@@ -53,6 +54,7 @@ pub(crate) struct Proxy {
     /// Whom its clients have to trust, in PEM.
     ca: String,
     traps: Traps,
+    writes: Writes,
     line: watch::Sender<Line>,
     /// Its own, so that it also serves while the test waits for `kubectl`.
     runtime: Option<Runtime>,
@@ -102,6 +104,8 @@ enum Verdict {
 }
 
 type Traps = Arc<Mutex<Vec<(Call, Moment, oneshot::Sender<Held>)>>>;
+/// Method and path of every call that changes something, and when it came.
+type Writes = Arc<Mutex<Vec<(String, String, Instant)>>>;
 
 impl Proxy {
     /// A proxy for the API server of the test's `KUBECONFIG`.
@@ -110,14 +114,15 @@ impl Proxy {
         let certificates = Certificates::generate(&[Ipv4Addr::LOCALHOST.to_string()], now()).unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(identity(&certificates)));
         let (line, seen) = watch::channel(Line::Up);
-        let traps = Traps::default();
-        let door = Door { acceptor, api_server, traps: Arc::clone(&traps), line: seen };
+        let (traps, writes) = (Traps::default(), Writes::default());
+        let (trapped, written) = (Arc::clone(&traps), Arc::clone(&writes));
+        let door = Door { acceptor, api_server, traps: trapped, writes: written, line: seen };
 
         let runtime = Runtime::new().unwrap();
         let socket = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let address = socket.local_addr().unwrap();
         runtime.spawn(door.keep(address, socket));
-        Self { address, ca: certificates.ca_certificate, traps, line, runtime: Some(runtime) }
+        Self { address, ca: certificates.ca_certificate, traps, writes, line, runtime: Some(runtime) }
     }
 
     /// The API server behind the proxy, as a kubeconfig's cluster.
@@ -133,6 +138,13 @@ impl Proxy {
         let (catch, caught) = oneshot::channel();
         self.traps.lock().unwrap().push((call, moment, catch));
         Trap { call, caught }
+    }
+
+    /// Method and path of every call so far that changes something in `namespace`, and when it came.
+    pub(crate) fn writes_in(&self, namespace: &str) -> Vec<(String, String, Instant)> {
+        let folder = format!("/namespaces/{namespace}/");
+        let writes = self.writes.lock().unwrap();
+        writes.iter().filter(|(_, path, _)| path.contains(&folder)).cloned().collect()
     }
 
     /// From now on the line is like this.
@@ -216,6 +228,7 @@ struct Door {
     acceptor: TlsAcceptor,
     api_server: ApiServer,
     traps: Traps,
+    writes: Writes,
     line: watch::Receiver<Line>,
 }
 
@@ -254,6 +267,7 @@ impl Door {
                 let visit = Visit {
                     api_server: self.api_server.clone(),
                     traps: Arc::clone(&self.traps),
+                    writes: Arc::clone(&self.writes),
                     sender: AsyncMutex::default(),
                     reset: CancellationToken::new(),
                 };
@@ -294,6 +308,7 @@ async fn carry(client: &mut TcpStream, mut outside: DuplexStream, mut line: watc
 struct Visit {
     api_server: ApiServer,
     traps: Traps,
+    writes: Writes,
     sender: AsyncMutex<Option<SendRequest<Incoming>>>,
     /// Cancelled when the client is to be sent a RST.
     reset: CancellationToken,
@@ -314,6 +329,9 @@ impl Visit {
             return self.forward(request).await;
         }
         let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
+        if method != "GET" {
+            self.writes.lock().unwrap().push((method.clone(), path.clone(), Instant::now()));
+        }
         self.pass(&method, &path, Moment::Before).await?;
         let response = self.forward(request).await?;
         self.pass(&method, &path, Moment::After).await?;

@@ -9,6 +9,8 @@ mod deletion;
 mod drivers;
 /// Specs are edited.
 mod edits;
+/// Executors by the thousand.
+mod executors;
 /// Applications that have ended are deleted in time.
 mod expiry;
 /// Drivers that are kept until their outcome is recorded.

@@ -1,0 +1,142 @@
+//! What do executors cost the API server, one or a thousand?
+
+use super::{Namespace, application, running, submitted};
+use crate::apiserver::{eventually, kubelet, operator::Operator, proxy::Proxy, seen, spark};
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+use std::{collections::BTreeMap, time::Instant};
+
+/// Issue 7: for the whole life of an application with one executor, events included.
+const BUDGET: usize = 20;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn the_whole_life_of_an_application_with_one_executor_takes_few_writes() {
+    let namespace = Namespace::new("frugal").await;
+    let proxy = Proxy::start().await;
+    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+    namespace.apply(&application("pi", &json!({})));
+    submitted(&namespace, "pi", 1).await;
+    let driver = namespace.pod("pi-driver").await.unwrap();
+    running(&namespace, "pi", 1).await;
+    let executor = spark::make_executor(&namespace, &driver, 1).await;
+    let executor_is = async |state: &str| {
+        namespace
+            .becomes("pi", state, |application| {
+                application["status"]["executorState"] == json!({&executor: state})
+            })
+            .await;
+    };
+    // Most have started before it is news that they have not.
+    kubelet::runs(&namespace, &executor).await;
+    executor_is("RUNNING").await;
+    kubelet::ends(&namespace, &executor, 0).await;
+    executor_is("COMPLETED").await;
+    namespace.kubectl(&["delete", "pod", &executor]);
+    kubelet::ends(&namespace, "pi-driver", 0).await;
+    namespace.reaches("pi", "COMPLETED").await;
+    namespace.events_up_to("SparkApplicationCompleted").await;
+    let (total, counted) = counted(&proxy, &namespace);
+    eprintln!("{total} writes: {counted:?}");
+    assert!(total <= BUDGET, "{counted:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_thousand_executors_take_a_handful_of_events_and_a_status_a_second() {
+    const EXECUTORS: u32 = 1000;
+    const TRACKED: usize = 300;
+    let namespace = Namespace::new("thousand").await;
+    let proxy = Proxy::start().await;
+    let setup = Operator::with(&namespace).through(&proxy);
+    let operator = setup.argument(&format!("--max-tracked-executor-per-app={TRACKED}")).start().await;
+    namespace.apply(&application("pi", &json!({})));
+    running(&namespace, "pi", 1).await;
+    let driver = namespace.pod("pi-driver").await.unwrap();
+    namespace.events_up_to("SparkDriverRunning").await;
+    let before = proxy.writes_in(namespace.name).len();
+    let begun = Instant::now();
+    let names: Vec<String> = stream::iter(1..=EXECUTORS)
+        .map(|id| spark::make_executor(&namespace, &driver, id))
+        .buffer_unordered(16)
+        .collect()
+        .await;
+    let running = json!({"phase": "Running", "containerStatuses": [{
+        "name": "spark-kubernetes-executor",
+        "image": "",
+        "imageID": "",
+        "state": {"running": {}},
+    }]});
+    stream::iter(&names).for_each_concurrent(16, |name| namespace.patch_status::<Pod>(name, &running)).await;
+    let latest = format!("-exec-{EXECUTORS}");
+    namespace
+        .becomes("pi", "as many executors as are tracked run, the latest among them", |application| {
+            let states = application["status"]["executorState"].as_object();
+            states.is_some_and(|states| {
+                states.len() == TRACKED
+                    && states.values().all(|state| state == "RUNNING")
+                    && states.keys().any(|name| name.ends_with(&latest))
+            })
+        })
+        .await;
+    namespace.clear::<Pod>().await;
+    namespace.reaches("pi", "FAILED").await;
+    eventually("it has nothing left to do", async || {
+        let waiting = operator.metric("workqueue_depth{name=\"sparkapplication\"}").await?;
+        seen(waiting == 0.0, waiting)
+    })
+    .await;
+    let seconds = begun.elapsed().as_secs() as usize;
+    let writes = proxy.writes_in(namespace.name).split_off(before);
+    let of = |part: &str| writes.iter().filter(|(_, path, _)| path.contains(part)).count();
+    let (events, statuses) = (of("/events"), of("/sparkapplications/pi/status"));
+    eprintln!("{EXECUTORS} executors in {seconds} s: {events} events, {statuses} writes of the status");
+    // Each write of the status has at most two kinds of executors; FAILING and FAILED are two more.
+    assert!(statuses <= seconds + 3, "{statuses} in {seconds} s");
+    assert!(events <= 2 * statuses + 4, "{events} events, {statuses} writes of the status");
+    assert_eq!(super::complaints(&operator.log()), Vec::<&str>::new());
+}
+
+/// How many writes there were, and of which kind.
+fn counted(proxy: &Proxy, namespace: &Namespace) -> (usize, BTreeMap<String, usize>) {
+    let mut counted = BTreeMap::new();
+    let writes = proxy.writes_in(namespace.name);
+    for (method, path, _) in &writes {
+        let (_, inside) = path.split_once(&format!("/namespaces/{}/", namespace.name)).unwrap();
+        let mut words = inside.split('/');
+        let kind = words.next().unwrap();
+        let sub = words.nth(1).map_or_else(String::new, |sub| format!("/{sub}"));
+        *counted.entry(format!("{method} {kind}{sub}")).or_default() += 1;
+    }
+    (writes.len(), counted)
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn nothing_is_written_where_nothing_has_changed() {
+    let namespace = Namespace::new("quiet").await;
+    let proxy = Proxy::start().await;
+    let operator = Operator::with(&namespace).through(&proxy).start().await;
+    namespace.apply(&application("running", &json!({})));
+    namespace.apply(&application("suspended", &json!({"suspend": true})));
+    running(&namespace, "running", 1).await;
+    namespace.reaches("suspended", "SUSPENDED").await;
+    eventually("all is told", async || {
+        let events = namespace.events().await;
+        let told = |reason| events.iter().any(|event| event[1] == reason);
+        seen(told("SparkDriverRunning") && told("SparkApplicationSuspended"), &events)
+    })
+    .await;
+    let before = namespace.application("running").await["status"].take();
+    operator.has_looked_at(2).await;
+    let written = proxy.writes_in(namespace.name).len();
+    let looked =
+        operator.metric("workqueue_queue_duration_seconds_count{name=\"sparkapplication\"}").await.unwrap();
+    for name in ["running", "suspended"] {
+        namespace.kubectl(&["annotate", "sparkapplication", name, "look=again"]);
+    }
+    operator.has_looked_at(looked as usize + 2).await;
+    assert_eq!(proxy.writes_in(namespace.name).len(), written);
+    assert_eq!(namespace.application("running").await["status"], before);
+}
