@@ -1,6 +1,6 @@
 //! Which applications are there, and how are they?
 
-use crate::api::SparkApplication;
+use crate::{api::SparkApplication, plan::takeover};
 use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -13,6 +13,11 @@ pub(super) struct Flags {
     /// Applications of all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
+
+    /// Only those that run under another operator and whose executors get by its webhook what they would lack under
+    /// this one: let them end before you put this one in its place
+    #[arg(long)]
+    needs_drain: bool,
 }
 
 /// What a column without a value shows, as in kubectl.
@@ -21,24 +26,35 @@ const NONE: &str = "<none>";
 pub(super) async fn list(client: Client, namespace: &str, flags: &Flags) -> anyhow::Result<()> {
     let applications =
         if flags.all_namespaces { Api::all(client) } else { Api::namespaced(client, namespace) };
-    let applications = applications.list(&ListParams::default()).await?;
-    if applications.items.is_empty() {
+    let mut applications = applications.list(&ListParams::default()).await?.items;
+    if flags.needs_drain {
+        applications.retain(|guarded| !lacking(guarded).is_empty());
+    }
+    if applications.is_empty() {
         let place = if flags.all_namespaces { "any namespace" } else { &format!("namespace {namespace}") };
-        writeln!(io::stderr(), "No applications found in {place}.")?;
+        let which = if flags.needs_drain { "applications that need to be drained" } else { "applications" };
+        writeln!(io::stderr(), "No {which} found in {place}.")?;
         return Ok(());
     }
-    io::stdout().write_all(table(&applications.items, flags.all_namespaces, now())?.as_bytes())?;
+    io::stdout().write_all(table(&applications, flags, now())?.as_bytes())?;
     Ok(())
+}
+
+/// What its executors would lack. Nobody knows that of one that cannot be read.
+fn lacking(guarded: &DeserializeGuard<SparkApplication>) -> Vec<String> {
+    guarded.0.as_ref().map(takeover::lacking).unwrap_or_default()
 }
 
 fn table(
     applications: &[DeserializeGuard<SparkApplication>],
-    with_namespace: bool,
+    flags: &Flags,
     now: Timestamp,
 ) -> anyhow::Result<String> {
     let mut table = TabWriter::new(Vec::new()).minwidth(0).padding(3);
-    let namespace = |name: &str| if with_namespace { format!("{name}\t") } else { String::new() };
-    writeln!(table, "{}NAME\tSTATE\tSUBMITTED\tENDED\tAGE", namespace("NAMESPACE"))?;
+    let namespace = |name: &str| if flags.all_namespaces { format!("{name}\t") } else { String::new() };
+    let lack = |what: &str| if flags.needs_drain { format!("\t{what}") } else { String::new() };
+    let (first, last) = (namespace("NAMESPACE"), lack("EXECUTORS LACK"));
+    writeln!(table, "{first}NAME\tSTATE\tSUBMITTED\tENDED\tAGE{last}")?;
     for guarded in applications {
         let age = |time: Option<&Time>| {
             time.map_or_else(|| NONE.to_owned(), |time| short(now.duration_since(time.0)))
@@ -53,12 +69,13 @@ fn table(
         };
         writeln!(
             table,
-            "{}{}\t{state}\t{}\t{}\t{}",
+            "{}{}\t{state}\t{}\t{}\t{}{}",
             namespace(&guarded.namespace().unwrap_or_default()),
             guarded.name_any(),
             age(status.and_then(|status| status.last_submission_attempt_time.as_ref())),
             age(status.and_then(|status| status.termination_time.as_ref())),
             age(guarded.creation_timestamp().as_ref()),
+            lack(&lacking(guarded).join(", ")),
         )?;
     }
     let bytes = table.into_inner().map_err(|error| anyhow::anyhow!(error.to_string()))?;
@@ -109,7 +126,7 @@ mod tests {
         ];
         let now = "2026-11-21T12:00:00Z".parse().unwrap();
         assert_eq!(
-            table(&applications, false, now).unwrap(),
+            table(&applications, &Flags { all_namespaces: false, needs_drain: false }, now).unwrap(),
             "NAME   STATE        SUBMITTED   ENDED    AGE\n\
              pi     RUNNING      1m          <none>   2h\n\
              new    NEW          1m          <none>   2h\n\

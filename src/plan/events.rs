@@ -84,6 +84,16 @@ pub(super) fn spec_edited(name: &str) -> Event {
     Event::new(Severity::Normal, "SparkApplicationSpecUpdateProcessed", "Invalidate", note)
 }
 
+/// `lacking` is what the executors of its driver do not get.
+pub(super) fn taken_over(name: &str, lacking: &[String]) -> Event {
+    let note = format!(
+        "SparkApplication {name} was submitted by another operator: executors that its driver makes from now on lack {}; \
+         to give it to them, let the application end, or edit its spec, which runs it anew",
+        lacking.join(", ")
+    );
+    Event::new(Severity::Warning, "SparkApplicationTakenOver", "TakeOver", note)
+}
+
 pub(super) fn application_suspending(name: &str) -> Event {
     let note = format!("SparkApplication {name} is suspending");
     Event::new(Severity::Warning, "SparkApplicationSuspending", "Suspend", note)

@@ -22,6 +22,7 @@ pub mod renewal;
 pub mod run;
 pub mod schedule;
 pub mod submission;
+pub mod takeover;
 pub mod validation;
 pub mod volume_name;
 

@@ -19,7 +19,7 @@ pub use transitions::{TRANSITIONS, Transition, diagram, interruptions};
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
 use crate::{
     api::{ApplicationState, Role, SparkApplication, SparkApplicationStatus, State},
-    plan::{driver, events::Event, executors, pod_record::PodRecord},
+    plan::{driver, events::{self, Event}, executors, pod_record::PodRecord, takeover},
 };
 use edits::Edit;
 use jiff::Timestamp;
@@ -86,6 +86,7 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     let pass = Pass { application, edit, status, seen, now, policy };
     let mut plan = pass.decide();
     plan.status.conditions = conditions::of(&plan.status, application, now);
+    plan.events.extend(pass.taken_over(&plan.status));
     pass.keep_or_release(&mut plan);
     plan
 }
@@ -200,6 +201,14 @@ impl Pass<'_> {
     fn is_submitting(&self) -> bool {
         let progress = self.seen.submission.as_ref().map(|submission| &submission.progress);
         progress == Some(&SubmissionProgress::Running)
+    }
+
+    /// What the user of an application has to know that another operator has submitted; told when it is seen first.
+    fn taken_over(&self, next: &SparkApplicationStatus) -> Option<Event> {
+        let known = self.application.status.as_ref().and_then(|status| status.observed_generation);
+        let lacking = takeover::lacking(self.application);
+        let is_due = known.is_none() && !lacking.is_empty() && is_followed(next.application_state.state);
+        is_due.then(|| events::taken_over(self.name(), &lacking))
     }
 
     /// A driver's pod is kept by a finalizer, where the admin wants that, until its outcome is recorded; one whose

@@ -23,6 +23,8 @@ mod retries;
 mod strange;
 /// Applications wait.
 mod suspension;
+/// Applications of another operator.
+mod takeover;
 
 use super::{applications, kubelet, namespace::Namespace};
 use serde_json::{Value, json};

@@ -1,0 +1,256 @@
+//! What becomes of the applications of kubeflow's operator (2.x) when ours takes its place?
+
+use super::{Namespace, application, complaints, ended, runs, submitted};
+use crate::{
+    apiserver::{applications::owned_by, eventually, kubelet, operator::Operator, seen},
+    program,
+};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+use spark_operator::api::SparkApplication;
+
+/// As KF draws them.
+const ID: &str = "5f3c1a52-77aa-4f0b-9b5c-0b1f6f0c2d11";
+const LONG_AGO: &str = "2025-01-02T03:04:05Z";
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn nothing_is_run_again_and_what_runs_is_followed_to_its_end() {
+    let namespace = Namespace::new("taken-over").await;
+    let states =
+        ["SUBMITTED", "RUNNING", "UNKNOWN", "SUCCEEDING", "FAILING", "COMPLETED", "FAILED", "SUSPENDED"];
+    for state in states {
+        let suspend = state == "SUSPENDED";
+        kubeflows(&namespace, &state.to_lowercase(), state, &json!({"suspend": suspend})).await;
+        if !suspend {
+            drivers(&namespace, &state.to_lowercase()).await;
+        }
+    }
+    kubelet::runs(&namespace, "running-driver").await;
+    kubelet::runs(&namespace, "unknown-driver").await;
+    for (name, exit_code) in [("succeeding", 0), ("completed", 0), ("failing", 1), ("failed", 1)] {
+        kubelet::ends(&namespace, &format!("{name}-driver"), exit_code).await;
+    }
+    let executor = executor_of(&namespace, "running").await;
+    kubelet::runs(&namespace, &executor).await;
+    let before = namespace.list::<Pod>().await.len();
+
+    let operator = Operator::start(&namespace).await;
+    for (name, state) in [
+        ("submitted", "SUBMITTED"),
+        ("running", "RUNNING"),
+        ("unknown", "RUNNING"),
+        ("succeeding", "COMPLETED"),
+        ("failing", "FAILED"),
+        ("completed", "COMPLETED"),
+        ("failed", "FAILED"),
+        ("suspended", "SUSPENDED"),
+    ] {
+        let taken = namespace
+            .becomes(name, "it is taken over", |application| {
+                let status = &application["status"];
+                status["applicationState"]["state"] == state && status["observedGeneration"] == 1
+            })
+            .await;
+        let status = &taken["status"];
+        assert_eq!(status["submissionID"], ID, "{name}");
+        assert_eq!(status["runOrdinal"], Value::Null, "{name}");
+        assert_eq!([&status["executionAttempts"], &status["submissionAttempts"]], [1, 1], "{name}");
+    }
+    assert_eq!(namespace.list::<Pod>().await.len(), before);
+    namespace
+        .becomes("running", "its executor is known", |application| {
+            application["status"]["executorState"] == json!({&executor: "RUNNING"})
+        })
+        .await;
+
+    kubelet::runs(&namespace, "submitted-driver").await;
+    for name in ["submitted", "running", "unknown"] {
+        namespace.reaches(name, "RUNNING").await;
+        kubelet::ends(&namespace, &format!("{name}-driver"), 0).await;
+        let completed = namespace.reaches(name, "COMPLETED").await;
+        assert_eq!(completed["status"]["submissionID"], ID);
+        assert_eq!(runs(&completed), [json!([0, null, "COMPLETED", "Completed", 0])]);
+    }
+    assert_eq!(namespace.drivers_ever().await.len(), states.len() - 1, "those of KF and no other");
+    assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
+}
+
+/// What KF was about to do, ours does.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_was_about_to_run_runs_once() {
+    let namespace = Namespace::new("taken-over-early").await;
+    let states = ["PENDING_RERUN", "INVALIDATING", "SUBMISSION_FAILED", "RESUMING"];
+    for state in states {
+        let retry = json!({"type": "OnFailure", "onSubmissionFailureRetries": 3});
+        kubeflows(&namespace, &name_of(state), state, &json!({"restartPolicy": retry})).await;
+    }
+    kubeflows(&namespace, "suspending", "SUSPENDING", &json!({"suspend": true})).await;
+    for name in ["invalidating", "suspending"] {
+        drivers(&namespace, name).await;
+    }
+    let _operator = Operator::start(&namespace).await;
+    namespace.reaches("suspending", "SUSPENDED").await;
+    assert_eq!(namespace.pod("suspending-driver").await, None);
+    for state in states {
+        let submitted = submitted(&namespace, &name_of(state), 1).await;
+        assert_ne!(submitted["status"]["submissionID"], ID);
+        ended(&namespace, &name_of(state), 1, 0).await;
+        namespace.reaches(&name_of(state), "COMPLETED").await;
+    }
+    assert_eq!(namespace.drivers_ever().await.len(), states.len() + 2);
+}
+
+/// KF leaves some without a time at which they ended.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn the_time_to_live_of_what_has_ended_is_that_since_it_was_last_heard_of() {
+    let namespace = Namespace::new("taken-over-late").await;
+    for (name, ttl) in [("expired", json!(60)), ("kept", json!(null))] {
+        kubeflows(&namespace, name, "FAILED", &json!({"timeToLiveSeconds": ttl})).await;
+    }
+    let _operator = Operator::start(&namespace).await;
+    eventually("it has lived long enough", async || {
+        let there = namespace.get::<SparkApplication>("expired").await;
+        seen(there.is_none(), there)
+    })
+    .await;
+    let kept = namespace
+        .becomes("kept", "it has a time", |application| application["status"]["terminationTime"].is_string())
+        .await;
+    assert_eq!(kept["status"]["terminationTime"], LONG_AGO);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_its_executors_will_lack_is_told_before_and_after() {
+    let namespace = Namespace::new("drained").await;
+    let customized = json!({"executor": {
+        "env": [{"name": "COLOUR", "value": "blue"}],
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+    }});
+    for (name, state, spec) in [
+        ("customized", "RUNNING", &customized),
+        ("starting", "SUBMITTED", &customized),
+        ("plain", "RUNNING", &json!({})),
+        ("finished", "COMPLETED", &customized),
+    ] {
+        kubeflows(&namespace, name, state, spec).await;
+        drivers(&namespace, name).await;
+    }
+    for name in ["customized", "plain"] {
+        kubelet::runs(&namespace, &format!("{name}-driver")).await;
+    }
+    let listed = || {
+        let output =
+            program::run(env!("CARGO_BIN_EXE_sparkctl"), &["list", "--needs-drain", "-n", "drained"], "");
+        assert!(output.status.success(), "{output:?}");
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    let [table, complaints] = listed();
+    let rows: Vec<_> = table.lines().collect();
+    assert!(rows[0].ends_with("EXECUTORS LACK"), "{table}");
+    assert!(rows[1].starts_with("customized ") && rows[1].ends_with("env, tolerations"), "{table}");
+    assert!(rows[2].starts_with("starting ") && rows.len() == 3 && complaints.is_empty(), "{table}");
+
+    let _operator = Operator::start(&namespace).await;
+    for name in ["customized", "starting", "plain", "finished"] {
+        namespace
+            .becomes(name, "it is taken over", |application| application["status"]["observedGeneration"] == 1)
+            .await;
+    }
+    // Told once, whatever happens later.
+    kubelet::runs(&namespace, "starting-driver").await;
+    namespace.reaches("starting", "RUNNING").await;
+    for name in ["customized", "starting", "plain"] {
+        kubelet::ends(&namespace, &format!("{name}-driver"), 0).await;
+        namespace.reaches(name, "COMPLETED").await;
+    }
+    let told: Vec<_> = namespace
+        .events()
+        .await
+        .into_iter()
+        .filter(|event| event[1] == "SparkApplicationTakenOver")
+        .collect();
+    let note = |name: &str| {
+        format!(
+            "SparkApplication {name} was submitted by another operator: executors that its driver makes from now on lack \
+             env, tolerations; to give it to them, let the application end, or edit its spec, which runs it anew"
+        )
+    };
+    let mut notes: Vec<_> = told.iter().map(|event| &*event[3]).collect();
+    notes.sort_unstable();
+    assert_eq!(notes, [note("customized"), note("starting")]);
+    let [table, complaints] = listed();
+    assert_eq!(
+        [&*table, &*complaints],
+        ["", "No applications that need to be drained found in namespace drained.\n"]
+    );
+}
+
+/// An application as KF leaves it in `state`.
+async fn kubeflows(namespace: &Namespace, name: &str, state: &str, spec: &Value) {
+    namespace.apply(&application(name, spec));
+    let mut stored = namespace.application(name).await;
+    stored["status"] = json!({
+        "applicationState": {"state": state},
+        "driverInfo": {"podName": format!("{name}-driver"), "webUIPort": 4040},
+        "executionAttempts": 1,
+        "lastSubmissionAttemptTime": LONG_AGO,
+        "sparkApplicationId": "spark-0123456789abcdef",
+        "submissionAttempts": 1,
+        "submissionID": ID,
+        "terminationTime": null,
+    });
+    namespace.replace_status::<SparkApplication>(&stored).await;
+}
+
+/// Its driver as KF's `spark-submit` has made it.
+async fn drivers(namespace: &Namespace, name: &str) {
+    let owner = owned_by(&namespace.application(name).await);
+    let driver = pod(&format!("{name}-driver"), name, "driver", "spark-kubernetes-driver", &owner);
+    namespace.create::<Pod>(&driver).await;
+}
+
+/// An executor of that driver; gives its name.
+async fn executor_of(namespace: &Namespace, name: &str) -> String {
+    let driver = namespace.pod(&format!("{name}-driver")).await.unwrap();
+    let owner = json!([{
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": driver["metadata"]["name"],
+        "uid": driver["metadata"]["uid"],
+        "controller": true,
+    }]);
+    let mut executor = pod(&format!("{name}-exec-1"), name, "executor", "spark-kubernetes-executor", &owner);
+    executor["metadata"]["labels"]["spark-exec-id"] = json!("1");
+    namespace.create::<Pod>(&executor).await;
+    format!("{name}-exec-1")
+}
+
+fn pod(name: &str, application: &str, role: &str, container: &str, owner: &Value) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "spark-app-name": application,
+                "spark-app-selector": "spark-0123456789abcdef",
+                "spark-role": role,
+                "spark-version": "4.0.1",
+                "sparkoperator.k8s.io/app-name": application,
+                "sparkoperator.k8s.io/launched-by-spark-operator": "true",
+                "sparkoperator.k8s.io/mutated-by-spark-operator": "true",
+                "sparkoperator.k8s.io/submission-id": ID,
+            },
+            "ownerReferences": owner,
+        },
+        "spec": {"containers": [{"name": container, "image": "docker.io/apache/spark:4.0.1", "args": [role]}]},
+    })
+}
+
+fn name_of(state: &str) -> String {
+    state.to_lowercase().replace('_', "-")
+}
