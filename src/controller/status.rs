@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 ///
 /// # Errors
 ///
-/// [`Error::Conflict`] when the object has changed since `application` was read: plan again.
+/// [`Error::Conflict`] when the object has changed, or has gone, since `application` was read: plan again.
 pub(super) async fn write(
     client: &Client,
     application: &SparkApplication,
@@ -30,7 +30,9 @@ pub(super) async fn write(
     let params = PatchParams::default();
     match applications.patch_status(&application.name_any(), &params, &Patch::Merge(patch)).await {
         Ok(written) => Ok(written),
-        Err(kube::Error::Api(status)) if status.is_conflict() => Err(Error::Conflict),
+        Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
+            Err(Error::Conflict)
+        }
         Err(error) => Err(Error::api("write of the status")(error)),
     }
 }
