@@ -55,6 +55,9 @@ impl Namespace {
             &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
             &["apply", "-f", "-"],
         );
+        let client = Client::try_default().await.expect("KUBECONFIG is set by `tests/cluster/cluster exec`");
+        free::<SparkApplication>(&client).await;
+        free::<Pod>(&client).await;
         kubectl(&["delete", "sparkapplications,pods", "--all", "--all-namespaces"]);
         kubectl(&["delete", "configmaps,services,events", "--all", "--namespace", name]);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("apiserver").join(name);
@@ -62,7 +65,6 @@ impl Namespace {
             Err(error) if error.kind() != io::ErrorKind::NotFound => panic!("{}: {error}", folder.display()),
             _ => fs::create_dir_all(&folder).unwrap(),
         }
-        let client = Client::try_default().await.expect("KUBECONFIG is set by `tests/cluster/cluster exec`");
         let pods =
             Api::<Pod>::namespaced(client.clone(), name).list_metadata(&ListParams::default()).await.unwrap();
         Self { name, folder, client, beginning: pods.metadata.resource_version.unwrap(), _alone: alone }
@@ -204,6 +206,22 @@ impl Namespace {
 pub(crate) trait Ours: Resource<DynamicType = (), Scope = NamespaceResourceScope> {}
 
 impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>> Ours for K {}
+
+/// Takes away what keeps objects that a test which failed has left: whoever would do that is gone.
+async fn free<K: Ours>(client: &Client) {
+    let objects = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::erase::<K>(&()));
+    for kept in objects.list_metadata(&ListParams::default()).await.unwrap() {
+        let metadata = kept.metadata;
+        if metadata.finalizers.is_some() {
+            let namespace = metadata.namespace.unwrap();
+            let kind = ApiResource::erase::<K>(&());
+            let objects = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &kind);
+            let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            let freed = objects.patch_metadata(&metadata.name.unwrap(), &PatchParams::default(), &free).await;
+            freed.unwrap();
+        }
+    }
+}
 
 /// Applies the manifests as a user would, then lets the API server find the webhook beside it instead of
 /// behind a Service. Tests make applications also while there is no operator, so nobody reviews those.
