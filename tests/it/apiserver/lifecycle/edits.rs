@@ -2,10 +2,10 @@
 
 use super::{Namespace, application, edit, edit_spec, ended, running, runs, submitted};
 use crate::apiserver::{
-    kubelet,
-    operator::Operator,
+    eventually, kubelet,
+    operator::{Operator, is_group_alive, stand_in},
     proxy::{Call, Moment, Proxy},
-    spark,
+    seen, spark,
 };
 use serde_json::{Value, json};
 use spark_operator::api::SparkApplication;
@@ -146,6 +146,30 @@ async fn an_edit_before_the_submission_is_recorded_is_not_lost() {
     assert_eq!(completed["status"]["observedGeneration"], 2);
     // A conflict is nothing to complain of.
     assert_eq!(super::complaints(&operator.log()), Vec::<&str>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_edit_while_spark_submit_runs_ends_it() {
+    let namespace = Namespace::new("edited-meanwhile").await;
+    let setup = Operator::with(&namespace).spark_home(&stand_in()).env("STAND_IN_PAUSE", "2");
+    let operator = setup.start().await;
+    namespace.apply(&application("pi", &json!({})));
+    let spark_submit = operator.submits().await;
+    eventually("it has made the driver", async || {
+        seen(namespace.pod("pi-driver").await.is_some(), "there is none")
+    })
+    .await;
+    edit_spec(&namespace, "pi", &json!({"arguments": ["edited"]}));
+    let submitted = submitted(&namespace, "pi", 1).await;
+    assert!(!is_group_alive(spark_submit), "its spark-submit goes on");
+    assert_eq!(submitted["status"]["observedGeneration"], 2);
+    let driver = namespace.pod("pi-driver").await.unwrap();
+    assert_eq!(driver["spec"]["containers"][0]["args"].as_array().unwrap().last(), Some(&json!("edited")));
+    ended(&namespace, "pi", 1, 0).await;
+    let completed = namespace.reaches("pi", "COMPLETED").await;
+    assert_eq!(runs(&completed), [json!([1, "Created", "COMPLETED", "Completed", 0])]);
+    assert_eq!(namespace.drivers_ever().await.len(), 2);
 }
 
 #[tokio::test]

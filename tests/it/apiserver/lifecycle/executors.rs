@@ -1,10 +1,17 @@
 //! What do executors cost the API server, one or a thousand?
 
 use super::{Namespace, application, running, submitted};
-use crate::apiserver::{eventually, kubelet, operator::Operator, proxy::Proxy, seen, spark};
+use crate::apiserver::{
+    eventually,
+    installation::is_ready,
+    kubelet,
+    operator::Operator,
+    proxy::{Call, Moment, Proxy},
+    seen, spark,
+};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Instant};
 
 /// Issue 7: for the whole life of an application with one executor, events included.
@@ -110,6 +117,39 @@ fn counted(proxy: &Proxy, namespace: &Namespace) -> (usize, BTreeMap<String, usi
         *counted.entry(format!("{method} {kind}{sub}")).or_default() += 1;
     }
     (writes.len(), counted)
+}
+
+/// Pods of an application that is not known are those of one that was deleted: nobody may think so too early.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_operator_that_knows_no_application_yet_touches_no_pod() {
+    let namespace = Namespace::new("early").await;
+    let proxy = Proxy::start().await;
+    let operator = Operator::start(&namespace).await;
+    namespace.apply(&application("pi", &json!({})));
+    running(&namespace, "pi", 1).await;
+    let driver = namespace.pod("pi-driver").await.unwrap();
+    let executor = spark::make_executor(&namespace, &driver, 1).await;
+    kubelet::runs(&namespace, &executor).await;
+    namespace.events_up_to("SparkExecutorRunning").await;
+    operator.stop().await;
+
+    // When it asks for applications, it knows the pods already.
+    let applications = Call { method: "GET", path: "/v1beta2/sparkapplications" };
+    let trap = proxy.hold(applications, Moment::Before);
+    let operator = Operator::with(&namespace).through(&proxy).spawn();
+    let held = trap.caught().await;
+    namespace.kubectl(&["get", "pods"]);
+    held.release();
+    is_ready(&operator).await;
+    operator.has_looked_at(1).await;
+    for pod in ["pi-driver", &executor] {
+        let pod = namespace.pod(pod).await.unwrap();
+        assert_eq!(pod["metadata"]["deletionTimestamp"], Value::Null);
+    }
+    let writes = proxy.writes_in(namespace.name);
+    assert!(writes.is_empty(), "{writes:?}");
+    assert_eq!(namespace.application("pi").await["status"]["applicationState"]["state"], "RUNNING");
 }
 
 #[tokio::test]
