@@ -12,6 +12,7 @@ mod crds;
 mod ctl;
 mod customization;
 mod failure;
+mod farewell;
 mod fuzz;
 mod fuzzed;
 mod golden;
