@@ -98,11 +98,23 @@ pub(super) async fn delete(
 async fn post(client: &Client, namespace: &str, object: &Value) -> Result<(), kube::Error> {
     let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
     let path = path(object["kind"].as_str().unwrap_or_default(), namespace);
+    let (path, body) = (&*path, &body);
+    let create = || async move {
+        let request = Request::new(path).create(&PostParams::default(), body.clone());
+        client.request_text(request.map_err(kube::Error::BuildRequest)?).await.map(drop)
+    };
+    patiently(path, create).await
+}
+
+/// Makes a call, and again where the API server could not do it.
+async fn patiently<T, F>(what: &str, call: impl Fn() -> F) -> Result<T, kube::Error>
+where
+    F: Future<Output = Result<T, kube::Error>>,
+{
     let (begun, mut pause) = (Instant::now(), PAUSE);
     loop {
-        let request = Request::new(&*path).create(&PostParams::default(), body.clone());
-        let error = match client.request_text(request.map_err(kube::Error::BuildRequest)?).await {
-            Ok(_) => return Ok(()),
+        let error = match call().await {
+            Ok(done) => return Ok(done),
             Err(error) => error,
         };
         let is_worth_a_try = match &error {
@@ -119,7 +131,7 @@ async fn post(client: &Client, namespace: &str, object: &Value) -> Result<(), ku
         if !is_worth_a_try {
             return Err(error);
         }
-        warn!(%error, path, "tried again");
+        warn!(%error, what, "tried again");
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
@@ -131,7 +143,8 @@ async fn is_there(client: &Client, namespace: &str, owner: &str, child: &Value) 
     let Some(named) = Child::of(child).filter(|child| child.kind != "PersistentVolumeClaim") else {
         return Ok(true);
     };
-    let there = metadata(client, namespace, &named).await.map_err(|error| failed("read", child, &error))?;
+    let there = patiently(&named.name, || metadata(client, namespace, &named)).await;
+    let there = there.map_err(|error| failed("read", child, &error))?;
     let Some(there) = there else { return Ok(false) };
     if !is_owned(&there, owner) {
         let Child { kind, name } = named;
@@ -143,8 +156,11 @@ async fn is_there(client: &Client, namespace: &str, owner: &str, child: &Value) 
     if there.labels().get(label::SUBMISSION_ID).map(String::as_str) == run {
         return Ok(true);
     }
-    let deleted = delete_that(client, namespace, &named, &there).await;
-    deleted.map(|()| false).map_err(|error| failed("delete", child, &error))
+    match patiently(&named.name, || delete_that(client, namespace, &named, &there)).await {
+        // Another has its name by now.
+        Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
+        deleted => deleted.map(|()| false).map_err(|error| failed("delete", child, &error)),
+    }
 }
 
 /// What an object says of itself; none if there is none.
@@ -161,7 +177,8 @@ fn is_owned(there: &Metadata, owner: &str) -> bool {
     there.owner_references().iter().any(|reference| reference.uid == owner)
 }
 
-/// Deletes an object unless it is gone, or another has its name by now.
+/// Deletes an object unless it is gone. It is a conflict if another has its name by now, or for whatever else the API
+/// server did not do it.
 async fn delete_that(
     client: &Client,
     namespace: &str,
@@ -170,7 +187,7 @@ async fn delete_that(
 ) -> Result<(), kube::Error> {
     let request = Request::new(path(&child.kind, namespace)).delete(&child.name, &only(there.uid()));
     match client.request_text(request.map_err(kube::Error::BuildRequest)?).await {
-        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         deleted => deleted.map(|_| debug!(kind = child.kind, name = child.name, "deleted")),
     }
 }
