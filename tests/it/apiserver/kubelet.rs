@@ -6,13 +6,12 @@ use serde_json::{Value, json};
 
 /// The pod's containers run.
 pub(crate) async fn runs(namespace: &Namespace, pod: &str) {
-    report(namespace, pod, "Running", &json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}})).await;
+    report(namespace, pod, running).await;
 }
 
 /// The pod's containers have ended, with this exit code.
 pub(crate) async fn ends(namespace: &Namespace, pod: &str, exit_code: i32) {
-    let (phase, reason) = if exit_code == 0 { ("Succeeded", "Completed") } else { ("Failed", "Error") };
-    report(namespace, pod, phase, &json!({"terminated": {"exitCode": exit_code, "reason": reason}})).await;
+    report(namespace, pod, |spec| ended(spec, exit_code)).await;
 }
 
 /// Its status has this, and whatever it had beside it.
@@ -20,11 +19,26 @@ pub(crate) async fn says(namespace: &Namespace, pod: &str, status: &Value) {
     namespace.patch_status::<Pod>(pod, status).await;
 }
 
-async fn report(namespace: &Namespace, pod: &str, phase: &str, state: &Value) {
+async fn report(namespace: &Namespace, pod: &str, status: impl FnOnce(&Value) -> Value) {
     let spec = namespace.pod(pod).await.expect(pod)["spec"].take();
+    namespace.patch_status::<Pod>(pod, &status(&spec)).await;
+}
+
+/// The status of a pod with `spec` whose containers run.
+pub(crate) fn running(spec: &Value) -> Value {
+    status(spec, "Running", &json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}))
+}
+
+/// The status of a pod with `spec` whose containers have ended, with this exit code.
+pub(crate) fn ended(spec: &Value, exit_code: i32) -> Value {
+    let (phase, reason) = if exit_code == 0 { ("Succeeded", "Completed") } else { ("Failed", "Error") };
+    status(spec, phase, &json!({"terminated": {"exitCode": exit_code, "reason": reason}}))
+}
+
+fn status(spec: &Value, phase: &str, state: &Value) -> Value {
     let containers = spec["containers"].as_array().unwrap().iter();
     let statuses: Vec<_> = containers
         .map(|container| json!({"name": container["name"], "image": "", "imageID": "", "state": state}))
         .collect();
-    namespace.patch_status::<Pod>(pod, &json!({"phase": phase, "containerStatuses": statuses})).await;
+    json!({"phase": phase, "containerStatuses": statuses})
 }

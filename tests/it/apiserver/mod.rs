@@ -22,6 +22,8 @@ mod crash;
 mod definitions;
 /// What can go wrong with an application.
 mod failures;
+/// Every call goes wrong, in every way.
+pub(crate) mod faults;
 /// An operator that starts among thousands of applications.
 pub(crate) mod fleet;
 /// Certificates of others.

@@ -3,11 +3,12 @@
 
 use super::{DEADLINE, PAUSE};
 use futures::future::join;
+use http_body_util::{BodyExt, Either, Full};
 use hyper::{
-    Request, Response,
-    body::Incoming,
+    Request, Response, StatusCode,
+    body::{Bytes, Incoming},
     client::conn::http1::{self as client, SendRequest},
-    header::{HOST, HeaderValue},
+    header::{CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER},
     server::conn::http1 as server,
     service::service_fn,
 };
@@ -27,8 +28,8 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
     pin::pin,
-    sync::{Arc, Mutex},
-    time::Instant,
+    sync::{Arc, Mutex, OnceLock},
+    time::{Duration, Instant},
 };
 use tokio::{
     io::{DuplexStream, copy_bidirectional, duplex},
@@ -42,6 +43,8 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tokio_util::sync::CancellationToken;
 
 type Failure = Box<dyn Error + Send + Sync>;
+/// The API server's, or one of our own.
+type Answer = Response<Either<Incoming, Full<Bytes>>>;
 
 /// As many connections may wait to be accepted; nobody here opens so many.
 const BACKLOG: u32 = 1024;
@@ -55,6 +58,7 @@ pub(crate) struct Proxy {
     ca: String,
     traps: Traps,
     writes: Writes,
+    guard: Arc<OnceLock<Guard>>,
     line: watch::Sender<Line>,
     /// Its own, so that it also serves while the test waits for `kubectl`.
     runtime: Option<Runtime>,
@@ -107,6 +111,21 @@ type Traps = Arc<Mutex<Vec<(Call, Moment, oneshot::Sender<Held>)>>>;
 /// Method and path of every call that changes something, and when it came.
 type Writes = Arc<Mutex<Vec<(String, String, Instant)>>>;
 
+/// Sees every call, and says what goes wrong with it, one after the other.
+pub(crate) type Guard = Box<dyn Fn(&Request<Bytes>) -> Vec<Fault> + Send + Sync>;
+
+/// What goes wrong with a call.
+pub(crate) enum Fault {
+    /// Its connection is cut.
+    Cut(Moment),
+    /// The API server does not see it, and this is the answer.
+    Refused(StatusCode),
+    /// It comes to the API server so much later.
+    Late(Duration),
+    /// It is held until whoever gets it says how it goes on.
+    Held(Moment, oneshot::Sender<Held>),
+}
+
 impl Proxy {
     /// A proxy for the API server of the test's `KUBECONFIG`.
     pub(crate) async fn start() -> Self {
@@ -114,15 +133,22 @@ impl Proxy {
         let certificates = Certificates::generate(&[Ipv4Addr::LOCALHOST.to_string()], now()).unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(identity(&certificates)));
         let (line, seen) = watch::channel(Line::Up);
-        let (traps, writes) = (Traps::default(), Writes::default());
-        let (trapped, written) = (Arc::clone(&traps), Arc::clone(&writes));
-        let door = Door { acceptor, api_server, traps: trapped, writes: written, line: seen };
+        let (traps, writes, guard) = (Traps::default(), Writes::default(), Arc::default());
+        let door = Door {
+            acceptor,
+            api_server,
+            traps: Arc::clone(&traps),
+            writes: Arc::clone(&writes),
+            guard: Arc::clone(&guard),
+            line: seen,
+        };
 
         let runtime = Runtime::new().unwrap();
         let socket = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let address = socket.local_addr().unwrap();
         runtime.spawn(door.keep(address, socket));
-        Self { address, ca: certificates.ca_certificate, traps, writes, line, runtime: Some(runtime) }
+        let ca = certificates.ca_certificate;
+        Self { address, ca, traps, writes, guard, line, runtime: Some(runtime) }
     }
 
     /// The API server behind the proxy, as a kubeconfig's cluster.
@@ -145,6 +171,11 @@ impl Proxy {
         let folder = format!("/namespaces/{namespace}/");
         let writes = self.writes.lock().unwrap();
         writes.iter().filter(|(_, path, _)| path.contains(&folder)).cloned().collect()
+    }
+
+    /// From now on `guard` sees every call; a proxy has one at most.
+    pub(crate) fn guarded_by(&self, guard: Guard) {
+        assert!(self.guard.set(guard).is_ok(), "a proxy has one guard");
     }
 
     /// From now on the line is like this.
@@ -212,7 +243,7 @@ impl ApiServer {
         }
     }
 
-    async fn connect(&self) -> Result<SendRequest<Incoming>, Failure> {
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Failure> {
         let stream = TcpStream::connect(&self.authority).await?;
         stream.set_nodelay(true)?;
         let stream = self.connector.connect(self.name.clone(), stream).await?;
@@ -229,6 +260,7 @@ struct Door {
     api_server: ApiServer,
     traps: Traps,
     writes: Writes,
+    guard: Arc<OnceLock<Guard>>,
     line: watch::Receiver<Line>,
 }
 
@@ -268,6 +300,7 @@ impl Door {
                     api_server: self.api_server.clone(),
                     traps: Arc::clone(&self.traps),
                     writes: Arc::clone(&self.writes),
+                    guard: Arc::clone(&self.guard),
                     sender: AsyncMutex::default(),
                     reset: CancellationToken::new(),
                 };
@@ -309,7 +342,8 @@ struct Visit {
     api_server: ApiServer,
     traps: Traps,
     writes: Writes,
-    sender: AsyncMutex<Option<SendRequest<Incoming>>>,
+    guard: Arc<OnceLock<Guard>>,
+    sender: AsyncMutex<Option<SendRequest<Full<Bytes>>>>,
     /// Cancelled when the client is to be sent a RST.
     reset: CancellationToken,
 }
@@ -323,7 +357,9 @@ impl Visit {
     }
 
     /// The API server's answer. An error cuts the connection.
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Incoming>, Failure> {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Failure> {
+        let (parts, body) = request.into_parts();
+        let request = Request::from_parts(parts, body.collect().await?.to_bytes());
         // What is not kept is only asked for to see whether it would be.
         if request.uri().query().is_some_and(|query| query.contains("dryRun")) {
             return self.forward(request).await;
@@ -332,8 +368,25 @@ impl Visit {
         if method != "GET" {
             self.writes.lock().unwrap().push((method.clone(), path.clone(), Instant::now()));
         }
+        let faults = self.guard.get().map_or_else(Vec::new, |guard| guard(&request));
         self.pass(&method, &path, Moment::Before).await?;
+        let mut after = Vec::new();
+        for fault in faults {
+            match fault {
+                Fault::Cut(Moment::Before) => return Err("cut".into()),
+                Fault::Refused(status) => return Ok(refusal(status)),
+                Fault::Late(pause) => sleep(pause).await,
+                Fault::Held(Moment::Before, catch) => self.held(catch).await?,
+                Fault::Cut(Moment::After) | Fault::Held(Moment::After, _) => after.push(fault),
+            }
+        }
         let response = self.forward(request).await?;
+        for fault in after {
+            match fault {
+                Fault::Held(_, catch) => self.held(catch).await?,
+                _ => return Err("cut".into()),
+            }
+        }
         self.pass(&method, &path, Moment::After).await?;
         Ok(response)
     }
@@ -346,7 +399,14 @@ impl Visit {
             let meant = traps.iter().position(|(call, at, _)| call.is(method, path) && *at == moment);
             meant.map(|i| traps.remove(i))
         };
-        let Some((.., catch)) = trap else { return Ok(()) };
+        match trap {
+            Some((.., catch)) => self.held(catch).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until whoever waits for the call says how it goes on.
+    async fn held(&self, catch: oneshot::Sender<Held>) -> Result<(), Failure> {
         let (held, verdict) = oneshot::channel();
         // Where the test has lost interest there is no verdict either.
         catch.send(Held(held)).ok();
@@ -359,7 +419,8 @@ impl Visit {
         }
     }
 
-    async fn forward(&self, mut request: Request<Incoming>) -> Result<Response<Incoming>, Failure> {
+    async fn forward(&self, request: Request<Bytes>) -> Result<Answer, Failure> {
+        let mut request = request.map(Full::new);
         request.headers_mut().insert(HOST, HeaderValue::from_str(&self.api_server.authority)?);
         let mut sender = self.sender.lock().await;
         // Kept open by the API server for longer than by any client.
@@ -368,8 +429,33 @@ impl Visit {
             none => none.insert(self.api_server.connect().await?),
         };
         sender.ready().await?;
-        Ok(sender.send_request(request).await?)
+        Ok(sender.send_request(request).await?.map(Either::Left))
     }
+}
+
+/// As the API server says that it does not do something.
+fn refusal(status: StatusCode) -> Answer {
+    let reason = match status {
+        StatusCode::CONFLICT => "Conflict",
+        StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
+        _ => "InternalError",
+    };
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "Status",
+        "metadata": {},
+        "status": "Failure",
+        "message": "made up by a test",
+        "reason": reason,
+        "code": status.as_u16(),
+    });
+    let mut response = Response::new(Either::Right(Full::from(body.to_string())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
 }
 
 impl Call {

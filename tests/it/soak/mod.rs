@@ -9,6 +9,8 @@
 
 /// The API server is away for a minute.
 mod away;
+/// Every call goes wrong, in every way.
+mod faults;
 /// The operator is killed at random moments.
 mod kills;
 /// Certificates are replaced all the time.

@@ -1,0 +1,208 @@
+//! Which call is the n-th that is made for an application, and what goes wrong with it?
+
+use crate::apiserver::proxy::{Fault, Guard, Held, Moment};
+use hyper::{Method, Request, StatusCode, body::Bytes};
+use serde_json::Value;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+use tokio::sync::{mpsc, oneshot};
+
+/// All applications are called so, and then have a number.
+const PREFIX: &str = "case-";
+const DIGITS: usize = 4;
+const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
+
+/// What can happen to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    CutBefore,
+    CutAfter,
+    Conflict,
+    TooManyRequests,
+    InternalError,
+    Late,
+    /// The operator gets SIGKILL, and another one is started.
+    KilledBefore,
+    KilledAfter,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::CutBefore,
+        Self::CutAfter,
+        Self::Conflict,
+        Self::TooManyRequests,
+        Self::InternalError,
+        Self::Late,
+        Self::KilledBefore,
+        Self::KilledAfter,
+    ];
+}
+
+/// The name of the application with this number.
+pub(crate) fn name(number: usize) -> String {
+    format!("{PREFIX}{number:0DIGITS$}")
+}
+
+/// Sees the calls of all applications through a proxy. Clones are the same one.
+#[derive(Clone)]
+pub(crate) struct Director {
+    cases: Arc<Mutex<Cases>>,
+    kills: mpsc::UnboundedSender<oneshot::Receiver<Held>>,
+}
+
+#[derive(Default)]
+struct Cases {
+    by_name: HashMap<String, Case>,
+    /// Which application an object belongs to whose name does not say so, and which a run.
+    known: HashMap<String, String>,
+}
+
+#[derive(Default)]
+struct Case {
+    calls: Vec<String>,
+    /// Which calls, from 1 on, have which fault.
+    armed: Vec<(usize, Kind)>,
+    injected: usize,
+    /// Waits for the first pod.
+    before_pod: Option<oneshot::Sender<Held>>,
+}
+
+impl Director {
+    /// The second value has the calls at which the operator is to be killed.
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<oneshot::Receiver<Held>>) {
+        let (kills, killed) = mpsc::unbounded_channel();
+        (Self { cases: Arc::default(), kills }, killed)
+    }
+
+    /// Sees what comes through a proxy.
+    pub(crate) fn guard(&self) -> Guard {
+        let this = self.clone();
+        Box::new(move |request| this.faults(request))
+    }
+
+    /// These faults are to happen to an application that is yet to be made.
+    pub(crate) fn arm(&self, application: &str, faults: &[(usize, Kind)]) {
+        self.locked().by_name.entry(application.to_owned()).or_default().armed = faults.to_vec();
+    }
+
+    /// Holds the creation of the application's first pod.
+    pub(crate) fn hold_pod(&self, application: &str) -> oneshot::Receiver<Held> {
+        let (catch, caught) = oneshot::channel();
+        self.locked().by_name.entry(application.to_owned()).or_default().before_pod = Some(catch);
+        caught
+    }
+
+    /// The application's calls so far.
+    pub(crate) fn calls(&self, application: &str) -> Vec<String> {
+        self.locked().by_name.get(application).map(|case| case.calls.clone()).unwrap_or_default()
+    }
+
+    /// How many faults have happened to the application, and how many have yet to.
+    pub(crate) fn injected(&self, application: &str) -> (usize, usize) {
+        let cases = self.locked();
+        cases
+            .by_name
+            .get(application)
+            .map_or((0, 0), |case| (case.injected, case.armed.len() - case.injected))
+    }
+
+    fn faults(&self, request: &Request<Bytes>) -> Vec<Fault> {
+        let query = decoded(request.uri().query().unwrap_or_default());
+        // Watches end all the time; there are tests of that.
+        if query.contains("watch=") {
+            return Vec::new();
+        }
+        let (path, method) = (request.uri().path(), request.method());
+        let mut cases = self.locked();
+        let Some(application) = cases.whose(path, &query, request.body()) else { return Vec::new() };
+        cases.learn(&application, path, request);
+        let case = cases.by_name.entry(application).or_default();
+        case.calls.push(format!("{method} {}", kind_of(path)));
+        let n = case.calls.len();
+        let mut faults = Vec::new();
+        if *method == Method::POST
+            && path.ends_with("/pods")
+            && let Some(catch) = case.before_pod.take()
+        {
+            faults.push(Fault::Held(Moment::Before, catch));
+        }
+        for (_, kind) in case.armed.iter().filter(|(at, _)| *at == n) {
+            case.injected += 1;
+            case.calls.last_mut().expect("one was pushed").push_str(&format!(" <- {kind:?}"));
+            faults.push(self.fault(*kind));
+        }
+        faults
+    }
+
+    fn fault(&self, kind: Kind) -> Fault {
+        let kill = |moment| {
+            let (catch, caught) = oneshot::channel();
+            // Nobody listens any more where the test is over.
+            self.kills.send(caught).ok();
+            Fault::Held(moment, catch)
+        };
+        match kind {
+            Kind::CutBefore => Fault::Cut(Moment::Before),
+            Kind::CutAfter => Fault::Cut(Moment::After),
+            Kind::Conflict => Fault::Refused(StatusCode::CONFLICT),
+            Kind::TooManyRequests => Fault::Refused(StatusCode::TOO_MANY_REQUESTS),
+            Kind::InternalError => Fault::Refused(StatusCode::INTERNAL_SERVER_ERROR),
+            Kind::Late => Fault::Late(Duration::from_secs(2)),
+            Kind::KilledBefore => kill(Moment::Before),
+            Kind::KilledAfter => kill(Moment::After),
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Cases> {
+        self.cases.lock().unwrap()
+    }
+}
+
+impl Cases {
+    /// The application that a call is made for.
+    fn whose(&self, path: &str, query: &str, body: &[u8]) -> Option<String> {
+        let words = || path.split('/').chain(query.split(['=', ',', '&']));
+        named(path)
+            .or_else(|| named(query))
+            .or_else(|| words().find_map(|word| self.known.get(word).cloned()))
+            .or_else(|| named(&String::from_utf8_lossy(body)))
+    }
+
+    /// What is made for an application is its own, whatever its name.
+    fn learn(&mut self, application: &str, path: &str, request: &Request<Bytes>) {
+        let body = serde_json::from_slice(request.body()).unwrap_or(Value::Null);
+        let metadata = &body["metadata"];
+        let in_path = path.rsplit('/').next().filter(|_| request.method() == Method::PATCH);
+        let words = [metadata["name"].as_str(), metadata["labels"][SUBMISSION_ID].as_str(), in_path];
+        let others = words.into_iter().flatten().filter(|word| *word != "status");
+        self.known.extend(others.map(|word| (word.to_owned(), application.to_owned())));
+    }
+}
+
+/// The first application that `text` names.
+fn named(text: &str) -> Option<String> {
+    let (_, after) = text.split_once(PREFIX)?;
+    let number = after.get(..DIGITS).filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))?;
+    Some(format!("{PREFIX}{number}"))
+}
+
+/// A query as far as label selectors need it.
+fn decoded(query: &str) -> String {
+    [("%3D", "="), ("%2C", ","), ("%2F", "/")]
+        .iter()
+        .fold(query.to_owned(), |query, (code, character)| query.replace(code, character))
+}
+
+/// The kind of objects that a call is about, with what stands behind the name.
+fn kind_of(path: &str) -> String {
+    let words: Vec<_> = path.split('/').skip_while(|word| *word != "namespaces").skip(2).collect();
+    match words[..] {
+        [kind, _, below] => format!("{kind}/{below}"),
+        [kind, ..] => kind.to_owned(),
+        [] => path.to_owned(),
+    }
+}

@@ -1,0 +1,254 @@
+//! Does an application run as it should whichever of the operator's calls goes wrong, and how?
+//!
+//! A [`Story`] is what users and kubelets do. It is told once undisturbed, to see how many calls the operator, and
+//! the `spark-submit` that it may start, make for the application; then again for each of them and each way in
+//! which it can go wrong. Two dozen of them are told at once, each with an application of its own.
+
+mod director;
+mod stories;
+mod world;
+
+use super::{
+    namespace::Namespace,
+    operator::{Operator, Setup, stand_in},
+    proxy::{Held, Proxy},
+};
+use director::Director;
+pub(crate) use director::Kind;
+use futures::{StreamExt, stream};
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, Pod, Service},
+    events::v1::Event,
+};
+use serde_json::Value;
+use std::{
+    convert::Infallible,
+    fmt,
+    io::{self, Write},
+    path::Path,
+    time::{Duration, Instant},
+};
+pub(crate) use stories::Story;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::sleep,
+};
+use world::World;
+
+/// How many stories are told at once.
+const AT_ONCE: usize = 24;
+/// How long to wait for a call that did not come yet when the story was at its end: an event, at most.
+const TRAILING: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(25);
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn natively_an_application_runs_once_whatever_happens_to_a_call() {
+    tell_all("faults", None, slice).await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn with_the_stand_in_an_application_runs_once_whatever_happens_to_a_call() {
+    tell_all("faults-stand-in", Some(&stand_in()), |_, calls| in_turn(calls, 2)).await;
+}
+
+/// What `make test` has time for: everything for a story without retries; one kind for each call of the others.
+fn slice(story: Story, calls: usize) -> Vec<Vec<(usize, Kind)>> {
+    match story {
+        Story::Success => singly(calls, &Kind::ALL),
+        _ => in_turn(calls, 1),
+    }
+}
+
+/// One list for every `step`-th call, with one kind after the other.
+fn in_turn(calls: usize, step: usize) -> Vec<Vec<(usize, Kind)>> {
+    (1..=calls).step_by(step).zip(Kind::ALL.into_iter().cycle()).map(|fault| vec![fault]).collect()
+}
+
+/// One list of faults for each call and kind, with that alone.
+pub(crate) fn singly(calls: usize, kinds: &[Kind]) -> Vec<Vec<(usize, Kind)>> {
+    (1..=calls).flat_map(|n| kinds.iter().map(move |kind| vec![(n, *kind)])).collect()
+}
+
+/// Where stories are told.
+struct Stage<'a> {
+    namespace: &'a Namespace,
+    director: Director,
+    world: World<'a>,
+    by_spark_submit: bool,
+}
+
+/// What must not come of a story.
+enum Trouble {
+    Doubled(String),
+    Stuck(String),
+    Wrong(String),
+}
+
+/// A story with the faults, by number of the call, that happen in it.
+struct Case {
+    name: String,
+    story: Story,
+    faults: Vec<(usize, Kind)>,
+}
+
+/// Tells every story with each list of faults that `faults` has for it, given the number of its calls, natively or
+/// by the `spark-submit` in `spark_home`.
+pub(crate) async fn tell_all(
+    namespace: &'static str,
+    spark_home: Option<&Path>,
+    faults: impl Fn(Story, usize) -> Vec<Vec<(usize, Kind)>>,
+) {
+    let begun = Instant::now();
+    let namespace = Namespace::new(namespace).await;
+    let proxy = Proxy::start().await;
+    let (director, mut kills) = Director::new();
+    proxy.guarded_by(director.guard());
+    let by_spark_submit = spark_home.is_some();
+    let world = World::follow(&namespace, by_spark_submit);
+    let stage = Stage { namespace: &namespace, director, world, by_spark_submit };
+    let setup = || {
+        let setup = Operator::with(&namespace).through(&proxy);
+        match spark_home {
+            Some(home) => setup.spark_home(home),
+            None => setup.without_spark(),
+        }
+    };
+
+    let operator = setup().start().await;
+    let told = async {
+        let undisturbed =
+            Story::ALL.into_iter().enumerate().map(|(i, story)| stage.case(i, story, Vec::new()));
+        let mut calls = Vec::new();
+        let mut troubles = Vec::new();
+        for case in undisturbed.collect::<Vec<_>>() {
+            troubles.extend(stage.play(&case).await);
+            calls.push((case.story, stage.director.calls(&case.name).len()));
+        }
+        let lists = calls
+            .iter()
+            .flat_map(|(story, n)| faults(*story, *n).into_iter().map(move |list| (*story, list)));
+        let cases: Vec<_> = lists
+            .enumerate()
+            .map(|(i, (story, list))| stage.case(Story::ALL.len() + i, story, list))
+            .collect();
+        stage.world.expect(cases.iter().map(|case| case.faults.len()).max().unwrap_or_default());
+        let others: Vec<_> =
+            stream::iter(&cases).map(|case| stage.play(case)).buffer_unordered(AT_ONCE).collect().await;
+        troubles.extend(others.into_iter().flatten());
+        troubles.extend(stage.left_behind().await);
+        let injected: usize = cases.iter().map(|case| stage.director.injected(&case.name).0).sum();
+        let planned: usize = cases.iter().map(|case| case.faults.len()).sum();
+        (injected, planned, calls, troubles)
+    };
+    let (injected, planned, calls, troubles) = tokio::select! {
+        told = told => told,
+        never = restarted(operator, setup, &mut kills) => match never {},
+    };
+
+    let count = |is: fn(&Trouble) -> bool| troubles.iter().filter(|(_, trouble)| is(trouble)).count();
+    let report = format!(
+        "faults: {injected} injected over {} calls of {} stories: {} doubled, {} stuck, {} wrong ({}, {} s)\n",
+        calls.iter().map(|(_, calls)| calls).sum::<usize>(),
+        calls.len(),
+        count(|trouble| matches!(trouble, Trouble::Doubled(_))),
+        count(|trouble| matches!(trouble, Trouble::Stuck(_))),
+        count(|trouble| matches!(trouble, Trouble::Wrong(_))),
+        namespace.name,
+        begun.elapsed().as_secs(),
+    );
+    // Where tests' output is captured as well: somebody wants to know how many there were.
+    io::stderr().write_all(report.as_bytes()).unwrap();
+    assert!(
+        troubles.is_empty(),
+        "{}",
+        troubles.iter().map(|(case, trouble)| format!("{case}: {trouble}\n")).collect::<String>()
+    );
+    // What a story's calls are depends a little on what comes first.
+    assert!(injected * 20 >= planned * 19, "only {injected} of {planned} faults have happened");
+}
+
+/// Kills the operator at each of `kills`, and starts another one.
+async fn restarted<'a>(
+    mut operator: Operator,
+    setup: impl Fn() -> Setup<'a>,
+    kills: &mut mpsc::UnboundedReceiver<oneshot::Receiver<Held>>,
+) -> Infallible {
+    loop {
+        let call = kills.recv().await.expect("the director has the other end");
+        // Whoever made it may have been killed meanwhile, for another call.
+        let Ok(held) = call.await else { continue };
+        // What it has started ends with it, as in a container.
+        drop(operator.kill());
+        held.close();
+        operator = setup().spawn();
+    }
+}
+
+impl Stage<'_> {
+    fn case(&self, number: usize, story: Story, faults: Vec<(usize, Kind)>) -> Case {
+        let name = director::name(number);
+        self.director.arm(&name, &faults);
+        Case { name, story, faults }
+    }
+
+    /// Tells a story; gives what must not have come of it.
+    async fn play(&self, case: &Case) -> Option<(String, Trouble)> {
+        let name = &case.name;
+        let mut told = case.story.tell(self, name).await;
+        if told.is_ok() {
+            let begun = Instant::now();
+            while self.director.injected(name).1 > 0 && begun.elapsed() < TRAILING {
+                sleep(PAUSE).await;
+            }
+            told = case.story.judge(self, name).await;
+        }
+        if told.is_ok() && case.story != Story::DeleteWhileSubmitting {
+            self.delete(name).await;
+        }
+        told.err().map(|trouble| {
+            (
+                format!(
+                    "{name} ({:?}, {:?})\n{}",
+                    case.story,
+                    case.faults,
+                    self.director.calls(name).join("\n")
+                ),
+                trouble,
+            )
+        })
+    }
+
+    /// What nobody takes away once the applications are gone: it has no owner.
+    async fn left_behind(&self) -> Vec<(String, Trouble)> {
+        sleep(TRAILING).await;
+        let (pods, services) = (self.namespace.list::<Pod>().await, self.namespace.list::<Service>().await);
+        let config_maps = self.namespace.list::<ConfigMap>().await;
+        let all = pods.into_iter().chain(services).chain(config_maps);
+        let is_left = |object: &Value| {
+            object["metadata"]["ownerReferences"].is_null()
+                && object["metadata"]["name"] != "kube-root-ca.crt"
+        };
+        let trouble = |object: Value| {
+            (object["metadata"]["name"].to_string(), Trouble::Wrong("is left behind".to_owned()))
+        };
+        let left = all.filter(is_left).map(trouble).collect();
+        // Whoever comes next would wait for `kubectl` to take thousands away one by one.
+        self.namespace.clear::<Pod>().await;
+        self.namespace.clear::<Service>().await;
+        self.namespace.clear::<ConfigMap>().await;
+        self.namespace.clear::<Event>().await;
+        left
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Doubled(what) => write!(f, "doubled: {what}"),
+            Self::Stuck(what) => write!(f, "stuck: {what}"),
+            Self::Wrong(what) => write!(f, "wrong: {what}"),
+        }
+    }
+}

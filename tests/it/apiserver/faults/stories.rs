@@ -1,0 +1,189 @@
+//! What do users and kubelets do while the API server fails, and what has to come of it?
+
+use super::{Stage, Trouble};
+use crate::apiserver::{applications::application, namespace::Ours};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use spark_operator::api::SparkApplication;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// How long the deletion of an application whose driver is about to be made is given to be heard of.
+const HEARD: Duration = Duration::from_millis(100);
+/// How long a driver may take until it is made.
+const MADE: Duration = Duration::from_secs(120);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Story {
+    Success,
+    RetryThenSuccess,
+    EditWhileRunning,
+    SuspendAndResume,
+    DeleteWhileSubmitting,
+}
+
+impl Story {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Success,
+        Self::RetryThenSuccess,
+        Self::EditWhileRunning,
+        Self::SuspendAndResume,
+        Self::DeleteWhileSubmitting,
+    ];
+
+    /// The application that it is about. Where `spark-submit` fails for a fault, only its restart policy helps.
+    fn application(self, name: &str, by_spark_submit: bool) -> Value {
+        let mut application = application(name);
+        let retries = if self == Self::RetryThenSuccess { 1 } else { 0 };
+        let mut policy = json!({
+            "type": "OnFailure",
+            "onFailureRetries": retries,
+            "onFailureRetryInterval": 1,
+            "onSubmissionFailureRetries": 0,
+            "onSubmissionFailureRetryInterval": 1,
+        });
+        if by_spark_submit {
+            policy["onSubmissionFailureRetries"] = json!(10);
+        }
+        application["spec"]["restartPolicy"] = policy;
+        application
+    }
+
+    /// How many drivers are started, and what `executionAttempts` is in the end.
+    const fn outcome(self) -> (usize, i64) {
+        match self {
+            Self::Success => (1, 1),
+            Self::RetryThenSuccess => (2, 2),
+            // An edit begins to count anew.
+            Self::EditWhileRunning => (2, 1),
+            Self::SuspendAndResume => (2, 2),
+            Self::DeleteWhileSubmitting => (0, 0),
+        }
+    }
+
+    /// Plays it to its end, and looks whether that is the right one.
+    pub(super) async fn tell(self, stage: &Stage<'_>, name: &str) -> Result<(), Trouble> {
+        let world = &stage.world;
+        let application = self.application(name, stage.by_spark_submit);
+        if self == Self::DeleteWhileSubmitting {
+            let about_to_be_made = stage.director.hold_pod(name);
+            stage.namespace.create::<SparkApplication>(&application).await;
+            let Ok(Ok(held)) = timeout(MADE, about_to_be_made).await else {
+                return Err(Trouble::Stuck("no driver is made".to_owned()));
+            };
+            stage.delete(name).await;
+            sleep(HEARD).await;
+            held.release();
+            return Ok(());
+        }
+
+        stage.namespace.create::<SparkApplication>(&application).await;
+        let driver = world.driver_runs(name).await?;
+        let executor = world.executor(name, &driver).await;
+        match self {
+            Self::Success => {
+                world.ends(&executor, 0).await;
+                world.ends(&driver, 0).await;
+            }
+            // Executors that outlive their driver are not waited for.
+            Self::RetryThenSuccess => {
+                world.ends(&driver, 1).await;
+                self.last_run(stage, name).await?;
+            }
+            Self::EditWhileRunning => {
+                stage.edit(name, &json!({"arguments": ["5"]})).await;
+                self.last_run(stage, name).await?;
+            }
+            Self::SuspendAndResume => {
+                stage.edit(name, &json!({"suspend": true})).await;
+                world.reaches(name, "SUSPENDED").await?;
+                if let [pod, ..] = &stage.own::<Pod>(name).await[..] {
+                    return Err(Trouble::Wrong(format!("it is suspended, and there is {pod}")));
+                }
+                stage.edit(name, &json!({"suspend": false})).await;
+                self.last_run(stage, name).await?;
+            }
+            Self::DeleteWhileSubmitting => {}
+        }
+        world.becomes(name, "at its end", has_ended).await?;
+        Ok(())
+    }
+
+    async fn last_run(self, stage: &Stage<'_>, name: &str) -> Result<(), Trouble> {
+        let driver = stage.world.driver_runs(name).await?;
+        let arguments = driver.pod["spec"]["containers"][0]["args"].as_array().cloned().unwrap_or_default();
+        if (arguments.last() == Some(&json!("5"))) != (self == Self::EditWhileRunning) {
+            return Err(Trouble::Wrong(format!("the last driver runs {arguments:?}")));
+        }
+        stage.world.ends(&driver, 0).await;
+        Ok(())
+    }
+
+    /// Whether all that has come of it is what should.
+    pub(super) async fn judge(self, stage: &Stage<'_>, name: &str) -> Result<(), Trouble> {
+        let world = &stage.world;
+        let (started, executions) = self.outcome();
+        if let [doubled, ..] = &world.doubled(name)[..] {
+            return Err(Trouble::Doubled(doubled.clone()));
+        }
+        let wrong = |what: String| Err(Trouble::Wrong(what));
+        let ever = world.drivers_started(name);
+        // One that `spark-submit` has taken away again was started for nothing.
+        if ever < started || ever > started && !stage.by_spark_submit {
+            return wrong(format!("{ever} drivers were started"));
+        }
+        if self == Self::DeleteWhileSubmitting {
+            return Ok(());
+        }
+        let states = world.states(name);
+        if states.iter().map(String::as_str).filter(|state| is_end(state)).ne(["COMPLETED"]) {
+            return wrong(format!("it was {states:?}"));
+        }
+        let status = &world.application(name)["status"];
+        let has_times =
+            status["terminationTime"].is_string() && status["lastSubmissionAttemptTime"].is_string();
+        if status["executionAttempts"] != executions || !has_times {
+            return wrong(format!("{executions} executions are to be recorded: {status}"));
+        }
+        if !stage.by_spark_submit && status["runOrdinal"] != started {
+            return wrong(format!("{started} runs are to be recorded: {status}"));
+        }
+        if !stage.by_spark_submit {
+            let left = [stage.own::<Service>(name).await, stage.own::<ConfigMap>(name).await].concat();
+            if let [left, ..] = &left[..] {
+                return wrong(format!("its run is over, and there is {left}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn has_ended(application: &Value) -> bool {
+    application["status"]["applicationState"]["state"].as_str().is_some_and(is_end)
+}
+
+fn is_end(state: &str) -> bool {
+    matches!(state, "COMPLETED" | "FAILED")
+}
+
+impl Stage<'_> {
+    /// The names of the application's objects of a kind.
+    async fn own<K: Ours>(&self, name: &str) -> Vec<String> {
+        let own = ListParams::default().labels(&format!("sparkoperator.k8s.io/app-name={name}"));
+        let own = self.namespace.api::<K>().list(&own).await.unwrap();
+        own.iter().map(ResourceExt::name_any).collect()
+    }
+
+    async fn edit(&self, name: &str, spec: &Value) {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        self.namespace.api::<SparkApplication>().patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub(super) async fn delete(&self, name: &str) {
+        self.namespace.api::<SparkApplication>().delete(name, &DeleteParams::default()).await.unwrap();
+    }
+}

@@ -1,0 +1,362 @@
+//! What has happened to applications and pods, and was any of it what must never be? Also the kubelet, which runs
+//! what it can.
+
+use super::Trouble;
+use crate::apiserver::{kubelet, namespace::Namespace};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
+    runtime::watcher::{self, Event, watcher},
+};
+use serde_json::{Value, json};
+use spark_operator::api::SparkApplication;
+use std::{
+    cell::Cell,
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
+
+/// How long what an application is about to do may take for each fault that happens to it. The operator looks again
+/// after 5 s where an event is due, and two dozen applications share two cores.
+const STUCK: Duration = Duration::from_secs(120);
+const PAUSE: Duration = Duration::from_millis(25);
+/// How often pods are taken away that are marked for deletion.
+const COLLECT: Duration = Duration::from_millis(500);
+
+/// A namespace that is watched.
+pub(crate) struct World<'a> {
+    namespace: &'a Namespace,
+    seen: Arc<Mutex<Seen>>,
+    patience: Cell<Duration>,
+    /// They end with this value.
+    _following: [AbortOnDropHandle<()>; 3],
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Whether `spark-submit` makes pods: before all that they need.
+    pods_first: bool,
+    /// All pods that were ever there, by uid.
+    pods: BTreeMap<String, PodLife>,
+    /// By name. Those that are gone as they were last.
+    applications: BTreeMap<String, Value>,
+    /// The states that an application has been in, by name.
+    states: BTreeMap<String, Vec<String>>,
+    /// What must never be, by application.
+    doubled: Vec<(String, String)>,
+}
+
+#[derive(Clone)]
+pub(crate) struct PodLife {
+    pub uid: String,
+    pub name: String,
+    pub pod: Value,
+    application: String,
+    is_driver: bool,
+    /// The submission id.
+    run: String,
+    started: bool,
+    ended: bool,
+    /// Marked for deletion.
+    terminating: bool,
+    is_owned: bool,
+    gone: bool,
+}
+
+impl PodLife {
+    fn is_alive(&self) -> bool {
+        !self.ended && !self.gone
+    }
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn follow(namespace: &'a Namespace, pods_first: bool) -> Self {
+        let seen = Arc::new(Mutex::new(Seen { pods_first, ..Seen::default() }));
+        let following = [
+            followed(namespace.api::<Pod>(), &seen, |seen, gone, pod| seen.pod(gone, pod)),
+            followed(namespace.api::<SparkApplication>(), &seen, |seen, gone, app| {
+                seen.application(gone, app)
+            }),
+            AbortOnDropHandle::new(tokio::spawn(collect(namespace.api::<Pod>(), Arc::clone(&seen)))),
+        ];
+        Self { namespace, seen, patience: Cell::new(STUCK), _following: following }
+    }
+
+    /// So many faults may happen to one application.
+    pub(crate) fn expect(&self, faults: usize) {
+        self.patience.set(STUCK * u32::try_from(faults.max(1)).unwrap());
+    }
+
+    /// Waits until the application is as `condition` wants it.
+    pub(crate) async fn becomes(
+        &self,
+        application: &str,
+        what: &str,
+        condition: impl Fn(&Value) -> bool,
+    ) -> Result<Value, Trouble> {
+        let found =
+            self.until(|seen| seen.applications.get(application).filter(|it| condition(it)).cloned()).await;
+        found.ok_or_else(|| {
+            let seen = self.seen.lock().unwrap();
+            let status = seen.applications.get(application).map(|it| &it["status"]);
+            Trouble::Stuck(format!("is not {what}, but {}", json!(status)))
+        })
+    }
+
+    pub(crate) async fn reaches(&self, application: &str, state: &str) -> Result<Value, Trouble> {
+        self.becomes(application, state, |it| it["status"]["applicationState"]["state"] == state).await
+    }
+
+    /// Starts the driver that has yet to be started, as soon as there is all that it needs, and waits until the
+    /// application is said to run. A `spark-submit` that is not told that it has made all deletes what it has made,
+    /// also a driver that was started: then it is the next one.
+    pub(crate) async fn driver_runs(&self, application: &str) -> Result<PodLife, Trouble> {
+        let begun = Instant::now();
+        while begun.elapsed() < self.patience.get() {
+            let startable = |pod: &&PodLife| {
+                pod.application == application && pod.is_driver && pod.is_alive() && !pod.started
+            };
+            let Some(pod) = self.until(|seen| seen.pods.values().find(startable).cloned()).await else {
+                break;
+            };
+            let is_startable = self.has_config_maps(&pod).await;
+            if is_startable && self.report(&pod, kubelet::running(&pod.pod["spec"])).await {
+                let followed = self.until(|seen| seen.follows(&pod)).await;
+                if followed == Some(true) {
+                    return Ok(pod);
+                }
+            }
+            sleep(PAUSE).await;
+        }
+        let seen = self.seen.lock().unwrap();
+        let status = seen.applications.get(application).map(|it| &it["status"]);
+        Err(Trouble::Stuck(format!("has no driver that runs: {}", json!(status))))
+    }
+
+    /// Ends a pod's containers with this exit code. A pod that is gone has ended otherwise.
+    pub(crate) async fn ends(&self, pod: &PodLife, exit_code: i32) {
+        self.report(pod, kubelet::ended(&pod.pod["spec"], exit_code)).await;
+    }
+
+    /// Makes a running executor of `driver`.
+    pub(crate) async fn executor(&self, application: &str, driver: &PodLife) -> PodLife {
+        let executor = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": format!("{application}-{}-exec-1", &driver.uid[..8]),
+                "labels": {
+                    "spark-role": "executor",
+                    "spark-exec-id": "1",
+                    "spark-app-selector": driver.pod["metadata"]["labels"]["spark-app-selector"],
+                    "sparkoperator.k8s.io/app-name": application,
+                    "sparkoperator.k8s.io/submission-id": driver.run,
+                    "sparkoperator.k8s.io/launched-by-spark-operator": "true",
+                },
+                "ownerReferences": [{
+                    "apiVersion": "v1", "kind": "Pod", "name": driver.name, "uid": driver.uid, "controller": true,
+                }],
+            },
+            "spec": {"containers": [{"name": "spark-kubernetes-executor", "image": "none"}]},
+        });
+        let made = self.namespace.create::<Pod>(&executor).await;
+        let executor = PodLife::of(&made);
+        self.report(&executor, kubelet::running(&executor.pod["spec"])).await;
+        executor
+    }
+
+    /// What must never be and was, of this application.
+    pub(crate) fn doubled(&self, application: &str) -> Vec<String> {
+        let seen = self.seen.lock().unwrap();
+        seen.doubled.iter().filter(|(whose, _)| whose == application).map(|(_, what)| what.clone()).collect()
+    }
+
+    /// How many drivers of the application were ever started.
+    pub(crate) fn drivers_started(&self, application: &str) -> usize {
+        let is_it = |pod: &&PodLife| pod.application == application && pod.is_driver && pod.started;
+        self.seen.lock().unwrap().pods.values().filter(is_it).count()
+    }
+
+    /// The application as it was last seen.
+    pub(crate) fn application(&self, application: &str) -> Value {
+        self.seen.lock().unwrap().applications.get(application).cloned().unwrap_or_default()
+    }
+
+    /// The states that the application has been in.
+    pub(crate) fn states(&self, application: &str) -> Vec<String> {
+        self.seen.lock().unwrap().states.get(application).cloned().unwrap_or_default()
+    }
+
+    async fn until<T>(&self, look: impl Fn(&Seen) -> Option<T>) -> Option<T> {
+        let begun = Instant::now();
+        loop {
+            if let Some(found) = look(&self.seen.lock().unwrap()) {
+                return Some(found);
+            }
+            if begun.elapsed() > self.patience.get() {
+                return None;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Whether what the pod mounts is there: a kubelet starts nothing before.
+    async fn has_config_maps(&self, pod: &PodLife) -> bool {
+        for volume in pod.pod["spec"]["volumes"].as_array().into_iter().flatten() {
+            let Some(name) = volume["configMap"]["name"].as_str() else { continue };
+            if self.namespace.get::<ConfigMap>(name).await.is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether this very pod was there to be reported about.
+    async fn report(&self, pod: &PodLife, status: Value) -> bool {
+        let patch = Patch::Merge(json!({"metadata": {"uid": pod.uid}, "status": status}));
+        let reported =
+            self.namespace.api::<Pod>().patch_status(&pod.name, &PatchParams::default(), &patch).await;
+        match reported {
+            Ok(_) => true,
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => false,
+            Err(error) => panic!("{}: {error}", pod.name),
+        }
+    }
+}
+
+/// Takes away the pods that Kubernetes' own controllers do: those whose application is gone, which owns them directly
+/// or by their driver, and those that are marked for deletion and on no node. The API server first marks a pod and
+/// then deletes it, and whoever asks and is gone in between leaves it marked.
+async fn collect(pods: Api<DynamicObject>, seen: Arc<Mutex<Seen>>) {
+    loop {
+        let garbage = seen.lock().unwrap().garbage();
+        for pod in garbage {
+            let preconditions = Preconditions { uid: Some(pod.uid), resource_version: None };
+            let delete = DeleteParams {
+                grace_period_seconds: Some(0),
+                preconditions: Some(preconditions),
+                ..DeleteParams::default()
+            };
+            // What is gone meanwhile is what is wanted, and the rest is tried again.
+            pods.delete(&pod.name, &delete).await.ok();
+        }
+        sleep(COLLECT).await;
+    }
+}
+
+fn followed(
+    api: Api<DynamicObject>,
+    seen: &Arc<Mutex<Seen>>,
+    see: fn(&mut Seen, bool, &DynamicObject),
+) -> AbortOnDropHandle<()> {
+    let seen = Arc::clone(seen);
+    let following = watcher(api, watcher::Config::default()).for_each(move |event| {
+        let mut seen = seen.lock().unwrap();
+        match event.expect("the API server is not disturbed for the test itself") {
+            Event::Apply(object) | Event::InitApply(object) => see(&mut seen, false, &object),
+            Event::Delete(object) => see(&mut seen, true, &object),
+            Event::Init | Event::InitDone => {}
+        }
+        std::future::ready(())
+    });
+    AbortOnDropHandle::new(tokio::spawn(following))
+}
+
+impl PodLife {
+    fn of(pod: &Value) -> Self {
+        let metadata = &pod["metadata"];
+        let labels = &metadata["labels"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let phase = text(&pod["status"]["phase"]);
+        Self {
+            uid: text(&metadata["uid"]),
+            name: text(&metadata["name"]),
+            application: text(&labels["sparkoperator.k8s.io/app-name"]),
+            is_driver: labels["spark-role"] == "driver",
+            run: text(&labels["sparkoperator.k8s.io/submission-id"]),
+            started: phase == "Running",
+            ended: phase == "Succeeded" || phase == "Failed",
+            terminating: metadata["deletionTimestamp"].is_string(),
+            is_owned: metadata["ownerReferences"].is_array(),
+            gone: false,
+            pod: pod.clone(),
+        }
+    }
+}
+
+impl Seen {
+    fn pod(&mut self, gone: bool, pod: &DynamicObject) {
+        let mut life = PodLife::of(&json!(pod));
+        life.gone = gone;
+        let before = self.pods.get(&life.uid);
+        let (is_new, was_started) = (before.is_none(), before.is_some_and(|before| before.started));
+        if is_new && life.is_driver {
+            self.made(&life);
+        }
+        if life.started && !was_started && life.is_driver {
+            let is_other =
+                |pod: &&PodLife| pod.is_driver && pod.started && pod.run == life.run && pod.uid != life.uid;
+            if self.pods.values().any(|pod| is_other(&pod)) {
+                self.doubled.push((life.application.clone(), format!("run {} has two drivers", life.run)));
+            }
+        }
+        life.started |= was_started;
+        self.pods.insert(life.uid.clone(), life);
+    }
+
+    /// Nothing of the application lives when a driver is made, and no run has two.
+    fn made(&mut self, driver: &PodLife) {
+        let ours = self.pods.values().filter(|pod| pod.application == driver.application);
+        for pod in ours {
+            let what = if pod.is_alive() && (pod.is_driver || pod.run != driver.run) {
+                "still lives"
+            } else if pod.is_driver && pod.run == driver.run && !self.pods_first {
+                "was made for the same run"
+            } else {
+                continue;
+            };
+            self.doubled
+                .push((driver.application.clone(), format!("a driver is made, and {} {what}", pod.name)));
+        }
+    }
+
+    /// Whether the application is said to run by this driver; none if that may come.
+    fn follows(&self, driver: &PodLife) -> Option<bool> {
+        if self.pods[&driver.uid].gone {
+            return Some(false);
+        }
+        let status = &self.applications.get(&driver.application)?["status"];
+        let runs = status["applicationState"]["state"] == "RUNNING" && status["submissionID"] == driver.run;
+        (runs && self.pods[&driver.uid].started).then_some(true)
+    }
+
+    fn garbage(&self) -> Vec<PodLife> {
+        let was_owned = |pod: &PodLife| {
+            let is_gone = !self.applications.contains_key(&pod.application);
+            is_gone && self.states.contains_key(&pod.application) && pod.is_owned
+        };
+        let is_garbage = |pod: &&PodLife| !pod.gone && (pod.terminating || was_owned(pod));
+        self.pods.values().filter(is_garbage).cloned().collect()
+    }
+
+    fn application(&mut self, gone: bool, application: &DynamicObject) {
+        let name = application.name_any();
+        if gone {
+            self.applications.remove(&name);
+            return;
+        }
+        let application = json!(application);
+        let state =
+            application["status"]["applicationState"]["state"].as_str().unwrap_or_default().to_owned();
+        let states = self.states.entry(name.clone()).or_default();
+        if states.last() != Some(&state) {
+            states.push(state);
+        }
+        self.applications.insert(name, application);
+    }
+}
