@@ -30,7 +30,7 @@ use kube::{
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
         Controller, WatchStreamExt,
-        controller::{self, Action, Config},
+        controller::{self, Action},
         reflector::{self, ObjectRef},
         watcher,
     },
@@ -48,7 +48,7 @@ pub use submission_metrics::SubmissionMetrics;
 use submitter::Submitter;
 pub use submitter::SubmitterSettings;
 pub use surroundings::Surroundings;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
 use workload::Outcome;
@@ -96,6 +96,12 @@ struct Context {
     events: Events,
     workload: Workload,
     notes: Mutex<HashMap<String, Note>>,
+    /// The applications, as the watch has them.
+    applications: reflector::Store<Watched>,
+    /// Whose turn it is: first come, first served. The controller's own limit takes any of those that wait, so that
+    /// under a load that does not end some wait for ever.
+    turns: Semaphore,
+    stop: CancellationToken,
 }
 
 /// What is remembered of an application between two reconciles, by uid.
@@ -164,6 +170,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let poked = move |application: &ApplicationRef| {
         poking.waits(application.namespace.as_deref().unwrap_or_default(), &application.name);
     };
+    let (reader, writer) = reflector::store();
     let context = Arc::new(Context {
         client: client.clone(),
         policy,
@@ -174,9 +181,11 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         events: Events::new(client.clone(), instance),
         workload: workload.clone(),
         notes: Mutex::default(),
+        applications: reader.clone(),
+        turns: Semaphore::new(usize::from(concurrency)),
+        stop: stop.clone(),
     });
 
-    let (reader, writer) = reflector::store();
     let (ready, known) = (reader.clone(), reader.clone());
     let moved = unbounded(namespaces_changed).flat_map(move |namespace| {
         let applications = known.state().into_iter().map(|application| ObjectRef::from_obj(&*application));
@@ -222,12 +231,11 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
             return;
         }
         let controller = Controller::for_stream(applications, reader)
-            .with_config(Config::default().concurrency(concurrency))
             .reconcile_on(unbounded(pods_changed).inspect(poked.clone()))
             .reconcile_on(moved.inspect(poked.clone()))
             .reconcile_on(unbounded(submissions_ended).inspect(poked))
             .graceful_shutdown_on(stop.clone().cancelled_owned())
-            .run(reconcile, again, Arc::clone(&context))
+            .run(take_turn, again, Arc::clone(&context))
             .for_each(|ended| {
                 if let Err(controller::Error::ObjectNotFound(application)) = ended {
                     let namespace = application.namespace.as_deref().unwrap_or_default();
@@ -257,6 +265,22 @@ fn unbounded<T: Send + 'static>(
     receiver: mpsc::UnboundedReceiver<T>,
 ) -> impl futures::Stream<Item = T> + Send {
     futures::stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|item| (item, receiver)))
+}
+
+/// Waits for its turn, and then looks at the application as it is by then.
+async fn take_turn(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
+    let Some(Ok(_turn)) = context.stop.run_until_cancelled(context.turns.acquire()).await else {
+        return Ok(Action::await_change());
+    };
+    let application = ObjectRef::from_obj(&*watched);
+    let Some(watched) = context.applications.get(&application) else {
+        let namespace = application.namespace.as_deref().unwrap_or_default();
+        context.workload.is_gone(namespace, &application.name);
+        context.bid_farewell(namespace, &application.name).await;
+        return Ok(Action::await_change());
+    };
+    // Thousands may wait, and this is what is large.
+    Box::pin(reconcile(watched, Arc::clone(&context))).await
 }
 
 #[instrument(skip_all, fields(

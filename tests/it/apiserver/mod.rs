@@ -68,6 +68,8 @@ mod signals;
 mod spark_files;
 /// `sparkctl`.
 mod sparkctl;
+/// More to do than can be done.
+mod turns;
 
 /// Applications for tests.
 pub(crate) mod applications;
