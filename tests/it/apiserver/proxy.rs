@@ -28,6 +28,7 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
     pin::pin,
+    process::Command,
     sync::{Arc, Mutex, OnceLock},
     time::{Duration, Instant},
 };
@@ -88,6 +89,8 @@ pub(crate) enum Line {
     Refused,
     /// Nothing comes through, and then all of it: a partition.
     Silent,
+    /// Packets are lost on their way: a partition, as the kernels at both ends see it.
+    Dropped,
     /// Nothing comes through, and on connections that were there nothing ever will: another machine takes
     /// over the address, and whoever only listens is never told.
     Lost,
@@ -180,12 +183,26 @@ impl Proxy {
 
     /// From now on the line is like this.
     pub(crate) fn line_is(&self, line: Line) {
-        self.line.send_replace(line);
+        let before = self.line.send_replace(line);
+        if (before == Line::Dropped) != (line == Line::Dropped) {
+            self.filter(if line == Line::Dropped { "--insert" } else { "--delete" });
+        }
+    }
+
+    /// Inserts the rules by which the kernel drops our packets, or deletes them.
+    fn filter(&self, how: &str) {
+        let port = self.address.port().to_string();
+        for direction in ["--dport", "--sport"] {
+            let rule = ["--wait", how, "INPUT", "--protocol", "tcp", direction, &port, "--jump", "DROP"];
+            let ended = Command::new("iptables").args(rule).status().unwrap();
+            assert!(ended.success(), "iptables {how}: {ended}");
+        }
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
+        self.line_is(Line::Up);
         if let Some(runtime) = self.runtime.take() {
             // A test's thread must not wait for it.
             runtime.shutdown_background();
@@ -324,7 +341,7 @@ impl Door {
 async fn carry(client: &mut TcpStream, mut outside: DuplexStream, mut line: watch::Receiver<Line>) {
     let mut copying = pin!(copy_bidirectional(client, &mut outside));
     loop {
-        let is_up = *line.borrow_and_update() == Line::Up;
+        let is_up = matches!(*line.borrow_and_update(), Line::Up | Line::Dropped);
         tokio::select! {
             // An error means that one of them has hung up.
             _ = &mut copying, if is_up => return,

@@ -4,6 +4,8 @@ use crate::apiserver::{outage::goes_on_after, proxy::Line};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(60);
+/// How long it may take after that until all is done that has been left undone.
+const RESUMED_WITHIN: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
@@ -19,14 +21,22 @@ async fn an_operator_that_was_cut_off_goes_on() {
 
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
+async fn an_operator_whose_packets_were_dropped_goes_on() {
+    goes_on(Line::Dropped, "packets dropped").await;
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: make soak"]
 async fn an_operator_whose_connections_are_lost_goes_on() {
     goes_on(Line::Lost, "silent, connections lost").await;
 }
 
 async fn goes_on(line: Line, how: &str) {
-    let drivers = goes_on_after(line, LONG).await;
+    let (drivers, resumed) = goes_on_after(line, LONG).await;
     println!(
-        "soak: API server away for {} s ({how}): resumed, {drivers} applications, {drivers} drivers",
-        LONG.as_secs()
+        "soak: API server away for {} s ({how}): resumed after {:.1} s, {drivers} applications, {drivers} drivers",
+        LONG.as_secs(),
+        resumed.as_secs_f64()
     );
+    assert!(resumed <= RESUMED_WITHIN, "it took {resumed:?} to resume");
 }
