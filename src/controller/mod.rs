@@ -387,7 +387,9 @@ impl Context {
                 note.recorded = Some(now);
             });
         }
-        let occasion = status.submission_id.unwrap_or_default();
+        // A run may be suspended and resumed more than once before it begins.
+        let generation = application.metadata.generation.unwrap_or_default();
+        let occasion = format!("{}/{generation}", status.submission_id.unwrap_or_default());
         for event in &events {
             self.events.send(application, &occasion, event, now).await;
         }

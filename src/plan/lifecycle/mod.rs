@@ -19,7 +19,13 @@ pub use transitions::{TRANSITIONS, Transition, diagram, interruptions};
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
 use crate::{
     api::{ApplicationState, Role, SparkApplication, SparkApplicationStatus, State},
-    plan::{driver, events::{self, Event}, executors, pod_record::PodRecord, takeover},
+    plan::{
+        driver,
+        events::{self, Event},
+        executors,
+        pod_record::PodRecord,
+        takeover,
+    },
 };
 use edits::Edit;
 use jiff::Timestamp;
@@ -252,10 +258,12 @@ pub fn farewell(pods: &[PodRecord], there: Option<&ObjectMeta>) -> Vec<Action> {
     /// The finalizer of whoever deletes an application and wants to keep its pods.
     const ORPHAN: &str = "orphan";
     let is_orphaned = there.is_some_and(|there| there.finalizers.iter().flatten().any(|name| name == ORPHAN));
-    let living = there.filter(|there| there.deletion_timestamp.is_none()).and_then(|there| there.uid.as_deref());
+    let living =
+        there.filter(|there| there.deletion_timestamp.is_none()).and_then(|there| there.uid.as_deref());
     let is_of_living = |pod: &PodRecord| living.is_some_and(|uid| pod.is_controlled_by(uid));
     // One that has no owner any more was kept on purpose.
-    let is_left = |pod: &PodRecord| pod.application.as_deref().is_some_and(|name| pod.is_of_application(name));
+    let is_left =
+        |pod: &PodRecord| pod.application.as_deref().is_some_and(|name| pod.is_of_application(name));
     let drivers: Vec<_> =
         pods.iter().filter(|pod| pod.role == Some(Role::Driver) && !is_of_living(pod)).collect();
     let kept = drivers.iter().filter(|pod| pod.protected).map(|pod| Action::ProtectDriver {
@@ -275,7 +283,8 @@ pub fn farewell(pods: &[PodRecord], there: Option<&ObjectMeta>) -> Vec<Action> {
         Some(_) => has_driver(run, &is_left),
     };
     let executors = pods.iter().filter(|pod| pod.role == Some(Role::Executor) && !pod.terminating);
-    let runs: BTreeSet<_> = executors.filter_map(|pod| pod.submission_id.as_deref()).filter(is_over).collect();
+    let runs: BTreeSet<_> =
+        executors.filter_map(|pod| pod.submission_id.as_deref()).filter(is_over).collect();
     let executors = runs.into_iter().map(|run| Action::DeleteExecutors { submission_id: run.to_owned() });
     let left = drivers.iter().filter(|driver| is_left(driver)).filter_map(|driver| Pass::delete_pod(driver));
     left.chain(kept).chain(executors).collect()
