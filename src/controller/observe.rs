@@ -44,10 +44,14 @@ pub(super) async fn observe(
         );
         tells && asked.launch && submission.id == Run::next(application).id
     });
+    let submission_id = status.and_then(|status| status.submission_id.as_deref()).unwrap_or_default();
     let driver = match cached.remove(&driver_name) {
         _ if is_told => Driver::Unseen,
-        // Whether to delete or to adopt is decided on the live pod, never on a copy.
-        Some(pod) if !asked.launch => Driver::Pod { pod: Box::new(pod), complete: true },
+        // Whether to delete or to adopt is decided on the live pod, never on a copy; and whoever follows a driver is
+        // not told of an older one that the cache still has.
+        Some(pod) if !asked.launch && pod.is_of(Role::Driver, submission_id) => {
+            Driver::Pod { pod: Box::new(pod), complete: true }
+        }
         _ if asked.driver => live_driver(context, &namespace, &driver_name, asked).await?,
         _ => Driver::Unseen,
     };
@@ -61,7 +65,6 @@ pub(super) async fn observe(
         }
         _ => None,
     };
-    let submission_id = status.and_then(|status| status.submission_id.as_deref()).unwrap_or_default();
     let strays = match &driver {
         Driver::Gone if asked.strays && cached.is_empty() => {
             live_pods(context, &namespace, &application.name_any(), &driver_name).await?
