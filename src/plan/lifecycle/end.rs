@@ -111,7 +111,7 @@ impl Pass<'_> {
     /// The spec was edited: whatever there is of the run that was made from the old one goes, and the new one runs.
     pub(super) fn invalidate(&self) -> Plan {
         let mut status = self.moved(State::Invalidating, None);
-        Self::ended(&mut status, Outcome::new(State::Invalidating, "SpecEdited", None), self.now);
+        self.end_early(&mut status, Outcome::new(State::Invalidating, "SpecEdited", None));
         self.plan(status, vec![events::spec_edited(self.name())], Some(SOON))
     }
 

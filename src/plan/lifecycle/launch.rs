@@ -42,7 +42,10 @@ impl Pass<'_> {
                 match driver::standing(pod, *complete, self.uid(), &run.id, self.now) {
                     Standing::Adoptable => self.submitted(run, pod.spark_application_id.clone()),
                     Standing::InTheMaking => self.stay(Some(SOON)),
-                    Standing::Leftover => self.acting(Vec::from_iter(Self::delete_pod(pod))),
+                    Standing::Leftover => self.forerunner_recorded(&run).unwrap_or_else(|| {
+                        let beside = if pod.terminating { Vec::new() } else { self.clean_up() };
+                        self.acting(Self::delete_pod(pod).into_iter().chain(beside).collect())
+                    }),
                     // Whoever had our name before is gone, and Kubernetes takes away what was its.
                     Standing::Foreign if pod.is_of_application(self.name()) => self.stay(Some(SOON)),
                     Standing::Foreign => {
@@ -55,7 +58,11 @@ impl Pass<'_> {
             // Whatever had its name is gone now.
             (Driver::Gone, None | Some(SubmissionProgress::DriverExists)) => {
                 let strays = self.strays(Some(&run.id));
-                if strays.is_empty() { self.submit(run) } else { self.acting(Self::delete_strays(&strays)) }
+                if strays.is_empty() {
+                    return self.submit(run);
+                }
+                let recorded = self.forerunner_recorded(&run);
+                recorded.unwrap_or_else(|| self.acting(Self::delete_strays(&strays)))
             }
         }
     }
@@ -108,12 +115,7 @@ impl Pass<'_> {
     fn with_run(&self, run: Run) -> SparkApplicationStatus {
         let mut status = self.status.clone();
         reset(&mut status);
-        let cause = match self.application.state() {
-            State::SubmissionFailed => Cause::SubmissionRetry,
-            State::Resuming => Cause::Resumed,
-            _ => Cause::Created,
-        };
-        Self::began(&mut status, &run, cause, self.now);
+        Self::began(&mut status, &run, self.cause(), self.now);
         status.submission_id = Some(run.id.to_string());
         status.run_ordinal = Some(run.ordinal);
         status.spec_hash = Some(run.spec_hash);
@@ -124,6 +126,15 @@ impl Pass<'_> {
         status.driver_info =
             DriverInfo { pod_name: Some(driver::pod_name(self.application)), ..DriverInfo::default() };
         status
+    }
+
+    /// Why there is a run now, where nobody has announced it.
+    pub(super) fn cause(&self) -> Cause {
+        match self.application.state() {
+            State::SubmissionFailed => Cause::SubmissionRetry,
+            State::Resuming => Cause::Resumed,
+            _ => Cause::Created,
+        }
     }
 
     /// The value of the annotation that asks for another run.

@@ -8,6 +8,7 @@ mod conditions;
 mod edits;
 mod end;
 mod follow;
+mod forerunner;
 mod history;
 mod launch;
 mod restart;

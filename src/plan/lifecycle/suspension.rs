@@ -22,9 +22,7 @@ impl Pass<'_> {
 
     pub(super) fn suspend(&self) -> Plan {
         let mut status = self.moved(State::Suspending, None);
-        if status.submission_id.is_some() {
-            Self::ended(&mut status, Outcome::new(State::Suspended, "Suspended", None), self.now);
-        }
+        self.end_early(&mut status, Outcome::new(State::Suspended, "Suspended", None));
         self.plan(status, vec![events::application_suspending(self.name())], Some(SOON))
     }
 

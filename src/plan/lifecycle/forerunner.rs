@@ -1,0 +1,60 @@
+//! Which run was submitted and never recorded, because its spec was edited or it was suspended before?
+//!
+//! It is recorded before its driver goes: no other run may have its number, and so, once the edit is taken back or the
+//! application resumed, its id. What is still known of its driver would be taken for what is known of theirs.
+
+use super::{
+    Pass, SOON,
+    history::{self, Cause, Outcome},
+    questions,
+};
+use crate::{
+    api::{Role, SparkApplicationStatus, State},
+    plan::{Plan, run::Run},
+};
+
+impl Pass<'_> {
+    /// Records a run that another one, `next`, takes the place of, if there is one.
+    pub(super) fn forerunner_recorded(&self, next: &Run) -> Option<Plan> {
+        let id = self.forerunner().filter(|id| next.id.as_str() != *id)?;
+        let mut status = self.status.clone();
+        let outcome = Outcome::new(State::Invalidating, "SpecEdited", None);
+        self.record(&mut status, id, outcome);
+        Self::announce(&mut status, Cause::SpecEdited);
+        Some(self.plan(status, Vec::new(), Some(SOON)))
+    }
+
+    /// Writes down how the present run has ended, and the one that was about to be.
+    pub(super) fn end_early(&self, status: &mut SparkApplicationStatus, outcome: Outcome) {
+        if status.submission_id.is_some() {
+            Self::ended(status, outcome.clone(), self.now);
+        }
+        if questions(self.application).launch
+            && let Some(id) = self.forerunner()
+        {
+            self.record(status, id, outcome);
+        }
+    }
+
+    /// The id of a run that has a driver, or may have one, and is not written down.
+    fn forerunner(&self) -> Option<&str> {
+        let submitted = self.seen.submission.as_ref().map(|submission| submission.id.as_str());
+        let strays = self.strays(None).into_iter().filter(|pod| pod.role == Some(Role::Driver));
+        let drivers = self.own_driver().into_iter().chain(strays);
+        let is_known = |id: &str| {
+            let recorded = self.status.runs.iter().filter_map(|run| run.submission_id.as_deref());
+            recorded.chain(self.status.submission_id.as_deref()).any(|recorded| recorded == id)
+        };
+        drivers.filter_map(|pod| pod.submission_id.as_deref()).chain(submitted).find(|id| !is_known(id))
+    }
+
+    fn record(&self, status: &mut SparkApplicationStatus, id: &str, outcome: Outcome) {
+        let ordinal = status.run_ordinal.unwrap_or_default() + 1;
+        if history::run(status, ordinal).is_none() {
+            Self::announce(status, self.cause());
+        }
+        status.run_ordinal = Some(ordinal);
+        status.submission_id = Some(id.to_owned());
+        Self::ended(status, outcome, self.now);
+    }
+}
