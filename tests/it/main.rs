@@ -11,6 +11,7 @@ mod connections;
 mod crds;
 mod ctl;
 mod customization;
+mod exploration;
 mod failure;
 mod farewell;
 mod fuzz;

@@ -1,0 +1,310 @@
+//! What happens beside the operator's reconciles: to pods, to submissions, to what the operator knows, and by its user.
+
+use super::{
+    model::{Edge, Model, Step},
+    world::{EXECUTORS, Executor, Life, NAMES, Phase, Pod, Progress, Submission, Trouble, World},
+};
+
+impl Model {
+    /// All that may happen beside the operator's reconciles.
+    pub fn happenings(&self, world: &World, out: &mut Vec<Edge>) {
+        for name in 0..NAMES {
+            self.driver(world, name, out);
+            out.extend(heard_of_driver(world, name).map(|next| edge(Step::DriverHeardOf(name), next)));
+        }
+        for place in 0..EXECUTORS {
+            executor(world, place, out);
+            out.extend(heard_of_executor(world, place).map(|next| edge(Step::ExecutorHeardOf(place), next)));
+        }
+        out.extend(heard_of_application(world).map(|next| edge(Step::ApplicationHeardOf, next)));
+        self.submissions(world, out);
+        self.crash(world, out);
+        if let Some((status, is_current)) = world.sent {
+            let mut next = *world;
+            next.sent = None;
+            let broken = (is_current && next.application.life != Life::Gone)
+                .then(|| self.write(&mut next, status).err())
+                .flatten();
+            out.push(Edge { step: Step::SentArrives, world: next, broken });
+        }
+        self.user(world, out);
+        if let Some(mut next) = world.troubled(Trouble::Fault) {
+            relist(&mut next);
+            out.push(edge(Step::WatchBeginsAnew, next));
+        }
+        if let Some(next) = goes(world) {
+            out.push(edge(Step::ApplicationGoes, next));
+        }
+    }
+
+    fn driver(&self, world: &World, name: usize, out: &mut Vec<Edge>) {
+        let Some(pod) = world.drivers[name] else { return };
+        let Some(run) = pod.run else {
+            out.push(edge(Step::ForeignPodGoes, self.without_driver(world, name)));
+            return;
+        };
+        let with = |pod: Pod| {
+            let mut next = *world;
+            next.drivers[name] = Some(pod);
+            next
+        };
+        if pod.phase == Phase::Pending && !pod.terminating && self.is_complete(world, &pod) {
+            let (next, broken) = self.starts(world, name);
+            out.push(Edge { step: Step::DriverStarts(name), world: next, broken });
+        }
+        // A submission that was under way arrives before a driver that runs ends.
+        if pod.phase == Phase::Running && world.orphan.is_none() {
+            let mut next = with(Pod { phase: Phase::Succeeded, ..pod });
+            next.past.succeeded |= run.bit();
+            out.push(edge(Step::DriverSucceeds(name), next));
+            let mut next = with(Pod { phase: Phase::Failed, ..pod });
+            if !pod.terminating {
+                next.past.failed |= run.bit();
+            }
+            out.push(edge(Step::DriverFails(name), next));
+        }
+        if pod.phase == Phase::Running {
+            if let Some(mut next) = world.troubled(Trouble::NodeLoss) {
+                next.drivers[name] = Some(Pod { phase: Phase::Unknown, ..pod });
+                next.past.lost |= run.bit();
+                out.push(edge(Step::NodeLost(name), next));
+            }
+            executor_comes(world, pod, out);
+        }
+        if pod.phase == Phase::Unknown {
+            out.push(edge(Step::NodeIsBack(name), with(Pod { phase: Phase::Running, ..pod })));
+        }
+        if pod.phase == Phase::Pending && pod.terminating && pod.protected {
+            out.push(edge(Step::DriverFails(name), with(Pod { phase: Phase::Failed, ..pod })));
+        }
+        if !pod.terminating
+            && let Some(mut next) = world.troubled(Trouble::Kill)
+        {
+            next.drivers[name] = Some(Pod { terminating: true, ..pod });
+            next.past.lost |= run.bit();
+            out.push(edge(Step::DriverIsDeleted(name), next));
+        }
+        if world.application.life != Life::Alive && !pod.terminating {
+            out.push(edge(Step::DriverIsCollected(name), with(Pod { terminating: true, ..pod })));
+        }
+        if (pod.terminating || pod.phase == Phase::Unknown) && !pod.protected {
+            out.push(edge(Step::DriverGoes(name), self.without_driver(world, name)));
+        }
+    }
+
+    /// The pod under this name is gone.
+    pub fn without_driver(&self, world: &World, name: usize) -> World {
+        let mut next = *world;
+        let Some(pod) = next.drivers[name].take() else { return next };
+        let Some(run) = pod.run else { return next };
+        if self.oracle.facts(world.application.status).run != Some(run) {
+            next.past.vanished |= next.past.lost & run.bit();
+        }
+        // What the operator concludes from it: nothing, unless it had ended.
+        next.late[name] = Some(pod).filter(|_| pod.phase.has_ended() || world.operator.departed.is_some());
+        next
+    }
+
+    /// A driver's container starts.
+    pub fn starts(&self, world: &World, name: usize) -> (World, Option<String>) {
+        let mut next = *world;
+        let mut broken = None;
+        if let Some(pod) = &mut next.drivers[name]
+            && let Some(run) = pod.run
+        {
+            pod.phase = Phase::Running;
+            // Nobody knows any more that there was one.
+            let is_excused = next.past.vanished & run.bit() != 0;
+            if next.past.started & run.bit() != 0 && !is_excused {
+                broken = Some(format!("run {run:?} has a second driver"));
+            }
+            next.past.started |= run.bit();
+        }
+        (next, broken)
+    }
+
+    fn submissions(&self, world: &World, out: &mut Vec<Edge>) {
+        if let Some(submission) =
+            world.operator.submission.filter(|submission| submission.progress.is_running())
+        {
+            let (next, broken) = self.submission_goes_on(world, submission);
+            out.push(Edge { step: Step::SubmissionGoesOn, world: next, broken });
+            if !matches!(submission.progress, Progress::Met)
+                && let Some(mut next) = world.troubled(Trouble::Refusal)
+            {
+                next.operator.submission = Some(Submission { progress: Progress::Failed, ..submission });
+                out.push(edge(Step::SubmissionFails, next));
+            }
+            if submission.cancelled {
+                let mut next = *world;
+                next.operator.submission = None;
+                out.push(edge(Step::SubmissionEnds, next));
+                if let Some(mut next) = next.troubled(Trouble::Orphan) {
+                    next.orphan = Some(submission);
+                    out.push(edge(Step::SubmissionEnds, next));
+                }
+            }
+        }
+        if let Some(orphan) = world.orphan {
+            let (next, broken) = self.orphan_goes_on(world, orphan);
+            out.push(Edge { step: Step::OrphanGoesOn, world: next, broken });
+        }
+    }
+
+    pub fn submission_goes_on(&self, world: &World, submission: Submission) -> (World, Option<String>) {
+        let mut next = *world;
+        let (progress, broken) = self.makes(&mut next, submission);
+        next.operator.submission = Some(Submission { progress, ..submission });
+        (next, broken)
+    }
+
+    pub fn orphan_goes_on(&self, world: &World, orphan: Submission) -> (World, Option<String>) {
+        let mut next = *world;
+        let (progress, broken) = self.makes(&mut next, orphan);
+        next.orphan = progress.is_running().then_some(Submission { progress, ..orphan });
+        (next, broken)
+    }
+
+    /// The next object of a submission: natively the ConfigMap is the first, with `spark-submit` the pod.
+    fn makes(&self, world: &mut World, submission: Submission) -> (Progress, Option<String>) {
+        let Submission { run, name, progress, .. } = submission;
+        let name = usize::from(name);
+        let is_native = self.oracle.is_native();
+        match progress {
+            Progress::Begun if is_native => {
+                world.config_maps[usize::from(run.ordinal)] = Some(run.spec);
+                (Progress::HalfMade, None)
+            }
+            Progress::Begun | Progress::HalfMade if is_native == (progress == Progress::HalfMade) => {
+                if world.drivers[name].is_some() {
+                    return (Progress::Met, None);
+                }
+                let broken = self.a_driver_is_made(world, run, name).err();
+                let uid = world.new_uid();
+                world.drivers[name] = Some(Pod {
+                    uid,
+                    run: Some(run),
+                    phase: Phase::Pending,
+                    terminating: false,
+                    protected: false,
+                    complete: false,
+                });
+                (if is_native { Progress::Made } else { Progress::HalfMade }, broken)
+            }
+            Progress::Begun | Progress::HalfMade => {
+                if let Some(pod) = world.drivers[name].as_mut().filter(|pod| pod.run == Some(run)) {
+                    pod.complete = true;
+                }
+                (Progress::Made, None)
+            }
+            Progress::Made => (Progress::Succeeded, None),
+            Progress::Met => (Progress::DriverExists, None),
+            ended @ (Progress::Succeeded | Progress::DriverExists | Progress::Failed) => (ended, None),
+        }
+    }
+
+    fn user(&self, world: &World, out: &mut Vec<Edge>) {
+        if world.application.life != Life::Alive {
+            return;
+        }
+        let mut user = |trouble, step, change: fn(&mut World)| {
+            if let Some(mut next) = world.troubled(trouble) {
+                change(&mut next);
+                next.changed();
+                out.push(edge(step, next));
+            }
+        };
+        user(Trouble::Edit, Step::SpecEdited, |world| {
+            world.application.spec = 1 - world.application.spec;
+            world.application.generation += 1;
+        });
+        user(Trouble::Suspend, Step::SuspendFlipped, |world| {
+            world.application.suspend = !world.application.suspend;
+            world.application.generation += 1;
+        });
+        user(Trouble::Rerun, Step::RerunAskedFor, |world| world.application.rerun += 1);
+        user(Trouble::Deletion, Step::ApplicationDeleted, |world| world.application.life = Life::Deleted);
+    }
+}
+
+const fn edge(step: Step, world: World) -> Edge {
+    Edge { step, world, broken: None }
+}
+
+fn executor_comes(world: &World, driver: Pod, out: &mut Vec<Edge>) {
+    let owned = |executor: &Option<Executor>| executor.is_some_and(|executor| executor.owner == driver.uid);
+    let free = world.executors.iter().position(Option::is_none);
+    if let (Some(place), Some(run), false) = (free, driver.run, world.executors.iter().any(owned))
+        && let Some(mut next) = world.troubled(Trouble::Executor)
+    {
+        let uid = next.new_uid();
+        next.executors[place] =
+            Some(Executor { uid, run, owner: driver.uid, ended: false, terminating: false });
+        out.push(edge(Step::ExecutorComes, next));
+    }
+}
+
+fn executor(world: &World, place: usize, out: &mut Vec<Edge>) {
+    let Some(executor) = world.executors[place] else { return };
+    if !executor.ended {
+        let mut next = *world;
+        next.executors[place] = Some(Executor { ended: true, ..executor });
+        out.push(edge(Step::ExecutorEnds, next));
+    }
+    out.extend(without_executor(world, place).map(|next| edge(Step::ExecutorGoes, next)));
+}
+
+/// Deleted, or its driver is gone, or its driver runs and does not need it any more.
+pub fn without_executor(world: &World, place: usize) -> Option<World> {
+    let executor = world.executors[place]?;
+    let driver = world.drivers.iter().flatten().find(|pod| pod.uid == executor.owner);
+    let goes = executor.terminating || executor.ended || driver.is_none();
+    let mut next = *world;
+    next.executors[place] = None;
+    goes.then_some(next)
+}
+
+pub fn heard_of_driver(world: &World, name: usize) -> Option<World> {
+    let mut next = *world;
+    if let Some(pod) = next.late[name].take() {
+        next.operator.departed = pod.phase.has_ended().then_some((name as u8, pod));
+    }
+    next.operator.drivers[name] = world.drivers[name].filter(|pod| pod.run.is_some());
+    (next != *world).then_some(next)
+}
+
+pub fn heard_of_executor(world: &World, place: usize) -> Option<World> {
+    let mut next = *world;
+    next.operator.executors[place] = world.executors[place];
+    (next != *world).then_some(next)
+}
+
+pub fn heard_of_application(world: &World) -> Option<World> {
+    let mut next = *world;
+    next.operator.application = world.application;
+    next.operator.is_current = true;
+    next.operator.waits = false;
+    (next != *world).then_some(next)
+}
+
+/// Of a pod that is gone from a list, the last that is known is what was seen before.
+fn relist(world: &mut World) {
+    for name in 0..NAMES {
+        let known = world.operator.drivers[name];
+        let live = world.drivers[name].filter(|pod| pod.run.is_some());
+        if let Some(pod) = known.filter(|pod| live.is_none_or(|live| live.uid != pod.uid)) {
+            world.operator.departed = pod.phase.has_ended().then_some((name as u8, pod));
+        }
+        world.operator.drivers[name] = live;
+        world.late[name] = None;
+    }
+    world.operator.executors = world.executors;
+}
+
+/// An application that is deleted goes; what it owns goes then or before.
+pub fn goes(world: &World) -> Option<World> {
+    let mut next = *world;
+    next.application.life = Life::Gone;
+    next.changed();
+    (world.application.life == Life::Deleted).then_some(next)
+}

@@ -1,0 +1,97 @@
+//! Does the decision core keep its promises whatever happens? All that can happen to one application within some bounds
+//! is played through, against a model of the API server, the cluster, the operator's memory and its user.
+//!
+//! What the model leaves out: requests that are on their way for longer than a driver lives or a new operator takes to
+//! submit, containers that live on after their pod was removed by force, and watches that tell of things in an order in
+//! which they have not happened.
+
+mod cluster;
+mod configs;
+mod explorer;
+mod model;
+mod mutation;
+mod operator;
+mod oracle;
+mod world;
+
+use configs::{Config, configs};
+use explorer::explore;
+use mutation::Mutation;
+use spark_operator::{
+    api::State,
+    plan::lifecycle::{TRANSITIONS, Transition, interruptions},
+};
+use std::{
+    collections::BTreeSet,
+    io::{Write, stderr},
+    time::Instant,
+};
+
+#[test]
+fn every_world_within_reach_is_as_it_should_be() {
+    explore_all(&configs(0));
+}
+
+#[test]
+#[ignore = "takes long: make explore"]
+fn every_world_within_wider_reach_is_as_it_should_be() {
+    explore_all(&configs(1));
+}
+
+fn explore_all(configs: &[Config]) {
+    let mut transitions = BTreeSet::new();
+    let (mut worlds, mut edges) = (0, 0);
+    for config in configs {
+        let begun = Instant::now();
+        let found = explore(config, None);
+        let Config { name, runs, budget, .. } = config;
+        say(&format!(
+            "explored: {name}: {} states, {} steps, {runs} runs, {budget}, {:.0?}",
+            found.worlds,
+            found.edges,
+            begun.elapsed()
+        ));
+        if let Some(broken) = found.broken {
+            panic!("{name}: {}\n{}", broken.why, broken.story);
+        }
+        transitions.extend(found.transitions);
+        worlds += found.worlds;
+        edges += found.edges;
+    }
+    say(&format!("explored: {worlds} states, {edges} steps between them"));
+    let of = |Transition { from, to, .. }| (from, to);
+    let listed: BTreeSet<(State, State)> =
+        TRANSITIONS.iter().copied().chain(interruptions()).map(of).collect();
+    assert_eq!(
+        transitions.difference(&listed).collect::<Vec<_>>(),
+        Vec::<&(State, State)>::new(),
+        "not listed"
+    );
+    assert_eq!(
+        listed.difference(&transitions).collect::<Vec<_>>(),
+        Vec::<&(State, State)>::new(),
+        "never seen"
+    );
+}
+
+#[test]
+fn a_bug_that_is_made_on_purpose_is_found() {
+    let configs = configs(0);
+    let mut missed = Vec::new();
+    for mutation in Mutation::ALL {
+        let config = configs.iter().find(|config| config.name == mutation.shows_in()).unwrap();
+        let found = explore(config, Some(mutation));
+        match found.broken {
+            Some(broken) => {
+                say(&format!("found: {mutation:?}, after {} states: {}", found.worlds, broken.why))
+            }
+            None => missed.push(mutation),
+        }
+    }
+    assert_eq!(missed, []);
+}
+
+#[expect(clippy::explicit_write, reason = "what is printed is not shown in CI, and this is to be")]
+fn say(line: &str) {
+    writeln!(stderr(), "{line}").unwrap();
+}

@@ -1,0 +1,352 @@
+//! Which worlds follow from a world, and what must be so in all of them? The invariants of the design (section 6) are
+//! checked where they can be broken: when a driver is made or starts, when a status is written, and when nothing
+//! happens any more.
+
+use super::{
+    cluster::{goes, heard_of_application, heard_of_driver, heard_of_executor, without_executor},
+    configs::Config,
+    mutation::Mutation,
+    operator::{self, Call},
+    oracle::{Act, Facts, Oracle},
+    world::{Application, EXECUTORS, Life, NAMES, Past, Phase, Pod, Progress, RunNo, Trouble, World},
+};
+use spark_operator::api::{RestartPolicyType, State};
+use std::{cell::RefCell, collections::BTreeSet};
+
+pub struct Model {
+    pub config: Config,
+    pub mutation: Option<Mutation>,
+    pub oracle: Oracle,
+    /// The steps from state to state that were seen.
+    pub seen: RefCell<BTreeSet<(State, State)>>,
+}
+
+/// A step, and where it leads.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    pub step: Step,
+    pub world: World,
+    /// Which invariant is broken by it.
+    pub broken: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A reconcile begins, when no timer has elapsed or all have.
+    Reconcile {
+        late: bool,
+    },
+    GoesOn(Call),
+    Crash,
+    SentArrives,
+    SentIsLost,
+    DriverStarts(usize),
+    DriverSucceeds(usize),
+    DriverFails(usize),
+    DriverIsDeleted(usize),
+    DriverIsCollected(usize),
+    DriverGoes(usize),
+    DriverHeardOf(usize),
+    NodeLost(usize),
+    NodeIsBack(usize),
+    ForeignPodGoes,
+    ExecutorComes,
+    ExecutorEnds,
+    ExecutorGoes,
+    ExecutorHeardOf(usize),
+    ApplicationHeardOf,
+    ApplicationGoes,
+    ApplicationDeleted,
+    SubmissionGoesOn,
+    SubmissionFails,
+    SubmissionEnds,
+    OrphanGoesOn,
+    WatchBeginsAnew,
+    SpecEdited,
+    SuspendFlipped,
+    RerunAskedFor,
+}
+
+pub const fn is_terminal(state: State) -> bool {
+    matches!(state, State::Completed | State::Failed)
+}
+
+/// An application that was just created.
+pub const fn fresh(spec: u8) -> Application {
+    Application { spec, generation: 1, suspend: false, rerun: 0, life: Life::Alive, status: 0 }
+}
+
+impl Model {
+    pub fn new(config: &Config, mutation: Option<Mutation>) -> Self {
+        let oracle = Oracle::new(config.setting.clone(), mutation);
+        Self { config: config.clone(), mutation, oracle, seen: RefCell::default() }
+    }
+
+    /// Where it begins.
+    pub fn beginning(&self) -> World {
+        let application = fresh(0);
+        let foreign = Pod {
+            uid: 0,
+            run: None,
+            phase: Phase::Running,
+            terminating: false,
+            protected: false,
+            complete: true,
+        };
+        World {
+            application,
+            drivers: [self.config.is_taken.then_some(foreign), None],
+            late: [None; NAMES],
+            executors: [None; EXECUTORS],
+            config_maps: [None; 8],
+            operator: operator::fresh(&application),
+            orphan: None,
+            sent: None,
+            past: Past::default(),
+            left: self.config.budget,
+        }
+    }
+
+    /// All that can happen next.
+    pub fn edges(&mut self, world: &World, out: &mut Vec<Edge>) {
+        // What spark-submit makes after the pod comes before any timer.
+        let is_half_made = world.orphan.is_some_and(|orphan| orphan.progress == Progress::HalfMade);
+        for late in [false, true].into_iter().filter(|late| !late || !is_half_made) {
+            if let Some(next) = self.reconcile(world, late).filter(|next| self.is_within_bounds(next)) {
+                let step = Step::Reconcile { late };
+                if !out.iter().any(|edge| edge.world == next) {
+                    out.push(Edge { step, world: next, broken: None });
+                }
+            }
+        }
+        for call in [Call::Answered, Call::Failed, Call::Unheard] {
+            out.extend(self.go_on(world, call));
+        }
+        self.happenings(world, out);
+    }
+
+    /// Whether no more runs are about to begin than are followed.
+    fn is_within_bounds(&self, world: &World) -> bool {
+        let Some(doing) = world.operator.doing else { return true };
+        let decision = self.oracle.decision(doing.plan);
+        let runs = self.config.runs;
+        let submits =
+            decision.acts.iter().any(|act| matches!(act, Act::Submit { run, .. } if run.ordinal > runs));
+        !submits && self.oracle.facts(decision.status).ordinal <= runs
+    }
+
+    /// What happens next where nothing goes wrong any more; none if nothing does.
+    pub fn fair(&mut self, world: &World) -> Option<Edge> {
+        let edge = |step, world| Some(Edge { step, world, broken: None });
+        if world.sent.is_some() {
+            let mut next = *world;
+            next.sent = None;
+            return edge(Step::SentIsLost, next);
+        }
+        if world.operator.doing.is_some() {
+            return self.go_on(world, Call::Answered);
+        }
+        if let Some(orphan) = world.orphan {
+            let (next, broken) = self.orphan_goes_on(world, orphan);
+            return Some(Edge { step: Step::OrphanGoesOn, world: next, broken });
+        }
+        if let Some(submission) =
+            world.operator.submission.filter(|submission| submission.progress.is_running())
+        {
+            let (next, broken) = self.submission_goes_on(world, submission);
+            return Some(Edge { step: Step::SubmissionGoesOn, world: next, broken });
+        }
+        if let Some(next) = goes(world) {
+            return edge(Step::ApplicationGoes, next);
+        }
+        for name in 0..NAMES {
+            let Some(pod) = world.drivers[name] else { continue };
+            let is_on_its_way = pod.terminating || world.application.life == Life::Gone;
+            if pod.run.is_none() || is_on_its_way && !pod.protected {
+                return edge(Step::DriverGoes(name), self.without_driver(world, name));
+            }
+            let phase = match pod.phase {
+                Phase::Pending | Phase::Running if pod.terminating => Phase::Failed,
+                Phase::Pending if self.is_complete(world, &pod) && !pod.terminating => {
+                    let (next, broken) = self.starts(world, name);
+                    return Some(Edge { step: Step::DriverStarts(name), world: next, broken });
+                }
+                Phase::Unknown => Phase::Running,
+                phase => phase,
+            };
+            if phase != pod.phase {
+                let mut next = *world;
+                next.drivers[name] = Some(Pod { phase, ..pod });
+                return edge(Step::NodeIsBack(name), next);
+            }
+        }
+        for place in 0..EXECUTORS {
+            let Some(executor) = world.executors[place] else { continue };
+            let lives =
+                world.drivers.iter().flatten().any(|pod| pod.uid == executor.owner && !pod.phase.has_ended());
+            let mut next = *world;
+            next.executors[place] = None;
+            if !lives || without_executor(world, place).is_some() {
+                return edge(Step::ExecutorGoes, next);
+            }
+        }
+        let heard = (0..NAMES).find_map(|name| heard_of_driver(world, name));
+        let heard = heard.or_else(|| (0..EXECUTORS).find_map(|place| heard_of_executor(world, place)));
+        if let Some(next) = heard.or_else(|| heard_of_application(world)) {
+            return edge(Step::ApplicationHeardOf, next);
+        }
+        self.reconcile(world, true).and_then(|next| edge(Step::Reconcile { late: true }, next))
+    }
+
+    /// A driver is about to be made.
+    pub fn a_driver_is_made(&self, world: &World, run: RunNo, name: usize) -> Result<(), String> {
+        let lives = |pod: &Pod| pod.run.is_some() && !pod.phase.has_ended();
+        if world
+            .drivers
+            .iter()
+            .enumerate()
+            .any(|(other, pod)| other != name && pod.as_ref().is_some_and(lives))
+        {
+            return Err("there are two drivers".to_owned());
+        }
+        if world.executors.iter().flatten().any(|executor| executor.run != run) {
+            return Err("a driver is made while executors of another run live".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Writes a status, which says the truth and follows from the one before.
+    pub fn write(&self, world: &mut World, status: u32) -> Result<(), String> {
+        let before = self.oracle.facts(world.application.status);
+        let after = self.oracle.facts(status);
+        let checked = self.follows(world, before, after).and_then(|()| self.is_true(world, after));
+        world.application.status = status;
+        world.changed();
+        checked.map_err(|why| format!("{} becomes {}: {why}", shown(before.state), shown(after.state)))
+    }
+
+    fn follows(&self, world: &World, before: &Facts, after: &Facts) -> Result<(), String> {
+        let wrong = |why: &str| Err(why.to_owned());
+        let application = &world.application;
+        let is_edited = before.spec.is_some_and(|spec| spec != application.spec);
+        let is_rerun = application.rerun != before.rerun;
+        let is_retried = after.state == State::SubmissionFailed && before.run != after.run;
+        let moves = before.state != after.state || is_retried;
+        if moves {
+            self.seen.borrow_mut().insert((before.state, after.state));
+        }
+        if is_terminal(before.state) && before.state != after.state && !is_edited && !is_rerun {
+            return wrong("it had ended, and nobody asked for another run");
+        }
+        let is_reset = is_edited || is_rerun && is_terminal(before.state);
+        for (before, after) in
+            [(before.executions, after.executions), (before.submissions, after.submissions)]
+        {
+            if after < before && !(is_reset && after <= 1) || after > before + 1 {
+                return wrong("attempts are counted wrongly");
+            }
+        }
+        let counted = match after.state {
+            State::Submitted => after.executions.min(after.submissions),
+            State::SubmissionFailed => after.submissions,
+            _ => 1,
+        };
+        if counted == 0 {
+            return wrong("attempts are not counted");
+        }
+        if is_terminal(before.state) && after.state == State::PendingRerun && after.rerun != application.rerun
+        {
+            return wrong("the request for another run is not noted");
+        }
+        if after.ordinal < before.ordinal || after.ordinal > before.ordinal + 1 {
+            return wrong("runs are counted wrongly");
+        }
+        let is_between = matches!(
+            before.state,
+            State::New | State::SubmissionFailed | State::PendingRerun | State::Resuming
+        );
+        if after.run != before.run && (!is_between || after.ordinal != before.ordinal + 1) {
+            return wrong("there is a run that nobody asked for");
+        }
+        match after.state {
+            State::Invalidating if before.state != after.state && !is_edited => wrong("nobody has edited it"),
+            State::PendingRerun
+                if before.state == State::Succeeding && self.config.restart != RestartPolicyType::Always =>
+            {
+                wrong("it was not to run again")
+            }
+            State::PendingRerun
+                if before.state == State::Failing && self.config.restart == RestartPolicyType::Never =>
+            {
+                wrong("it was not to be tried again")
+            }
+            State::Resuming if before.state != after.state && application.suspend => wrong("it is suspended"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a state says what is so.
+    fn is_true(&self, world: &World, after: &Facts) -> Result<(), String> {
+        let past = &world.past;
+        let run = after.run.map_or(0, RunNo::bit);
+        let is_so = match after.state {
+            State::Succeeding | State::Completed => past.succeeded & run != 0,
+            State::Failing => (past.failed | past.lost) & run != 0,
+            State::Running => past.started & run != 0,
+            State::Suspended => {
+                let is_quiet = world.drivers.iter().flatten().all(|pod| pod.run.is_none())
+                    && world.executors.iter().all(Option::is_none)
+                    && world.operator.submission.is_none_or(|submission| !submission.progress.is_running());
+                is_quiet || self.config.budget.each[Trouble::Orphan as usize] > 0
+            }
+            _ => true,
+        };
+        if is_terminal(after.state) && !after.has_time {
+            return Err("it has no terminationTime".to_owned());
+        }
+        if is_so { Ok(()) } else { Err("that is not so".to_owned()) }
+    }
+
+    /// Nothing happens any more: is all as it should be?
+    pub fn rests(&mut self, world: &World) -> Result<(), String> {
+        let application = &world.application;
+        let facts = self.oracle.facts(application.status);
+        let state = shown(facts.state);
+        let wrong = |why: &str| Err(format!("nothing happens any more in state {state}: {why}"));
+        let ours = || world.drivers.iter().flatten().filter(|pod| pod.run.is_some());
+        if application.life != Life::Alive {
+            let is_gone = ours().next().is_none() && world.executors.iter().all(Option::is_none);
+            return if is_gone { Ok(()) } else { wrong("the application is deleted and pods are left") };
+        }
+        let lives = ours().filter(|pod| !pod.phase.has_ended());
+        let lives: Vec<_> = lives.map(|pod| (pod.run, pod.phase)).collect();
+        let is_followed = facts.state == State::Running && lives == [(facts.run, Phase::Running)];
+        let is_excused = |run: &Option<RunNo>| run.is_some_and(|run| world.past.vanished & run.bit() != 0);
+        if !is_followed && lives.iter().any(|(run, _)| !is_excused(run)) {
+            return wrong("a driver lives that nobody follows");
+        }
+        match facts.state {
+            State::Running if is_followed && !application.suspend => {}
+            State::Completed | State::Failed => {}
+            State::Suspended if application.suspend => return Ok(()),
+            _ => return wrong("it is stuck"),
+        }
+        if facts.spec != Some(application.spec) || facts.run.is_none_or(|run| run.spec != application.spec) {
+            return wrong("the last edit is lost");
+        }
+        if facts.generation != Some(application.generation) {
+            return wrong("the last edit was not taken note of");
+        }
+        if is_terminal(facts.state) && world.config_maps[usize::from(facts.ordinal)].is_some() {
+            return wrong("what belongs to its driver is left");
+        }
+        if is_terminal(facts.state) && facts.rerun != application.rerun {
+            return wrong("the re-run that was asked for is lost");
+        }
+        Ok(())
+    }
+}
+
+pub fn shown(state: State) -> &'static str {
+    if state == State::New { "NEW" } else { state.as_str() }
+}

@@ -1,0 +1,337 @@
+//! What does the operator do? As `src/controller` does it: look, decide, act, record, each a step between which anything
+//! may happen.
+
+use super::{
+    model::{Edge, Model, Step, is_terminal},
+    mutation::Mutation,
+    oracle::{Act, Seen, SeenDriver},
+    world::{
+        Application, Doing, Life, NAMES, Operator, Phase, Pod, Progress, RunNo, Submission, Trouble, World,
+    },
+};
+
+/// How a call of the operator's goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    Answered,
+    /// The API server never heard of it.
+    Failed,
+    /// It was done, and nobody heard.
+    Unheard,
+}
+
+impl Model {
+    /// A reconcile begins: it looks, and decides. None if there is nothing to do.
+    pub fn reconcile(&mut self, world: &World, late: bool) -> Option<World> {
+        let operator = &world.operator;
+        if operator.doing.is_some() || operator.waits {
+            return None;
+        }
+        let mut world = *world;
+        if operator.application.life != Life::Alive {
+            return self.forget(world);
+        }
+        let seen = self.observe(&world);
+        let plan = self.oracle.next(&operator.application, &seen, late);
+        let decision = self.oracle.decision(plan);
+        if decision.acts.is_empty() && !decision.writes && decision.wrong.is_none() {
+            return None;
+        }
+        let is_current = operator.is_current;
+        world.operator.doing = Some(Doing { plan, done: 0, is_current });
+        Some(world)
+    }
+
+    /// What `controller` does about an application that is being deleted, or is gone.
+    fn forget(&self, before: World) -> Option<World> {
+        let mut world = before;
+        world.operator.submission = None;
+        world.operator.departed = None;
+        world.operator.has_written = false;
+        world.operator.made_for = None;
+        for executor in world.executors.iter_mut().flatten() {
+            executor.terminating |=
+                before.operator.executors.iter().flatten().any(|seen| seen.run == executor.run);
+        }
+        for driver in world.drivers.iter_mut().flatten() {
+            let is_known =
+                before.operator.drivers.iter().flatten().any(|seen| seen.uid == driver.uid && seen.protected);
+            driver.protected &= !is_known;
+        }
+        (world != before).then_some(world)
+    }
+
+    /// `controller::observe`.
+    fn observe(&mut self, world: &World) -> Seen {
+        let operator = &world.operator;
+        let application = &operator.application;
+        let asked = self.oracle.asked(application);
+        let facts = self.oracle.facts(application.status);
+        let recorded = facts.run;
+        let submission = operator.submission;
+        let is_told = submission.is_some_and(|submission| {
+            let tells = submission.progress.is_running()
+                || submission.progress == Progress::Succeeded && self.oracle.is_native();
+            tells && asked.questions.launch && submission.run == asked.next
+        });
+        let name = usize::from(asked.name);
+        let live = || match world.drivers[name] {
+            Some(pod) => SeenDriver::Pod { pod, name: asked.name, complete: self.is_complete(world, &pod) },
+            None => SeenDriver::Gone,
+        };
+        let trusts_cache = self.mutation == Some(Mutation::CachedDriverTrusted);
+        let driver = match operator.drivers[name] {
+            _ if is_told => SeenDriver::Unseen,
+            Some(pod) if !asked.questions.launch && pod.run == recorded => {
+                SeenDriver::Pod { pod, name: asked.name, complete: true }
+            }
+            None if self.mutation == Some(Mutation::UnseenTakenForGone) && !asked.questions.launch => {
+                SeenDriver::Gone
+            }
+            Some(pod) if trusts_cache => {
+                SeenDriver::Pod { pod, name: asked.name, complete: self.is_complete(world, &pod) }
+            }
+            None if trusts_cache => SeenDriver::Gone,
+            _ if asked.questions.driver => live(),
+            _ => SeenDriver::Unseen,
+        };
+        let mut cached = operator.drivers;
+        cached[name] = None;
+        let is_empty = cached.iter().all(Option::is_none) && operator.executors.iter().all(Option::is_none);
+        let (mut stray_drivers, mut stray_executors) = match driver {
+            _ if !asked.questions.strays => Default::default(),
+            SeenDriver::Gone if is_empty => (world.drivers, world.executors),
+            _ => (cached, operator.executors),
+        };
+        stray_drivers[name] = None;
+        // A list of metadata has neither, and nobody asks.
+        for pod in stray_drivers.iter_mut() {
+            *pod = pod.filter(|pod| pod.run.is_some()).map(|pod| Pod {
+                phase: Phase::Pending,
+                complete: false,
+                ..pod
+            });
+        }
+        for executor in stray_executors.iter_mut().flatten() {
+            executor.ended = false;
+        }
+        stray_executors.sort_by_key(|executor| executor.map_or(0, |executor| executor.uid));
+        let mut executors = operator.executors;
+        for executor in &mut executors {
+            *executor = executor.filter(|executor| Some(executor.run) == recorded);
+        }
+        Seen {
+            driver: match driver {
+                SeenDriver::Pod { pod, name, complete } => {
+                    SeenDriver::Pod { pod: Pod { complete: false, ..pod }, name, complete }
+                }
+                other => other,
+            },
+            executors,
+            stray_drivers,
+            stray_executors,
+            departed: operator.departed,
+            has_written: operator.has_written,
+            made: self.config.setting.policy.has_driver_pdb
+                && recorded.is_some()
+                && operator.made_for == recorded,
+            submission: submission.map(|submission| (submission.run, submission.progress)),
+        }
+    }
+
+    /// Whether all that a driver needs is there.
+    pub fn is_complete(&self, world: &World, pod: &Pod) -> bool {
+        match pod.run {
+            Some(run) if self.oracle.is_native() => world.config_maps[usize::from(run.ordinal)].is_some(),
+            _ => pod.complete,
+        }
+    }
+
+    /// The reconcile that is under way goes one step on.
+    pub fn go_on(&mut self, before: &World, call: Call) -> Option<Edge> {
+        let doing = before.operator.doing?;
+        let decision = self.oracle.decision(doing.plan).clone();
+        if let Some(wrong) = decision.wrong {
+            return Some(Edge { step: Step::GoesOn(call), world: *before, broken: Some(wrong) });
+        }
+        let is_backwards = self.mutation == Some(Mutation::StatusBeforeActions);
+        let mut todo: Vec<Todo> = decision.acts.iter().map(|act| Todo::Act(*act)).collect();
+        if decision.writes {
+            todo.insert(if is_backwards { 0 } else { todo.len() }, Todo::Write(decision.status));
+        }
+        if decision.acts.iter().any(|act| matches!(act, Act::Submit { .. })) {
+            todo.insert(0, Todo::Check);
+        }
+        let now = todo[usize::from(doing.done)];
+        let is_last = usize::from(doing.done) + 1 == todo.len();
+        if matches!(now, Todo::Check) && before.sent.is_some() {
+            // No request is on its way for longer than a new operator takes to submit something.
+            return None;
+        }
+        let mut world = match call {
+            Call::Answered => *before,
+            Call::Failed | Call::Unheard if now.is_call() => before.troubled(Trouble::Fault)?,
+            Call::Failed | Call::Unheard => return None,
+        };
+        let mut broken = None;
+        let goes_on = if call == Call::Failed {
+            // What is made beside a driver does not keep it from running.
+            matches!(now, Todo::Act(Act::Make))
+        } else {
+            match now {
+                Todo::Check => doing.is_current,
+                Todo::Act(act) => self.act(&mut world, before, doing, act, &mut broken),
+                Todo::Write(status) => {
+                    let is_forced = self.mutation == Some(Mutation::WrittenUnconditionally);
+                    let is_written = (doing.is_current || is_forced) && world.application.life != Life::Gone;
+                    if is_written {
+                        broken = broken.or(self.write(&mut world, status).err());
+                        if call == Call::Answered {
+                            world.operator.waits = true;
+                            world.operator.has_written = true;
+                        }
+                    }
+                    is_written
+                }
+            }
+        };
+        let goes_on = goes_on && call != Call::Unheard && !is_last;
+        // The write has changed whether it is current.
+        let is_current = world.operator.doing.is_some_and(|doing| doing.is_current);
+        world.operator.doing = goes_on.then_some(Doing { done: doing.done + 1, is_current, ..doing });
+        Some(Edge { step: Step::GoesOn(call), world, broken })
+    }
+
+    /// Carries out one action; false if the reconcile ends with it.
+    fn act(
+        &self,
+        world: &mut World,
+        before: &World,
+        doing: Doing,
+        act: Act,
+        broken: &mut Option<String>,
+    ) -> bool {
+        match act {
+            Act::Submit { run, name } => {
+                let submission = Submission { run, name, progress: Progress::Begun, cancelled: false };
+                let is_running = world
+                    .operator
+                    .submission
+                    .is_some_and(|known| known.run == run && known.progress.is_running());
+                if !is_running {
+                    world.operator.submission = Some(submission);
+                }
+            }
+            Act::StopSubmission => {
+                if let Some(submission) = &mut world.operator.submission {
+                    submission.cancelled = submission.progress.is_running();
+                }
+            }
+            Act::Make => {
+                world.operator.made_for = self.oracle.facts(before.operator.application.status).run;
+            }
+            Act::DeleteConfigMaps(ordinals) => {
+                for (ordinal, config_map) in world.config_maps.iter_mut().enumerate() {
+                    if ordinals & (1 << ordinal) != 0 {
+                        *config_map = None;
+                    }
+                }
+            }
+            Act::DeletePod { name, uid } => {
+                if let Some(pod) = world.drivers[usize::from(name)].as_mut().filter(|pod| pod.uid == uid) {
+                    pod.terminating = true;
+                    if pod.run.is_none() {
+                        *broken = Some("somebody else's pod is deleted".to_owned());
+                    }
+                }
+            }
+            Act::DeleteExecutors(run) => {
+                for executor in world.executors.iter_mut().flatten().filter(|executor| executor.run == run) {
+                    executor.terminating = true;
+                }
+            }
+            Act::Protect { name, uid, protect } => {
+                let pods = &mut world.drivers[usize::from(name)];
+                if let Some(pod) = pods.as_mut().filter(|pod| pod.uid == uid) {
+                    if pod.terminating && protect && !pod.protected {
+                        // Kubernetes refuses it.
+                        return false;
+                    }
+                    pod.protected = protect;
+                }
+            }
+            Act::DeleteApplication => {
+                if !doing.is_current {
+                    return false;
+                }
+                let facts = self.oracle.facts(world.application.status);
+                if !is_terminal(facts.state) {
+                    *broken = Some("an application is deleted that has not ended".to_owned());
+                }
+                world.application.life = world.application.life.max(Life::Deleted);
+                world.changed();
+            }
+        }
+        true
+    }
+
+    /// The operator is killed, and another one starts.
+    pub fn crash(&self, before: &World, out: &mut Vec<Edge>) {
+        let Some(mut world) = before.troubled(Trouble::Crash) else { return };
+        world.operator = fresh(&world.application);
+        world.late = [None; NAMES];
+        for name in 0..NAMES {
+            world.operator.drivers[name] = world.drivers[name].filter(|pod| pod.run.is_some());
+        }
+        world.operator.executors = world.executors;
+        out.push(Edge { step: Step::Crash, world, broken: None });
+        let running = before.operator.submission.filter(|submission| submission.progress.is_running());
+        if let Some(submission) = running
+            && let Some(mut world) = world.troubled(Trouble::Orphan)
+        {
+            world.orphan = Some(submission);
+            out.push(Edge { step: Step::Crash, world, broken: None });
+        }
+        if let Some(doing) = before.operator.doing.filter(|doing| doing.is_current)
+            && let Some(mut world) = world.troubled(Trouble::Orphan)
+        {
+            let decision = self.oracle.decision(doing.plan);
+            let submits = decision.acts.iter().any(|act| matches!(act, Act::Submit { .. }));
+            if decision.writes && usize::from(doing.done) == decision.acts.len() + usize::from(submits) {
+                world.sent = Some((decision.status, true));
+                out.push(Edge { step: Step::Crash, world, broken: None });
+            }
+        }
+    }
+}
+
+/// An operator that has just started.
+pub fn fresh(application: &Application) -> Operator {
+    Operator {
+        application: *application,
+        is_current: true,
+        waits: false,
+        drivers: [None; NAMES],
+        executors: Default::default(),
+        departed: None,
+        submission: None,
+        has_written: false,
+        made_for: None::<RunNo>,
+        doing: None,
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Todo {
+    /// Is the application what was decided on?
+    Check,
+    Act(Act),
+    Write(u32),
+}
+
+impl Todo {
+    /// Whether it asks the API server.
+    const fn is_call(self) -> bool {
+        !matches!(self, Self::Act(Act::Submit { .. } | Act::StopSubmission))
+    }
+}

@@ -1,0 +1,483 @@
+//! What does the decision core say? Asked once for each question: the answers are kept, since a model asks the same a
+//! million times.
+//!
+//! All times in a status are made one and the same, and `now` is either that very moment, when no timer has elapsed, or
+//! long after, when all have.
+
+use super::{
+    mutation::Mutation,
+    world::{Application, EXECUTORS, Executor, Folding, NAMES, Phase, Pod, Progress, RunNo},
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+use spark_operator::{
+    api::{Role, SparkApplication, SparkApplicationStatus, State, names::annotation, spec_hash},
+    plan::{
+        Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
+        driver::pod_name,
+        lifecycle::{self, Questions, questions},
+        native::Child,
+        pod_record::{Controller, Ended, Phase as PodPhase, PodRecord},
+        run::{Run, SubmissionId},
+        submission::{self, Submitter, Surroundings},
+    },
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::BuildHasherDefault,
+};
+
+const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
+/// The highest ordinal that is followed.
+const ORDINALS: u8 = 7;
+
+type Memory<K, V> = HashMap<K, V, BuildHasherDefault<Folding>>;
+
+/// What was seen, as [`Observed`] has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seen {
+    pub driver: SeenDriver,
+    pub executors: [Option<Executor>; EXECUTORS],
+    pub stray_drivers: [Option<Pod>; NAMES],
+    pub stray_executors: [Option<Executor>; EXECUTORS],
+    pub departed: Option<(u8, Pod)>,
+    pub has_written: bool,
+    pub made: bool,
+    pub submission: Option<(RunNo, Progress)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SeenDriver {
+    Unseen,
+    Gone,
+    Pod { pod: Pod, name: u8, complete: bool },
+}
+
+/// An action, as the model carries it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    Submit {
+        run: RunNo,
+        name: u8,
+    },
+    StopSubmission,
+    Make,
+    /// Of the runs with these ordinals, one bit each.
+    DeleteConfigMaps(u32),
+    DeletePod {
+        name: u8,
+        uid: u8,
+    },
+    DeleteExecutors(RunNo),
+    Protect {
+        name: u8,
+        uid: u8,
+        protect: bool,
+    },
+    DeleteApplication,
+}
+
+/// A [`Plan`].
+#[derive(Clone, Debug)]
+pub struct Decision {
+    pub acts: Vec<Act>,
+    pub status: u32,
+    /// Whether that is another one than was recorded.
+    pub writes: bool,
+    /// What is wrong with it, whatever the world is.
+    pub wrong: Option<String>,
+}
+
+/// What matters of a status.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    pub state: State,
+    pub run: Option<RunNo>,
+    pub ordinal: u8,
+    pub executions: i32,
+    pub submissions: i32,
+    /// The spec whose hash is recorded.
+    pub spec: Option<u8>,
+    pub generation: Option<u8>,
+    pub rerun: u8,
+    pub has_time: bool,
+}
+
+/// What the controller has to know of an application before it looks at anything.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    pub questions: Questions,
+    /// The name of its driver.
+    pub name: u8,
+    pub next: RunNo,
+}
+
+/// An application and its admin, for a whole exploration.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// What all specs have.
+    pub spec: Value,
+    /// The names of the drivers of the first spec and of the second.
+    pub names: [u8; 2],
+    pub policy: Policy,
+}
+
+pub struct Oracle {
+    setting: Setting,
+    mutation: Option<Mutation>,
+    statuses: Vec<(SparkApplicationStatus, Facts)>,
+    status_numbers: HashMap<String, u32>,
+    decisions: Vec<Decision>,
+    known: Memory<(Application, Seen, bool), u32>,
+    asked: Memory<Application, Asked>,
+    runs: BTreeMap<SubmissionId, RunNo>,
+    ids: BTreeMap<RunNo, SubmissionId>,
+    config_maps: BTreeMap<u8, String>,
+    hashes: [String; 2],
+}
+
+impl Oracle {
+    pub fn new(setting: Setting, mutation: Option<Mutation>) -> Self {
+        let mut oracle = Self {
+            setting,
+            mutation,
+            statuses: Vec::new(),
+            status_numbers: HashMap::new(),
+            decisions: Vec::new(),
+            known: Memory::default(),
+            asked: Memory::default(),
+            runs: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            config_maps: BTreeMap::new(),
+            hashes: [String::new(), String::new()],
+        };
+        oracle.number(SparkApplicationStatus::default());
+        for spec in 0..2 {
+            oracle.hashes[usize::from(spec)] = spec_hash(&oracle.real(&super::model::fresh(spec)).spec);
+            for ordinal in 1..=ORDINALS + 1 {
+                let mut application = oracle.real(&super::model::fresh(spec));
+                let before = (ordinal > 1).then(|| i64::from(ordinal - 1));
+                application.status =
+                    Some(SparkApplicationStatus { run_ordinal: before, ..Default::default() });
+                let run = Run::next(&application);
+                let number = RunNo { ordinal, spec };
+                oracle.config_maps.insert(ordinal, config_map(&application, &run, &oracle.setting.policy));
+                oracle.ids.insert(number, run.id.clone());
+                oracle.runs.insert(run.id, number);
+            }
+        }
+        oracle
+    }
+
+    pub fn is_native(&self) -> bool {
+        self.setting.policy.submitter == Submitter::Native
+    }
+
+    pub fn facts(&self, status: u32) -> &Facts {
+        &self.statuses[status as usize].1
+    }
+
+    pub fn decision(&self, plan: u32) -> &Decision {
+        &self.decisions[plan as usize]
+    }
+
+    /// What there is to know of an application before anything is looked at.
+    pub fn asked(&mut self, application: &Application) -> Asked {
+        if let Some(asked) = self.asked.get(application) {
+            return *asked;
+        }
+        let real = self.real(application);
+        let questions = questions(&real);
+        // As `controller::observe` has it.
+        let recorded = real.status.as_ref().and_then(|status| status.driver_info.pod_name.clone());
+        let name = recorded.filter(|_| !questions.launch).unwrap_or_else(|| pod_name(&real));
+        let asked = Asked { questions, name: number_of(&name), next: self.runs[&Run::next(&real).id] };
+        self.asked.insert(*application, asked);
+        asked
+    }
+
+    /// What the core plans.
+    pub fn next(&mut self, application: &Application, seen: &Seen, late: bool) -> u32 {
+        let question = (*application, *seen, late);
+        if let Some(plan) = self.known.get(&question) {
+            return *plan;
+        }
+        let real = self.real(application);
+        let observed = self.observed(application, seen);
+        let now = if late { long_after() } else { then() };
+        let plan = self.mutated(&real, &observed, now);
+        let wrong = self.wrong(&real, &observed, now, &plan);
+        let writes = real.status.clone().unwrap_or_default() != plan.status;
+        let acts = plan.actions.iter().map(|action| self.act(action)).collect();
+        let status = self.number(plan.status);
+        self.decisions.push(Decision { acts, status, writes, wrong });
+        let plan = u32::try_from(self.decisions.len() - 1).unwrap();
+        self.known.insert(question, plan);
+        plan
+    }
+
+    /// What the core says, with the bug that this exploration is to find.
+    fn mutated(&self, real: &SparkApplication, observed: &Observed, now: Timestamp) -> Plan {
+        let (mut real, mut observed) = (real.clone(), observed.clone());
+        if let Some(mutation) = self.mutation {
+            mutation.of_question(&mut real, &mut observed);
+        }
+        let mut plan = lifecycle::next(&real, &observed, now, &self.setting.policy);
+        if let Some(mutation) = self.mutation {
+            mutation.of_plan(&real, &mut plan);
+        }
+        plan
+    }
+
+    /// What must be so in every plan.
+    fn wrong(
+        &self,
+        real: &SparkApplication,
+        observed: &Observed,
+        now: Timestamp,
+        plan: &Plan,
+    ) -> Option<String> {
+        let state = plan.status.application_state.state;
+        let is_terminal = matches!(state, State::Completed | State::Failed);
+        if !is_terminal && plan.wake.is_none_or(|wake| wake.is_zero()) {
+            return Some(format!("{state} has no timer"));
+        }
+        if is_terminal && plan.status.termination_time.is_none() {
+            return Some(format!("{state} has no terminationTime"));
+        }
+        if plan.status.executor_state.len() > self.setting.policy.executor_limits.count {
+            return Some("executorState has outgrown its limit".to_owned());
+        }
+        let before = real.status.clone().unwrap_or_default();
+        if before != plan.status && timeless(before.clone()) == timeless(plan.status.clone()) && now != then()
+        {
+            return Some("a status is written for its times alone".to_owned());
+        }
+        let others = Observed { made: !observed.made, ..observed.clone() };
+        if self.mutated(real, &others, now).status != plan.status {
+            return Some("what a driver does without makes a difference to the state".to_owned());
+        }
+        None
+    }
+
+    fn act(&self, action: &Action) -> Act {
+        match action {
+            Action::Submit(request) => {
+                let run = self.runs[&request.run.id];
+                Act::Submit { run, name: self.setting.names[usize::from(run.spec)] }
+            }
+            Action::StopSubmission => Act::StopSubmission,
+            Action::Make(_) => Act::Make,
+            Action::DeleteChildren(children) => {
+                let deleted = |name: &String| children.iter().any(|child: &Child| child.name == *name);
+                let ordinals = self.config_maps.iter().filter(|(_, name)| deleted(name));
+                Act::DeleteConfigMaps(ordinals.map(|(ordinal, _)| 1 << ordinal).sum())
+            }
+            Action::DeletePod { name, uid } => {
+                Act::DeletePod { name: number_of(name), uid: uid[1..].parse().unwrap() }
+            }
+            Action::DeleteExecutors { submission_id } => {
+                let id = serde_json::from_value(submission_id.as_str().into()).unwrap();
+                Act::DeleteExecutors(self.runs[&id])
+            }
+            Action::ProtectDriver { name, uid, protect } => {
+                Act::Protect { name: number_of(name), uid: uid[1..].parse().unwrap(), protect: *protect }
+            }
+            Action::DeleteApplication => Act::DeleteApplication,
+        }
+    }
+
+    /// The number by which worlds know a status.
+    fn number(&mut self, status: SparkApplicationStatus) -> u32 {
+        let status = timeless(status);
+        let text = serde_json::to_string(&status).unwrap();
+        if let Some(number) = self.status_numbers.get(&text) {
+            return *number;
+        }
+        let id = status.submission_id.as_ref().map(|id| serde_json::from_value(id.as_str().into()).unwrap());
+        let facts = Facts {
+            state: status.application_state.state,
+            run: id.map(|id: SubmissionId| self.runs[&id]),
+            ordinal: u8::try_from(status.run_ordinal.unwrap_or_default()).unwrap(),
+            executions: status.execution_attempts,
+            submissions: status.submission_attempts,
+            spec: (0..2).find(|spec| status.spec_hash.as_ref() == Some(&self.hashes[usize::from(*spec)])),
+            generation: status.observed_generation.map(|generation| u8::try_from(generation).unwrap()),
+            rerun: status.last_rerun.as_ref().map_or(0, |value| value.parse().unwrap()),
+            has_time: status.termination_time.is_some(),
+        };
+        let number = u32::try_from(self.statuses.len()).unwrap();
+        self.statuses.push((status, facts));
+        self.status_numbers.insert(text, number);
+        number
+    }
+
+    fn real(&self, application: &Application) -> SparkApplication {
+        let Application { spec, generation, suspend, rerun, life: _, status } = *application;
+        let mut fields = json!({
+            "sparkVersion": "4.0.1",
+            "type": "Scala",
+            "mode": "cluster",
+            "mainApplicationFile": "local:///main.jar",
+            "mainClass": "Main",
+            "image": "spark",
+            "arguments": [spec.to_string()],
+            "driver": {"podName": name_of(self.setting.names[usize::from(spec)])},
+            "suspend": suspend,
+        });
+        json_patch::merge(&mut fields, &self.setting.spec);
+        let annotations = if rerun == 0 { json!({}) } else { json!({annotation::RERUN: rerun.to_string()}) };
+        let metadata = json!({
+            "name": "pi",
+            "namespace": "default",
+            "uid": UID,
+            "generation": generation,
+            "annotations": annotations,
+        });
+        let mut real: SparkApplication =
+            serde_json::from_value(json!({"metadata": metadata, "spec": fields})).unwrap();
+        real.status =
+            self.statuses.get(status as usize).filter(|_| status > 0).map(|(status, _)| status.clone());
+        real
+    }
+
+    fn observed(&self, application: &Application, seen: &Seen) -> Observed {
+        let driver = match seen.driver {
+            SeenDriver::Unseen => Driver::Unseen,
+            SeenDriver::Gone => Driver::Gone,
+            SeenDriver::Pod { pod, name, complete } => {
+                Driver::Pod { pod: Box::new(self.driver(pod, name)), complete }
+            }
+        };
+        let executors = |executors: &[Option<Executor>]| {
+            executors.iter().flatten().map(|executor| self.executor(executor)).collect::<Vec<_>>()
+        };
+        let drivers = (0_u8..).zip(&seen.stray_drivers);
+        let strays = drivers.filter_map(|(name, pod)| Some(self.driver((*pod)?, name)));
+        let id = |run: RunNo| self.ids[&run].clone();
+        let spark = || self.is_native().then(|| "spark-1".to_owned());
+        debug_assert!(application.status > 0 || !seen.made);
+        Observed {
+            driver,
+            executors: executors(&seen.executors),
+            strays: strays.chain(executors(&seen.stray_executors)).collect(),
+            departed: seen.departed.map(|(name, pod)| Box::new(self.driver(pod, name))),
+            mount_failure: None,
+            recorded: seen.has_written.then(then),
+            made: seen.made,
+            submission: seen.submission.map(|(run, progress)| Submission {
+                id: id(run),
+                progress: match progress {
+                    Progress::Begun | Progress::HalfMade | Progress::Made | Progress::Met => {
+                        SubmissionProgress::Running
+                    }
+                    Progress::Succeeded => SubmissionProgress::Succeeded { spark_application_id: spark() },
+                    Progress::DriverExists => SubmissionProgress::DriverExists,
+                    Progress::Failed => SubmissionProgress::Failed("refused".to_owned()),
+                },
+            }),
+            surroundings: Surroundings::default(),
+        }
+    }
+
+    fn driver(&self, pod: Pod, name: u8) -> PodRecord {
+        let record = record(name_of(name), pod.uid, pod.phase, pod.terminating);
+        let Some(run) = pod.run else { return record };
+        let config_map = if self.is_native() {
+            self.config_maps[&run.ordinal].clone()
+        } else {
+            format!("spark-drv-{}-conf-map", pod.uid)
+        };
+        PodRecord {
+            application: Some("pi".to_owned()),
+            role: Some(Role::Driver),
+            submission_id: Some(self.ids[&run].to_string()),
+            controller: Some(controller("SparkApplication", "pi", UID)),
+            protected: pod.protected,
+            driver_config_map: Some(config_map),
+            ..record
+        }
+    }
+
+    fn executor(&self, executor: &Executor) -> PodRecord {
+        let Executor { uid, run, owner, ended, terminating } = *executor;
+        let phase = if ended { Phase::Succeeded } else { Phase::Running };
+        PodRecord {
+            application: Some("pi".to_owned()),
+            role: Some(Role::Executor),
+            submission_id: Some(self.ids[&run].to_string()),
+            executor_id: Some(uid.into()),
+            controller: Some(controller("Pod", "driver", &format!("d{owner}"))),
+            ..record(&format!("pi-exec-{uid}"), uid, phase, terminating)
+        }
+    }
+}
+
+/// What all pods have.
+fn record(name: &str, uid: u8, phase: Phase, terminating: bool) -> PodRecord {
+    let ended = |exit_code, reason: &str| Ended { exit_code, reason: reason.to_owned(), message: None };
+    let (phase, ended) = match phase {
+        Phase::Pending => (PodPhase::Pending, None),
+        Phase::Running => (PodPhase::Running, None),
+        Phase::Unknown => (PodPhase::Unknown, None),
+        Phase::Succeeded => (PodPhase::Succeeded, Some(ended(0, "Completed"))),
+        Phase::Failed => (PodPhase::Failed, Some(ended(1, "Error"))),
+    };
+    PodRecord {
+        name: name.to_owned(),
+        uid: format!("d{uid}"),
+        created: Some(then()),
+        started: phase != PodPhase::Pending,
+        phase,
+        ended,
+        terminating,
+        ..PodRecord::default()
+    }
+}
+
+fn controller(kind: &str, name: &str, uid: &str) -> Controller {
+    Controller { kind: kind.to_owned(), name: name.to_owned(), uid: uid.to_owned() }
+}
+
+/// The ConfigMap that a native submission makes for the driver of a run.
+fn config_map(application: &SparkApplication, run: &Run, policy: &Policy) -> String {
+    let native = submission::objects(application, run, policy, &Surroundings::default(), then());
+    let pod = serde_json::from_value(native.unwrap().0.pod).unwrap();
+    PodRecord::of(&pod).driver_config_map.unwrap()
+}
+
+const fn name_of(number: u8) -> &'static str {
+    if number == 0 { "pi-driver" } else { "other-driver" }
+}
+
+fn number_of(name: &str) -> u8 {
+    (0..).find(|number| name_of(*number) == name).unwrap()
+}
+
+/// The status with one moment for all its times.
+fn timeless(mut status: SparkApplicationStatus) -> SparkApplicationStatus {
+    let timeless = |time: &mut Option<Time>| {
+        if let Some(time) = time {
+            *time = Time(then());
+        }
+    };
+    timeless(&mut status.last_submission_attempt_time);
+    timeless(&mut status.termination_time);
+    for run in &mut status.runs {
+        timeless(&mut run.submitted_time);
+        timeless(&mut run.finished_time);
+    }
+    for condition in &mut status.conditions {
+        condition.last_transition_time = Time(then());
+    }
+    status
+}
+
+fn then() -> Timestamp {
+    "2026-11-21T08:00:00Z".parse().unwrap()
+}
+
+fn long_after() -> Timestamp {
+    "2027-11-21T08:00:00Z".parse().unwrap()
+}
