@@ -12,7 +12,7 @@ CLUSTER := tests/cluster/cluster
 RELEASE := $(CARGO_TARGET_DIR)/release
 export SPARK ?= 4.0.1
 
-.PHONY: help build images check fmt clippy deny manifests test test-pure test-cluster test-api test-node soak bench recordings record demo clean
+.PHONY: help build images check fmt clippy deny manifests test test-pure test-cluster test-api test-node explore soak bench recordings record demo clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -69,8 +69,12 @@ test-node: build ## On a real node, where Spark really runs
 	$(CLUSTER) build --level node
 	tests/level node tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=1 node::
 
+# One trouble more than in CI: some hundred times as many states.
+explore: ## All that can happen to an application, within wider bounds than in CI
+	tests/level explore cargo test --locked --profile harness --test it -- --ignored --nocapture exploration::
+
 # What does not fit CI; each prints its result, a line that begins with `soak:`. CI's node has one line of Spark, here are others.
-soak: build ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
+soak: build explore ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
 	tests/fuzz/run
 	cargo test --locked --no-run
 	$(CLUSTER) build --level node
