@@ -63,11 +63,14 @@ struct Step {
 struct Seen {
     /// `gone`, `unseen` or a pod.
     driver: Value,
+    /// The driver is that of the run before the one that is next.
+    #[serde(default)]
+    of_recorded_run: bool,
     #[serde(default = "yes")]
     complete: bool,
     #[serde(default)]
     executors: BTreeMap<String, Value>,
-    /// Other pods of the application.
+    /// Other pods of the application: executors of the recorded run, if nothing else is said.
     #[serde(default)]
     strays: BTreeMap<String, Value>,
     /// The last that was seen of a driver that is gone.
@@ -419,13 +422,14 @@ fn edited(application: &mut SparkApplication, edit: &Value) {
 
 fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Observed {
     let recorded = application.status.as_ref().and_then(|status| status.submission_id.clone());
-    let id: SubmissionId = match (application.state(), recorded) {
+    let recorded: Option<SubmissionId> = recorded.map(|id| serde_json::from_value(id.into()).unwrap());
+    let id: SubmissionId = match (application.state(), recorded.clone()) {
         (State::New | State::PendingRerun | State::Resuming | State::SubmissionFailed, _) | (_, None) => {
             Run::next(application).id
         }
-        (_, Some(recorded)) => serde_json::from_value(recorded.into()).unwrap(),
+        (_, Some(recorded)) => recorded,
     };
-    let old: SubmissionId = serde_json::from_value(json!("old-run")).unwrap();
+    let recorded = recorded.unwrap_or_else(|| serde_json::from_value(json!("unrecorded")).unwrap());
     let driver = match seen.driver.as_str() {
         Some("gone") => Driver::Gone,
         Some("unseen") => Driver::Unseen,
@@ -433,7 +437,8 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         None => {
             let owner = json!({"kind": "SparkApplication", "name": "pi", "uid": UID});
             let pod = json!({"name": "pi-driver", "uid": "d1", "role": "driver", "controller": owner});
-            Driver::Pod { pod: Box::new(record(pod, &seen.driver, &id)), complete: seen.complete }
+            let run = if seen.of_recorded_run { &recorded } else { &id };
+            Driver::Pod { pod: Box::new(record(pod, &seen.driver, run)), complete: seen.complete }
         }
     };
     let executors = seen.executors.iter().map(|(name, differs)| {
@@ -451,7 +456,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
     });
     let strays = seen.strays.iter().map(|(name, differs)| {
         let pod = json!({"name": name, "uid": name, "role": "executor"});
-        record(pod, differs, &old)
+        record(pod, differs, &recorded)
     });
     let departed = seen.departed.as_ref().map(|differs| {
         let pod = json!({"name": "pi-driver", "uid": "d1", "role": "driver"});
