@@ -30,7 +30,7 @@ use kube::{
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
         Controller, WatchStreamExt,
-        controller::{self, Action},
+        controller::{self, Action, Config},
         reflector::{self, ObjectRef},
         watcher,
     },
@@ -60,6 +60,9 @@ type Watched = DeserializeGuard<SparkApplication>;
 /// Namespace and name of an application.
 pub type ApplicationRef = ObjectRef<Watched>;
 
+/// How many applications wait in line for their turn. Kube's controller looks at each of them whenever anything
+/// happens, so that thousands would cost more than their reconciles; of those beyond, it takes any.
+const QUEUE: u16 = 256;
 /// How soon to try again with fresh facts where ours were stale. The watch usually brings them sooner.
 const FRESH_FACTS: Duration = Duration::from_secs(1);
 /// The longest pause between two tries of what keeps failing.
@@ -231,6 +234,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
             return;
         }
         let controller = Controller::for_stream(applications, reader)
+            .with_config(Config::default().concurrency(QUEUE.max(concurrency)))
             .reconcile_on(unbounded(pods_changed).inspect(poked.clone()))
             .reconcile_on(moved.inspect(poked.clone()))
             .reconcile_on(unbounded(submissions_ended).inspect(poked))
