@@ -398,7 +398,7 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
 }
 
 /// What nobody has looked for.
-fn nothing() -> Observed {
+pub(crate) fn nothing() -> Observed {
     Observed {
         driver: Driver::Unseen,
         executors: Vec::new(),

@@ -9,10 +9,14 @@ use super::{
     namespace::{Namespace, Ours},
     operator::Operator,
 };
+use crate::lifecycle::nothing;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::{core::v1::Pod, events::v1::Event};
 use serde_json::{Value, json};
-use spark_operator::api::SparkApplication;
+use spark_operator::{
+    api::SparkApplication,
+    plan::{Driver, Observed, Policy, lifecycle, pod_record::PodRecord},
+};
 use std::collections::BTreeMap;
 
 /// How many applications there are.
@@ -69,6 +73,9 @@ async fn make_one(namespace: &Namespace, name: &str, state: &str) {
     made["spec"]["suspend"] = json!(state == "suspended");
     let made = namespace.create::<SparkApplication>(&made).await;
     if state == "suspended" {
+        let suspended = json!({"applicationState": {"state": "SUSPENDED"}});
+        let status = settled(&made, suspended, Driver::Unseen);
+        namespace.patch_status::<SparkApplication>(name, &status).await;
         return;
     }
     let driver = format!("{name}-driver");
@@ -82,8 +89,9 @@ async fn make_one(namespace: &Namespace, name: &str, state: &str) {
         "driverInfo": {"podName": driver},
         "lastSubmissionAttemptTime": "2026-01-01T00:00:00Z",
     });
-    if matches!(state, "COMPLETED" | "FAILED") {
+    let seen = if matches!(state, "COMPLETED" | "FAILED") {
         status["terminationTime"] = json!("2026-01-01T00:01:00Z");
+        Driver::Unseen
     } else {
         let labels = json!({
             "spark-role": "driver",
@@ -101,8 +109,21 @@ async fn make_one(namespace: &Namespace, name: &str, state: &str) {
         if state == "RUNNING" {
             kubelet::runs(namespace, &driver).await;
         }
-    }
+        let pod = serde_json::from_value(namespace.pod(&driver).await.unwrap()).unwrap();
+        Driver::Pod { pod: Box::new(PodRecord::of(&pod)), complete: true }
+    };
+    let status = settled(&made, status, seen);
     namespace.patch_status::<SparkApplication>(name, &status).await;
+}
+
+/// `status` with what the operator itself adds to it, so that it has nothing left to write.
+fn settled(made: &Value, status: Value, driver: Driver) -> Value {
+    let mut application = made.clone();
+    application["status"] = status;
+    let application: SparkApplication = serde_json::from_value(application).unwrap();
+    let seen = Observed { driver, ..nothing() };
+    let now = "2026-01-01T00:01:00Z".parse().unwrap();
+    json!(lifecycle::next(&application, &seen, now, &Policy::new("k8s://https://127.0.0.1:6443")).status)
 }
 
 /// The version of each object.
