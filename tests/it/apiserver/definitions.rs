@@ -151,6 +151,7 @@ async fn an_object_as_kubeflow_stores_it_is_kept_but_for_its_status() {
     let mut written: Value = serde_saphyr::from_str(&file).unwrap();
     written["metadata"]["namespace"] = json!(namespace.name);
     written["spec"]["suspend"] = json!(false);
+    written["spec"]["timeToLiveSeconds"] = json!(3600);
     written["spec"]["mode"] = json!("cluster");
     written["spec"]["restartPolicy"]["type"] = json!("Never");
     // Go writes times that are unset as null.
@@ -194,6 +195,10 @@ async fn an_object_as_kubeflow_stores_it_is_kept_but_for_its_status() {
     expected["executorState"]["everything-exec-1"] = json!("FAILED");
     expected["terminationTime"] = failed["status"]["terminationTime"].clone();
     assert!(expected["terminationTime"].is_string());
+    for ours in ["observedGeneration", "specHash", "runs", "conditions"] {
+        expected[ours] = failed["status"][ours].clone();
+        assert_ne!(expected[ours], Value::Null, "{ours}");
+    }
     assert_eq!(failed["status"], expected);
     namespace.events_up_to("SparkApplicationFailed").await;
     assert_eq!(namespace.states_ever("everything").await, ["", "RUNNING", "FAILING", "FAILED"]);

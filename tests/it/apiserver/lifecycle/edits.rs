@@ -138,7 +138,7 @@ async fn an_edit_before_the_submission_is_recorded_is_not_lost() {
     let held = trap.caught().await;
     edit_spec(&namespace, "pi", &json!({"arguments": ["edited"]}));
     held.release();
-    running(&namespace, "pi", 1).await;
+    running(&namespace, "pi", 2).await;
     let driver = namespace.pod("pi-driver").await.unwrap();
     assert_eq!(driver["spec"]["containers"][0]["args"].as_array().unwrap().last(), Some(&json!("edited")));
     kubelet::ends(&namespace, "pi-driver", 0).await;
@@ -161,14 +161,20 @@ async fn an_edit_while_spark_submit_runs_ends_it() {
     })
     .await;
     edit_spec(&namespace, "pi", &json!({"arguments": ["edited"]}));
-    let submitted = submitted(&namespace, "pi", 1).await;
+    let submitted = submitted(&namespace, "pi", 2).await;
     assert!(!is_group_alive(spark_submit), "its spark-submit goes on");
     assert_eq!(submitted["status"]["observedGeneration"], 2);
     let driver = namespace.pod("pi-driver").await.unwrap();
     assert_eq!(driver["spec"]["containers"][0]["args"].as_array().unwrap().last(), Some(&json!("edited")));
-    ended(&namespace, "pi", 1, 0).await;
+    ended(&namespace, "pi", 2, 0).await;
     let completed = namespace.reaches("pi", "COMPLETED").await;
-    assert_eq!(runs(&completed), [json!([1, "Created", "COMPLETED", "Completed", 0])]);
+    assert_eq!(
+        runs(&completed),
+        [
+            json!([1, "Created", "INVALIDATING", "SpecEdited", null]),
+            json!([2, "SpecEdited", "COMPLETED", "Completed", 0])
+        ]
+    );
     assert_eq!(namespace.drivers_ever().await.len(), 2);
 }
 

@@ -119,8 +119,11 @@ async fn a_submission_ends_when_its_application_is_suspended() {
     assert!(!is_group_alive(spark_submit), "its spark-submit goes on");
     assert_eq!(namespace.list::<Pod>().await, Vec::<Value>::new());
     edit_spec(&namespace, "pi", &json!({"suspend": false}));
-    let resumed = submitted(&namespace, "pi", 1).await;
-    assert_eq!(runs(&resumed), [json!([1, "Resumed", null, null, null])]);
+    let resumed = submitted(&namespace, "pi", 2).await;
+    assert_eq!(
+        runs(&resumed),
+        [json!([1, "Created", "SUSPENDED", "Suspended", null]), json!([2, "Resumed", null, null, null])]
+    );
     assert_eq!(namespace.list::<Pod>().await.len(), 1);
     assert_eq!(namespace.drivers_ever().await.len(), 2);
 }
