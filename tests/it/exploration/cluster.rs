@@ -52,8 +52,9 @@ impl Model {
             let (next, broken) = self.starts(world, name);
             out.push(Edge { step: Step::DriverStarts(name), world: next, broken });
         }
-        // A submission that was under way arrives before a driver that runs ends.
-        if pod.phase == Phase::Running && world.orphan.is_none() {
+        // A submission that was under way arrives before a driver ends, or is gone.
+        let may_end = world.orphan.is_none();
+        if pod.phase == Phase::Running && may_end {
             let mut next = with(Pod { phase: Phase::Succeeded, ..pod });
             next.past.succeeded |= run.bit();
             out.push(edge(Step::DriverSucceeds(name), next));
@@ -87,7 +88,7 @@ impl Model {
         if world.application.life != Life::Alive && !pod.terminating {
             out.push(edge(Step::DriverIsCollected(name), with(Pod { terminating: true, ..pod })));
         }
-        if (pod.terminating || pod.phase == Phase::Unknown) && !pod.protected {
+        if (pod.terminating || pod.phase == Phase::Unknown) && !pod.protected && may_end {
             out.push(edge(Step::DriverGoes(name), self.without_driver(world, name)));
         }
     }

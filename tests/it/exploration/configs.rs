@@ -65,7 +65,6 @@ pub fn configs(more: u8) -> Vec<Config> {
         },
         Config { runs: 2, ..config("lost node", (Native, Never), &none, Budget::new(2, &LOST)) },
         Config { runs: 1, ..config("driver made anew", (Native, Never), &none, Budget::new(3, &ANEW)) },
-        Config { runs: 2 + more, ..config("its user", (Native, Never), &none, by_user) },
         config("faults", (Native, OnFailure), &none, faults),
         config("faults, by spark-submit", (SparkSubmit, OnFailure), &none, faults),
         config("user and faults", (Native, OnFailure), &none, both(1)),
@@ -77,6 +76,7 @@ pub fn configs(more: u8) -> Vec<Config> {
         Config { is_taken: true, ..config("name that is taken", (Native, OnFailure), &none, both(1)) },
         protected,
         mortal,
+        Config { runs: 2 + more, ..config("its user", (Native, Never), &none, by_user) },
     ]
 }
 
