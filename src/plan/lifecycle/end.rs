@@ -2,7 +2,7 @@
 
 use super::{
     Pass, SOON, driver_name,
-    history::{Cause, Outcome},
+    history::{self, Cause, Outcome},
     launch::reset,
     restart::{self, Retry},
 };
@@ -64,11 +64,21 @@ impl Pass<'_> {
         if status.termination_time.is_none() {
             status.termination_time = Some(last_heard_of());
         }
-        match self.rest_of_life(&status) {
+        let plan = match self.rest_of_life(&status) {
             Life::Unlimited => self.with_executors(status, Vec::new(), None),
             Life::For(rest) => self.with_executors(status, Vec::new(), Some(rest)),
-            Life::Over => self.acting(vec![Action::DeleteApplication]),
-        }
+            Life::Over => return self.acting(vec![Action::DeleteApplication]),
+        };
+        Plan { actions: self.without_late_driver(), ..plan }
+    }
+
+    /// Deletes the driver of a run whose submission has failed, and what belongs to it: one that an operator before
+    /// this one had under way has come to something all the same.
+    fn without_late_driver(&self) -> Vec<Action> {
+        let run = history::run(&self.status, self.status.run_ordinal.unwrap_or_default());
+        let has_none = run.is_some_and(|run| run.state == Some(State::SubmissionFailed));
+        let late = self.own_driver().filter(|_| has_none).and_then(Self::delete_pod);
+        late.map_or_else(Vec::new, |delete| [delete].into_iter().chain(self.clean_up()).collect())
     }
 
     /// How long an application that has ended still lives: `spec.timeToLiveSeconds`, else what the admin says.
