@@ -125,7 +125,9 @@ fn install() {
 
 /// Waits until the API server finds the webhook: a node hears of a Service's pods a moment after they are ready.
 fn is_asked() {
-    let example: Value = yaml(&data("node/exit-3.yaml"));
+    let mut example: Value = yaml(&data("node/exit-3.yaml"));
+    // Nobody has this name, whichever test has run.
+    example["metadata"]["name"] = json!("is-asked");
     let deadline = Instant::now() + Duration::from_secs(30);
     while let Err(why) = try_kubectl_with(&example, &["create", "--dry-run=server", "-f", "-"]) {
         assert!(Instant::now() < deadline, "the API server does not find the webhook: {why}");
