@@ -98,6 +98,16 @@ fn driver_without_spark() -> Value {
     })
 }
 
+/// How far the operator has come with an application by then is another matter.
+fn without_status(application: &mut Value) {
+    let Some(application) = application.as_object_mut() else { return };
+    application.remove("status");
+    let fields = application.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"));
+    if let Some(fields) = fields.and_then(Value::as_array_mut) {
+        fields.retain(|entry| entry["subresource"] != "status");
+    }
+}
+
 /// `review` as text in which whatever is drawn, tells the time or who runs the test is the same in each
 /// recording.
 fn settled(review: &Value) -> String {
@@ -105,6 +115,11 @@ fn settled(review: &Value) -> String {
     for object in ["object", "oldObject"] {
         if let Some(version) = review.pointer_mut(&format!("/request/{object}/metadata/resourceVersion")) {
             *version = json!("1");
+        }
+    }
+    if review["request"]["kind"]["kind"] == "SparkApplication" {
+        for object in ["object", "oldObject"] {
+            without_status(&mut review["request"][object]);
         }
     }
     let env = review.pointer_mut("/request/object/spec/containers/0/env").and_then(Value::as_array_mut);
