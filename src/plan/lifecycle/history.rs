@@ -64,7 +64,7 @@ impl Outcome {
 }
 
 impl Pass<'_> {
-    /// Writes down that there will be another run, and why, unless that is written down already.
+    /// Writes down that there will be another run, and why; the latest reason counts.
     pub(super) fn announce(status: &mut SparkApplicationStatus, cause: Cause) {
         let ordinal = status.run_ordinal.unwrap_or_default() + 1;
         let run = entry(status, ordinal);

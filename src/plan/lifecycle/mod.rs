@@ -213,9 +213,11 @@ impl Pass<'_> {
     /// What the user of an application has to know that another operator has submitted; told when it is seen first.
     fn taken_over(&self, next: &SparkApplicationStatus) -> Option<Event> {
         let known = self.application.status.as_ref().and_then(|status| status.observed_generation);
+        if known.is_some() || !is_followed(next.application_state.state) {
+            return None;
+        }
         let lacking = takeover::lacking(self.application);
-        let is_due = known.is_none() && !lacking.is_empty() && is_followed(next.application_state.state);
-        is_due.then(|| events::taken_over(self.name(), &lacking))
+        (!lacking.is_empty()).then(|| events::taken_over(self.name(), &lacking))
     }
 
     /// A driver's pod is kept by a finalizer, where the admin wants that, until its outcome is recorded; one whose

@@ -1,11 +1,11 @@
 //! Does an edit of the spec run an application again, once, whenever it is made, and nothing else?
 
-use super::{Namespace, application, edit, edit_spec, ended, running, runs, submitted};
+use super::{Namespace, application, edit, edit_spec, ended, halfway, running, runs, submitted};
 use crate::apiserver::{
-    eventually, kubelet,
+    kubelet,
     operator::{Operator, is_group_alive, stand_in},
     proxy::{Call, Moment, Proxy},
-    seen, spark,
+    spark,
 };
 use serde_json::{Value, json};
 use spark_operator::api::SparkApplication;
@@ -82,12 +82,7 @@ async fn an_edit_in_any_state_runs_the_application_anew() {
 async fn an_edit_while_there_is_no_operator_is_seen_when_there_is_one() {
     let namespace = Namespace::new("edited-alone").await;
     let operator = Operator::start(&namespace).await;
-    for name in ["running", "completed"] {
-        namespace.apply(&application(name, &json!({})));
-    }
-    running(&namespace, "running", 1).await;
-    ended(&namespace, "completed", 1, 0).await;
-    namespace.reaches("completed", "COMPLETED").await;
+    one_runs_and_one_has_completed(&namespace).await;
     operator.stop().await;
     for name in ["running", "completed"] {
         edit_spec(&namespace, name, &json!({"arguments": ["edited"]}));
@@ -105,12 +100,7 @@ async fn an_edit_while_there_is_no_operator_is_seen_when_there_is_one() {
 async fn a_driver_under_another_name_replaces_that_under_the_old_one() {
     let namespace = Namespace::new("renamed").await;
     let _operator = Operator::start(&namespace).await;
-    for name in ["running", "completed"] {
-        namespace.apply(&application(name, &json!({})));
-    }
-    running(&namespace, "running", 1).await;
-    ended(&namespace, "completed", 1, 0).await;
-    namespace.reaches("completed", "COMPLETED").await;
+    one_runs_and_one_has_completed(&namespace).await;
     for name in ["running", "completed"] {
         let other = format!("{name}-other");
         edit_spec(&namespace, name, &json!({"driver": {"podName": other}}));
@@ -155,11 +145,7 @@ async fn an_edit_while_spark_submit_runs_ends_it() {
     let setup = Operator::with(&namespace).spark_home(&stand_in()).env("STAND_IN_PAUSE", "2");
     let operator = setup.start().await;
     namespace.apply(&application("pi", &json!({})));
-    let spark_submit = operator.submits().await;
-    eventually("it has made the driver", async || {
-        seen(namespace.pod("pi-driver").await.is_some(), "there is none")
-    })
-    .await;
+    let spark_submit = halfway(&namespace, &operator).await;
     edit_spec(&namespace, "pi", &json!({"arguments": ["edited"]}));
     let submitted = submitted(&namespace, "pi", 2).await;
     assert!(!is_group_alive(spark_submit), "its spark-submit goes on");
@@ -183,12 +169,7 @@ async fn an_edit_while_spark_submit_runs_ends_it() {
 async fn an_edit_of_what_makes_no_other_run_runs_nothing_again() {
     let namespace = Namespace::new("edited-in-vain").await;
     let _operator = Operator::start(&namespace).await;
-    for name in ["running", "completed"] {
-        namespace.apply(&application(name, &json!({})));
-    }
-    running(&namespace, "running", 1).await;
-    ended(&namespace, "completed", 1, 0).await;
-    namespace.reaches("completed", "COMPLETED").await;
+    one_runs_and_one_has_completed(&namespace).await;
     for (name, state) in [("running", "RUNNING"), ("completed", "COMPLETED")] {
         edit_spec(&namespace, name, &json!({"timeToLiveSeconds": 3600, "suspend": false}));
         let seen = namespace
@@ -248,4 +229,14 @@ async fn another_version_of_the_operator_runs_nothing_again() {
     // From now on an edit is one.
     edit_spec(&namespace, "unrecorded", &json!({"arguments": ["again"]}));
     submitted(&namespace, "unrecorded", 2).await;
+}
+
+/// Two applications, called by what becomes of them.
+async fn one_runs_and_one_has_completed(namespace: &Namespace) {
+    for name in ["running", "completed"] {
+        namespace.apply(&application(name, &json!({})));
+    }
+    running(namespace, "running", 1).await;
+    ended(namespace, "completed", 1, 0).await;
+    namespace.reaches("completed", "COMPLETED").await;
 }

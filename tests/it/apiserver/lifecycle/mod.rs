@@ -26,7 +26,8 @@ mod suspension;
 /// Applications of another operator.
 mod takeover;
 
-use super::{applications, kubelet, namespace::Namespace};
+use super::{applications, eventually, kubelet, namespace::Namespace, operator::Operator, seen};
+use rustix::process::Pid;
 use serde_json::{Value, json};
 
 /// The least application that is called so, with these members of its spec.
@@ -59,6 +60,16 @@ async fn running(namespace: &Namespace, name: &str, run: i64) -> Value {
 async fn ended(namespace: &Namespace, name: &str, run: i64, exit_code: i32) {
     running(namespace, name, run).await;
     kubelet::ends(namespace, &format!("{name}-driver"), exit_code).await;
+}
+
+/// Waits until a slow stand-in for `spark-submit` has made the driver of `pi` and is not done yet; its process.
+async fn halfway(namespace: &Namespace, operator: &Operator) -> Pid {
+    let spark_submit = operator.submits().await;
+    eventually("it has made the driver", async || {
+        seen(namespace.pod("pi-driver").await.is_some(), "there is none")
+    })
+    .await;
+    spark_submit
 }
 
 /// `kubectl patch` of an application.

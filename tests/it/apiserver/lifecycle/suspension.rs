@@ -1,6 +1,6 @@
 //! Does nothing of an application run while it is suspended, and all of it again when it is not?
 
-use super::{Namespace, application, condition, edit_spec, running, runs, submitted};
+use super::{Namespace, application, condition, edit_spec, halfway, running, runs, submitted};
 use crate::apiserver::kubelet;
 use crate::apiserver::{
     eventually,
@@ -109,11 +109,7 @@ async fn a_submission_ends_when_its_application_is_suspended() {
     let setup = Operator::with(&namespace).spark_home(&stand_in()).env("STAND_IN_PAUSE", "2");
     let operator = setup.start().await;
     namespace.apply(&application("pi", &json!({})));
-    let spark_submit = operator.submits().await;
-    eventually("it has made the driver", async || {
-        seen(namespace.pod("pi-driver").await.is_some(), "there is none")
-    })
-    .await;
+    let spark_submit = halfway(&namespace, &operator).await;
     edit_spec(&namespace, "pi", &json!({"suspend": true}));
     namespace.reaches("pi", "SUSPENDED").await;
     assert!(!is_group_alive(spark_submit), "its spark-submit goes on");
