@@ -4,16 +4,19 @@
 use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests},
-    controller::{self, Leadership, Setup, SubmissionMetrics, SubmitterSettings, Surroundings, Workload},
+    controller::{
+        self, Leadership, ScheduleMetrics, Setup, SubmissionMetrics, SubmitterSettings, Surroundings,
+        Workloads,
+    },
     installation, kernel, manifests, metrics,
-    plan::{Policy, executors::ExecutorLimits},
+    plan::{Policy, executors::ExecutorLimits, schedule},
     settings::{Settings, VERSION},
     shutdown, telemetry,
     webhook::{self, Quotas, Registration, ReviewMetrics, Reviews, ServingCertificate, Trust},
 };
 use anyhow::{Context, anyhow};
 use futures::StreamExt;
-use jiff::Timestamp;
+use jiff::{Timestamp, tz::TimeZone};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -104,7 +107,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         Readiness::waiting_for([CACHES, DEFINITIONS, PERMISSIONS].iter().chain(of_webhook).copied());
     let places = settings.webhook.places();
     let namespaces = settings.installation.namespaces();
-    let workload = Workload::new(&mut registry, settings.controller_threads);
+    let workloads = Workloads::new(&mut registry, settings.controller_threads);
+    let precision = settings.scheduled_spark_application_timestamp_precision;
     let setup = Setup {
         client: client.clone(),
         namespaces: namespaces.clone(),
@@ -123,12 +127,14 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
             protects_driver_outcome: settings.protect_driver_outcome,
             ..Policy::new(master)
         },
+        schedule_policy: schedule::Policy { precision, zone: TimeZone::system() },
         submitter: SubmitterSettings { at_once: settings.max_submissions, spark_submit, has_webhook },
         surroundings: Surroundings::of_process(settings.spark_configuration()),
         submission_metrics: SubmissionMetrics::new(&mut registry),
+        schedule_metrics: ScheduleMetrics::new(&mut registry),
         concurrency: settings.controller_threads,
         watch_seconds: api_server::WATCH_SECONDS,
-        workload: workload.clone(),
+        workloads: workloads.clone(),
         instance: settings.pod_name.clone(),
     };
 
@@ -140,7 +146,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         let registration = Registration::new(expected, &mut registry);
         let trust = Trust::new(client.clone(), places.clone(), source, serving, registration, &mut registry);
         let metrics = ReviewMetrics::new(&mut registry);
-        let reviews = Reviews { metrics, quotas: quotas.then(|| Quotas::new(client.clone())) };
+        let reviews = Reviews { metrics, quotas: quotas.then(|| Quotas::new(client.clone())), precision };
         (tcp, certificate, Arc::new(trust), reviews)
     });
     let lock_namespace = settings.election.lock_namespace(&places.secret_namespace).to_owned();
@@ -152,7 +158,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let mut parts = Parts { running: JoinSet::new(), stop: stop.clone(), drain: closing.delay + DRAIN };
     // Whoever asks is answered for as long as there is a webhook.
     let served = CancellationToken::new();
-    let mut probes = admin::probes(liveness(requests.clone(), workload.clone()), readiness.clone());
+    let mut probes = admin::probes(liveness(requests.clone(), workloads.clone()), readiness.clone());
     let metrics = admin::metrics(&settings.metrics_endpoint, registry);
     if let Some(tcp) = own_metrics {
         parts.start("port of the metrics", admin::serve(tcp, metrics, served.clone()));
@@ -200,7 +206,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         let stands_by = || {
             // Whoever stands by has no caches, watches nothing and is ready to lead.
             requests.forget_watches();
-            workload.forget();
+            workloads.forget();
             readiness.met(CACHES);
         };
         match leadership {
@@ -242,12 +248,12 @@ async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> 
 }
 
 /// What `/healthz` looks at: whether watches live and the reconcile loop moves.
-fn liveness(requests: Requests, workload: Workload) -> Liveness {
+fn liveness(requests: Requests, workloads: Workloads) -> Liveness {
     Arc::new(move || {
         let silent = requests.silent_watches(SILENCE).into_iter();
         let silent =
             silent.map(|(path, age)| format!("the watch of {path} has been silent for {} s", age.as_secs()));
-        silent.chain(workload.stuck()).collect()
+        silent.chain(workloads.stuck()).collect()
     })
 }
 

@@ -4,7 +4,10 @@ mod election;
 mod installation;
 mod webhook;
 
-use crate::{controller::SparkSubmitSettings, plan::submission::Submitter};
+use crate::{
+    controller::SparkSubmitSettings,
+    plan::{schedule::Precision, submission::Submitter},
+};
 use clap::{ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use installation::InstallationSettings;
@@ -148,6 +151,16 @@ pub struct Settings {
     /// How long after a submission a driver pod may be missing before its application fails
     #[arg(long, env = "SPARK_OPERATOR_DRIVER_POD_CREATION_GRACE_PERIOD", value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub driver_pod_creation_grace_period: Duration,
+
+    /// In which unit the time stands in the names of the applications that schedules make
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_SCHEDULED_SPARK_APPLICATION_TIMESTAMP_PRECISION",
+        value_name = "UNIT",
+        value_enum,
+        default_value_t
+    )]
+    pub scheduled_spark_application_timestamp_precision: Precision,
 
     /// Of how many executors the states are recorded for each application: of those that live first
     #[arg(

@@ -4,6 +4,8 @@
 pub mod label {
     /// The SparkApplication's name: on pods, services, ingresses and disruption budgets.
     pub const APP_NAME: &str = "sparkoperator.k8s.io/app-name";
+    /// The ScheduledSparkApplication that made a SparkApplication: on that, and so on its pods.
+    pub const SCHEDULED_APP_NAME: &str = "sparkoperator.k8s.io/scheduled-app-name";
     /// `status.submissionID` of the run that the object belongs to.
     pub const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
     /// `"true"` on driver and executor pods; what the operator's pod watch selects.
@@ -76,6 +78,11 @@ pub mod annotation {
     /// Not of the contract, but on a SparkApplication: any value that it has not had yet runs a finished
     /// application again.
     pub const RERUN: &str = "sparkoperator.k8s.io/rerun";
+    /// Not of the contract, but on a ScheduledSparkApplication: any value that it has not had yet makes an
+    /// application now. That application has it as well.
+    pub const TRIGGER: &str = "sparkoperator.k8s.io/trigger";
+    /// Not of the contract, but on a SparkApplication: the time of the schedule that it was made for, RFC 3339.
+    pub const SCHEDULED_TIME: &str = "sparkoperator.k8s.io/scheduled-time";
 }
 
 /// Finalizers.

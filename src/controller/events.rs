@@ -3,7 +3,7 @@
 
 use crate::plan::{
     digest,
-    events::{Event, Severity},
+    events::{Event, Severity, invalid},
 };
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -52,6 +52,18 @@ impl Events {
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             Err(error) => warn!(reason = event.reason, %error, "event not sent"),
         }
+    }
+
+    /// Says that `object` cannot be read.
+    pub(super) async fn unreadable<K: Resource<DynamicType = ()>>(
+        &self,
+        object: &K,
+        error: &str,
+        now: Timestamp,
+    ) {
+        warn!(error, "object cannot be read");
+        let occasion = object.meta().resource_version.clone().unwrap_or_default();
+        self.send(object, &occasion, &invalid(error), now).await;
     }
 
     fn object(&self, regarding: ObjectReference, occasion: &str, event: &Event, now: Timestamp) -> v1::Event {

@@ -47,16 +47,9 @@ pub(super) async fn execute(
             let applications = Api::<SparkApplication>::namespaced(context.client.clone(), &namespace);
             let preconditions =
                 Preconditions { uid: Some(uid), resource_version: application.resource_version() };
-            let unchanged = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-            match applications.delete(&application.name_any(), &unchanged).await {
-                Ok(_) => {
-                    info!("deleted: its time to live is over");
-                    Ok(())
-                }
-                Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-                Err(kube::Error::Api(status)) if status.is_conflict() => Err(Error::Conflict),
-                Err(error) => Err(Error::api("DELETE of the application")(error)),
-            }
+            delete(&applications, &application.name_any(), preconditions).await?;
+            info!("deleted: its time to live is over");
+            Ok(())
         }
         action @ (Action::DeletePod { .. }
         | Action::DeleteExecutors { .. }
@@ -127,7 +120,26 @@ async fn make(context: &Context, application: &SparkApplication, objects: &[Valu
         context.events.send(application, &run, &events::not_made(&why), super::now()).await;
         return;
     }
-    context.note(&uid, |note| note.made_for = Some(run));
+    context.notes.with(&uid, |note| note.made_for = Some(run));
+}
+
+/// Deletes an application for which that holds; one that is gone is as good.
+///
+/// # Errors
+///
+/// [`Error::Conflict`] when it does not hold any more.
+pub(super) async fn delete(
+    applications: &Api<SparkApplication>,
+    name: &str,
+    preconditions: Preconditions,
+) -> Result<(), Error> {
+    let unchanged = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    match applications.delete(name, &unchanged).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_conflict() => Err(Error::Conflict),
+        Err(error) => Err(Error::api("DELETE of an application")(error)),
+    }
 }
 
 /// Deletes the object with this uid, and no other that has its name by now.

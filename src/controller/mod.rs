@@ -8,8 +8,10 @@ mod execute;
 mod leadership;
 mod namespaces;
 mod native;
+mod notes;
 mod observe;
 mod pods;
+mod schedules;
 mod spark_submit;
 mod status;
 mod submission_metrics;
@@ -20,10 +22,10 @@ mod workload;
 
 use crate::{
     api::SparkApplication,
-    plan::{Action as Act, Plan, Policy, events as event, lifecycle, namespaces::Namespaces},
+    plan::{Action as Act, Plan, Policy, lifecycle, namespaces::Namespaces, schedule},
 };
 use events::Events;
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use kube::{
     Api, Client, ResourceExt,
@@ -37,22 +39,21 @@ use kube::{
 };
 pub use leadership::Leadership;
 use namespaces::OurNamespaces;
+use notes::Notes;
 use pods::PodIndex;
+pub use schedules::ScheduleMetrics;
+use schedules::{Children, Occasions};
 pub use spark_submit::SparkSubmitSettings;
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 pub use submission_metrics::SubmissionMetrics;
 use submitter::Submitter;
 pub use submitter::SubmitterSettings;
 pub use surroundings::Surroundings;
 use tokio::sync::{Semaphore, mpsc};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{Span, debug, field, info, instrument, warn};
 use workload::Outcome;
-pub use workload::Workload;
+pub use workload::{Workload, Workloads};
 
 /// An application as the watch delivers it: one that cannot be decoded is an error of its own and stops no
 /// other.
@@ -65,26 +66,26 @@ pub type ApplicationRef = ObjectRef<Watched>;
 const QUEUE: u16 = 256;
 /// How soon to try again with fresh facts where ours were stale. The watch usually brings them sooner.
 const FRESH_FACTS: Duration = Duration::from_secs(1);
-/// The longest pause between two tries of what keeps failing.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
 /// What the controller needs to know from its process.
 #[derive(Clone)]
 pub struct Setup {
     pub client: Client,
     pub policy: Policy,
+    pub schedule_policy: schedule::Policy,
     /// In which namespaces applications are driven.
     pub namespaces: Namespaces,
     pub submitter: SubmitterSettings,
     /// What submissions find around them.
     pub surroundings: Surroundings,
     pub submission_metrics: SubmissionMetrics,
+    pub schedule_metrics: ScheduleMetrics,
     /// How many applications are reconciled at once.
     pub concurrency: u16,
     /// How long a watch lasts at most, in seconds; the next one begins where it ended.
     pub watch_seconds: u32,
     /// Where it is written down what there is to do.
-    pub workload: Workload,
+    pub workloads: Workloads,
     /// The operator's pod, for events.
     pub instance: String,
 }
@@ -98,26 +99,13 @@ struct Context {
     surroundings: Surroundings,
     events: Events,
     workload: Workload,
-    notes: Mutex<HashMap<String, Note>>,
+    notes: Notes,
     /// The applications, as the watch has them.
     applications: reflector::Store<Watched>,
     /// Whose turn it is: first come, first served. The controller's own limit takes any of those that wait, so that
     /// under a load that does not end some wait for ever.
     turns: Semaphore,
     stop: CancellationToken,
-}
-
-/// What is remembered of an application between two reconciles, by uid.
-#[derive(Clone, Debug, Default)]
-struct Note {
-    /// The resourceVersion of our last write: an older copy must not be acted on.
-    written: u64,
-    /// When that was.
-    recorded: Option<Timestamp>,
-    /// The run whose objects beside its pods were made.
-    made_for: Option<String>,
-    /// How often the reconcile has failed in a row.
-    failures: u32,
 }
 
 /// Why a reconcile has to be tried again.
@@ -142,17 +130,20 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let Setup {
         client,
         policy,
+        schedule_policy,
         namespaces,
         submitter,
         surroundings,
         submission_metrics,
+        schedule_metrics,
         concurrency,
         watch_seconds,
-        workload,
+        workloads,
         instance,
     } = setup;
     spark_submit::sweep();
-    workload.forget();
+    workloads.forget();
+    let workload = workloads.applications;
     let (ended, submissions_ended) = mpsc::unbounded_channel();
     let submitter = Submitter::new(client.clone(), submitter, submission_metrics, ended);
     let pods = Arc::new(PodIndex::default());
@@ -164,8 +155,10 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     });
     let namespaces = Arc::new(OurNamespaces::new(namespaces));
     let (change, namespaces_changed) = mpsc::unbounded_channel();
+    let (change_of_schedules, schedules_moved) = mpsc::unbounded_channel();
     let follow_namespaces =
         Arc::clone(&namespaces).follow(client.clone(), watch_seconds).for_each(move |namespace| {
+            change_of_schedules.send(namespace.clone()).ok();
             change.send(namespace).ok();
             std::future::ready(())
         });
@@ -174,6 +167,20 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         poking.waits(application.namespace.as_deref().unwrap_or_default(), &application.name);
     };
     let (reader, writer) = reflector::store();
+    let (made, schedules_dirty) = mpsc::unbounded_channel();
+    let children = Arc::new(Children::new(made));
+    let events = Events::new(client.clone(), instance);
+    let of_schedules = Arc::new(schedules::Context {
+        client: client.clone(),
+        policy: schedule_policy,
+        namespaces: Arc::clone(&namespaces),
+        children: Arc::clone(&children),
+        applications: reader.clone(),
+        events: events.clone(),
+        notes: Notes::default(),
+        metrics: schedule_metrics,
+        workload: workloads.schedules,
+    });
     let context = Arc::new(Context {
         client: client.clone(),
         policy,
@@ -181,9 +188,9 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         pods: Arc::clone(&pods),
         submitter,
         surroundings,
-        events: Events::new(client.clone(), instance),
+        events,
         workload: workload.clone(),
-        notes: Mutex::default(),
+        notes: Notes::default(),
         applications: reader.clone(),
         turns: Semaphore::new(usize::from(concurrency)),
         stop: stop.clone(),
@@ -202,6 +209,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
             .default_backoff()
             // Half of what an object weighs, and nobody reads it.
             .modify(|application| application.managed_fields_mut().clear())
+            .inspect_ok(move |event| children.apply(event))
             .inspect(move |event| match event {
                 Ok(watcher::Event::Apply(application) | watcher::Event::InitApply(application)) => {
                     watching
@@ -248,13 +256,18 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
                 }
                 std::future::ready(())
             });
-        let announce = async {
-            // The writer lives in the controller's stream, so this fails only when the controller has ended.
+        let follow_schedules = async {
+            // The writer lives in the controller's stream, so this fails only when the controller has ended. Before,
+            // an application that is not in the index may well exist.
             if ready.wait_until_ready().await.is_ok() {
                 synced();
+                let occasions = Occasions { children: schedules_dirty, namespaces: schedules_moved };
+                // A task of its own, so that it does not wait while thousands of applications are looked after.
+                let run = schedules::run(of_schedules, occasions, watch_seconds, stop.clone());
+                AbortOnDropHandle::new(tokio::spawn(run)).await.expect("it neither panics nor is aborted");
             }
         };
-        futures::join!(controller, announce);
+        futures::join!(controller, follow_schedules);
     };
     tokio::select! {
         () = reconcile_all => {}
@@ -304,17 +317,11 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
         _ if !context.namespaces.include(&watched.namespace().unwrap_or_default()) => Ok(None),
         Ok(application) => context.reconcile(application, now).await,
         Err(invalid) => {
-            let occasion = invalid.metadata.resource_version.clone().unwrap_or_default();
-            warn!(error = invalid.error, "object cannot be read");
-            context.events.send(&*watched, &occasion, &event::invalid(&invalid.error), now).await;
+            context.events.unreadable(&*watched, &invalid.error, now).await;
             Ok(None)
         }
     };
-    work.end(match &wake {
-        Ok(None) => Outcome::Done,
-        Ok(Some(_)) => Outcome::Again,
-        Err(_) => Outcome::Failed,
-    });
+    work.end(Outcome::of(&wake));
     wake.map(|wake| wake.map_or_else(Action::await_change, Action::requeue))
 }
 
@@ -326,25 +333,8 @@ fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// When to try again what has failed.
 fn again(watched: Arc<Watched>, error: &Error, context: Arc<Context>) -> Action {
-    let failures = context.note(&watched.uid().unwrap_or_default(), |note| {
-        note.failures = note.failures.saturating_add(1);
-        note.failures
-    });
-    let pause =
-        Duration::from_millis(100).saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_BACKOFF);
-    if matches!(error, Error::Conflict) {
-        // The watch brings what has changed.
-        debug!(
-            name = watched.name_any(),
-            namespace = watched.namespace(),
-            "decided on stale facts, and again"
-        );
-    } else {
-        warn!(name = watched.name_any(), namespace = watched.namespace(), failures, %error, "reconcile is tried again");
-    }
-    Action::requeue(pause)
+    context.notes.again(&*watched, error)
 }
 
 impl Context {
@@ -363,7 +353,7 @@ impl Context {
             self.bid_farewell(&application.namespace().unwrap_or_default(), &application.name_any()).await;
             return Ok(None);
         }
-        if version(application) < self.note(&uid, |note| note.written) {
+        if self.notes.have_newer(application) {
             debug!("the cache has not seen our last write yet");
             return Ok(Some(FRESH_FACTS));
         }
@@ -381,13 +371,13 @@ impl Context {
             execute::execute(self, application, action).await?;
         }
         if application.status.clone().unwrap_or_default() != status {
-            let written = status::write(&self.client, application, &status).await?;
+            let written = status::write(&self.client, application, &application.status, &status).await?;
             let to = status.application_state.state;
             if to != state {
                 info!(from = state.as_str(), to = to.as_str(), "state changed");
             }
-            self.note(&uid, |note| {
-                note.written = version(&written);
+            self.notes.with(&uid, |note| {
+                note.written = notes::version(&written);
                 note.recorded = Some(now);
             });
         }
@@ -397,7 +387,7 @@ impl Context {
         for event in &events {
             self.events.send(application, &occasion, event, now).await;
         }
-        self.note(&uid, |note| note.failures = 0);
+        self.notes.with(&uid, |note| note.failures = 0);
         Ok(wake)
     }
 
@@ -438,20 +428,9 @@ impl Context {
         Ok(live.is_some_and(|live| live.resource_version() == application.resource_version()))
     }
 
-    fn note<T>(&self, uid: &str, with: impl FnOnce(&mut Note) -> T) -> T {
-        let mut notes = self.notes.lock().expect("no code panics while it holds this lock");
-        with(notes.entry(uid.to_owned()).or_default())
-    }
-
     /// The application is gone, or about to be.
     fn forget(&self, uid: &str) {
         self.submitter.forget(uid);
-        self.notes.lock().expect("no code panics while it holds this lock").remove(uid);
+        self.notes.forget(uid);
     }
-}
-
-/// Resource versions are opaque to clients but for their order, which Kubernetes promises since 1.35 and has
-/// always kept.
-fn version(application: &SparkApplication) -> u64 {
-    application.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
 }

@@ -72,7 +72,7 @@ pub(super) async fn observe(
         _ if asked.strays => cached.values().cloned().collect(),
         _ => Vec::new(),
     };
-    let (recorded, made_for) = context.note(&uid, |note| (note.recorded, note.made_for.clone()));
+    let (recorded, made_for) = context.notes.with(&uid, |note| (note.recorded, note.made_for.clone()));
     Ok(Observed {
         driver,
         executors: cached.into_values().filter(|pod| pod.is_of(Role::Executor, submission_id)).collect(),

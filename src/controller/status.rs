@@ -2,33 +2,40 @@
 //! since.
 
 use super::Error;
-use crate::api::{SparkApplication, SparkApplicationStatus};
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     api::{Patch, PatchParams},
+    core::NamespaceResourceScope,
 };
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-/// Writes `status`; what it does not change is not sent, so that fields which this version does not know
-/// survive.
+/// Writes `status` in place of `before`; what it does not change is not sent, so that fields which this version does
+/// not know survive.
 ///
 /// # Errors
 ///
-/// [`Error::Conflict`] when the object has changed, or has gone, since `application` was read: plan again.
-pub(super) async fn write(
+/// [`Error::Conflict`] when the object has changed, or has gone, since `object` was read: plan again.
+pub(super) async fn write<K, S>(
     client: &Client,
-    application: &SparkApplication,
-    status: &SparkApplicationStatus,
-) -> Result<SparkApplication, Error> {
-    let applications =
-        Api::<SparkApplication>::namespaced(client.clone(), &application.namespace().unwrap_or_default());
-    let before = json!(application.status);
+    object: &K,
+    before: &Option<S>,
+    status: &S,
+) -> Result<K, Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug,
+    S: Serialize,
+{
+    let objects = Api::<K>::namespaced(client.clone(), &object.namespace().unwrap_or_default());
     let patch = json!({
-        "metadata": {"resourceVersion": application.resource_version(), "uid": application.uid()},
-        "status": merge_patch(&before, &json!(status)),
+        "metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()},
+        "status": merge_patch(&json!(before), &json!(status)),
     });
     let params = PatchParams::default();
-    match applications.patch_status(&application.name_any(), &params, &Patch::Merge(patch)).await {
+    match objects.patch_status(&object.name_any(), &params, &Patch::Merge(patch)).await {
         Ok(written) => Ok(written),
         Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
             Err(Error::Conflict)

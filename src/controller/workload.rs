@@ -1,10 +1,17 @@
 //! How much is there to do, and does it get done? What waits for a reconcile, what is in one, and how long
 //! both take.
 
+use super::schedules;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
-    metrics::{counter::Counter, family::Family, gauge::ConstGauge, histogram::Histogram},
+    metrics::{
+        MetricType,
+        counter::Counter,
+        family::Family,
+        gauge::{ConstGauge, Gauge},
+        histogram::Histogram,
+    },
     registry::Registry,
 };
 use std::{
@@ -21,14 +28,24 @@ const STUCK: Duration = Duration::from_secs(3 * 60);
 /// API server that takes its time for each.
 const HUNG: Duration = Duration::from_secs(15 * 60);
 
-/// Namespace and name of an application.
+/// Namespace and name of an object.
 type Key = (String, String);
 
-/// What the reconcile loop has to do. Clones are handles on the same.
+/// What the reconcile loops have to do: one for applications, one for schedules.
+#[derive(Clone, Debug)]
+pub struct Workloads {
+    pub applications: Workload,
+    pub schedules: Workload,
+}
+
+/// What one reconcile loop has to do. Clones are handles on the same.
 ///
 /// Its metrics have the names of controller-runtime's, which is what KF shows.
 #[derive(Clone, Debug)]
 pub struct Workload {
+    kind: &'static str,
+    /// The kind as metrics have it.
+    label: &'static str,
     state: Arc<Mutex<State>>,
     adds: Counter,
     retries: Counter,
@@ -39,7 +56,7 @@ pub struct Workload {
 
 #[derive(Debug)]
 struct State {
-    /// Since when an application waits.
+    /// Since when an object waits.
     waiting: HashMap<Key, Instant>,
     /// Since when it is worked on.
     running: HashMap<Key, Instant>,
@@ -49,7 +66,20 @@ struct State {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct End {
+    controller: &'static str,
     result: &'static str,
+}
+
+/// Whose reconciles.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Controller {
+    controller: &'static str,
+}
+
+/// Whose queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Queue {
+    name: &'static str,
 }
 
 /// One reconcile; it ends with this value.
@@ -69,58 +99,84 @@ pub(super) enum Outcome {
     Failed,
 }
 
-impl Workload {
-    /// A workload that is measured in `registry`; `concurrency` is how many reconciles may run at once.
+impl Workloads {
+    /// Workloads that are measured in `registry`; `concurrency` is how many reconciles of applications may run
+    /// at once.
     pub fn new(registry: &mut Registry, concurrency: u16) -> Self {
-        let buckets = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
-        let state = State { waiting: HashMap::new(), running: HashMap::new(), moved: Instant::now() };
-        let workload = Self {
-            state: Arc::new(Mutex::new(state)),
-            adds: Counter::default(),
-            retries: Counter::default(),
-            waited: Histogram::new(buckets),
-            worked: Histogram::new(buckets),
-            ends: Family::default(),
+        let buckets =
+            || Histogram::new([0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0]);
+        let ends = Family::default();
+        let (adds, retries) = (Family::default(), Family::default());
+        let waited = Family::new_with_constructor(buckets);
+        let worked = Family::new_with_constructor(buckets);
+        let most = Family::<_, Gauge>::default();
+        let workload = |kind: &'static str, label: &'static str, at_once: u16| {
+            let state = State { waiting: HashMap::new(), running: HashMap::new(), moved: Instant::now() };
+            let (controller, queue) = (Controller { controller: label }, Queue { name: label });
+            most.get_or_create(&controller).set(i64::from(at_once));
+            let workload = Workload {
+                kind,
+                label,
+                state: Arc::new(Mutex::new(state)),
+                adds: Counter::clone(&adds.get_or_create(&queue)),
+                retries: Counter::clone(&retries.get_or_create(&queue)),
+                waited: Histogram::clone(&waited.get_or_create(&queue)),
+                worked: Histogram::clone(&worked.get_or_create(&controller)),
+                ends: Family::clone(&ends),
+            };
+            for outcome in [Outcome::Done, Outcome::Again, Outcome::Failed] {
+                drop(ends.get_or_create(&workload.end(outcome)));
+            }
+            workload
         };
-        for outcome in [Outcome::Done, Outcome::Again, Outcome::Failed] {
-            drop(workload.ends.get_or_create(&outcome.label()));
-        }
+        let workloads = Self {
+            applications: workload("SparkApplication", "sparkapplication", concurrency),
+            schedules: workload("ScheduledSparkApplication", "scheduledsparkapplication", schedules::AT_ONCE),
+        };
 
-        let controller = registry.sub_registry_with_label(("controller".into(), "sparkapplication".into()));
-        let help = "Reconciles, by result";
-        controller.register("controller_runtime_reconcile", help, workload.ends.clone());
+        registry.register("controller_runtime_reconcile", "Reconciles, by result", ends);
         let help = "How long reconciles take, in seconds";
-        controller.register("controller_runtime_reconcile_time_seconds", help, workload.worked.clone());
+        registry.register("controller_runtime_reconcile_time_seconds", help, worked);
         let help = "How many reconciles may run at once";
-        let most = ConstGauge::new(i64::from(concurrency));
-        controller.register("controller_runtime_max_concurrent_reconciles", help, most);
-
-        let queue = registry.sub_registry_with_label(("name".into(), "sparkapplication".into()));
-        queue.register("workqueue_adds", "Reasons to look at an application", workload.adds.clone());
-        queue.register("workqueue_retries", "Reconciles that are tried again", workload.retries.clone());
-        let help = "How long applications wait for their reconcile, in seconds";
-        queue.register("workqueue_queue_duration_seconds", help, workload.waited.clone());
-        queue.register_collector(Box::new(workload.clone()));
-        workload
+        registry.register("controller_runtime_max_concurrent_reconciles", help, most);
+        registry.register("workqueue_adds", "Reasons to look at an object", adds);
+        registry.register("workqueue_retries", "Reconciles that are tried again", retries);
+        let help = "How long objects wait for their reconcile, in seconds";
+        registry.register("workqueue_queue_duration_seconds", help, waited);
+        registry.register_collector(Box::new(workloads.clone()));
+        workloads
     }
 
     /// Forgets what a term as leader has left undone: it is another one's now.
     pub fn forget(&self) {
+        self.applications.forget();
+        self.schedules.forget();
+    }
+
+    /// What stands still.
+    pub fn stuck(&self) -> impl Iterator<Item = String> {
+        [&self.applications, &self.schedules].into_iter().filter_map(Workload::stuck)
+    }
+}
+
+impl Workload {
+    /// Forgets what a term as leader has left undone: it is another one's now.
+    fn forget(&self) {
         self.locked().waiting.clear();
     }
 
-    /// The application has a reason to be looked at.
+    /// The object has a reason to be looked at.
     pub(super) fn waits(&self, namespace: &str, name: &str) {
         self.adds.inc();
         self.locked().waiting.entry(key(namespace, name)).or_insert_with(Instant::now);
     }
 
-    /// There is no such application any more, so nobody will look at it.
+    /// There is no such object any more, so nobody will look at it.
     pub(super) fn is_gone(&self, namespace: &str, name: &str) {
         self.locked().waiting.remove(&key(namespace, name));
     }
 
-    /// The application's reconcile begins.
+    /// The object's reconcile begins.
     pub(super) fn begin(&self, namespace: &str, name: &str) -> Work<'_> {
         let (key, began) = (key(namespace, name), Instant::now());
         let mut state = self.locked();
@@ -133,9 +189,12 @@ impl Workload {
     }
 
     /// What stands still, if anything does.
-    #[must_use]
-    pub fn stuck(&self) -> Option<String> {
-        self.locked().stuck(Instant::now())
+    fn stuck(&self) -> Option<String> {
+        self.locked().stuck(self.kind, Instant::now())
+    }
+
+    fn end(&self, outcome: Outcome) -> End {
+        End { controller: self.label, result: outcome.as_str() }
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
@@ -146,7 +205,7 @@ impl Workload {
 impl Work<'_> {
     pub(super) fn end(self, outcome: Outcome) {
         self.workload.worked.observe(self.began.elapsed().as_secs_f64());
-        self.workload.ends.get_or_create(&outcome.label()).inc();
+        self.workload.ends.get_or_create(&self.workload.end(outcome)).inc();
         if matches!(outcome, Outcome::Failed) {
             self.workload.retries.inc();
         }
@@ -162,18 +221,26 @@ impl Drop for Work<'_> {
 }
 
 impl Outcome {
-    fn label(self) -> End {
-        let result = match self {
+    /// That of a reconcile which says when to look again, if it has to.
+    pub(super) fn of<E>(wake: &Result<Option<Duration>, E>) -> Self {
+        match wake {
+            Ok(None) => Self::Done,
+            Ok(Some(_)) => Self::Again,
+            Err(_) => Self::Failed,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
             Self::Done => "success",
             Self::Again => "requeue_after",
             Self::Failed => "error",
-        };
-        End { result }
+        }
     }
 }
 
 impl State {
-    fn stuck(&self, now: Instant) -> Option<String> {
+    fn stuck(&self, kind: &str, now: Instant) -> Option<String> {
         let age = |since: &Instant| now.saturating_duration_since(*since);
         let oldest = |work: &HashMap<Key, Instant>| {
             work.iter().max_by_key(|(_, since)| age(since)).map(|(key, since)| (key.clone(), age(since)))
@@ -181,7 +248,7 @@ impl State {
         let stands = age(&self.moved) > STUCK;
         let said = |what: &str, (key, age): (Key, Duration)| {
             let (namespace, name) = key;
-            format!("SparkApplication {namespace}/{name} {what} for {} s", age.as_secs())
+            format!("{kind} {namespace}/{name} {what} for {} s", age.as_secs())
         };
         let hung = oldest(&self.running).filter(|(_, age)| *age > HUNG || stands && *age > STUCK);
         let kept_waiting = || oldest(&self.waiting).filter(|(_, age)| stands && *age > STUCK);
@@ -190,30 +257,33 @@ impl State {
     }
 }
 
-impl Collector for Workload {
+impl Collector for Workloads {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let (depth, active, unfinished, longest) = {
-            let state = self.locked();
+        let measured = [&self.applications, &self.schedules].map(|workload| {
+            let state = workload.locked();
             let ages = || state.running.values().map(Instant::elapsed);
-            let longest = ages().max().unwrap_or_default();
-            (state.waiting.len(), state.running.len(), ages().sum::<Duration>(), longest)
-        };
-        for (name, help, value) in [
-            ("workqueue_depth", "Applications that wait for their reconcile", depth as f64),
-            ("workqueue_active", "Reconciles that run", active as f64),
+            let longest = ages().max().unwrap_or_default().as_secs_f64();
+            let unfinished = ages().sum::<Duration>().as_secs_f64();
+            [state.waiting.len() as f64, state.running.len() as f64, unfinished, longest]
+        });
+        let described = [
+            ("workqueue_depth", "Objects that wait for their reconcile"),
+            ("workqueue_active", "Reconciles that run"),
             (
                 "workqueue_unfinished_work_seconds",
                 "How long the reconciles that run have taken together, in seconds",
-                unfinished.as_secs_f64(),
             ),
             (
                 "workqueue_longest_running_processor_seconds",
                 "How long the oldest of them has taken, in seconds",
-                longest.as_secs_f64(),
             ),
-        ] {
-            let gauge = ConstGauge::new(value);
-            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        ];
+        for (place, (name, help)) in described.into_iter().enumerate() {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (workload, values) in [&self.applications, &self.schedules].into_iter().zip(measured) {
+                let queue = Queue { name: workload.label };
+                ConstGauge::new(values[place]).encode(family.encode_family(&queue)?)?;
+            }
         }
         Ok(())
     }
@@ -229,10 +299,10 @@ mod tests {
 
     #[test]
     fn work_that_nobody_does_is_stuck_and_an_idle_loop_is_not() {
-        let workload = Workload::new(&mut Registry::default(), 1);
+        let workload = Workloads::new(&mut Registry::default(), 1).applications;
         let after = |seconds: u64| {
             let now = Instant::now() + Duration::from_secs(seconds);
-            workload.locked().stuck(now)
+            workload.locked().stuck(workload.kind, now)
         };
         assert_eq!(after(100_000), None);
         workload.waits("default", "pi");
@@ -252,13 +322,19 @@ mod tests {
 
     #[test]
     fn a_reconcile_that_hangs_while_others_end_is_stuck_in_the_end() {
-        let workload = Workload::new(&mut Registry::default(), 2);
+        let workload = Workloads::new(&mut Registry::default(), 2).applications;
         let _hanging = workload.begin("default", "slow");
         let mut later = Instant::now() + Duration::from_secs(600);
         workload.locked().moved = later;
-        assert_eq!(workload.locked().stuck(later), None);
+        assert_eq!(workload.locked().stuck(workload.kind, later), None);
         later += Duration::from_secs(600);
         workload.locked().moved = later;
-        assert!(workload.locked().stuck(later).unwrap().contains("default/slow has been in its reconcile"));
+        assert!(
+            workload
+                .locked()
+                .stuck(workload.kind, later)
+                .unwrap()
+                .contains("default/slow has been in its reconcile")
+        );
     }
 }

@@ -29,7 +29,7 @@ pub const LONGEST_NOTE: usize = 1024;
 pub const LONGEST_EXPLANATION: usize = 800;
 
 impl Event {
-    fn new(severity: Severity, reason: &'static str, action: &'static str, note: String) -> Self {
+    pub(super) fn new(severity: Severity, reason: &'static str, action: &'static str, note: String) -> Self {
         Self { severity, reason, action, note: cut(note, LONGEST_NOTE), pod: None }
     }
 

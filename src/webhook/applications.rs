@@ -32,14 +32,15 @@ pub(super) fn validated(change: &Change) -> Decision {
 }
 
 pub(super) fn validated_schedule(change: &Change) -> Decision {
-    decided(change, validation::examine_schedule, validation::is_same_schedule)
+    let examine = |schedule: &_| validation::examine_schedule(schedule, Some(change.precision));
+    decided(change, examine, validation::is_same_schedule)
 }
 
 /// Nothing is refused of what is being deleted, or stays what it was: it must be possible to take finalizers
 /// from an object that was stored before there was this webhook, to label and to suspend it.
 fn decided<K: DeserializeOwned>(
     change: &Change,
-    examine: fn(&K) -> Findings,
+    examine: impl Fn(&K) -> Findings,
     is_same: fn(&K, &K) -> bool,
 ) -> Decision {
     let Change { object, old, .. } = change;

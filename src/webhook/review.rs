@@ -10,7 +10,7 @@ use super::{
     quotas::Quotas,
     review_metrics::{Outcome, ReviewMetrics, reason},
 };
-use crate::plan::borrowed_json::BorrowedJson;
+use crate::plan::{borrowed_json::BorrowedJson, schedule::Precision};
 use axum::{
     body::Bytes,
     extract::State,
@@ -123,6 +123,8 @@ pub(super) struct Change<'a> {
     pub old: &'a BorrowedJson<'a>,
     /// Where the object is, also if it does not say so itself.
     pub namespace: &'a str,
+    /// That of the times in the names of a schedule's runs.
+    pub precision: Precision,
 }
 
 /// What reviews need beside the request.
@@ -132,12 +134,14 @@ pub struct Reviews {
     pub metrics: ReviewMetrics,
     /// Where quotas are enforced.
     pub quotas: Option<Quotas>,
+    /// That of the times in the names of schedules' runs.
+    pub precision: Precision,
 }
 
 /// Reviews that read nothing.
 impl From<ReviewMetrics> for Reviews {
     fn from(metrics: ReviewMetrics) -> Self {
-        Self { metrics, quotas: None }
+        Self { metrics, quotas: None, precision: Precision::default() }
     }
 }
 
@@ -151,35 +155,25 @@ const APPLICATION: &str = "SparkApplication";
 ///
 /// A body that is not a review is answered with 400 and says what was expected; everything else with a
 /// review.
-pub(super) async fn mutate(
-    State(Reviews { metrics, .. }): State<Reviews>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
+pub(super) async fn mutate(State(reviews): State<Reviews>, headers: HeaderMap, body: Bytes) -> Response {
     const KINDS: [Decider; 3] = [
         ("", "Pod", pods::customized),
         (GROUP, APPLICATION, applications::completed),
         // Its applications are filled in when they are made.
         (GROUP, "ScheduledSparkApplication", |_| Decision::ALLOWED),
     ];
-    let asked =
-        Asked { path: "/mutate", kinds: &KINDS, configuration: "MutatingWebhookConfiguration", quotas: None };
-    asked.answer(&headers, &body, &metrics).await
+    let asked = Asked { path: "/mutate", kinds: &KINDS, configuration: "MutatingWebhookConfiguration" };
+    asked.answer(&headers, &body, &Reviews { quotas: None, ..reviews }).await
 }
 
 /// `POST /validate`: refuses what can never work. Otherwise like [`mutate`].
-pub(super) async fn validate(
-    State(Reviews { metrics, quotas }): State<Reviews>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
+pub(super) async fn validate(State(reviews): State<Reviews>, headers: HeaderMap, body: Bytes) -> Response {
     const KINDS: [Decider; 2] = [
         (GROUP, APPLICATION, applications::validated),
         (GROUP, "ScheduledSparkApplication", applications::validated_schedule),
     ];
-    let asked =
-        Asked { path: "/validate", kinds: &KINDS, configuration: "ValidatingWebhookConfiguration", quotas };
-    asked.answer(&headers, &body, &metrics).await
+    let asked = Asked { path: "/validate", kinds: &KINDS, configuration: "ValidatingWebhookConfiguration" };
+    asked.answer(&headers, &body, &reviews).await
 }
 
 /// What can be asked at one path.
@@ -188,12 +182,10 @@ struct Asked {
     kinds: &'static [Decider],
     /// The kind of object by whose rules reviews come here.
     configuration: &'static str,
-    /// What applications are held against as well.
-    quotas: Option<Quotas>,
 }
 
 impl Asked {
-    async fn answer(&self, headers: &HeaderMap, body: &[u8], metrics: &ReviewMetrics) -> Response {
+    async fn answer(&self, headers: &HeaderMap, body: &[u8], reviews: &Reviews) -> Response {
         let begun = Instant::now();
         match decode(headers, body) {
             Ok(Review { api_version, kind, request }) => {
@@ -202,13 +194,13 @@ impl Asked {
                     .iter()
                     .find(|(group, kind, _)| *group == request.kind.group && *kind == request.kind.kind);
                 let known = decider.map(|(_, kind, _)| *kind);
-                let (response, outcome) = self.verdict(&request, decider, metrics).await;
-                metrics.answered(self.path, known, &request.operation, outcome, begun.elapsed());
+                let (response, outcome) = self.verdict(&request, decider, reviews).await;
+                reviews.metrics.answered(self.path, known, &request.operation, outcome, begun.elapsed());
                 Json(Answer { api_version, kind, response }).into_response()
             }
             Err(why) => {
                 info!(%why, "not an admission review");
-                metrics.answered(self.path, None, "", Outcome::Unreadable, begun.elapsed());
+                reviews.metrics.answered(self.path, None, "", Outcome::Unreadable, begun.elapsed());
                 (StatusCode::BAD_REQUEST, why).into_response()
             }
         }
@@ -218,7 +210,7 @@ impl Asked {
         &self,
         request: &'t Request<'t>,
         decider: Option<&Decider>,
-        metrics: &ReviewMetrics,
+        reviews: &Reviews,
     ) -> (Verdict<'t>, Outcome) {
         let Request { uid, object: Object(object), old_object: Object(old), namespace, .. } = request;
 
@@ -237,9 +229,9 @@ impl Asked {
             );
             return (Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message), Outcome::Denied);
         };
-        let change = Change { object, old, namespace };
+        let change = Change { object, old, namespace, precision: reviews.precision };
         let mut decision = decide(&change);
-        if let Some(quotas) = self.quotas.as_ref().filter(|_| *kind == APPLICATION) {
+        if let Some(quotas) = reviews.quotas.as_ref().filter(|_| *kind == APPLICATION) {
             decision = quotas.decided(decision, &change).await;
         }
         match decision {
@@ -263,7 +255,7 @@ impl Asked {
                 let reasons = reasons.into_iter().collect::<Vec<_>>().join(",");
                 request.span(Outcome::Denied, Some(&reasons)).in_scope(|| info!(?subjects, "denied"));
                 for subject in &subjects {
-                    metrics.denied(kind, subject);
+                    reviews.metrics.denied(kind, subject);
                 }
                 let refused = Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message);
                 (Verdict { warnings, ..refused }, Outcome::Denied)

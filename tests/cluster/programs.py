@@ -58,6 +58,7 @@ DEBIAN = {
         "busybox": "busybox-static",
         "mount": "mount",
     },
+    "python": {"pip3": "python3-pip"},
     "images": {
         "buildah": "buildah",
         "mmdebstrap": "mmdebstrap",

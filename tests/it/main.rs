@@ -28,6 +28,8 @@ mod quota;
 mod recorded;
 mod recordings;
 mod reviews;
+mod schedules;
+mod slots;
 mod soak;
 mod start;
 mod stored;

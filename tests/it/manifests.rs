@@ -236,11 +236,17 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         .flat_map(grants)
         .collect();
     let needed = [
-        // controller: watch, live GET before a submit, status, DELETE when its time to live is over
-        "sparkoperator.k8s.io/sparkapplications: delete get list watch",
+        // controller: watch, live GET before a submit, status, DELETE when its time to live is over; schedules: create,
+        // DELETE of what is replaced or too old
+        "sparkoperator.k8s.io/sparkapplications: create delete get list watch",
         "sparkoperator.k8s.io/sparkapplications/status: patch",
-        // controller and spark-submit: blockOwnerDeletion in the driver's owner reference
+        // schedules: watch, live GET before a start, status
+        "sparkoperator.k8s.io/scheduledsparkapplications: get list watch",
+        "sparkoperator.k8s.io/scheduledsparkapplications/status: patch",
+        // controller and spark-submit: blockOwnerDeletion in the driver's owner reference; schedules: in the
+        // application's
         "sparkoperator.k8s.io/sparkapplications/finalizers: update",
+        "sparkoperator.k8s.io/scheduledsparkapplications/finalizers: update",
         // controller: watch, live GET, create, DELETE of leftovers; spark-submit: create, and delete where it
         // fails halfway; controller: the finalizer of a driver, executors of a run that is over
         "/pods: create delete deletecollection get list patch watch",

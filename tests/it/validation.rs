@@ -121,7 +121,7 @@ fn examined(object: &Value) -> Findings {
     if object["spec"]["schedule"].is_null() {
         validation::examine(&read::<SparkApplication>(object))
     } else {
-        validation::examine_schedule(&read::<ScheduledSparkApplication>(object))
+        validation::examine_schedule(&read::<ScheduledSparkApplication>(object), None)
     }
 }
 

@@ -86,7 +86,7 @@ fn of_application(object: &Value) -> anyhow::Result<Read> {
 
 fn of_schedule(object: &Value) -> anyhow::Result<Read> {
     let schedule = ScheduledSparkApplication::deserialize(object)?;
-    let findings = validation::examine_schedule(&schedule);
+    let findings = validation::examine_schedule(&schedule, None);
     let remark = "The schedule makes it, with the time instead of zeros in its name.";
     Ok((validation::shortest_named_run(&schedule), findings, Some(remark)))
 }

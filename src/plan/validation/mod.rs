@@ -23,7 +23,7 @@ use crate::{
     api::{
         Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, spec_hash, with_defaults,
     },
-    plan::events,
+    plan::{events, schedule::Precision},
 };
 pub use schedule::shortest_named_run;
 use std::fmt::Display;
@@ -165,11 +165,12 @@ pub fn examine(application: &SparkApplication) -> Findings {
     findings
 }
 
-/// What there is to say of a schedule, the applications that it makes included.
+/// What there is to say of a schedule, the applications that it makes included. `precision` is that of the times in
+/// their names, where it is known.
 #[must_use]
-pub fn examine_schedule(schedule: &ScheduledSparkApplication) -> Findings {
+pub fn examine_schedule(schedule: &ScheduledSparkApplication, precision: Option<Precision>) -> Findings {
     let mut findings = Findings::default();
-    names::schedule(schedule, &mut findings);
+    names::schedule(schedule, precision, &mut findings);
     schedule::fields(schedule, &mut findings);
     Subject::new(&shortest_named_run(schedule), "spec.template").check(&mut findings);
     findings

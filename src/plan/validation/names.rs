@@ -3,7 +3,10 @@
 use super::{Findings, Subject};
 use crate::{
     api::{ScheduledSparkApplication, SparkApplication, names::conf},
-    plan::driver,
+    plan::{
+        driver,
+        schedule::{Precision, Schedule},
+    },
 };
 
 /// Kubernetes' limit for labels' values, Services and many others.
@@ -15,18 +18,24 @@ pub(super) fn application(application: &SparkApplication, findings: &mut Finding
     object("SparkApplication", &application.metadata, LONGEST_LABEL, findings);
 }
 
-/// Its applications are called `<name>-<time>`, the time being in whatever precision the operator is set to.
-pub(super) fn schedule(schedule: &ScheduledSparkApplication, findings: &mut Findings) {
-    /// With nanoseconds, the default: 19 digits.
-    const SURELY_SHORT_ENOUGH: usize = LONGEST_LABEL - 20;
-    let possible = LONGEST_LABEL - SHORTEST_TIME.len();
-    object("ScheduledSparkApplication", &schedule.metadata, possible, findings);
-    let length = schedule.metadata.name.as_deref().map_or(0, str::len);
-    if length > SURELY_SHORT_ENOUGH && length <= possible {
+/// Its applications are called `<name>-<time>`. Where nobody knows in which precision, those are refused that are too
+/// long in any.
+pub(super) fn schedule(
+    schedule: &ScheduledSparkApplication,
+    precision: Option<Precision>,
+    findings: &mut Findings,
+) {
+    let rhythm = Schedule::parse(&schedule.spec.schedule).ok().map(|schedule| schedule.rhythm);
+    let possible = |precision: Precision| LONGEST_LABEL - precision.suffix_length(rhythm.as_ref());
+    let most = possible(precision.unwrap_or(Precision::Minutes));
+    object("ScheduledSparkApplication", &schedule.metadata, most, findings);
+    let (length, surely) =
+        (schedule.metadata.name.as_deref().map_or(0, str::len), possible(Precision::default()));
+    if precision.is_none() && length > surely && length <= most {
         findings.warn(
             "metadata.name",
             format_args!(
-                "has {length} characters; beyond {SURELY_SHORT_ENOUGH}, its runs' names may be too long for Kubernetes"
+                "has {length} characters; beyond {surely}, an operator with default flags cannot name its runs"
             ),
         );
     }

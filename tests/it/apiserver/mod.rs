@@ -62,6 +62,8 @@ mod reinvocation;
 mod restarts;
 /// Certificates are replaced.
 pub(crate) mod rotation;
+/// Applications that are made at set times.
+pub(crate) mod schedules;
 /// SIGTERM.
 mod signals;
 /// What `spark-submit` reads.

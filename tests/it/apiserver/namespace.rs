@@ -20,7 +20,7 @@ use kube::{
     },
 };
 use serde_json::{Value, json};
-use spark_operator::api::SparkApplication;
+use spark_operator::api::{ScheduledSparkApplication, SparkApplication};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -56,9 +56,15 @@ impl Namespace {
             &["apply", "-f", "-"],
         );
         let client = Client::try_default().await.expect("KUBECONFIG is set by `tests/cluster/cluster exec`");
+        free::<ScheduledSparkApplication>(&client).await;
         free::<SparkApplication>(&client).await;
         free::<Pod>(&client).await;
-        kubectl(&["delete", "sparkapplications,pods", "--all", "--all-namespaces"]);
+        kubectl(&[
+            "delete",
+            "scheduledsparkapplications,sparkapplications,pods",
+            "--all",
+            "--all-namespaces",
+        ]);
         kubectl(&["delete", "configmaps,services,events", "--all", "--namespace", name]);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("apiserver").join(name);
         match fs::remove_dir_all(&folder) {

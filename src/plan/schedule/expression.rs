@@ -1,4 +1,4 @@
-//! When is a `ScheduledSparkApplication` due? Its schedule and its time zone, as values.
+//! What do a schedule and a time zone say? They as values, or what is wrong with them and where.
 //!
 //! The syntax is that of robfig/cron v3, which KF uses (behaviour.md 9.1). The crate croner, for one, knows
 //! another: no `5/15`, no `?` in every field, but `L`, `W`, `#` and 7 for Sunday.
@@ -69,8 +69,9 @@ pub enum Error {
     Descriptor(String),
     #[error("`{0}` behind @every is not a duration: write for instance `90m` or `1h30m`")]
     Duration(String),
-    #[error("{field}, `{part}`: {why}")]
-    Part { field: &'static str, part: String, why: String },
+    /// `number` counts fields from 1, and `character` those of the whole text.
+    #[error("field {number} ({name}), `{part}` at character {character}: {why}")]
+    Field { number: usize, name: &'static str, part: String, character: usize, why: String },
 }
 
 impl Zone {
@@ -97,17 +98,18 @@ impl Schedule {
     ///
     /// When it is not a schedule; the error says where.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let text = text.trim();
-        let zoned = ["CRON_TZ=", "TZ="].iter().find_map(|prefix| text.strip_prefix(prefix));
+        let trimmed = text.trim();
+        let zoned = ["CRON_TZ=", "TZ="].iter().find_map(|prefix| trimmed.strip_prefix(prefix));
         let Some(zoned) = zoned else {
-            return Ok(Self { zone: None, rhythm: rhythm(text)? });
+            return Ok(Self { zone: None, rhythm: rhythm(trimmed, text)? });
         };
         let (name, rest) = zoned.split_once(' ').unwrap_or((zoned, ""));
-        let zone = Zone::parse(name)?;
+        // Go takes an empty name for UTC, and the library that KF uses leaves this one to Go.
+        let zone = if name.is_empty() { Zone::Named(TimeZone::UTC) } else { Zone::parse(name)? };
         if rest.trim().is_empty() {
-            return Err(Error::NothingButZone(text.to_owned()));
+            return Err(Error::NothingButZone(trimmed.to_owned()));
         }
-        Ok(Self { zone: Some(zone), rhythm: rhythm(rest.trim())? })
+        Ok(Self { zone: Some(zone), rhythm: rhythm(rest.trim(), text)? })
     }
 
     /// Whether there is a day at all on which this is due; not the 30th of February.
@@ -151,7 +153,14 @@ const DAY_OF_WEEK: Field = Field {
     names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
 };
 
-fn rhythm(text: &str) -> Result<Rhythm, Error> {
+/// What is wrong with a slice of the text.
+struct Mistake<'a> {
+    part: &'a str,
+    why: String,
+}
+
+/// `text` is the slice of `whole` that says how often.
+fn rhythm(text: &str, whole: &str) -> Result<Rhythm, Error> {
     let cron = match text {
         "@yearly" | "@annually" => "0 0 1 1 *",
         "@monthly" => "0 0 1 * *",
@@ -168,13 +177,25 @@ fn rhythm(text: &str) -> Result<Rhythm, Error> {
     let [minute, hour, day_of_month, month, day_of_week] = fields[..] else {
         return Err(Error::Fields(fields.len()));
     };
+    let values = |number: usize, field: Field, text| {
+        field.values(text).map_err(|Mistake { part, why }| {
+            let (name, character) = (field.name, character(part, whole));
+            Error::Field { number, name, part: part.to_owned(), character, why }
+        })
+    };
     Ok(Rhythm::At(Times {
-        minutes: MINUTE.values(minute)?,
-        hours: HOUR.values(hour)?,
-        days_of_month: DAY_OF_MONTH.values(day_of_month)?,
-        months: MONTH.values(month)?,
-        days_of_week: DAY_OF_WEEK.values(day_of_week)?,
+        minutes: values(1, MINUTE, minute)?,
+        hours: values(2, HOUR, hour)?,
+        days_of_month: values(3, DAY_OF_MONTH, day_of_month)?,
+        months: values(4, MONTH, month)?,
+        days_of_week: values(5, DAY_OF_WEEK, day_of_week)?,
     }))
+}
+
+/// With which character of `whole`, counted from 1, a slice of it begins.
+fn character(slice: &str, whole: &str) -> usize {
+    let begin = slice.as_ptr().addr() - whole.as_ptr().addr();
+    whole[..begin].chars().count() + 1
 }
 
 /// Parts of a second are cut off, and less than one second is one.
@@ -185,14 +206,10 @@ fn every(text: &str) -> Result<Rhythm, Error> {
 }
 
 impl Field {
-    fn values(&self, text: &str) -> Result<Values, Error> {
+    fn values<'a>(&self, text: &'a str) -> Result<Values, Mistake<'a>> {
         let mut values = Values { bits: 0, is_whole: false };
         for part in text.split(',').filter(|part| !part.is_empty()) {
-            let of_part = self.part(part).map_err(|why| Error::Part {
-                field: self.name,
-                part: part.to_owned(),
-                why,
-            })?;
+            let of_part = self.part(part)?;
             values.bits |= of_part.bits;
             values.is_whole |= of_part.is_whole;
         }
@@ -200,9 +217,10 @@ impl Field {
     }
 
     /// `*`, `5`, `1-5`, each with or without `/2` behind it; `5/15` is from 5 to the end.
-    fn part(&self, part: &str) -> Result<Values, String> {
+    fn part<'a>(&self, part: &'a str) -> Result<Values, Mistake<'a>> {
+        let mistake = |why: &str| Mistake { part, why: why.to_owned() };
         let (range, step) = match part.split_once('/') {
-            Some((_, step)) if step.contains('/') => return Err("has more than one `/`".to_owned()),
+            Some((_, step)) if step.contains('/') => return Err(mistake("has more than one `/`")),
             Some((range, step)) => (range, Some(step)),
             None => (part, None),
         };
@@ -210,41 +228,45 @@ impl Field {
         let is_star = matches!(first, "*" | "?");
         let (from, to) = match last {
             _ if is_star => (self.least, self.most),
-            Some(last) if last.contains('-') => return Err("has more than one `-`".to_owned()),
+            _ if first.is_empty() || last == Some("") => return Err(mistake("lacks a number")),
+            Some(last) if last.contains('-') => return Err(mistake("has more than one `-`")),
             Some(last) => (self.value(first)?, self.value(last)?),
             None => {
                 let from = self.value(first)?;
                 (from, if step.is_some() { self.most } else { from })
             }
         };
-        let Self { least, most, .. } = self;
-        if from < *least || to > *most {
-            let named = |name: Option<&&str>| name.map(|name| format!(" ({name})")).unwrap_or_default();
-            let (first, last) = (named(self.names.first()), named(self.names.last()));
-            return Err(format!("must be from {least}{first} to {most}{last}"));
-        }
         if from > to {
-            return Err(format!(
-                "begins after its end: write `{first}-{most},{least}-{}`",
-                last.unwrap_or_default()
-            ));
+            let (last, Self { least, most, .. }) = (last.unwrap_or_default(), self);
+            return Err(mistake(&format!("begins after its end: write `{first}-{most},{least}-{last}`")));
         }
         let step = match step.map(str::parse::<u32>) {
             None => 1,
             Some(Ok(step)) if step > 0 => step,
-            Some(_) => return Err("what stands behind `/` must be a number from 1".to_owned()),
+            Some(_) => return Err(mistake("what stands behind `/` must be a number from 1")),
         };
         let bits = (from..=to).step_by(step as usize).fold(0, |bits, value| bits | 1_u64 << value);
         Ok(Values { bits, is_whole: is_star && step == 1 })
     }
 
-    fn value(&self, text: &str) -> Result<u32, String> {
-        let named = self.names.iter().zip(self.least..).find(|(name, _)| text.eq_ignore_ascii_case(name));
+    fn value<'a>(&self, text: &'a str) -> Result<u32, Mistake<'a>> {
+        let mistake = |why| Mistake { part: text, why };
+        let Self { least, most, names, .. } = self;
+        let named = names.iter().zip(*least..).find(|(name, _)| text.eq_ignore_ascii_case(name));
         let value = named.map(|(_, value)| value).or_else(|| text.parse().ok());
-        value.ok_or_else(|| match (self.names.first(), self.names.last()) {
-            (Some(first), Some(last)) => format!("is neither a number nor a name from `{first}` to `{last}`"),
-            _ => "is not a number".to_owned(),
-        })
+        let value = value.ok_or_else(|| {
+            mistake(match names {
+                [first, .., last] => format!("is neither a number nor a name from `{first}` to `{last}`"),
+                _ => "is not a number".to_owned(),
+            })
+        })?;
+        if (*least..=*most).contains(&value) {
+            return Ok(value);
+        }
+        Err(mistake(match names {
+            [first, .., last] => format!("must be from {least} ({first}) to {most} ({last})"),
+            _ => format!("must be from {least} to {most}"),
+        }))
     }
 }
 
@@ -275,6 +297,7 @@ mod tests {
             ("5-30/20", bits([5, 25])),
             ("*/90", bits([0])),
             ("*-5", bits(0..60)),
+            ("*-", bits(0..60)),
         ] {
             assert_eq!(times(&format!("{field} 0 1 1 0")).minutes.bits, minutes, "{field}");
         }
@@ -317,6 +340,7 @@ mod tests {
         let berlin = Schedule::parse("CRON_TZ=Europe/Berlin  0 3 * * *").unwrap();
         assert_eq!(berlin.zone, Some(Zone::parse("Europe/Berlin").unwrap()));
         assert_eq!(Schedule::parse("TZ=Local @daily").unwrap().zone, Some(Zone::Local));
+        assert_eq!(Schedule::parse("TZ= @daily").unwrap().zone, Some(Zone::Named(TimeZone::UTC)));
     }
 
     #[test]
@@ -326,14 +350,29 @@ mod tests {
                 "",
                 "has 0 fields: write five (minute, hour, day of month, month, day of week), for instance `0 3 * * *`",
             ),
-            ("61 * * * *", "minute, `61`: must be from 0 to 59"),
-            ("0 0 * * 1,7", "day of week, `7`: must be from 0 (sun) to 6 (sat)"),
-            ("0 22-2 * * *", "hour, `22-2`: begins after its end: write `22-23,0-2`"),
-            ("0 0 L * *", "day of month, `L`: is not a number"),
-            ("0 0 * janu *", "month, `janu`: is neither a number nor a name from `jan` to `dec`"),
-            ("*/0 * * * *", "minute, `*/0`: what stands behind `/` must be a number from 1"),
-            ("1-2-3 * * * *", "minute, `1-2-3`: has more than one `-`"),
-            ("1/2/3 * * * *", "minute, `1/2/3`: has more than one `/`"),
+            ("61 * * * *", "field 1 (minute), `61` at character 1: must be from 0 to 59"),
+            ("0 0 * * 1,7", "field 5 (day of week), `7` at character 11: must be from 0 (sun) to 6 (sat)"),
+            ("0 0 0-31 * *", "field 3 (day of month), `0` at character 5: must be from 1 to 31"),
+            (
+                "0 22-2 * * *",
+                "field 2 (hour), `22-2` at character 3: begins after its end: write `22-23,0-2`",
+            ),
+            (" TZ=Europe/Berlin  0\t0 L * *", "field 3 (day of month), `L` at character 24: is not a number"),
+            (
+                "0 0 * * 1–5",
+                "field 5 (day of week), `1–5` at character 9: is neither a number nor a name from `sun` to `sat`",
+            ),
+            ("0 9-,5 * * *", "field 2 (hour), `9-` at character 3: lacks a number"),
+            (
+                "0 0 * jan-dez *",
+                "field 4 (month), `dez` at character 11: is neither a number nor a name from `jan` to `dec`",
+            ),
+            (
+                "*/0 * * * *",
+                "field 1 (minute), `*/0` at character 1: what stands behind `/` must be a number from 1",
+            ),
+            ("1-2-3 * * * *", "field 1 (minute), `1-2-3` at character 1: has more than one `-`"),
+            ("* 1/2/3 * * *", "field 2 (hour), `1/2/3` at character 3: has more than one `/`"),
             (
                 "@hourly 5",
                 "`@hourly 5` is not known: write @hourly, @daily, @weekly, @monthly, @yearly, or @every with a duration",

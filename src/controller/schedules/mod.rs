@@ -1,0 +1,325 @@
+//! How are schedules driven? Like applications: watch, observe, decide (in `plan`), act, record.
+
+mod children;
+mod metrics;
+
+use super::{
+    ApplicationRef, Error, FRESH_FACTS, Outcome, Watched as WatchedApplication, Workload,
+    events::Events,
+    execute,
+    namespaces::OurNamespaces,
+    notes::{self, Notes},
+    status, unbounded,
+};
+use crate::{
+    api::{ScheduledSparkApplication, SparkApplication, names::label},
+    plan::schedule::{self, Action as Act, Child, Observed, Plan, Policy},
+};
+pub(super) use children::Children;
+use futures::{Stream, StreamExt};
+use jiff::Timestamp;
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, PostParams, Preconditions},
+    core::DeserializeGuard,
+    runtime::{
+        Controller, WatchStreamExt,
+        controller::{self, Action, Config},
+        reflector::{self, ObjectRef},
+        watcher,
+    },
+};
+pub use metrics::ScheduleMetrics;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::{Span, debug, field, info, instrument, warn};
+
+/// A schedule as the watch delivers it.
+type Watched = DeserializeGuard<ScheduledSparkApplication>;
+/// Namespace and name of a schedule.
+pub(super) type ScheduleRef = ObjectRef<Watched>;
+
+/// How many schedules are looked at once. Thousands may be due in the same minute, and what they start should not have
+/// to wait for what others have started; a start is one small object.
+pub(super) const AT_ONCE: u16 = 64;
+/// How old an application of ours must be before it is asked for that the watch has not told of.
+const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
+
+/// What the reconcile loop of schedules has and remembers.
+pub(super) struct Context {
+    pub client: Client,
+    pub policy: Policy,
+    pub namespaces: Arc<OurNamespaces>,
+    pub children: Arc<Children>,
+    /// The applications, as their watch has them.
+    pub applications: reflector::Store<WatchedApplication>,
+    pub events: Events,
+    pub notes: Notes,
+    pub metrics: ScheduleMetrics,
+    pub workload: Workload,
+}
+
+/// When schedules are to be looked at.
+pub(super) struct Occasions {
+    /// Their applications have changed.
+    pub children: mpsc::UnboundedReceiver<ScheduleRef>,
+    /// Namespaces have become ours, or ceased to be.
+    pub namespaces: mpsc::UnboundedReceiver<String>,
+}
+
+/// Runs the loop until `stop`. The index of applications must be complete.
+pub(super) async fn run(
+    context: Arc<Context>,
+    occasions: Occasions,
+    watch_seconds: u32,
+    stop: CancellationToken,
+) {
+    let (reader, writer) = reflector::store();
+    let known = reader.clone();
+    let moved = unbounded(occasions.namespaces).flat_map(move |namespace| {
+        let schedules = known.state().into_iter().map(|schedule| ObjectRef::from_obj(&*schedule));
+        let inside = schedules.filter(|schedule| schedule.namespace.as_ref() == Some(&namespace));
+        futures::stream::iter(inside.collect::<Vec<_>>())
+    });
+    let poking = context.workload.clone();
+    let poked = move |schedule: &ScheduleRef| {
+        poking.waits(schedule.namespace.as_deref().unwrap_or_default(), &schedule.name);
+    };
+    let gone = context.workload.clone();
+    Controller::for_stream(watched(&context, watch_seconds, writer), reader)
+        .with_config(Config::default().concurrency(AT_ONCE))
+        .reconcile_on(unbounded(occasions.children).inspect(poked.clone()))
+        .reconcile_on(moved.inspect(poked))
+        .graceful_shutdown_on(stop.cancelled_owned())
+        .run(reconcile, |watched, error, context| context.notes.again(&*watched, error), Arc::clone(&context))
+        .for_each(|ended| {
+            if let Err(controller::Error::ObjectNotFound(schedule)) = ended {
+                gone.is_gone(schedule.namespace.as_deref().unwrap_or_default(), &schedule.name);
+            }
+            std::future::ready(())
+        })
+        .await;
+}
+
+fn watched(
+    context: &Arc<Context>,
+    watch_seconds: u32,
+    writer: reflector::store::Writer<Watched>,
+) -> impl Stream<Item = Result<Watched, watcher::Error>> + Send + use<> {
+    let watching = Arc::clone(context);
+    watcher(Api::<Watched>::all(context.client.clone()), watcher::Config::default().timeout(watch_seconds))
+        .default_backoff()
+        // Half of what an object weighs, and nobody reads it.
+        .modify(|schedule| schedule.managed_fields_mut().clear())
+        .inspect(move |event| match event {
+            Ok(watcher::Event::Apply(schedule) | watcher::Event::InitApply(schedule)) => {
+                watching.workload.waits(&schedule.namespace().unwrap_or_default(), &schedule.name_any());
+            }
+            Ok(watcher::Event::Delete(schedule)) => watching.forget(&schedule.uid().unwrap_or_default()),
+            Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
+            Err(error) => warn!(%error, "the watch of schedules is retried"),
+        })
+        .reflect(writer)
+        .applied_objects()
+}
+
+#[instrument(skip_all, fields(
+    kind = "ScheduledSparkApplication",
+    namespace = watched.namespace(),
+    name = field::Empty,
+))]
+async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
+    let now = super::now();
+    // Not above: a JSON line has the span's own name there until a name is recorded.
+    Span::current().record("name", watched.name_any());
+    let namespace = watched.namespace().unwrap_or_default();
+    let work = context.workload.begin(&namespace, &watched.name_any());
+    let wake = match &watched.0 {
+        _ if !context.namespaces.include(&namespace) => Ok(None),
+        Ok(schedule) => context.reconcile(schedule, now).await,
+        Err(invalid) => {
+            context.events.unreadable(&*watched, &invalid.error, now).await;
+            Ok(None)
+        }
+    };
+    work.end(Outcome::of(&wake));
+    wake.map(|wake| wake.map_or_else(Action::await_change, Action::requeue))
+}
+
+impl Context {
+    /// Brings one schedule a step further; gives when to look again, should nothing happen before.
+    async fn reconcile(
+        &self,
+        schedule: &ScheduledSparkApplication,
+        now: Timestamp,
+    ) -> Result<Option<Duration>, Error> {
+        let uid = schedule.uid().unwrap_or_default();
+        if schedule.metadata.deletion_timestamp.is_some() {
+            // Its applications go with it: it is their owner.
+            self.forget(&uid);
+            return Ok(None);
+        }
+        if self.notes.have_newer(schedule) {
+            debug!("the cache has not seen our last write yet");
+            return Ok(Some(FRESH_FACTS));
+        }
+        let seen = self.observe(schedule, now).await?;
+        let Plan { actions, status, events, outcomes, wake } =
+            schedule::next(schedule, &seen, now, &self.policy);
+        let starts = actions.iter().any(|action| matches!(action, Act::Start(_)));
+        // A stale copy may ask for what is started already, and gone again. What we have written last has no newer
+        // record of a start: nobody else makes any.
+        let is_ours = self.notes.with(&uid, |note| note.written) == notes::version(schedule);
+        if starts && !is_ours && !self.is_current(schedule).await? {
+            return Ok(Some(FRESH_FACTS));
+        }
+        for action in actions {
+            self.execute(schedule, action, now).await?;
+        }
+        if schedule.status.clone().unwrap_or_default() != status {
+            let written = status::write(&self.client, schedule, &schedule.status, &status).await?;
+            self.notes.with(&uid, |note| note.written = notes::version(&written));
+        }
+        let occasion = schedule.metadata.generation.unwrap_or_default().to_string();
+        for event in &events {
+            self.events.send(schedule, &occasion, event, now).await;
+        }
+        for outcome in outcomes {
+            self.metrics.count(outcome);
+        }
+        self.notes.with(&uid, |note| note.failures = 0);
+        Ok(wake)
+    }
+
+    /// Looks at everything that the next decision about `schedule` depends on.
+    async fn observe(&self, schedule: &ScheduledSparkApplication, now: Timestamp) -> Result<Observed, Error> {
+        let (namespace, uid) = (schedule.namespace().unwrap_or_default(), schedule.uid().unwrap_or_default());
+        self.confirm(&namespace, &uid, now).await?;
+        let (children, departed) = self.children.of(&uid);
+        let asked = schedule::questions(schedule, &children, now, &self.policy);
+        let has_pods = asked.pods && self.has_pods(schedule, &children).await?;
+        let is_foreign = |name: &String| {
+            let application = self.applications.get(&ApplicationRef::new(name).within(&namespace));
+            application.is_some_and(|application| !is_owned(application.owner_references(), &uid))
+        };
+        let taken = asked.names.into_iter().filter(is_foreign).collect();
+        Ok(Observed { children, departed, taken, has_pods })
+    }
+
+    /// Looks for what the watch does not tell of: those that we have made, and those that we may have made.
+    async fn confirm(&self, namespace: &str, uid: &str, now: Timestamp) -> Result<(), Error> {
+        let applications = Api::<SparkApplication>::namespaced(self.client.clone(), namespace);
+        for name in self.children.doubted(uid) {
+            let found = applications.get_opt(&name).await.map_err(Error::api("GET of an application"))?;
+            if let Some(ours) = found.filter(|there| is_owned(there.owner_references(), uid)) {
+                self.children.add(&ours);
+            }
+            self.children.believe(uid, &name);
+        }
+        let unconfirmed = self.children.unconfirmed(uid);
+        if unconfirmed.is_empty() {
+            return Ok(());
+        }
+        let (children, _) = self.children.of(uid);
+        let is_old = |child: &Child| now.duration_since(child.created).unsigned_abs() > CONFIRMED_AFTER;
+        for child in children.iter().filter(|child| unconfirmed.contains(&child.name) && is_old(child)) {
+            let found = applications.get_metadata_opt(&child.name).await;
+            if found.map_err(Error::api("GET of an application"))?.is_none() {
+                self.children.remove(namespace, &child.name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether pods live of applications of this schedule that are gone.
+    async fn has_pods(
+        &self,
+        schedule: &ScheduledSparkApplication,
+        children: &[Child],
+    ) -> Result<bool, Error> {
+        let pods = Api::<Pod>::namespaced(self.client.clone(), &schedule.namespace().unwrap_or_default());
+        let name = schedule.name_any();
+        // The schedule's own labels go before.
+        let name = schedule.labels().get(label::SCHEDULED_APP_NAME).unwrap_or(&name);
+        let live = ListParams::default()
+            .labels(&format!("{}={name},{}=true", label::SCHEDULED_APP_NAME, label::LAUNCHED_BY))
+            .fields("status.phase!=Succeeded,status.phase!=Failed");
+        let found = pods.list_metadata(&live).await.map_err(Error::api("LIST of a schedule's pods"))?;
+        let is_of_one_that_is_there =
+            |application: &String| children.iter().any(|child| child.name == *application);
+        Ok(found
+            .items
+            .iter()
+            .any(|pod| !pod.labels().get(label::APP_NAME).is_some_and(is_of_one_that_is_there)))
+    }
+
+    async fn execute(
+        &self,
+        schedule: &ScheduledSparkApplication,
+        action: Act,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let namespace = schedule.namespace().unwrap_or_default();
+        let applications = Api::<SparkApplication>::namespaced(self.client.clone(), &namespace);
+        match action {
+            Act::Start(application) => {
+                let name = application.name_any();
+                match applications.create(&PostParams::default(), &application).await {
+                    Ok(made) => {
+                        info!(application = name, "started");
+                        self.children.add(&made);
+                        Ok(())
+                    }
+                    Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                        let there = applications.get_opt(&name).await;
+                        let there = there.map_err(Error::api("GET of an application"))?;
+                        let uid = schedule.uid().unwrap_or_default();
+                        match there.filter(|there| is_owned(there.owner_references(), &uid)) {
+                            // The reply to its creation was lost.
+                            Some(ours) => {
+                                self.children.add(&ours);
+                                Ok(())
+                            }
+                            // The watch brings it, if it is still there.
+                            None => Err(Error::Conflict),
+                        }
+                    }
+                    Err(error) => {
+                        match &error {
+                            kube::Error::Api(status) if (400..500).contains(&status.code) => {
+                                let event = schedule::not_started(&name, &status.message);
+                                self.events.send(schedule, &name, &event, now).await;
+                            }
+                            _ => self.children.doubt(&schedule.uid().unwrap_or_default(), &name),
+                        }
+                        Err(Error::api("creation of an application")(error))
+                    }
+                }
+            }
+            Act::Delete { name, uid, resource_version } => {
+                let preconditions = Preconditions { uid: Some(uid), resource_version };
+                execute::delete(&applications, &name, preconditions).await
+            }
+        }
+    }
+
+    /// Whether the API server has the schedule as we know it.
+    async fn is_current(&self, schedule: &ScheduledSparkApplication) -> Result<bool, Error> {
+        let namespace = schedule.namespace().unwrap_or_default();
+        let schedules = Api::<Watched>::namespaced(self.client.clone(), &namespace);
+        let live = schedules.get_metadata_opt(&schedule.name_any()).await;
+        let live = live.map_err(Error::api("GET of the schedule"))?;
+        Ok(live.is_some_and(|live| live.resource_version() == schedule.resource_version()))
+    }
+
+    fn forget(&self, uid: &str) {
+        self.children.forget(uid);
+        self.notes.forget(uid);
+    }
+}
+
+fn is_owned(owners: &[OwnerReference], uid: &str) -> bool {
+    owners.iter().any(|owner| owner.uid == uid)
+}

@@ -1,0 +1,285 @@
+//! At which moments is a schedule due? Its slots: whenever the clock on the wall of its zone shows one of its times.
+//!
+//! So a time that the clock skips (02:30 in the night in which summer begins) is no slot, and one that it shows twice
+//! (in the night in which summer ends) is two. Between two changes a clock runs evenly, and slots are arithmetic.
+//! robfig/cron, which KF uses, goes by the clock too, but goes astray where one skips midnight or is changed by other than an
+//! hour: it misses the day, or runs on another one.
+
+use super::{Rhythm, Schedule, Times, Values, Zone};
+use jiff::{
+    SignedDuration, Timestamp,
+    civil::Date,
+    tz::{TimeZone, TimeZoneTransition},
+};
+use std::{iter, ops::Range, time::Duration};
+
+// Moments are seconds since 1970 here, and times of a day minutes since midnight.
+const NANOSECOND: SignedDuration = SignedDuration::from_nanos(1);
+const MINUTE: i64 = 60;
+const DAY: i64 = 24 * 60 * MINUTE;
+
+/// How far ahead a slot is looked for: five years.
+const HORIZON: i64 = 5 * 366 * DAY;
+
+/// The moments that a schedule means.
+#[derive(Clone, Debug)]
+pub struct Slots {
+    rhythm: Rhythm,
+    zone: TimeZone,
+    /// What `@every` counts from.
+    start: i64,
+}
+
+/// Slots that have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    pub latest: Timestamp,
+    /// How many there are, the latest included.
+    pub count: u64,
+}
+
+/// A day, or as much of it as passes without a change of the clock.
+struct Day {
+    date: Date,
+    /// When its first minute begins, or would if the clock had not been changed since.
+    midnight: i64,
+    /// The minutes that begin in it.
+    minutes: Range<i64>,
+}
+
+impl Slots {
+    /// Those of `schedule`, whose object names `zone`, in an operator whose own zone is `local`. `start` is when the
+    /// schedule was written: `@every 1h` is due for the first time an hour later.
+    #[must_use]
+    pub fn new(schedule: &Schedule, zone: &Zone, local: &TimeZone, start: Timestamp) -> Self {
+        let zone = match schedule.zone.as_ref().unwrap_or(zone) {
+            Zone::Local => local.clone(),
+            Zone::Named(zone) => zone.clone(),
+        };
+        Self { rhythm: schedule.rhythm.clone(), zone, start: second(start) }
+    }
+
+    /// The first slot after `moment`. None if no clock shows it within five years.
+    #[must_use]
+    pub fn after(&self, moment: Timestamp) -> Option<Timestamp> {
+        let times = match &self.rhythm {
+            Rhythm::Every(period) => return self.nth(period, self.passed(period, moment) + 1),
+            Rhythm::At(times) => times,
+        };
+        let begin = second(moment) + 1;
+        self.days(times, begin..begin + HORIZON).find_map(|mut day| {
+            let minute = day.minutes.find(|minute| times.has_minute(*minute))?;
+            Timestamp::from_second(day.midnight + minute * MINUTE).ok()
+        })
+    }
+
+    /// The slots after `since` that are not after `until`. How many they are makes no difference to how long this takes,
+    /// only how many days.
+    #[must_use]
+    pub fn due(&self, since: Timestamp, until: Timestamp) -> Option<Due> {
+        let times = match &self.rhythm {
+            Rhythm::Every(period) => {
+                let passed = self.passed(period, until);
+                let count =
+                    u64::try_from(passed - self.passed(period, since)).ok().filter(|count| *count > 0)?;
+                return Some(Due { latest: self.nth(period, passed)?, count });
+            }
+            Rhythm::At(times) => times,
+        };
+        let (mut count, mut last) = (0, None);
+        for day in self.days(times, second(since) + 1..second(until) + 1) {
+            let of_day = times.minutes_before(day.minutes.end) - times.minutes_before(day.minutes.start);
+            if of_day > 0 {
+                count += of_day;
+                last = Some(day);
+            }
+        }
+        let Day { midnight, minutes, .. } = last?;
+        let minute = minutes.rev().find(|minute| times.has_minute(*minute))?;
+        Some(Due { latest: Timestamp::from_second(midnight + minute * MINUTE).ok()?, count })
+    }
+
+    /// How many periods have passed between the start and `moment`.
+    fn passed(&self, period: &Duration, moment: Timestamp) -> i64 {
+        (second(moment) - self.start).max(0) / seconds(period)
+    }
+
+    /// When the nth period after the start ends, if that is a time at all.
+    fn nth(&self, period: &Duration, n: i64) -> Option<Timestamp> {
+        let moment = seconds(period).checked_mul(n)?.checked_add(self.start)?;
+        Timestamp::from_second(moment).ok()
+    }
+
+    /// The days of a span on which a schedule is due. One on which the clock is changed comes in parts, and one over
+    /// whose beginning it is put back comes again.
+    fn days(&self, times: &Times, span: Range<i64>) -> impl Iterator<Item = Day> {
+        self.even_spans(span)
+            .flat_map(|(span, offset)| days(span, offset))
+            .filter(|day| times.has_day(day.date))
+    }
+
+    /// The parts of a span in which the clock is not changed, each with how far it is ahead of UTC, in seconds.
+    fn even_spans(&self, span: Range<i64>) -> impl Iterator<Item = (Range<i64>, i64)> {
+        let mut rest = span;
+        iter::from_fn(move || {
+            let begin = Timestamp::from_second(rest.start).ok().filter(|_| !rest.is_empty())?;
+            // A change may come between seconds, where a rule leads out of its year: it shows from the next one on.
+            let shows = |change: TimeZoneTransition| second(change.timestamp() - NANOSECOND) + 1;
+            let change = self.zone.following(begin).next().map_or(rest.end, shows);
+            let even = rest.start..change.min(rest.end);
+            rest.start = even.end;
+            Some((even, i64::from(self.zone.to_offset(begin).seconds())))
+        })
+    }
+}
+
+/// The days of a span in which the clock is that far ahead of UTC.
+fn days(span: Range<i64>, offset: i64) -> impl Iterator<Item = Day> {
+    const EPOCH: Date = Date::constant(1970, 1, 1);
+    let day = |moment: i64| (moment + offset).div_euclid(DAY);
+    let numbers = day(span.start)..=day(span.end - 1);
+    let first = EPOCH.checked_add(SignedDuration::from_secs(numbers.start() * DAY)).ok();
+    iter::successors(first, |date| date.tomorrow().ok()).zip(numbers).map(move |(date, number)| {
+        let midnight = number * DAY - offset;
+        // The first that begins at this moment or later.
+        let minute = |moment: i64| (moment - midnight + MINUTE - 1).div_euclid(MINUTE).clamp(0, DAY / MINUTE);
+        Day { date, midnight, minutes: minute(span.start)..minute(span.end) }
+    })
+}
+
+impl Times {
+    fn has_day(&self, date: Date) -> bool {
+        let of_month = self.days_of_month.has(date.day().into());
+        let of_week = self.days_of_week.has(date.weekday().to_sunday_zero_offset().into());
+        let is_day = if self.days_of_month.is_whole || self.days_of_week.is_whole {
+            of_month && of_week
+        } else {
+            of_month || of_week
+        };
+        is_day && self.months.has(date.month().into())
+    }
+
+    fn has_minute(&self, of_day: i64) -> bool {
+        self.hours.has(of_day / 60) && self.minutes.has(of_day % 60)
+    }
+
+    /// How many of its minutes a day has before one of them.
+    fn minutes_before(&self, of_day: i64) -> u64 {
+        let (hour, minute) = (of_day / 60, of_day % 60);
+        let of_hour = if self.hours.has(hour) { self.minutes.before(minute) } else { 0 };
+        self.hours.before(hour) * self.minutes.before(60) + of_hour
+    }
+}
+
+impl Values {
+    fn has(self, value: i64) -> bool {
+        self.bits >> value & 1 == 1
+    }
+
+    /// How many are less than `value`.
+    fn before(self, value: i64) -> u64 {
+        (self.bits & ((1 << value) - 1)).count_ones().into()
+    }
+}
+
+/// The second in which a moment lies; parts of one are no part of a schedule.
+fn second(moment: Timestamp) -> i64 {
+    moment.as_second() - i64::from(moment.subsec_nanosecond() < 0)
+}
+
+/// The seconds of a period: at least one.
+fn seconds(period: &Duration) -> i64 {
+    i64::try_from(period.as_secs()).unwrap_or(i64::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots(text: &str, zone: &str) -> Slots {
+        let (schedule, zone) = (Schedule::parse(text).unwrap(), Zone::parse(zone).unwrap());
+        Slots::new(&schedule, &zone, &TimeZone::UTC, at("2026-01-01T00:00:00.9Z"))
+    }
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    /// The slots after `since` that are not after `until`, one after another.
+    fn walk(slots: &Slots, since: Timestamp, until: Timestamp) -> Vec<Timestamp> {
+        let next = |slot: &Timestamp| slots.after(*slot).inspect(|next| assert!(next > slot));
+        let all = iter::successors(slots.after(since), next);
+        all.take_while(|slot| *slot <= until).collect()
+    }
+
+    #[test]
+    fn a_time_that_the_clock_skips_is_none_and_one_that_it_shows_twice_is_two() {
+        for (zone, text, day, days, shown) in [
+            ("Europe/Berlin", "30 2 * * *", "2026-03-28", 3, "28 02:30+01, 30 02:30+02"),
+            ("Europe/Berlin", "30 2 * * *", "2026-10-25", 1, "25 02:30+02, 25 02:30+01"),
+            ("America/New_York", "59 1,2,3 * * *", "2026-03-08", 1, "08 01:59-05, 08 03:59-04"),
+            ("America/New_York", "0 1 1 * *", "2026-11-01", 1, "01 01:00-04, 01 01:00-05"),
+            ("America/Havana", "0 0 * * *", "2026-03-07", 2, "07 00:00-05, 09 00:00-04"),
+            ("America/Havana", "0 0 * * *", "2026-11-01", 1, "01 00:00-04, 01 00:00-05"),
+            // By half an hour; over midnight, so that a part of Saturday comes again; by a whole day.
+            ("Australia/Lord_Howe", "0,30 2 * * *", "2026-10-04", 1, "04 02:30+11"),
+            (
+                "Australia/Lord_Howe",
+                "20,45 1 * * *",
+                "2026-04-05",
+                1,
+                "05 01:20+11, 05 01:45+11, 05 01:45+10:30",
+            ),
+            ("America/Asuncion", "30 23,0 * * 6", "2024-03-23", 2, "23 00:30-03, 23 23:30-03, 23 23:30-04"),
+            ("Pacific/Apia", "0 12 * * *", "2011-12-29", 2, "29 12:00-10, 31 12:00+14"),
+        ] {
+            let slots = slots(text, zone);
+            let begin = day.parse::<Date>().unwrap().to_zoned(slots.zone.clone()).unwrap();
+            let end =
+                begin.timestamp() + SignedDuration::from_hours(24 * days) - SignedDuration::from_nanos(1);
+            let before = begin.timestamp() - SignedDuration::from_nanos(1);
+            let clock =
+                |slot: &Timestamp| slot.to_zoned(slots.zone.clone()).strftime("%d %H:%M%:::z").to_string();
+            let found: Vec<_> = walk(&slots, before, end).iter().map(clock).collect();
+            assert_eq!(found.join(", "), shown, "{zone} {text}");
+        }
+    }
+
+    #[test]
+    fn an_interval_is_counted_from_the_second_of_the_start() {
+        for (text, moment, next) in [
+            ("@every 90m", "2025-12-01T00:00:00Z", "2026-01-01T01:30:00Z"),
+            ("@every 90m", "2026-01-01T01:29:59.999Z", "2026-01-01T01:30:00Z"),
+            ("@every 90m", "2026-01-01T01:30:00Z", "2026-01-01T03:00:00Z"),
+            ("@every 2562047h", "2026-01-01T01:30:00Z", "2318-04-12T23:00:00Z"),
+        ] {
+            assert_eq!(slots(text, "").after(at(moment)), Some(at(next)), "{text} {moment}");
+        }
+        // The parser makes no such schedule.
+        let endless = Schedule { zone: None, rhythm: Rhythm::Every(Duration::ZERO) };
+        let slots = Slots::new(&endless, &Zone::Local, &TimeZone::UTC, at("2026-01-01T00:00Z"));
+        assert_eq!(slots.after(at("2026-01-01T00:00Z")), Some(at("2026-01-01T00:00:01Z")));
+    }
+
+    #[test]
+    fn a_slot_is_after_the_moment_by_any_part_of_a_second() {
+        for (moment, next) in [
+            ("2025-12-31T23:59:59.999999999Z", "2026-01-01T00:00Z"),
+            ("2026-01-01T00:00:00Z", "2026-01-01T00:01Z"),
+            ("1969-12-31T23:58:59.5Z", "1969-12-31T23:59Z"),
+        ] {
+            assert_eq!(slots("* * * * *", "").after(at(moment)), Some(at(next)), "{moment}");
+        }
+    }
+
+    #[test]
+    fn a_rare_day_is_found_and_one_that_never_comes_is_not() {
+        let next = |text| slots(text, "").after(at("2026-01-01T00:00Z"));
+        assert_eq!(next("0 0 29 2 *"), Some(at("2028-02-29T00:00Z")));
+        assert_eq!(next("0 0 13 11 5"), Some(at("2026-11-06T00:00Z")));
+        assert_eq!(
+            ["0 0 30 2 *", "0 0 31 4,6 ?", ", * * * *", "0 , * * *", "0 0 , * *"].map(next),
+            [None; 5]
+        );
+    }
+}

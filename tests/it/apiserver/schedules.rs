@@ -1,0 +1,488 @@
+//! Does each time of a schedule have its application, once, whatever happens?
+
+use super::{
+    applications::{application, hopeless},
+    eventually,
+    kubectl::try_kubectl_with,
+    kubelet,
+    namespace::{Namespace, Reviewed},
+    operator::Operator,
+    proxy::{Call, Moment, Proxy},
+    seen,
+};
+use futures::{StreamExt, stream};
+use jiff::{SignedDuration, Timestamp, ToSpan, tz::TimeZone};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use serde_json::{Value, json};
+use spark_operator::api::{ScheduledSparkApplication, SparkApplication};
+use std::{collections::BTreeSet, time::Duration};
+use tokio::time::sleep;
+
+/// How often most of them are due: time enough for an application to be made and seen.
+const PERIOD: i64 = 4;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
+    let namespace = Namespace::new("schedules").await;
+    let operator = Operator::start(&namespace).await;
+    let mut wanted = schedule("often", &json!({"successfulRunHistoryLimit": 1}));
+    wanted["metadata"]["labels"] = json!({"team": "data"});
+    namespace.apply(&wanted);
+    let first = nth_run(&namespace, "often", 1).await;
+
+    let made = namespace.get::<ScheduledSparkApplication>("often").await.unwrap();
+    let slot = created(&made).checked_add(SignedDuration::from_secs(PERIOD)).unwrap();
+    let metadata = &first["metadata"];
+    assert_eq!(metadata["name"], format!("often-{}", slot.as_nanosecond()));
+    assert_eq!(
+        metadata["labels"],
+        json!({"sparkoperator.k8s.io/scheduled-app-name": "often", "team": "data"})
+    );
+    assert_eq!(metadata["annotations"], json!({"sparkoperator.k8s.io/scheduled-time": slot.to_string()}));
+    assert_eq!(
+        metadata["ownerReferences"],
+        json!([{
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "ScheduledSparkApplication",
+            "name": "often",
+            "uid": made["metadata"]["uid"],
+            "blockOwnerDeletion": true,
+        }])
+    );
+    assert_eq!(first["spec"]["mainClass"], wanted["spec"]["template"]["mainClass"]);
+    let status = becomes(&namespace, "often", "its first run is recorded", |status| {
+        status["lastRunName"] == first["metadata"]["name"]
+    })
+    .await;
+    assert_eq!(status["scheduleState"], "Scheduled");
+    assert_eq!(status["handledUntil"], slot.to_string());
+    assert_eq!(status["nextRun"], slot.checked_add(SignedDuration::from_secs(PERIOD)).unwrap().to_string());
+    let late = time(&status["lastRun"]).duration_since(slot);
+    assert!((0..PERIOD).contains(&late.as_secs()), "{late:?}");
+
+    let second = nth_run(&namespace, "often", 2).await;
+    namespace.kubectl(&[
+        "patch",
+        "scheduledsparkapp",
+        "often",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"suspend":true}}"#,
+    ]);
+    for run in [&first, &second] {
+        completes(&namespace, name(run)).await;
+    }
+    let status = becomes(&namespace, "often", "the first is deleted", |status| {
+        status["pastSuccessfulRunNames"] == json!([name(&second)])
+    })
+    .await;
+    assert_eq!(status["nextRun"], Value::Null, "it is suspended");
+    eventually("the first is gone", async || {
+        seen(namespace.get::<SparkApplication>(name(&first)).await.is_none(), "it is there")
+    })
+    .await;
+    let told = told(&namespace, "often").await;
+    assert!(told.contains("ScheduledRunStarted") && told.contains("ScheduledRunsPruned"), "{told:?}");
+    assert_eq!(operator.metric("spark_operator_scheduled_runs_started_total").await, Ok(2.0));
+    assert_eq!(operator.metric("spark_operator_scheduled_run_lag_seconds_count").await, Ok(2.0));
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_start_that_nobody_could_record_is_not_repeated() {
+    let namespace = Namespace::new("schedule-crash").await;
+    let proxy = Proxy::start().await;
+    let operator = Operator::with(&namespace).through(&proxy).start().await;
+    namespace.apply(&schedule("crashed", &json!({"schedule": "@every 10s", "successfulRunHistoryLimit": 0})));
+    becomes(&namespace, "crashed", "it is scheduled", |status| status["scheduleState"] == "Scheduled").await;
+    let write = Call { method: "PATCH", path: "/scheduledsparkapplications/crashed/status" };
+    let trap = proxy.hold(write, Moment::Before);
+    let held = trap.caught().await;
+    let only = nth_run(&namespace, "crashed", 1).await;
+    drop(operator.kill());
+    held.close();
+
+    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+    let slot = only["metadata"]["annotations"]["sparkoperator.k8s.io/scheduled-time"].clone();
+    becomes(&namespace, "crashed", "the start is recorded", |status| status["handledUntil"] == slot).await;
+    let made: Vec<_> = proxy
+        .writes_in(namespace.name)
+        .into_iter()
+        .filter(|(method, path, _)| method == "POST" && path.ends_with("/sparkapplications"))
+        .collect();
+    let runs = runs(&namespace, "crashed").await.len();
+    assert_eq!(made.len(), runs, "each was created once: {made:?}");
+    let reasons = told(&namespace, "crashed").await;
+    assert!(reasons.contains("ScheduledRunStarted"), "{reasons:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_reply_that_is_lost_starts_nothing_twice() {
+    let namespace = Namespace::new("schedule-reply").await;
+    let proxy = Proxy::start().await;
+    let operator = Operator::with(&namespace).through(&proxy).start().await;
+    let trap = proxy.hold(Call { method: "POST", path: "/sparkapplications" }, Moment::After);
+    namespace.apply(&schedule("lost", &json!({"schedule": "@every 10s"})));
+    let held = trap.caught().await;
+    held.close();
+    let only = nth_run(&namespace, "lost", 1).await;
+    becomes(&namespace, "lost", "the start is recorded", |status| status["lastRunName"] == *name(&only))
+        .await;
+    assert_eq!(runs(&namespace, "lost").await.len(), 1);
+    assert_eq!(operator.metric("spark_operator_scheduled_runs_started_total").await, Ok(1.0));
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn forbid_waits_for_the_end_of_what_runs_and_then_makes_up_for_the_last() {
+    let namespace = Namespace::new("schedule-forbid").await;
+    let operator = Operator::start(&namespace).await;
+    namespace.apply(&schedule("alone", &json!({"concurrencyPolicy": "Forbid"})));
+    let first = nth_run(&namespace, "alone", 1).await;
+    runs_now(&namespace, name(&first)).await;
+    becomes(&namespace, "alone", "the next waits", |status| !status["pendingRun"].is_null()).await;
+    let skipped = "spark_operator_scheduled_runs_skipped_total{reason=\"Forbid\"}";
+    eventually("one is passed over", async || {
+        let count = operator.metric(skipped).await?;
+        seen(count >= 1.0, count)
+    })
+    .await;
+    assert_eq!(runs(&namespace, "alone").await.len(), 1);
+    kubelet::ends(&namespace, &format!("{}-driver", name(&first)), 0).await;
+    nth_run(&namespace, "alone", 2).await;
+    becomes(&namespace, "alone", "none waits", |status| status["pendingRun"].is_null()).await;
+    let reasons = told(&namespace, "alone").await;
+    for reason in ["ScheduledRunWaiting", "ScheduledRunSkipped"] {
+        assert!(reasons.contains(reason), "no {reason}: {reasons:?}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn replace_waits_until_the_pods_of_what_ran_are_gone() {
+    let namespace = Namespace::new("schedule-replace").await;
+    let _operator = Operator::start(&namespace).await;
+    namespace.apply(&schedule("latest", &json!({"schedule": "@every 8s", "concurrencyPolicy": "Replace"})));
+    let first = nth_run(&namespace, "latest", 1).await;
+    runs_now(&namespace, name(&first)).await;
+    // As one that takes its time to end.
+    let driver = format!("{}-driver", name(&first));
+    let finalizers = |finalizers: Value| {
+        let patch = json!({"metadata": {"finalizers": finalizers}}).to_string();
+        namespace.kubectl(&["patch", "pod", &driver, "--type=merge", "-p", &patch]);
+    };
+    finalizers(json!(["example.com/slow"]));
+    eventually("it is deleted", async || {
+        seen(namespace.get::<SparkApplication>(name(&first)).await.is_none(), "it is there")
+    })
+    .await;
+    let status =
+        becomes(&namespace, "latest", "the next waits", |status| !status["pendingRun"].is_null()).await;
+    let pending = status["pendingRun"].clone();
+    // Looked at several times meanwhile.
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(runs(&namespace, "latest").await, Vec::<Value>::new(), "its driver is there");
+    finalizers(Value::Null);
+    let second = nth_run(&namespace, "latest", 1).await;
+    assert_eq!(second["metadata"]["annotations"]["sparkoperator.k8s.io/scheduled-time"], pending);
+    assert!(told(&namespace, "latest").await.contains("ScheduledRunReplaced"));
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn after_downtime_one_application_is_made_and_after_a_suspension_none() {
+    let namespace = Namespace::new("schedule-downtime").await;
+    let operator = Operator::start(&namespace).await;
+    namespace.apply(&schedule("down", &json!({})));
+    namespace.apply(&schedule("suspended", &json!({})));
+    for name in ["down", "suspended"] {
+        nth_run(&namespace, name, 1).await;
+        becomes(&namespace, name, "its first run is recorded", |status| !status["lastRun"].is_null()).await;
+    }
+    suspend(&namespace, "suspended", true);
+    becomes(&namespace, "suspended", "it is suspended", |status| status["suspended"] == true).await;
+    let suspended = runs(&namespace, "suspended").await.len();
+    operator.stop().await;
+    let before = runs(&namespace, "down").await.len();
+    sleep(Duration::from_secs(3 * PERIOD.unsigned_abs())).await;
+    suspend(&namespace, "suspended", false);
+    suspend(&namespace, "down", false);
+
+    let operator = Operator::start(&namespace).await;
+    let resumed =
+        becomes(&namespace, "suspended", "it is resumed", |status| !status["nextRun"].is_null()).await;
+    assert_eq!(runs(&namespace, "suspended").await.len(), suspended, "a surprise");
+    assert!(time(&resumed["nextRun"]) > time(&resumed["handledUntil"]));
+    let missed = operator.metric("spark_operator_scheduled_runs_missed_total").await.unwrap();
+    assert!(missed >= 1.0, "{missed} were missed");
+    let after = runs(&namespace, "down").await;
+    assert!(after.len() > before, "none was made up for");
+    let slots: BTreeSet<_> = after.iter().map(slot_of).collect();
+    assert_eq!(slots.len(), after.len());
+    assert!(told(&namespace, "down").await.contains("ScheduledRunsMissed"));
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_invalid_schedule_says_so_and_goes_on_when_it_is_mended() {
+    let namespace = Namespace::new("schedule-invalid").await;
+    let _operator = Operator::start(&namespace).await;
+    for (name, spec, why) in [
+        ("cron", json!({"schedule": "0 25 * * *"}), "spec.schedule: "),
+        ("zone", json!({"timeZone": "Mars/Olympus"}), "spec.timeZone: `Mars/Olympus`"),
+        ("prefix", json!({"schedule": "TZ=Berlin 0 3 * * *"}), "`Berlin`"),
+        (
+            "template",
+            json!({"template": {"driver": {"memory": "1gg"}}}),
+            "spec.template.driver.memory: `1gg`",
+        ),
+    ] {
+        namespace.apply(&schedule(name, &spec));
+        let status = becomes(&namespace, name, "it is invalid", |status| {
+            status["scheduleState"] == "FailedValidation"
+        })
+        .await;
+        assert!(status["reason"].as_str().unwrap().contains(why), "{status}");
+        assert_eq!(status["nextRun"], Value::Null);
+        assert!(told(&namespace, name).await.contains("ScheduleInvalid"));
+    }
+    let mend = json!({"spec": {"schedule": format!("@every {PERIOD}s")}}).to_string();
+    namespace.kubectl(&["patch", "scheduledsparkapp", "cron", "--type=merge", "-p", &mend]);
+    let status =
+        becomes(&namespace, "cron", "it is mended", |status| status["scheduleState"] == "Scheduled").await;
+    assert_eq!(status["reason"], Value::Null);
+    nth_run(&namespace, "cron", 1).await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_mistake_is_refused_when_it_is_applied_and_a_name_that_is_too_long() {
+    let namespace = Namespace::new("schedule-refused").await;
+    let _reviewed = Reviewed::begin();
+    let operator = Operator::start(&namespace).await;
+    let refused = |object: &Value| {
+        try_kubectl_with(object, &["apply", "--namespace", namespace.name, "-f", "-"]).unwrap_err()
+    };
+    let mistake =
+        refused(&schedule("mistake", &json!({"schedule": "0 0 31-1 * *", "timeZone": "Mars/Olympus"})));
+    for said in
+        ["spec.schedule: ", "day of month", "31-1", "spec.timeZone: `Mars/Olympus` is not a time zone"]
+    {
+        assert!(mistake.contains(said), "{mistake}");
+    }
+    let long = "a".repeat(44);
+    let too_long = refused(&schedule(&long, &json!({})));
+    assert!(too_long.contains("has 44 characters, at most 43 are possible"), "{too_long}");
+    operator.stop().await;
+    let setup =
+        Operator::with(&namespace).argument("--scheduled-spark-application-timestamp-precision=seconds");
+    let _operator = setup.start().await;
+    namespace.apply(&schedule(&long, &json!({})));
+    let run = nth_run(&namespace, &long, 1).await;
+    assert_eq!(*name(&run), format!("{long}-{}", slot_of(&run).as_second()));
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn somebody_elses_application_under_the_name_of_a_run_is_left_alone() {
+    let namespace = Namespace::new("schedule-taken").await;
+    let setup =
+        Operator::with(&namespace).argument("--scheduled-spark-application-timestamp-precision=seconds");
+    let _operator = setup.start().await;
+    namespace.apply(&schedule("taken", &json!({"schedule": "@every 10s"})));
+    let made = namespace.get::<ScheduledSparkApplication>("taken").await.unwrap();
+    let slot = created(&made).checked_add(10.seconds()).unwrap();
+    let foreign = format!("taken-{}", slot.as_second());
+    let made = namespace.create::<SparkApplication>(&hopeless(&foreign)).await;
+    let status = becomes(&namespace, "taken", "its first time is dealt with", |status| {
+        status["handledUntil"] == slot.to_string()
+    })
+    .await;
+    assert_eq!(status["lastRunName"], Value::Null);
+    let there = namespace.application(&foreign).await;
+    assert_eq!(there["metadata"]["uid"], made["metadata"]["uid"]);
+    assert!(told(&namespace, "taken").await.contains("ScheduledRunSkipped"));
+    // The next one has its own.
+    eventually("the next is made", async || {
+        let runs = runs(&namespace, "taken").await;
+        seen(runs.len() == 1 && slot_of(&runs[0]) > slot, runs)
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_trigger_makes_one_application_at_once_also_while_suspended() {
+    let namespace = Namespace::new("schedule-trigger").await;
+    let _operator = Operator::start(&namespace).await;
+    let mut monthly = schedule("monthly", &json!({"schedule": "@monthly", "suspend": true}));
+    monthly["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/trigger": "from git"});
+    namespace.apply(&monthly);
+    becomes(&namespace, "monthly", "it is seen", |status| status["lastTrigger"] == "from git").await;
+    assert_eq!(runs(&namespace, "monthly").await, Vec::<Value>::new());
+    for (count, value) in [(1, "one"), (2, "two")] {
+        let trigger = format!("sparkoperator.k8s.io/trigger={value}");
+        namespace.kubectl(&["annotate", "scheduledsparkapp", "monthly", "--overwrite", &trigger]);
+        nth_run(&namespace, "monthly", count).await;
+        becomes(&namespace, "monthly", "it is recorded", |status| status["lastTrigger"] == value).await;
+    }
+    let made = runs(&namespace, "monthly").await;
+    assert_eq!(made.len(), 2);
+    for run in &made {
+        assert!(run["metadata"]["annotations"]["sparkoperator.k8s.io/trigger"].is_string(), "{run}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn two_thousand_schedules_that_are_due_in_the_same_minute_are_started_once_each() {
+    // What becomes of the applications is not asked here; how late they are is what `make bench` says.
+    crowd("schedule-crowd", &json!({"template": {"suspend": true}})).await;
+}
+
+/// Lets two thousand schedules, with these members of their specs, be due at once, and gives how much later each
+/// application was made.
+pub(crate) async fn crowd(namespace: &'static str, spec: &Value) -> Vec<SignedDuration> {
+    const MANY: usize = 2_000;
+    /// How many requests the test has under way.
+    const AT_ONCE: usize = 32;
+    let namespace = Namespace::new(namespace).await;
+    let operator = Operator::start(&namespace).await;
+    let clock = async || {
+        let moment = json!({"metadata": {"generateName": "moment-"}});
+        created(&namespace.create::<ConfigMap>(&moment).await)
+    };
+    // Time enough to make them all.
+    let slot = clock().await.checked_add(150.seconds()).unwrap().to_zoned(TimeZone::UTC);
+    let slot = slot.with().second(0).build().unwrap();
+    let mut due = json!({"schedule": slot.strftime("%M %H * * *").to_string(), "timeZone": "UTC"});
+    json_patch::merge(&mut due, spec);
+    let (crowd, due) = (&namespace, &due);
+    let made = stream::iter(0..MANY).map(|i| async move {
+        let wanted = schedule(&format!("crowd-{i}"), due);
+        crowd.create::<ScheduledSparkApplication>(&wanted).await
+    });
+    made.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+    let started = "spark_operator_scheduled_runs_started_total";
+    assert_eq!(operator.metric(started).await, Ok(0.0), "none is due yet");
+    let before = looks(&operator).await;
+    sleep(Duration::try_from(slot.timestamp().duration_since(clock().await)).unwrap_or_default()).await;
+    eventually("all are started", async || {
+        let started = operator.metric(started).await?;
+        seen(started >= MANY as f64, started)
+    })
+    .await;
+
+    let runs = namespace.list::<SparkApplication>().await;
+    let names: BTreeSet<_> = runs.iter().map(name).collect();
+    assert_eq!(names.len(), MANY);
+    // The start, what was written then, and the application.
+    let looks = looks(&operator).await - before;
+    assert!(looks <= 3 * MANY, "{looks} looks at {MANY} schedules");
+    operator.stop().await;
+    let lags = runs.iter().map(|run| created(run).duration_since(slot_of(run))).collect();
+    namespace.clear::<ScheduledSparkApplication>().await;
+    namespace.clear::<SparkApplication>().await;
+    namespace.clear::<Pod>().await;
+    namespace.clear::<Service>().await;
+    namespace.clear::<ConfigMap>().await;
+    lags
+}
+
+/// How often an operator has looked at schedules.
+async fn looks(operator: &Operator) -> usize {
+    let mut looks = 0.0;
+    for result in ["success", "requeue_after", "error"] {
+        let labels = format!("{{controller=\"scheduledsparkapplication\",result=\"{result}\"}}");
+        looks += operator.metric(&format!("controller_runtime_reconcile_total{labels}")).await.unwrap();
+    }
+    looks as usize
+}
+
+/// The least schedule that is called so, with these members of its spec.
+fn schedule(name: &str, spec: &Value) -> Value {
+    let mut template = application(name)["spec"].take();
+    // Nobody waits for a driver that is not there.
+    template["restartPolicy"] = json!({"type": "Never"});
+    let mut schedule = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "ScheduledSparkApplication",
+        "metadata": {"name": name},
+        "spec": {"schedule": format!("@every {PERIOD}s"), "template": template},
+    });
+    json_patch::merge(&mut schedule["spec"], spec);
+    schedule
+}
+
+/// The applications of a schedule, oldest first.
+async fn runs(namespace: &Namespace, schedule: &str) -> Vec<Value> {
+    let mut runs = namespace.list::<SparkApplication>().await;
+    runs.retain(|run| run["metadata"]["ownerReferences"][0]["name"] == schedule);
+    runs.sort_by_key(created);
+    runs
+}
+
+/// Waits until there are so many, and gives the last.
+async fn nth_run(namespace: &Namespace, schedule: &str, count: usize) -> Value {
+    eventually(&format!("{schedule} has made {count}"), async || {
+        let mut runs = runs(namespace, schedule).await;
+        if runs.len() < count { Err(format!("{} runs", runs.len())) } else { Ok(runs.swap_remove(count - 1)) }
+    })
+    .await
+}
+
+/// Waits until the status of a schedule is as `condition` wants it, and gives it.
+async fn becomes(
+    namespace: &Namespace,
+    schedule: &str,
+    what: &str,
+    condition: impl Fn(&Value) -> bool,
+) -> Value {
+    eventually(what, async || {
+        let mut found = namespace.get::<ScheduledSparkApplication>(schedule).await.unwrap_or_default();
+        let status = found["status"].take();
+        seen(condition(&status), &status).map(|()| status)
+    })
+    .await
+}
+
+/// The reasons of the events about a schedule.
+async fn told(namespace: &Namespace, schedule: &str) -> BTreeSet<String> {
+    let events = namespace.list::<k8s_openapi::api::events::v1::Event>().await;
+    let about = events.iter().filter(|event| event["regarding"]["name"] == schedule);
+    about.map(|event| event["reason"].as_str().unwrap().to_owned()).collect()
+}
+
+fn suspend(namespace: &Namespace, schedule: &str, suspend: bool) {
+    let patch = json!({"spec": {"suspend": suspend}}).to_string();
+    namespace.kubectl(&["patch", "scheduledsparkapp", schedule, "--type=merge", "-p", &patch]);
+}
+
+async fn runs_now(namespace: &Namespace, application: &str) {
+    namespace.reaches(application, "SUBMITTED").await;
+    kubelet::runs(namespace, &format!("{application}-driver")).await;
+    namespace.reaches(application, "RUNNING").await;
+}
+
+async fn completes(namespace: &Namespace, application: &str) {
+    runs_now(namespace, application).await;
+    kubelet::ends(namespace, &format!("{application}-driver"), 0).await;
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap()
+}
+
+fn slot_of(run: &Value) -> Timestamp {
+    time(&run["metadata"]["annotations"]["sparkoperator.k8s.io/scheduled-time"])
+}
+
+fn created(object: &Value) -> Timestamp {
+    time(&object["metadata"]["creationTimestamp"])
+}
+
+fn time(value: &Value) -> Timestamp {
+    value.as_str().unwrap().parse().unwrap()
+}

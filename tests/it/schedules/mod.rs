@@ -1,0 +1,3 @@
+//! Does each time of a schedule have its application, once, whatever happens? The pure core, with an invented clock.
+
+mod stories;

@@ -1,0 +1,184 @@
+//! What becomes of a schedule? Stories in `tests/data/schedules`, each a sequence of what was seen and what follows from
+//! it. The schedule is called `pi`, its uid is `uid`.
+
+use crate::golden::{data, yaml};
+use jiff::{Timestamp, tz::TimeZone};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use spark_operator::{
+    api::{ScheduledSparkApplication, State},
+    plan::schedule::{Action, Child, Observed, Plan, Policy, Precision, next, questions},
+};
+use std::{collections::BTreeMap, fs, time::Duration};
+
+/// One file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Story {
+    created: Timestamp,
+    spec: Value,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+    /// Where the story begins; nothing recorded if there is none.
+    #[serde(default)]
+    status: Value,
+    #[serde(default)]
+    minutes: bool,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    at: Timestamp,
+    /// What the user has made of the spec by now (RFC 7386).
+    edit: Option<Value>,
+    trigger: Option<String>,
+    #[serde(default)]
+    children: Vec<Made>,
+    /// Names that are somebody else's.
+    #[serde(default)]
+    taken: Vec<String>,
+    /// Pods live of an application that is gone.
+    #[serde(default)]
+    pods: bool,
+    /// The status is not written: the operator dies first.
+    #[serde(default)]
+    lost: bool,
+    expect: Expected,
+}
+
+/// An application of the schedule.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Made {
+    #[serde(default)]
+    name: Option<String>,
+    slot: Option<Timestamp>,
+    trigger: Option<String>,
+    state: State,
+    #[serde(default)]
+    going: bool,
+}
+
+/// What follows: all actions and events, and of the status what is named.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    #[serde(default)]
+    actions: Vec<String>,
+    #[serde(default)]
+    events: Vec<String>,
+    #[serde(default)]
+    status: BTreeMap<String, Value>,
+    /// In whole seconds.
+    wake: Option<u64>,
+}
+
+#[test]
+fn stories_go_as_they_are_told() {
+    let mut files: Vec<_> =
+        fs::read_dir(data("schedules")).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    for file in files {
+        let story: Story = yaml(&file);
+        story.goes(&file.file_stem().unwrap().to_string_lossy());
+    }
+}
+
+impl Story {
+    fn goes(self, title: &str) {
+        let precision = if self.minutes { Precision::Minutes } else { Precision::Seconds };
+        let policy = Policy { precision, zone: TimeZone::UTC };
+        let mut schedule: ScheduledSparkApplication = serde_json::from_value(json!({
+            "metadata": {"name": "pi", "namespace": "default", "uid": "uid", "annotations": self.annotations},
+            "spec": {"schedule": "", "template": template()},
+            "status": self.status,
+        }))
+        .unwrap();
+        schedule.metadata.creation_timestamp = Some(Time(self.created));
+        edit(&mut schedule, &self.spec);
+        for (number, step) in self.steps.into_iter().enumerate() {
+            let place = format!("{title}, step {}", number + 1);
+            if let Some(patch) = &step.edit {
+                edit(&mut schedule, patch);
+            }
+            if let Some(value) = step.trigger {
+                schedule.annotations_mut().insert("sparkoperator.k8s.io/trigger".to_owned(), value);
+            }
+            let children: Vec<_> = step.children.into_iter().map(Made::child).collect();
+            let asked = questions(&schedule, &children, step.at, &policy);
+            // Nobody looks for what is not asked for.
+            let taken = step.taken.into_iter().filter(|name| asked.names.contains(name)).collect();
+            let has_pods = step.pods && asked.pods;
+            let seen = Observed { children, departed: Vec::new(), taken, has_pods };
+            let plan = next(&schedule, &seen, step.at, &policy);
+            step.expect.meets(&plan, &place);
+            if !step.lost {
+                schedule.status = Some(plan.status);
+            }
+        }
+    }
+}
+
+impl Made {
+    fn child(self) -> Child {
+        let slot = self.slot.map(|slot| format!("pi-{}", slot.as_second()));
+        let name = self.name.or(slot).unwrap_or_else(|| "pi-t1".to_owned());
+        Child {
+            uid: format!("uid of {name}"),
+            name,
+            resource_version: None,
+            created: self.slot.unwrap_or_default(),
+            slot: self.slot,
+            trigger: self.trigger,
+            state: self.state,
+            is_going: self.going,
+        }
+    }
+}
+
+impl Expected {
+    fn meets(&self, plan: &Plan, place: &str) {
+        let action = |action: &Action| match action {
+            Action::Start(application) => format!("start {}", application.name_any()),
+            Action::Delete { name, .. } => format!("delete {name}"),
+        };
+        let actions: Vec<_> = plan.actions.iter().map(action).collect();
+        assert_eq!(actions, self.actions, "{place}");
+        let events: Vec<_> =
+            plan.events.iter().map(|event| format!("{}: {}", event.reason, event.note)).collect();
+        assert_eq!(events.len(), self.events.len(), "{place}: {events:#?}");
+        for (event, expected) in events.iter().zip(&self.events) {
+            assert!(event.starts_with(expected.as_str()), "{place}: {event}");
+        }
+        let status = json!(plan.status);
+        for (field, value) in &self.status {
+            assert_eq!(status[field], *value, "{place}: {field} of {status:#}");
+        }
+        if self.wake.is_some() {
+            assert_eq!(plan.wake.as_ref().map(Duration::as_secs), self.wake, "{place}");
+        }
+    }
+}
+
+fn edit(schedule: &mut ScheduledSparkApplication, patch: &Value) {
+    let mut spec = json!(schedule.spec);
+    json_patch::merge(&mut spec, patch);
+    schedule.spec = serde_json::from_value(spec).unwrap();
+}
+
+fn template() -> Value {
+    json!({
+        "type": "Scala",
+        "sparkVersion": "4.0.1",
+        "image": "spark",
+        "mainClass": "Pi",
+        "mainApplicationFile": "local:///pi.jar",
+        "driver": {},
+        "executor": {},
+    })
+}

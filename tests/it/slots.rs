@@ -1,0 +1,261 @@
+//! Is a schedule due when a clock on the wall would say so, when another implementation would, and is there always an answer?
+
+use jiff::{
+    SignedDuration, Timestamp,
+    civil::{DateTime, Time},
+    tz::TimeZone,
+};
+use proptest::{
+    collection::vec,
+    prelude::{Just, Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest},
+    sample::select,
+    test_runner::{Config, RngSeed},
+};
+use serde_json::Value;
+use spark_operator::plan::schedule::{Due, Rhythm, Schedule, Slots, Values, Zone};
+use std::{
+    collections::BTreeSet,
+    iter::successors,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// How many schedules are compared with what another implementation makes of them.
+const COMPARED: usize = 12_000;
+
+const ZONES: [&str; 8] = [
+    "UTC",
+    "Europe/Berlin",
+    "America/Havana",
+    "America/St_Johns",
+    "Australia/Lord_Howe",
+    "Africa/Casablanca",
+    "Pacific/Apia",
+    "Pacific/Chatham",
+];
+
+/// A schedule, and what the other implementation says: a line of `tests/cron/reference.py`.
+#[derive(Debug)]
+struct Line {
+    expression: String,
+    zone: String,
+    after: Timestamp,
+    next: BTreeSet<Timestamp>,
+}
+
+/// How many slots it says, if there are so many.
+const NEXT: usize = 6;
+
+/// Why the other implementation differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reason {
+    /// It begins a day whose midnight the clock skips at that time, which is when the clock shows the first that there is. So
+    /// what is due at midnight comes then, and what is due in the first hour is missed.
+    MidnightSkipped,
+    /// Where the clock is changed by a part of an hour, it still goes from hour to hour, and misses minutes until it has
+    /// come to a day that begins later.
+    PartOfAnHour,
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "what was compared is a result")]
+fn slots_are_those_of_another_implementation_but_for_what_is_listed() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cron/reference.py");
+    let mut reference = Command::new(script);
+    reference.args(["--count", &COMPARED.to_string()]).stderr(Stdio::inherit());
+    let output = reference.output().expect("Python can be run");
+    assert!(output.status.success(), "it says why above");
+    let lines: Vec<_> = String::from_utf8(output.stdout).unwrap().lines().map(Line::read).collect();
+    assert_eq!(lines.len(), COMPARED);
+    let slots: usize = lines.iter().map(|line| line.next.len()).sum();
+    let differing: Vec<_> = lines.iter().map(Line::reasons).filter(|reasons| !reasons.is_empty()).collect();
+    let of = |reason| differing.iter().filter(|reasons| reasons.contains(&reason)).count();
+    let (midnight, part) = (of(Reason::MidnightSkipped), of(Reason::PartOfAnHour));
+    println!(
+        "slots: {COMPARED} expressions with {slots} slots compared, {} differ as listed ({midnight} where a clock skips \
+         midnight, {part} where it is changed by a part of an hour)",
+        differing.len()
+    );
+    assert!(slots > 5 * COMPARED, "they are hardly ever due");
+    // What is listed but never comes could go.
+    assert!(midnight > 0 && part > 0);
+}
+
+impl Line {
+    fn read(text: &str) -> Self {
+        let line: Value = serde_json::from_str(text).unwrap();
+        let text = |field: &str| line[field].as_str().unwrap().to_owned();
+        let moment = |second: &Value| Timestamp::from_second(second.as_i64().unwrap()).unwrap();
+        Self {
+            expression: text("expression"),
+            zone: text("zone"),
+            after: moment(&line["after"]),
+            next: line["next"].as_array().unwrap().iter().map(moment).collect(),
+        }
+    }
+
+    /// Why its slots are not all ours; nothing where they are.
+    fn reasons(&self) -> BTreeSet<Reason> {
+        let (schedule, zone) = parsed(&self.expression, &self.zone);
+        let slots = Slots::new(&schedule, &Zone::Named(zone.clone()), &TimeZone::UTC, self.after);
+        let ours: BTreeSet<_> = following(&slots, self.after).take(NEXT).collect();
+        // A slot that only one of them has leaves the other room for a later one.
+        let ends =
+            [&ours, &self.next].into_iter().filter(|slots| slots.len() == NEXT).filter_map(BTreeSet::last);
+        let end = ends.min().copied().unwrap_or(Timestamp::MAX);
+        let either = ours.symmetric_difference(&self.next).filter(|slot| **slot <= end);
+        let reason = |slot: &Timestamp| {
+            let clock = slot.to_zoned(zone.clone());
+            assert_eq!(shows(&schedule, clock.datetime()), ours.contains(slot), "{self:?}: {clock}");
+            Reason::of(&zone, *slot).unwrap_or_else(|| panic!("{self:?}: {clock} is not listed"))
+        };
+        either.map(reason).collect()
+    }
+}
+
+impl Reason {
+    /// Why it may be wrong about a moment.
+    fn of(zone: &TimeZone, moment: Timestamp) -> Option<Self> {
+        let change = zone.preceding(moment + SignedDuration::from_secs(1)).next()?;
+        let hours = moment.duration_since(change.timestamp()).as_hours();
+        let before = zone.to_offset(change.timestamp() - SignedDuration::from_secs(1));
+        let seconds = change.offset().seconds() - before.seconds();
+        let is_midnight = before.to_datetime(change.timestamp()).time() == Time::midnight();
+        if seconds % 3600 != 0 && hours < 24 {
+            Some(Self::PartOfAnHour)
+        } else if is_midnight && seconds > 0 && hours < 1 {
+            Some(Self::MidnightSkipped)
+        } else {
+            None
+        }
+    }
+}
+
+fn parsed(expression: &str, zone: &str) -> (Schedule, TimeZone) {
+    let Ok(Zone::Named(zone)) = Zone::parse(zone) else { panic!("{zone} is a zone") };
+    (Schedule::parse(expression).unwrap(), zone)
+}
+
+/// All slots after a moment, one after another.
+fn following(slots: &Slots, moment: Timestamp) -> impl Iterator<Item = Timestamp> {
+    let next = |slot: &Timestamp| slots.after(*slot).inspect(|next| assert!(next > slot));
+    successors(slots.after(moment), next)
+}
+
+/// Whether a clock on the wall shows one of the times.
+fn shows(schedule: &Schedule, clock: DateTime) -> bool {
+    let Rhythm::At(times) = &schedule.rhythm else { panic!("{schedule:?} has no times") };
+    let has = |values: Values, value: i8| values.bits & 1 << value != 0;
+    let of_month = has(times.days_of_month, clock.day());
+    let of_week = has(times.days_of_week, clock.weekday().to_sunday_zero_offset());
+    let needs_both = times.days_of_month.is_whole || times.days_of_week.is_whole;
+    let is_day = if needs_both { of_month && of_week } else { of_month || of_week };
+    is_day
+        && has(times.months, clock.month())
+        && has(times.hours, clock.hour())
+        && has(times.minutes, clock.minute())
+}
+
+proptest! {
+    // The same each time: a test that fails now and then helps nobody.
+    #![proptest_config(Config { cases: 200, failure_persistence: None, rng_seed: RngSeed::Fixed(8), ..Config::default() })]
+
+    #[test]
+    fn a_slot_is_a_minute_at_which_the_clock_shows_one_of_the_times(text in expression(), (zone, since) in near_a_change()) {
+        let (schedule, _) = parsed(&text, "UTC");
+        let slots = Slots::new(&schedule, &Zone::Named(zone.clone()), &TimeZone::UTC, since);
+        let until = since + SignedDuration::from_hours(72);
+        let begin = since.as_second() / 60;
+        let minutes = (1..).map(|minute| Timestamp::from_second((begin + minute) * 60).unwrap());
+        let shown = minutes.take_while(|minute| *minute <= until).filter(|minute| shows(&schedule, zone.to_datetime(*minute)));
+        prop_assert_eq!(following(&slots, since).take_while(|slot| *slot <= until).collect::<Vec<_>>(), shown.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_due_is_the_last_slot_and_how_many_there_are(
+        text in any_schedule(), (zone, since) in near_a_change(), seconds in -10_i64..864_000
+    ) {
+        let start = since - SignedDuration::from_hours(5);
+        let slots = Slots::new(&Schedule::parse(&text).unwrap(), &Zone::Named(zone), &TimeZone::UTC, start);
+        let until = since + SignedDuration::from_secs(seconds);
+        let all: Vec<_> = following(&slots, since).take_while(|slot| *slot <= until).collect();
+        let due = all.last().map(|latest| Due { latest: *latest, count: all.len() as u64 });
+        prop_assert_eq!(slots.due(since, until), due);
+    }
+
+    #[test]
+    fn there_is_an_answer_at_any_moment_for_any_period_and_any_clock(
+        text in any_schedule(), zone in odd_zone(), [start, moment] in [moment(), moment()], days in -1..3000_i64
+    ) {
+        let slots = Slots::new(&Schedule::parse(&text).unwrap(), &Zone::Local, &zone, start);
+        let until = moment.saturating_add(SignedDuration::from_hours(24 * days)).unwrap();
+        let next = slots.after(moment);
+        prop_assert!(next.is_none_or(|next| next > moment));
+        let due = slots.due(moment, until);
+        prop_assert_eq!(due.is_some(), next.is_some_and(|next| next <= until), "{:?} {:?}", next, due);
+        prop_assert!(due.is_none_or(|due| due.latest > moment && due.latest <= until));
+    }
+}
+
+fn expression() -> impl Strategy<Value = String> {
+    (field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 6))
+        .prop_map(|(minute, hour, day, month, weekday)| format!("{minute} {hour} {day} {month} {weekday}"))
+}
+
+fn field(least: u32, most: u32) -> impl Strategy<Value = String> {
+    let value = least..=most;
+    let list = |values: Vec<_>| values.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    prop_oneof![
+        4 => Just("*".to_owned()),
+        2 => (1..20_u32).prop_map(|step| format!("*/{step}")),
+        2 => vec(value.clone(), 1..4).prop_map(list),
+        2 => (value.clone(), value).prop_map(|(a, b)| format!("{}-{}", a.min(b), a.max(b))),
+    ]
+}
+
+fn any_schedule() -> impl Strategy<Value = String> {
+    let every = prop_oneof![1000..400_000_i64, 1..i64::MAX / 1_000_000_000];
+    prop_oneof![
+        5 => expression(),
+        1 => Just(", * * * *".to_owned()),
+        3 => every.prop_map(|seconds| format!("@every {seconds}s")),
+    ]
+}
+
+/// A zone, and a moment within two days before its clock is changed, if it ever is.
+fn near_a_change() -> impl Strategy<Value = (TimeZone, Timestamp)> {
+    (select(&ZONES[..]), 1_000_000_000..2_200_000_000_i64, 0..172_800_000_i64).prop_map(
+        |(name, second, before)| {
+            let (_, zone) = parsed("@daily", name);
+            let moment = Timestamp::from_second(second).unwrap();
+            let change = zone.following(moment).next().map_or(moment, |change| change.timestamp());
+            (zone, change - SignedDuration::from_millis(before))
+        },
+    )
+}
+
+/// What a container's own zone might be.
+fn odd_zone() -> impl Strategy<Value = TimeZone> {
+    const POSIX: [&str; 4] = [
+        "XXX24YYY-24,0/-167,365/167",
+        "XXX00:00:01YYY-00:59:59,J60/00:00:01,J60/25",
+        "XXX-1YYY-2,M3.5.0,M3.5.0/4",
+        "EST5EDT,0/0,J365/25",
+    ];
+    let posix = select(&POSIX[..]).prop_map(|text| TimeZone::posix(text).unwrap());
+    prop_oneof![posix, select(&ZONES[..]).prop_map(|name| parsed("@daily", name).1)]
+}
+
+/// Any moment, and those at which time begins and ends.
+fn moment() -> impl Strategy<Value = Timestamp> {
+    let (least, most) = (Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
+    let second = prop_oneof![
+        least..=most,
+        least..least + 200_000,
+        most - 200_000..=most,
+        -4_000_000_000..4_000_000_000_i64
+    ];
+    (second, -999_999_999..=999_999_999).prop_map(|(second, nanosecond)| {
+        Timestamp::new(second, nanosecond).or_else(|_| Timestamp::from_second(second)).unwrap()
+    })
+}
