@@ -76,6 +76,7 @@ explore: ## All that can happen to an application, within wider bounds than in C
 # What does not fit CI; each prints its result, a line that begins with `soak:`. CI's node has one line of Spark, here are others.
 soak: build explore ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
 	tests/fuzz/run
+	tests/level simulation cargo test --locked --profile harness --test it -- --ignored --nocapture schedules::simulation
 	cargo test --locked --no-run
 	$(CLUSTER) build --level node
 	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level soak tests/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak::

@@ -7,7 +7,7 @@
 
 mod cluster;
 mod configs;
-mod explorer;
+pub mod explorer;
 mod model;
 mod mutation;
 mod operator;
@@ -16,6 +16,7 @@ mod world;
 
 use configs::{Config, configs};
 use explorer::explore;
+use model::Model;
 use mutation::Mutation;
 use spark_operator::{
     api::State,
@@ -43,7 +44,8 @@ fn explore_all(configs: &[Config]) {
     let (mut worlds, mut edges) = (0, 0);
     for config in configs {
         let begun = Instant::now();
-        let found = explore(config, None);
+        let mut model = Model::new(config, None);
+        let found = explore(&mut model);
         let Config { name, runs, budget, .. } = config;
         say(&format!(
             "explored: {name}: {} states, {} steps, {runs} runs, {budget}, {:.0?}",
@@ -54,7 +56,7 @@ fn explore_all(configs: &[Config]) {
         if let Some(broken) = found.broken {
             panic!("{name}: {}\n{}", broken.why, broken.story);
         }
-        transitions.extend(found.transitions);
+        transitions.extend(model.seen.take());
         worlds += found.worlds;
         edges += found.edges;
     }
@@ -80,7 +82,7 @@ fn a_bug_that_is_made_on_purpose_is_found() {
     let mut missed = Vec::new();
     for mutation in Mutation::ALL {
         let config = configs.iter().find(|config| config.name == mutation.shows_in()).unwrap();
-        let found = explore(config, Some(mutation));
+        let found = explore(&mut Model::new(config, Some(mutation)));
         match found.broken {
             Some(broken) => {
                 say(&format!("found: {mutation:?}, after {} states: {}", found.worlds, broken.why))
@@ -92,6 +94,6 @@ fn a_bug_that_is_made_on_purpose_is_found() {
 }
 
 #[expect(clippy::explicit_write, reason = "what is printed is not shown in CI, and this is to be")]
-fn say(line: &str) {
+pub fn say(line: &str) {
     writeln!(stderr(), "{line}").unwrap();
 }

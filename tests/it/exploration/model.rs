@@ -5,13 +5,14 @@
 use super::{
     cluster::{goes, heard_of_application, heard_of_driver, heard_of_executor, without_executor},
     configs::Config,
+    explorer,
     mutation::Mutation,
     operator::{self, Call},
     oracle::{Act, Facts, Oracle},
     world::{Application, EXECUTORS, Life, NAMES, Past, Phase, Pod, Progress, RunNo, Trouble, World},
 };
 use spark_operator::api::{RestartPolicyType, State};
-use std::{cell::RefCell, collections::BTreeSet};
+use std::{cell::RefCell, collections::BTreeSet, fmt::Write};
 
 pub struct Model {
     pub config: Config,
@@ -21,14 +22,7 @@ pub struct Model {
     pub seen: RefCell<BTreeSet<(State, State)>>,
 }
 
-/// A step, and where it leads.
-#[derive(Clone, Debug)]
-pub struct Edge {
-    pub step: Step,
-    pub world: World,
-    /// Which invariant is broken by it.
-    pub broken: Option<String>,
-}
+pub type Edge = explorer::Edge<Step, World>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -82,49 +76,6 @@ impl Model {
         Self { config: config.clone(), mutation, oracle, seen: RefCell::default() }
     }
 
-    /// Where it begins.
-    pub fn beginning(&self) -> World {
-        let application = fresh(0);
-        let foreign = Pod {
-            uid: 0,
-            run: None,
-            phase: Phase::Running,
-            terminating: false,
-            protected: false,
-            complete: true,
-        };
-        World {
-            application,
-            drivers: [self.config.is_taken.then_some(foreign), None],
-            late: [None; NAMES],
-            executors: [None; EXECUTORS],
-            config_maps: [None; 8],
-            operator: operator::fresh(&application),
-            orphan: None,
-            sent: None,
-            past: Past::default(),
-            left: self.config.budget,
-        }
-    }
-
-    /// All that can happen next.
-    pub fn edges(&mut self, world: &World, out: &mut Vec<Edge>) {
-        // What spark-submit makes after the pod comes before any timer.
-        let is_half_made = world.orphan.is_some_and(|orphan| orphan.progress == Progress::HalfMade);
-        for late in [false, true].into_iter().filter(|late| !late || !is_half_made) {
-            if let Some(next) = self.reconcile(world, late).filter(|next| self.is_within_bounds(next)) {
-                let step = Step::Reconcile { late };
-                if !out.iter().any(|edge| edge.world == next) {
-                    out.push(Edge { step, world: next, broken: None });
-                }
-            }
-        }
-        for call in [Call::Answered, Call::Failed, Call::Unheard] {
-            out.extend(self.go_on(world, call));
-        }
-        self.happenings(world, out);
-    }
-
     /// Whether no more runs are about to begin than are followed.
     fn is_within_bounds(&self, world: &World) -> bool {
         let Some(doing) = world.operator.doing else { return true };
@@ -133,69 +84,6 @@ impl Model {
         let submits =
             decision.acts.iter().any(|act| matches!(act, Act::Submit { run, .. } if run.ordinal > runs));
         !submits && self.oracle.facts(decision.status).ordinal <= runs
-    }
-
-    /// What happens next where nothing goes wrong any more; none if nothing does.
-    pub fn fair(&mut self, world: &World) -> Option<Edge> {
-        let edge = |step, world| Some(Edge { step, world, broken: None });
-        if world.sent.is_some() {
-            let mut next = *world;
-            next.sent = None;
-            return edge(Step::SentIsLost, next);
-        }
-        if world.operator.doing.is_some() {
-            return self.go_on(world, Call::Answered);
-        }
-        if let Some(orphan) = world.orphan {
-            let (next, broken) = self.orphan_goes_on(world, orphan);
-            return Some(Edge { step: Step::OrphanGoesOn, world: next, broken });
-        }
-        if let Some(submission) =
-            world.operator.submission.filter(|submission| submission.progress.is_running())
-        {
-            let (next, broken) = self.submission_goes_on(world, submission);
-            return Some(Edge { step: Step::SubmissionGoesOn, world: next, broken });
-        }
-        if let Some(next) = goes(world) {
-            return edge(Step::ApplicationGoes, next);
-        }
-        for name in 0..NAMES {
-            let Some(pod) = world.drivers[name] else { continue };
-            let is_on_its_way = pod.terminating || world.application.life == Life::Gone;
-            if pod.run.is_none() || is_on_its_way && !pod.protected {
-                return edge(Step::DriverGoes(name), self.without_driver(world, name));
-            }
-            let phase = match pod.phase {
-                Phase::Pending | Phase::Running if pod.terminating => Phase::Failed,
-                Phase::Pending if self.is_complete(world, &pod) && !pod.terminating => {
-                    let (next, broken) = self.starts(world, name);
-                    return Some(Edge { step: Step::DriverStarts(name), world: next, broken });
-                }
-                Phase::Unknown => Phase::Running,
-                phase => phase,
-            };
-            if phase != pod.phase {
-                let mut next = *world;
-                next.drivers[name] = Some(Pod { phase, ..pod });
-                return edge(Step::NodeIsBack(name), next);
-            }
-        }
-        for place in 0..EXECUTORS {
-            let Some(executor) = world.executors[place] else { continue };
-            let lives =
-                world.drivers.iter().flatten().any(|pod| pod.uid == executor.owner && !pod.phase.has_ended());
-            let mut next = *world;
-            next.executors[place] = None;
-            if !lives || without_executor(world, place).is_some() {
-                return edge(Step::ExecutorGoes, next);
-            }
-        }
-        let heard = (0..NAMES).find_map(|name| heard_of_driver(world, name));
-        let heard = heard.or_else(|| (0..EXECUTORS).find_map(|place| heard_of_executor(world, place)));
-        if let Some(next) = heard.or_else(|| heard_of_application(world)) {
-            return edge(Step::ApplicationHeardOf, next);
-        }
-        self.reconcile(world, true).and_then(|next| edge(Step::Reconcile { late: true }, next))
     }
 
     /// A driver is about to be made.
@@ -306,9 +194,116 @@ impl Model {
         }
         if is_so { Ok(()) } else { Err("that is not so".to_owned()) }
     }
+}
 
-    /// Nothing happens any more: is all as it should be?
-    pub fn rests(&mut self, world: &World) -> Result<(), String> {
+impl explorer::Model for Model {
+    type World = World;
+    type Step = Step;
+
+    fn beginning(&self) -> World {
+        let application = fresh(0);
+        let foreign = Pod {
+            uid: 0,
+            run: None,
+            phase: Phase::Running,
+            terminating: false,
+            protected: false,
+            complete: true,
+        };
+        World {
+            application,
+            drivers: [self.config.is_taken.then_some(foreign), None],
+            late: [None; NAMES],
+            executors: [None; EXECUTORS],
+            config_maps: [None; 8],
+            operator: operator::fresh(&application),
+            orphan: None,
+            sent: None,
+            past: Past::default(),
+            left: self.config.budget,
+        }
+    }
+
+    fn edges(&mut self, world: &World, out: &mut Vec<Edge>) {
+        // What spark-submit makes after the pod comes before any timer.
+        let is_half_made = world.orphan.is_some_and(|orphan| orphan.progress == Progress::HalfMade);
+        for late in [false, true].into_iter().filter(|late| !late || !is_half_made) {
+            if let Some(next) = self.reconcile(world, late).filter(|next| self.is_within_bounds(next)) {
+                let step = Step::Reconcile { late };
+                if !out.iter().any(|edge| edge.world == next) {
+                    out.push(Edge { step, world: next, broken: None });
+                }
+            }
+        }
+        for call in [Call::Answered, Call::Failed, Call::Unheard] {
+            out.extend(self.go_on(world, call));
+        }
+        self.happenings(world, out);
+    }
+
+    fn fair(&mut self, world: &World) -> Option<Edge> {
+        let edge = |step, world| Some(Edge { step, world, broken: None });
+        if world.sent.is_some() {
+            let mut next = *world;
+            next.sent = None;
+            return edge(Step::SentIsLost, next);
+        }
+        if world.operator.doing.is_some() {
+            return self.go_on(world, Call::Answered);
+        }
+        if let Some(orphan) = world.orphan {
+            let (next, broken) = self.orphan_goes_on(world, orphan);
+            return Some(Edge { step: Step::OrphanGoesOn, world: next, broken });
+        }
+        if let Some(submission) =
+            world.operator.submission.filter(|submission| submission.progress.is_running())
+        {
+            let (next, broken) = self.submission_goes_on(world, submission);
+            return Some(Edge { step: Step::SubmissionGoesOn, world: next, broken });
+        }
+        if let Some(next) = goes(world) {
+            return edge(Step::ApplicationGoes, next);
+        }
+        for name in 0..NAMES {
+            let Some(pod) = world.drivers[name] else { continue };
+            let is_on_its_way = pod.terminating || world.application.life == Life::Gone;
+            if pod.run.is_none() || is_on_its_way && !pod.protected {
+                return edge(Step::DriverGoes(name), self.without_driver(world, name));
+            }
+            let phase = match pod.phase {
+                Phase::Pending | Phase::Running if pod.terminating => Phase::Failed,
+                Phase::Pending if self.is_complete(world, &pod) && !pod.terminating => {
+                    let (next, broken) = self.starts(world, name);
+                    return Some(Edge { step: Step::DriverStarts(name), world: next, broken });
+                }
+                Phase::Unknown => Phase::Running,
+                phase => phase,
+            };
+            if phase != pod.phase {
+                let mut next = *world;
+                next.drivers[name] = Some(Pod { phase, ..pod });
+                return edge(Step::NodeIsBack(name), next);
+            }
+        }
+        for place in 0..EXECUTORS {
+            let Some(executor) = world.executors[place] else { continue };
+            let lives =
+                world.drivers.iter().flatten().any(|pod| pod.uid == executor.owner && !pod.phase.has_ended());
+            let mut next = *world;
+            next.executors[place] = None;
+            if !lives || without_executor(world, place).is_some() {
+                return edge(Step::ExecutorGoes, next);
+            }
+        }
+        let heard = (0..NAMES).find_map(|name| heard_of_driver(world, name));
+        let heard = heard.or_else(|| (0..EXECUTORS).find_map(|place| heard_of_executor(world, place)));
+        if let Some(next) = heard.or_else(|| heard_of_application(world)) {
+            return edge(Step::ApplicationHeardOf, next);
+        }
+        self.reconcile(world, true).and_then(|next| edge(Step::Reconcile { late: true }, next))
+    }
+
+    fn rests(&mut self, world: &World) -> Result<(), String> {
         let application = &world.application;
         let facts = self.oracle.facts(application.status);
         let state = shown(facts.state);
@@ -344,6 +339,30 @@ impl Model {
             return wrong("the re-run that was asked for is lost");
         }
         Ok(())
+    }
+    fn tell(&self, before: &World, edge: &Edge) -> String {
+        let mut story = format!("{:?}", edge.step);
+        let World { application, drivers, executors, operator, .. } = &edge.world;
+        if let (Step::Reconcile { .. }, Some(doing)) = (edge.step, operator.doing) {
+            let decision = self.oracle.decision(doing.plan);
+            let (from, to) = (operator.application.status, decision.status);
+            let state = |status| shown(self.oracle.facts(status).state);
+            write!(story, " of {}: {:?}, {}", state(from), decision.acts, state(to)).unwrap();
+        }
+        if application.status != before.application.status {
+            let facts = self.oracle.facts(application.status);
+            write!(story, "; it is {} with run {:?}", shown(facts.state), facts.run).unwrap();
+        }
+        if drivers != &before.drivers {
+            write!(story, "; drivers {:?}", drivers.iter().flatten().collect::<Vec<_>>()).unwrap();
+        }
+        if executors != &before.executors {
+            write!(story, "; executors {:?}", executors.iter().flatten().collect::<Vec<_>>()).unwrap();
+        }
+        if operator.submission != before.operator.submission {
+            write!(story, "; submission {:?}", operator.submission).unwrap();
+        }
+        story
     }
 }
 

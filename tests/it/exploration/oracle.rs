@@ -5,8 +5,9 @@
 //! long after, when all have.
 
 use super::{
+    explorer::Folding,
     mutation::Mutation,
-    world::{Application, EXECUTORS, Executor, Folding, NAMES, Phase, Pod, Progress, RunNo},
+    world::{Application, EXECUTORS, Executor, NAMES, Phase, Pod, Progress, RunNo},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

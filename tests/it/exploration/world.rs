@@ -4,10 +4,7 @@
 //! Where something is forgotten here (times, names, messages), the decision core does not see it either: see
 //! [`super::oracle`].
 
-use std::{
-    fmt,
-    hash::{Hash, Hasher},
-};
+use std::fmt;
 
 /// How many names drivers have: an edit may change them.
 pub const NAMES: usize = 2;
@@ -280,64 +277,5 @@ impl World {
     pub fn new_uid(&mut self) -> u8 {
         self.past.pods += 1;
         self.past.pods
-    }
-
-    /// What stands for this world among those that were seen.
-    pub fn fingerprint(&self) -> u64 {
-        let mut hasher = Folding::default();
-        self.hash(&mut hasher);
-        hasher.finish()
-    }
-}
-
-/// A fast hash of few bytes at a time, by folded multiplication. Two of ten million worlds have the same one with a
-/// probability of one to a hundred thousand.
-#[derive(Default)]
-pub struct Folding {
-    word: u64,
-    bytes: u32,
-    hash: u64,
-}
-
-impl Folding {
-    fn fold(&mut self) {
-        let product = u128::from(self.hash ^ self.word ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f;
-        self.hash = (product as u64).rotate_left(23) ^ (product >> 64) as u64;
-        (self.word, self.bytes) = (0, 0);
-    }
-}
-
-impl Hasher for Folding {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u8(*byte));
-    }
-
-    fn write_u8(&mut self, byte: u8) {
-        self.word |= u64::from(byte) << (8 * self.bytes);
-        self.bytes += 1;
-        if self.bytes == 8 {
-            self.fold();
-        }
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.fold();
-        self.word = u64::from(number);
-        self.fold();
-    }
-
-    /// The variants of enums, of which there are few.
-    fn write_isize(&mut self, variant: isize) {
-        self.write_u8(variant as u8);
-    }
-
-    /// The lengths of arrays, which are what they are.
-    fn write_usize(&mut self, _length: usize) {}
-
-    fn finish(&self) -> u64 {
-        let mut last = Self { ..*self };
-        last.fold();
-        last.fold();
-        last.hash
     }
 }

@@ -1,0 +1,375 @@
+//! Which worlds follow from a world, and what must be so when nothing happens any more?
+
+use super::{
+    super::super::exploration::explorer,
+    mutation::Mutation,
+    operator::Call,
+    oracle::{Act, Oracle, has_slot, slot, slot_after},
+    world::{
+        Application, Budget, Doing, End, Operator, Past, RUNS, SLOTS, Schedule, TRIGGERS, Trouble, World, bit,
+    },
+};
+use serde_json::{Value, json};
+use spark_operator::api::ScheduleState;
+use std::{cmp::Reverse, fmt::Write};
+
+/// One exploration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub name: &'static str,
+    /// What the spec has beside its schedule.
+    pub spec: Value,
+    /// What a clock may show, in seconds since the schedule was made.
+    pub moments: Vec<i64>,
+    /// Whether applications may fail.
+    pub has_failures: bool,
+    pub budget: Budget,
+}
+
+pub struct Model {
+    pub config: Config,
+    pub mutation: Option<Mutation>,
+    pub oracle: Oracle,
+    /// How many of a kind are kept.
+    limit: usize,
+}
+
+pub type Edge = explorer::Edge<Step, World>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Pass,
+    GoesOn(Call),
+    Crash { is_old: bool },
+    ScheduleHeardOf,
+    HeardOf(usize),
+    ForeignHeardOf,
+    Ends(usize, End),
+    Goes(usize),
+    PodsGo,
+    ClockGoesOn,
+    ClockPutBack,
+    Edited(u8),
+    SuspendFlipped,
+    Triggered,
+    Deleted(usize),
+    NameTaken(usize),
+}
+
+impl Model {
+    pub fn new(config: &Config, mutation: Option<Mutation>) -> Self {
+        let oracle = Oracle::new(&config.spec, &config.moments, mutation);
+        let limit = config.spec["successfulRunHistoryLimit"].as_u64().unwrap_or(1);
+        Self { config: config.clone(), mutation, oracle, limit: limit as usize }
+    }
+
+    pub fn runs_alone(&self) -> bool {
+        self.config.spec["concurrencyPolicy"] != json!("Allow")
+    }
+
+    /// Whether the status says that a run was made, or is not to be.
+    fn is_recorded(&self, world: &World, run: usize) -> bool {
+        let status = self.oracle.status(world.schedule.status);
+        if run < SLOTS {
+            return status.handled_until.as_ref().is_some_and(|until| until.0 >= slot(run));
+        }
+        let value = (run - SLOTS + 1).to_string();
+        status.last_trigger.as_ref() == Some(&value) || world.schedule.trigger.to_string() != value
+    }
+
+    /// What happens without anybody's doing.
+    fn happenings(&self, world: &World, out: &mut Vec<Edge>) {
+        for run in 0..RUNS {
+            if let Some(next) = heard_of(world, run) {
+                out.push(edge(Step::HeardOf(run), next));
+            }
+            let Some(application) = world.applications[run] else { continue };
+            if application.is_going {
+                out.push(edge(Step::Goes(run), gone(world, run)));
+            }
+            let ends = [(End::Completed, true), (End::Failed, self.config.has_failures)];
+            for (end, _) in ends.into_iter().filter(|(_, can_be)| *can_be && application.end == End::Running)
+            {
+                let mut next = *world;
+                next.applications[run] = Some(Application { end, ..application });
+                out.push(edge(Step::Ends(run, end), next));
+            }
+        }
+        if world.pods != 0 {
+            out.push(edge(Step::PodsGo, World { pods: 0, ..*world }));
+        }
+        if let Some(next) = heard_of_schedule(world) {
+            out.push(edge(Step::ScheduleHeardOf, next));
+        }
+        if let Some(next) = heard_of_foreign(world) {
+            out.push(edge(Step::ForeignHeardOf, next));
+        }
+        if world.clock < self.oracle.last_moment() {
+            out.push(edge(Step::ClockGoesOn, self.later(world)));
+        }
+    }
+
+    fn later(&self, before: &World) -> World {
+        let mut world = World { clock: before.clock + 1, ..*before };
+        let is_known = self.oracle.status(before.schedule.status).suspended && before.schedule.suspend;
+        for run in (0..SLOTS).filter(|run| is_known && self.comes(before.clock, *run)) {
+            world.past.barred |= bit(run);
+        }
+        world
+    }
+
+    /// Whether a slot comes when the clock goes on from here.
+    fn comes(&self, clock: u8, run: usize) -> bool {
+        !self.oracle.is_due(clock, run) && self.oracle.is_due(clock + 1, run)
+    }
+
+    fn troubles(&self, world: &World, out: &mut Vec<Edge>) {
+        let mut change = |trouble, step, change: &dyn Fn(&mut World)| {
+            if let Some(mut next) = world.troubled(trouble) {
+                change(&mut next);
+                if next.schedule != world.schedule {
+                    next.changed();
+                }
+                out.push(edge(step, next));
+            }
+        };
+        for text in (0..3).filter(|text| *text != world.schedule.text) {
+            change(Trouble::Edit, Step::Edited(text), &|world| world.schedule.text = text);
+        }
+        change(Trouble::Suspend, Step::SuspendFlipped, &|world| {
+            world.schedule.suspend = !world.schedule.suspend;
+        });
+        if usize::from(world.schedule.trigger) < TRIGGERS {
+            change(Trouble::Trigger, Step::Triggered, &|world| world.schedule.trigger += 1);
+        }
+        for run in (0..RUNS).filter(|run| world.applications[*run].is_some_and(|one| !one.is_going)) {
+            change(Trouble::Deletion, Step::Deleted(run), &|world| {
+                if !self.is_recorded(world, run) {
+                    world.past.vanished |= bit(run);
+                    if world.operator.applications[run].is_none() || self.is_starting(world, run) {
+                        world.past.forgotten |= bit(run);
+                    }
+                }
+                go(world, run);
+            });
+        }
+        for run in (0..RUNS).filter(|run| (world.past.made | world.foreign) & bit(*run) == 0) {
+            change(Trouble::Foreign, Step::NameTaken(run), &|world| world.foreign |= bit(run));
+        }
+        if world.clock > 0 {
+            change(Trouble::PutBack, Step::ClockPutBack, &|world| {
+                world.clock -= 1;
+                for run in (0..SLOTS).filter(|run| self.comes(world.clock, *run)) {
+                    world.past.barred &= !bit(run);
+                }
+            });
+        }
+        // What the next operator lists first may be as old as what this one had.
+        for is_old in [false, true].into_iter().filter(|is_old| !(*is_old && world.operator.is_current)) {
+            change(Trouble::Crash, Step::Crash { is_old }, &|world| {
+                let schedule = if is_old { world.operator.schedule } else { world.schedule };
+                world.operator = Operator::fresh(schedule, world.applications, world.foreign);
+                world.operator.is_current = !is_old;
+                world.past.forgotten |= world.past.vanished;
+            });
+        }
+    }
+
+    /// Whether a pass is under way that did not know of an application when it began.
+    fn is_starting(&self, world: &World, run: usize) -> bool {
+        let starts = |doing: Doing| self.oracle.decision(doing.plan).acts.contains(&Act::Start(run));
+        world.operator.doing.is_some_and(starts)
+    }
+
+    /// Whether the schedule is in force, and the operator knows it as it is.
+    fn is_in_force(&self, world: &World) -> bool {
+        let status = self.oracle.status(world.schedule.status);
+        status.schedule_state == ScheduleState::Scheduled && !status.suspended
+    }
+}
+
+impl explorer::Model for Model {
+    type World = World;
+    type Step = Step;
+
+    fn beginning(&self) -> World {
+        let schedule = Schedule { text: 0, suspend: false, trigger: 0, status: 0 };
+        World {
+            clock: 0,
+            schedule,
+            applications: [None; RUNS],
+            pods: 0,
+            foreign: 0,
+            operator: Operator::fresh(schedule, [None; RUNS], 0),
+            past: Past::default(),
+            left: self.config.budget,
+        }
+    }
+
+    fn edges(&mut self, world: &World, out: &mut Vec<Edge>) {
+        if let Some(next) = self.pass(world) {
+            out.push(edge(Step::Pass, next));
+        }
+        for call in [Call::Answered, Call::Failed, Call::Unheard] {
+            out.extend(self.go_on(world, call));
+        }
+        self.happenings(world, out);
+        self.troubles(world, out);
+    }
+
+    fn fair(&mut self, world: &World) -> Option<Edge> {
+        if world.operator.doing.is_some() {
+            return self.go_on(world, Call::Answered);
+        }
+        for run in 0..RUNS {
+            if let Some(next) = heard_of(world, run) {
+                return Some(edge(Step::HeardOf(run), next));
+            }
+            if world.applications[run].is_some_and(|application| application.is_going) {
+                return Some(edge(Step::Goes(run), gone(world, run)));
+            }
+        }
+        if world.pods != 0 {
+            return Some(edge(Step::PodsGo, World { pods: 0, ..*world }));
+        }
+        let heard = heard_of_schedule(world).or_else(|| heard_of_foreign(world));
+        if let Some(next) = heard {
+            return Some(edge(Step::ScheduleHeardOf, next));
+        }
+        if let Some(next) = self.pass(world) {
+            return Some(edge(Step::Pass, next));
+        }
+        for run in 0..RUNS {
+            let running = world.applications[run].filter(|application| application.end == End::Running);
+            if let Some(application) = running {
+                let mut next = *world;
+                next.applications[run] = Some(Application { end: End::Completed, ..application });
+                return Some(edge(Step::Ends(run, End::Completed), next));
+            }
+        }
+        (world.clock < self.oracle.last_moment()).then(|| {
+            let mut next = self.later(world);
+            let is_wanted =
+                |run: &usize| self.comes(world.clock, *run) && has_slot(world.schedule.text, *run);
+            if self.is_in_force(world) {
+                let handled = self.oracle.status(world.schedule.status).handled_until.clone();
+                let is_new = |run: &usize| handled.as_ref().is_none_or(|until| slot(*run) > until.0);
+                let come = (0..SLOTS).filter(is_wanted).filter(is_new).map(bit).sum::<u8>();
+                next.past.wanted |= come & !world.foreign;
+            }
+            edge(Step::ClockGoesOn, next)
+        })
+    }
+
+    fn rests(&mut self, world: &World) -> Result<(), String> {
+        let wrong = |why: &str| Err(format!("nothing happens any more: {why}"));
+        let status = self.oracle.status(world.schedule.status);
+        let (now, text) = (self.oracle.now(world.clock), world.schedule.text);
+        let is_valid = text < 2;
+        if (status.schedule_state == ScheduleState::Scheduled) != is_valid
+            || status.suspended != world.schedule.suspend
+        {
+            return wrong("the last edit is lost");
+        }
+        if status.pending_run.is_some() {
+            return wrong("a run waits");
+        }
+        let trigger = Some(world.schedule.trigger).filter(|trigger| *trigger > 0);
+        if status.last_trigger != trigger.map(|trigger| trigger.to_string()) {
+            return wrong("a trigger is lost");
+        }
+        if world.past.wanted & !world.past.made != 0 {
+            return wrong("a slot was not started though all was well");
+        }
+        if self.is_in_force(world) {
+            let handled = status.handled_until.as_ref().unwrap().0;
+            if slot_after(text, handled) <= now {
+                return wrong("a slot is not dealt with");
+            }
+            if status.next_run.as_ref().map(|next| next.0) != Some(slot_after(text, now.max(handled))) {
+                return wrong("nextRun is not true");
+            }
+        }
+        for (end, names) in [
+            (End::Completed, &status.past_successful_run_names),
+            (End::Failed, &status.past_failed_run_names),
+        ] {
+            let of_this_end = |run: &usize| world.applications[*run].is_some_and(|one| one.end == end);
+            let mut kept: Vec<_> = (0..RUNS).filter(of_this_end).collect();
+            kept.sort_by_key(|run| {
+                Reverse((world.applications[*run].map(|one| one.made), self.oracle.name(*run)))
+            });
+            let recorded = kept.iter().filter(|run| self.is_recorded(world, **run)).count();
+            let kept: Vec<_> = kept.into_iter().map(|run| self.oracle.name(run).clone()).collect();
+            if recorded > self.limit {
+                return wrong("more is kept than should be");
+            }
+            if *names != kept {
+                return wrong("the names of past runs are not true");
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self, before: &World, edge: &Edge) -> String {
+        let world = &edge.world;
+        let mut story = format!("{:?} at {}", edge.step, self.oracle.now(world.clock));
+        if let (Step::Pass, Some(doing)) = (edge.step, world.operator.doing) {
+            let decision = self.oracle.decision(doing.plan);
+            write!(story, ": {:?}", decision.acts).unwrap();
+        }
+        if world.schedule.status != before.schedule.status {
+            let status = self.oracle.status(world.schedule.status);
+            write!(story, "; its status is {}", serde_json::to_string(status).unwrap()).unwrap();
+        }
+        if world.applications != before.applications {
+            let all = world.applications.iter().enumerate();
+            let there: Vec<_> =
+                all.filter_map(|(run, one)| one.map(|one| (run, one.end, one.is_going))).collect();
+            write!(story, "; there are {there:?}").unwrap();
+        }
+        story
+    }
+}
+
+const fn edge(step: Step, world: World) -> Edge {
+    Edge { step, world, broken: None }
+}
+
+/// An application is deleted: at once if it has ended.
+pub fn go(world: &mut World, run: usize) {
+    let application = &mut world.applications[run];
+    *application = application
+        .filter(|application| application.end == End::Running)
+        .map(|application| Application { is_going: true, ..application });
+}
+
+/// An application that is deleted is gone; if it ran, its pods live on.
+fn gone(before: &World, run: usize) -> World {
+    let mut world = *before;
+    let application = world.applications[run].take();
+    if application.is_some_and(|application| application.end == End::Running) {
+        world.pods |= bit(run);
+    }
+    world
+}
+
+fn heard_of(world: &World, run: usize) -> Option<World> {
+    let mut next = *world;
+    next.operator.hear(run, world.applications[run]);
+    (world.operator.applications[run] != world.applications[run]).then_some(next)
+}
+
+fn heard_of_schedule(world: &World) -> Option<World> {
+    let mut next = *world;
+    next.operator.schedule = world.schedule;
+    next.operator.is_current = true;
+    next.operator.waits = false;
+    (next != *world).then_some(next)
+}
+
+fn heard_of_foreign(world: &World) -> Option<World> {
+    let mut next = *world;
+    next.operator.foreign = world.foreign;
+    (next != *world).then_some(next)
+}

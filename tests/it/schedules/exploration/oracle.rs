@@ -1,0 +1,339 @@
+//! What does the core say? Asked once for each question: a model asks the same a million times.
+
+use super::{
+    super::super::exploration::explorer::Folding,
+    mutation::Mutation,
+    world::{Application, End, RUNS, SLOTS, Schedule, bit},
+};
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use spark_operator::{
+    api::{
+        ScheduledSparkApplication, ScheduledSparkApplicationStatus as Status, SparkApplication, State,
+        names::annotation,
+    },
+    plan::schedule::{Action, Child, Observed, Plan, Policy, Precision, Questions, next, questions},
+};
+use std::{collections::HashMap, hash::BuildHasherDefault};
+
+/// Valid ones, which have slots in common, and one that is not.
+pub const TEXTS: [&str; 3] = ["*/10 * * * *", "*/20 * * * *", "*/10 * * *"];
+/// Every how many slots of the first text the others have one.
+const STRIDES: [usize; 3] = [1, 2, usize::MAX];
+/// 2026-01-01T00:00:00Z, when the schedule is made.
+const CREATED: i64 = 1_767_225_600;
+const PERIOD: i64 = 600;
+
+type Applications = [Option<Application>; RUNS];
+type Memory<K, V> = HashMap<K, V, BuildHasherDefault<Folding>>;
+
+/// What was seen, as [`Observed`] has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seen {
+    pub applications: [Option<Application>; RUNS],
+    pub departed: [Option<(u8, Application)>; 2],
+    /// Names that the operator knows to be somebody else's.
+    pub foreign: u8,
+    pub has_pods: bool,
+}
+
+/// An action, as the model carries it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    Start(usize),
+    /// As it was seen.
+    Delete(usize, Application),
+}
+
+/// A [`Plan`].
+#[derive(Clone, Debug)]
+pub struct Decision {
+    pub acts: Vec<Act>,
+    pub status: u32,
+    /// Whether that is another one than was recorded.
+    pub writes: bool,
+    /// What is wrong with it, whatever the world is.
+    pub wrong: Option<String>,
+}
+
+pub struct Oracle {
+    /// A schedule with nothing that changes.
+    bare: ScheduledSparkApplication,
+    mutation: Option<Mutation>,
+    policy: Policy,
+    /// The moments that a clock can show.
+    moments: Vec<Timestamp>,
+    statuses: Vec<Status>,
+    status_numbers: HashMap<String, u32>,
+    decisions: Vec<Decision>,
+    known: Memory<(Schedule, u8, Seen), u32>,
+    asked: Memory<(Schedule, u8, Applications), (u8, bool)>,
+    /// Of the runs.
+    names: Vec<String>,
+}
+
+impl Oracle {
+    pub fn new(spec: &Value, moments: &[i64], mutation: Option<Mutation>) -> Self {
+        let mut oracle = Self {
+            bare: bare(spec),
+            mutation,
+            policy: Policy { precision: Precision::Seconds, zone: TimeZone::UTC },
+            moments: moments.iter().map(|seconds| at(CREATED + seconds)).collect(),
+            statuses: Vec::new(),
+            status_numbers: HashMap::new(),
+            decisions: Vec::new(),
+            known: Memory::default(),
+            asked: Memory::default(),
+            names: (0..SLOTS).map(|run| format!("pi-{}", slot(run).as_second())).collect(),
+        };
+        oracle.number(Status::default());
+        let known = oracle.number(Status { observed_schedule: Some(String::new()), ..Status::default() });
+        for trigger in 1..=(RUNS - SLOTS) as u8 {
+            let schedule = Schedule { text: 0, suspend: true, trigger, status: known };
+            let asked = questions(&oracle.real(&schedule), &[], oracle.moments[0], &oracle.policy);
+            oracle.names.extend(asked.names);
+        }
+        oracle
+    }
+
+    pub fn status(&self, number: u32) -> &Status {
+        &self.statuses[number as usize]
+    }
+
+    pub fn decision(&self, plan: u32) -> &Decision {
+        &self.decisions[plan as usize]
+    }
+
+    pub fn name(&self, run: usize) -> &String {
+        &self.names[run]
+    }
+
+    pub fn last_moment(&self) -> u8 {
+        (self.moments.len() - 1) as u8
+    }
+
+    pub fn now(&self, clock: u8) -> Timestamp {
+        self.moments[usize::from(clock)]
+    }
+
+    /// Up to where all slots are dealt with, counted from the beginning.
+    pub fn handled(&self, status: u32) -> SignedDuration {
+        let until = self.status(status).handled_until.as_ref();
+        until.map_or(SignedDuration::ZERO, |until| until.0.duration_since(at(CREATED)))
+    }
+
+    /// Whether a clock shows a moment at or after a slot.
+    pub fn is_due(&self, clock: u8, run: usize) -> bool {
+        self.moments[usize::from(clock)] >= slot(run)
+    }
+
+    /// What the core asks for: whether the names of these runs are taken, and whether pods live.
+    pub fn asked(&mut self, schedule: &Schedule, clock: u8, seen: &Seen) -> (u8, bool) {
+        let key = (*schedule, clock, seen.applications);
+        if let Some(asked) = self.asked.get(&key) {
+            return *asked;
+        }
+        let now = self.now(clock);
+        let Questions { names, pods } =
+            questions(&self.real(schedule), &self.children(seen), now, &self.policy);
+        let runs = (0..RUNS).filter(|run| names.contains(&self.names[*run])).map(bit).sum();
+        self.asked.insert(key, (runs, pods));
+        (runs, pods)
+    }
+
+    /// What the core plans.
+    pub fn next(&mut self, schedule: &Schedule, clock: u8, seen: &Seen) -> u32 {
+        if let Some(plan) = self.known.get(&(*schedule, clock, *seen)) {
+            return *plan;
+        }
+        let mut decision = self.decide(schedule, clock, seen);
+        if decision.wrong.is_none() {
+            decision.wrong = self.comes_to_rest(schedule, clock, seen, &decision).err();
+        }
+        let number = self.decisions.len() as u32;
+        self.decisions.push(decision);
+        self.known.insert((*schedule, clock, *seen), number);
+        number
+    }
+
+    fn decide(&mut self, schedule: &Schedule, clock: u8, seen: &Seen) -> Decision {
+        let mut real = self.real(schedule);
+        let now = self.moments[usize::from(clock)];
+        let child = |entry: &Option<(u8, Application)>| {
+            entry.map(|(run, application)| self.child(usize::from(run), &application))
+        };
+        let mut observed = Observed {
+            children: self.children(seen),
+            departed: seen.departed.iter().filter_map(child).collect(),
+            taken: (0..RUNS)
+                .filter(|run| seen.foreign & bit(*run) != 0)
+                .map(|run| self.names[run].clone())
+                .collect(),
+            has_pods: seen.has_pods,
+        };
+        if let Some(mutation) = self.mutation {
+            mutation.of_question(&mut real, &mut observed);
+        }
+        let mut plan = next(&real, &observed, now, &self.policy);
+        if let Some(mutation) = self.mutation {
+            mutation.of_plan(&real, &observed, now, &mut plan);
+        }
+        let wrong = self.is_wrong(&real, now, &plan).err();
+        let acts = plan.actions.iter().map(|action| self.act(action, seen)).collect();
+        let status = self.number(plan.status);
+        Decision { acts, status, writes: status != schedule.status, wrong }
+    }
+
+    /// What nothing can excuse.
+    fn is_wrong(&self, real: &ScheduledSparkApplication, now: Timestamp, plan: &Plan) -> Result<(), String> {
+        let before = real.status.clone().unwrap_or_default();
+        let is_idle = |status: &Status| status.suspended || status.reason.is_some();
+        let but_for_time = Status { handled_until: before.handled_until.clone(), ..plan.status.clone() };
+        if is_idle(&before) && is_idle(&plan.status) && plan.status != before && but_for_time == before {
+            return Err("nothing but the time is written".to_owned());
+        }
+        for action in &plan.actions {
+            let Action::Start(application) = action else { continue };
+            let Some(slot) = slot_of(application) else { continue };
+            if slot > now {
+                return Err("a slot is started before it is there".to_owned());
+            }
+            if real.spec.suspend == Some(true) || real.spec.schedule == TEXTS[2] {
+                return Err("a slot is started though the schedule is suspended or invalid".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing more is planned once all that is planned is so.
+    fn comes_to_rest(
+        &mut self,
+        schedule: &Schedule,
+        clock: u8,
+        seen: &Seen,
+        decision: &Decision,
+    ) -> Result<(), String> {
+        let (mut schedule, mut seen, mut decision, mut made) = (*schedule, *seen, decision.clone(), 0);
+        for _ in 0..8 {
+            if decision.acts.is_empty() && !decision.writes {
+                return Ok(());
+            }
+            for act in &decision.acts {
+                match *act {
+                    Act::Start(run) if made & bit(run) == 0 => {
+                        made |= bit(run);
+                        let end = End::Running;
+                        seen.applications[run] = Some(Application { end, is_going: false, made: clock });
+                    }
+                    Act::Start(_) => return Err("what is started is started again at once".to_owned()),
+                    Act::Delete(run, application) => {
+                        seen.applications[run] = None;
+                        seen.departed[usize::from(run >= SLOTS)] = Some((run as u8, application));
+                    }
+                }
+            }
+            schedule.status = decision.status;
+            seen.has_pods = false;
+            decision = self.decide(&schedule, clock, &seen);
+        }
+        Err("it plans and plans and does not come to rest".to_owned())
+    }
+
+    fn act(&self, action: &Action, seen: &Seen) -> Act {
+        let run = |name: &String| self.names.iter().position(|known| known == name).unwrap();
+        match action {
+            Action::Start(application) => Act::Start(run(&application.name_any())),
+            Action::Delete { name, .. } => Act::Delete(run(name), seen.applications[run(name)].unwrap()),
+        }
+    }
+
+    fn number(&mut self, status: Status) -> u32 {
+        let key = serde_json::to_string(&status).unwrap();
+        let count = self.statuses.len() as u32;
+        *self.status_numbers.entry(key).or_insert_with(|| {
+            self.statuses.push(status);
+            count
+        })
+    }
+
+    fn real(&self, schedule: &Schedule) -> ScheduledSparkApplication {
+        let Schedule { text, suspend, trigger, status } = *schedule;
+        let mut real = self.bare.clone();
+        TEXTS[usize::from(text)].clone_into(&mut real.spec.schedule);
+        real.spec.suspend = Some(suspend);
+        if trigger > 0 {
+            real.annotations_mut().insert(annotation::TRIGGER.to_owned(), trigger.to_string());
+        }
+        real.status = (status > 0).then(|| self.statuses[status as usize].clone());
+        real
+    }
+
+    fn children(&self, seen: &Seen) -> Vec<Child> {
+        let all = seen.applications.iter().enumerate();
+        all.filter_map(|(run, application)| Some(self.child(run, application.as_ref()?))).collect()
+    }
+
+    fn child(&self, run: usize, application: &Application) -> Child {
+        Child {
+            name: self.names[run].clone(),
+            uid: run.to_string(),
+            resource_version: None,
+            created: self.moments[usize::from(application.made)],
+            slot: (run < SLOTS).then(|| slot(run)),
+            trigger: (run >= SLOTS).then(|| (run - SLOTS + 1).to_string()),
+            state: match application.end {
+                End::Running => State::Running,
+                End::Completed => State::Completed,
+                End::Failed => State::Failed,
+            },
+            is_going: application.is_going,
+        }
+    }
+}
+
+fn bare(spec: &Value) -> ScheduledSparkApplication {
+    let mut object = json!({
+        "metadata": {
+            "name": "pi",
+            "namespace": "default",
+            "uid": "6c1f0b5e-0000-4000-8000-000000000001",
+            "creationTimestamp": at(CREATED).to_string(),
+        },
+        "spec": {
+            "schedule": "",
+            "template": {
+                "sparkVersion": "4.0.1",
+                "type": "Scala",
+                "mode": "cluster",
+                "mainApplicationFile": "local:///main.jar",
+                "mainClass": "Main",
+                "image": "spark",
+            },
+        },
+    });
+    json_patch::merge(&mut object["spec"], spec);
+    serde_json::from_value(object).unwrap()
+}
+
+pub fn slot(run: usize) -> Timestamp {
+    at(CREATED + PERIOD * (run as i64 + 1))
+}
+
+/// Whether the text means this slot.
+pub fn has_slot(text: u8, run: usize) -> bool {
+    (run + 1).is_multiple_of(STRIDES[usize::from(text)])
+}
+
+/// The first slot of a text after a moment.
+pub fn slot_after(text: u8, moment: Timestamp) -> Timestamp {
+    (0..).filter(|run| has_slot(text, *run)).map(slot).find(|slot| *slot > moment).unwrap()
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn slot_of(application: &SparkApplication) -> Option<Timestamp> {
+    application.annotations().get(annotation::SCHEDULED_TIME).map(|time| time.parse().unwrap())
+}
