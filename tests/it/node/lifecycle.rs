@@ -1,12 +1,8 @@
 //! What does a user see when pods are deleted, killed, evicted or cannot start?
 
-use super::{application, followed, install, native::python_job, state_is};
+use super::{application, followed, install, native::python_job, state_is, until};
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
 
 #[test]
 #[ignore = "needs a node: make test"]
@@ -155,14 +151,6 @@ fn has_executor(name: &str) {
 fn message(name: &str) -> String {
     let message = application(name)["status"]["applicationState"]["errorMessage"].take();
     message.as_str().unwrap_or_default().to_owned()
-}
-
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while !holds() {
-        assert!(Instant::now() < deadline, "not true: {what}\n{}", kubectl(&["describe", "sparkapps"]));
-        thread::sleep(Duration::from_millis(500));
-    }
 }
 
 /// Deletes an application; Kubernetes takes away all that there was of it.

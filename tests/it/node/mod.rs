@@ -11,6 +11,8 @@ mod handover;
 mod lifecycle;
 /// Drivers that the operator has made itself.
 mod native;
+/// Applications that are made at set times.
+mod schedules;
 
 use crate::{
     apiserver::kubectl::{kubectl, kubectl_with, try_kubectl_with},
@@ -190,6 +192,16 @@ fn state_is(name: &str, state: &str) {
     let state = format!("--for=jsonpath={{.status.applicationState.state}}={state}");
     if let Err(why) = try_kubectl_with(&Value::Null, &["wait", "sparkapp", name, &state, "--timeout=120s"]) {
         panic!("{why}\n{}", kubectl(&["describe", "sparkapp", name]));
+    }
+}
+
+/// Waits until that holds.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        let there = || kubectl(&["describe", "sparkapps,scheduledsparkapps"]);
+        assert!(Instant::now() < deadline, "not true: {what}\n{}", there());
+        thread::sleep(Duration::from_millis(500));
     }
 }
 

@@ -1,0 +1,55 @@
+//! Does a schedule run a job again and again, and keep as many as it is told?
+
+use super::{followed, install, log, until};
+use crate::{
+    apiserver::kubectl::{kubectl, kubectl_with},
+    golden::{data, yaml},
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_schedule_of_every_minute_runs_pi_twice_and_keeps_the_latest() {
+    install();
+    let name = "spark-pi-nightly";
+    let mut schedule: Value = yaml(&data(&format!("../../manifests/examples/{name}.yaml")));
+    schedule["spec"]["schedule"] = json!("* * * * *");
+    schedule["spec"]["successfulRunHistoryLimit"] = json!(1);
+    kubectl_with(&schedule, &["apply", "-f", "-"]);
+    let first = run_other_than(name, "");
+    assert_eq!(followed(&first).last().unwrap(), "COMPLETED");
+    assert!(log(&format!("{first}-driver")).contains("Pi is roughly 3."));
+    let second = run_other_than(name, &first);
+    kubectl(&["patch", "scheduledsparkapp", name, "--type=merge", "--patch", r#"{"spec":{"suspend":true}}"#]);
+    assert_eq!(followed(&second).last().unwrap(), "COMPLETED");
+
+    let kept = format!("--for=jsonpath={{.status.pastSuccessfulRunNames}}=[\"{second}\"]");
+    kubectl(&["wait", "scheduledsparkapp", name, &kept, "--timeout=60s"]);
+    until("the first is gone", || runs(name) == [second.clone()].into());
+    let columns = kubectl(&["get", "scheduledsparkapp", name, "--no-headers"]);
+    assert!(columns.contains(&second) && columns.contains("* * * * *"), "{columns}");
+    let events = kubectl(&["events", &format!("--for=scheduledsparkapplication/{name}"), "--no-headers"]);
+    for reason in ["ScheduledRunStarted", "ScheduledRunsPruned"] {
+        assert!(events.contains(reason), "no {reason}: {events}");
+    }
+    kubectl(&["delete", "scheduledsparkapp", name]);
+    until("its applications go with it", || runs(name).is_empty());
+}
+
+/// Waits until the schedule has an application that is not called so, and gives its name.
+fn run_other_than(schedule: &str, other: &str) -> String {
+    let mut found = None;
+    until("there is another run", || {
+        found = runs(schedule).into_iter().find(|run| run != other);
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+fn runs(schedule: &str) -> BTreeSet<String> {
+    let selector = format!("sparkoperator.k8s.io/scheduled-app-name={schedule}");
+    let names =
+        kubectl(&["get", "sparkapp", "--selector", &selector, "--output=jsonpath={.items[*].metadata.name}"]);
+    names.split_whitespace().map(str::to_owned).collect()
+}
