@@ -24,7 +24,7 @@ fn a_schedule_of_every_minute_runs_pi_twice_and_keeps_the_latest() {
     kubectl(&["patch", "scheduledsparkapp", name, "--type=merge", "--patch", r#"{"spec":{"suspend":true}}"#]);
     assert_eq!(followed(&second).last().unwrap(), "COMPLETED");
 
-    let kept = format!("--for=jsonpath={{.status.pastSuccessfulRunNames}}=[\"{second}\"]");
+    let kept = format!("--for=jsonpath={{.status.pastSuccessfulRunNames[0]}}={second}");
     kubectl(&["wait", "scheduledsparkapp", name, &kept, "--timeout=60s"]);
     until("the first is gone", || runs(name) == [second.clone()].into());
     let columns = kubectl(&["get", "scheduledsparkapp", name, "--no-headers"]);
