@@ -76,7 +76,7 @@ async fn an_application_that_may_work_is_let_in_with_its_warnings() {
 #[tokio::test]
 async fn a_schedule_is_refused_for_its_times_and_for_its_applications() {
     let nightly = nightly(json!({"schedule": "0 25 * * *", "template": {"mode": "client"}}));
-    let message = "spec.schedule: hour, `25`: must be from 0 to 23; \
+    let message = "spec.schedule: field 2 (hour), `25` at character 3: must be from 0 to 23; \
         spec.template.mode: `client` would run the driver inside the operator, with the operator's rights: write `cluster`";
     let expected = refused(403, "Forbidden", message);
     assert_eq!(answer("/validate", &review("CREATE", &nightly, &Value::Null)).await, expected);

@@ -66,6 +66,9 @@ pub(crate) struct PodLife {
     terminating: bool,
     is_owned: bool,
     gone: bool,
+    /// Gone before its run was recorded, by the `spark-submit` that has made it: one that fails takes its driver back,
+    /// though a kubelet may have started it by then. Whoever comes next submits the same run.
+    taken_back: bool,
 }
 
 impl PodLife {
@@ -178,7 +181,9 @@ impl<'a> World<'a> {
 
     /// How many drivers of the application were ever started.
     pub(crate) fn drivers_started(&self, application: &str) -> usize {
-        let is_it = |pod: &&PodLife| pod.application == application && pod.is_driver && pod.started;
+        let is_it = |pod: &&PodLife| {
+            pod.application == application && pod.is_driver && pod.started && !pod.taken_back
+        };
         self.seen.lock().unwrap().pods.values().filter(is_it).count()
     }
 
@@ -284,6 +289,7 @@ impl PodLife {
             terminating: metadata["deletionTimestamp"].is_string(),
             is_owned: metadata["ownerReferences"].is_array(),
             gone: false,
+            taken_back: false,
             pod: pod.clone(),
         }
     }
@@ -293,14 +299,19 @@ impl Seen {
     fn pod(&mut self, gone: bool, pod: &DynamicObject) {
         let mut life = PodLife::of(&json!(pod));
         life.gone = gone;
+        let status = self.applications.get(&life.application).map(|application| &application["status"]);
+        let is_recorded = status.is_some_and(|status| status["submissionID"] == life.run);
+        life.taken_back = gone && self.pods_first && !is_recorded;
         let before = self.pods.get(&life.uid);
         let (is_new, was_started) = (before.is_none(), before.is_some_and(|before| before.started));
         if is_new && life.is_driver {
             self.made(&life);
         }
         if life.started && !was_started && life.is_driver {
-            let is_other =
-                |pod: &&PodLife| pod.is_driver && pod.started && pod.run == life.run && pod.uid != life.uid;
+            let is_other = |pod: &&PodLife| {
+                let is_of_run = pod.is_driver && pod.run == life.run && pod.uid != life.uid;
+                is_of_run && pod.started && !pod.taken_back
+            };
             if self.pods.values().any(|pod| is_other(&pod)) {
                 self.doubled.push((life.application.clone(), format!("run {} has two drivers", life.run)));
             }
