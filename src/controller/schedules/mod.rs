@@ -182,12 +182,12 @@ impl Context {
             let written = status::write(&self.client, schedule, &schedule.status, &status).await?;
             self.notes.with(&uid, |note| note.written = notes::version(&written));
         }
+        for outcome in outcomes {
+            self.metrics.count(outcome);
+        }
         let occasion = schedule.metadata.generation.unwrap_or_default().to_string();
         for event in &events {
             self.events.send(schedule, &occasion, event, now).await;
-        }
-        for outcome in outcomes {
-            self.metrics.count(outcome);
         }
         self.notes.with(&uid, |note| note.failures = 0);
         Ok(wake)

@@ -8,7 +8,7 @@ use serde_json::json;
 #[ignore = "takes minutes: make bench"]
 async fn many_at_once() {
     let mut results = Results::default();
-    let lags = crowd("bench-schedules", &json!({})).await;
+    let lags = crowd("bench-schedules", 2_000, &json!({})).await;
     let seconds = |lag: &jiff::SignedDuration| lag.as_secs_f64();
     // Kubernetes has whole seconds.
     results.put("schedules.lag_s.mean.2000", lags.iter().map(seconds).sum::<f64>() / lags.len() as f64);

@@ -15,5 +15,7 @@ mod faults;
 mod kills;
 /// Certificates are replaced all the time.
 mod rotation;
+/// Thousands of schedules at once.
+mod schedules;
 /// The real `spark-submit` of each line of Spark.
 mod spark_lines;

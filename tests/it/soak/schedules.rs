@@ -1,0 +1,18 @@
+//! What if thousands of schedules are due in the same minute?
+
+use crate::apiserver::schedules::crowd;
+use jiff::SignedDuration;
+use serde_json::json;
+
+const MANY: usize = 2_000;
+const LATEST: SignedDuration = SignedDuration::from_secs(30);
+
+#[tokio::test]
+#[ignore = "takes minutes: make soak"]
+async fn two_thousand_that_are_due_in_the_same_minute_are_started_in_half_a_minute() {
+    // Their applications do not run: how fast those are submitted is another question.
+    let lags = crowd("soak-schedules", MANY, &json!({"template": {"suspend": true}})).await;
+    let last = lags.into_iter().max().unwrap();
+    println!("soak: {MANY} schedules due in one minute: each started once, the last after {last}");
+    assert!(last <= LATEST, "the last was started after {last}");
+}
