@@ -168,14 +168,7 @@ impl World {
             "spec": {
                 "schedule": table.text,
                 "timeZone": table.zone,
-                "template": {
-                    "sparkVersion": "4.0.1",
-                    "type": "Scala",
-                    "mode": "cluster",
-                    "mainApplicationFile": "local:///main.jar",
-                    "mainClass": "Main",
-                    "image": "spark",
-                },
+                "template": super::template(),
             },
         });
         let object: ScheduledSparkApplication = serde_json::from_value(object).unwrap();

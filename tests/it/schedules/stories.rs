@@ -95,7 +95,7 @@ impl Story {
         let policy = Policy { precision, zone: TimeZone::UTC };
         let mut schedule: ScheduledSparkApplication = serde_json::from_value(json!({
             "metadata": {"name": "pi", "namespace": "default", "uid": "uid", "annotations": self.annotations},
-            "spec": {"schedule": "", "template": template()},
+            "spec": {"schedule": "", "template": super::template()},
             "status": self.status,
         }))
         .unwrap();
@@ -169,16 +169,4 @@ fn edit(schedule: &mut ScheduledSparkApplication, patch: &Value) {
     let mut spec = json!(schedule.spec);
     json_patch::merge(&mut spec, patch);
     schedule.spec = serde_json::from_value(spec).unwrap();
-}
-
-fn template() -> Value {
-    json!({
-        "type": "Scala",
-        "sparkVersion": "4.0.1",
-        "image": "spark",
-        "mainClass": "Pi",
-        "mainApplicationFile": "local:///pi.jar",
-        "driver": {},
-        "executor": {},
-    })
 }

@@ -302,14 +302,7 @@ fn bare(spec: &Value) -> ScheduledSparkApplication {
         },
         "spec": {
             "schedule": "",
-            "template": {
-                "sparkVersion": "4.0.1",
-                "type": "Scala",
-                "mode": "cluster",
-                "mainApplicationFile": "local:///main.jar",
-                "mainClass": "Main",
-                "image": "spark",
-            },
+            "template": super::super::template(),
         },
     });
     json_patch::merge(&mut object["spec"], spec);
