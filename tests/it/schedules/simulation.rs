@@ -250,17 +250,21 @@ impl World {
         }
         let status = self.schedule.object.status.clone().unwrap();
         assert_eq!(status.pending_run, None);
+        let handled = status.handled_until.as_ref().map(|until| until.0);
         let spec = &self.schedule.object.spec;
         for (state, limit, names) in [
             (State::Completed, spec.successful_run_history_limit, status.past_successful_run_names),
             (State::Failed, spec.failed_run_history_limit, status.past_failed_run_names),
         ] {
             let ours = self.applications.values().filter(|one| is_ours(one) && one.state == state);
+            // Where the clock was put back before one was recorded, it stays until its slot comes once more.
+            let is_to_come = |one: &&Application| child(one).slot.is_some_and(|slot| Some(slot) > handled);
+            let to_come = ours.clone().filter(is_to_come).count();
             let mut kept: Vec<_> = ours.map(|one| (created(one), name(one))).collect();
             kept.sort();
             kept.reverse();
             let limit = usize::try_from(limit.unwrap_or(1)).unwrap_or_default();
-            assert!(kept.len() <= limit, "{} are kept, and {limit} should be", kept.len());
+            assert!(kept.len() <= limit + to_come, "{} are kept, and {limit} should be", kept.len());
             assert_eq!(names, kept.into_iter().map(|(_, name)| name).collect::<Vec<_>>());
         }
         let trigger = self.schedule.object.annotations().get(annotation::TRIGGER);
