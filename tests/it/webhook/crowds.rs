@@ -34,7 +34,7 @@ async fn thousands_that_are_idle_cost_little_and_delay_nobody() {
 
 /// Two crowds, one after the other, in which `connect` makes each connection.
 async fn crowds<T>(operator: &Operator, who: &str, connect: impl AsyncFn(usize) -> T) {
-    let mut grown = Vec::new();
+    let (mut grown, mut peaks) = (Vec::new(), Vec::new());
     for _ in 0..2 {
         let before = operator.memory_kib();
         let mut crowd = Vec::new();
@@ -58,10 +58,12 @@ async fn crowds<T>(operator: &Operator, who: &str, connect: impl AsyncFn(usize) 
             "{CROWD} {who} connections: {before} KiB before, {at} KiB with them, {after} KiB after, {files} open files"
         );
         grown.push(at.saturating_sub(before));
+        peaks.push(at);
     }
     assert!(grown[0] < EACH_KIB * KEPT as u64, "{grown:?}");
-    // The allocator keeps what it was given, so what tells is that the second crowd needs next to nothing more.
-    assert!(grown[1] < grown[0] / 2, "{grown:?}");
+    // How much of what it was given the allocator keeps is its own affair. What tells is that with the second crowd there
+    // is next to nothing more than with the first: what the first has left behind would be.
+    assert!(peaks[1].saturating_sub(peaks[0]) < grown[0] / 2, "{peaks:?}, grown by {grown:?}");
     // It is said that there are too many of them, and of each nothing.
     let lines = operator.logged_of_clients();
     assert_eq!(lines.len(), 2, "{lines:?}");
