@@ -40,6 +40,8 @@ struct Family {
     unconfirmed: BTreeSet<String>,
     /// Names of those that we may have made: nobody answered.
     doubted: BTreeSet<String>,
+    /// Names of those that are being made just now: whoever makes them knows of them.
+    expected: BTreeSet<String>,
     /// The latest by slot, and by trigger: that they were made is known also when they are gone.
     latest: Option<Child>,
     triggered: Option<Child>,
@@ -63,6 +65,18 @@ impl Children {
         self.locked().families.get(uid).map(|family| family.unconfirmed.clone()).unwrap_or_default()
     }
 
+    /// This one is about to be made.
+    pub(super) fn expect(&self, uid: &str, name: &str) {
+        self.locked().families.entry(uid.to_owned()).or_default().expected.insert(name.to_owned());
+    }
+
+    /// It was made, or it was not.
+    pub(super) fn expect_no_more(&self, uid: &str, name: &str) {
+        if let Some(family) = self.locked().families.get_mut(uid) {
+            family.expected.remove(name);
+        }
+    }
+
     /// Whether this one was made nobody knows: the API server has not answered.
     pub(super) fn doubt(&self, uid: &str, name: &str) {
         self.locked().families.entry(uid.to_owned()).or_default().doubted.insert(name.to_owned());
@@ -84,8 +98,12 @@ impl Children {
     pub(super) fn add(&self, application: &SparkApplication) {
         if let Some((owner, child)) = Child::of(&application.metadata, application.state()) {
             let mut index = self.locked();
-            index.families.entry(owner.uid.clone()).or_default().unconfirmed.insert(child.name.clone());
-            index.insert(key(application), owner, child);
+            let family = index.families.entry(owner.uid.clone()).or_default();
+            // The watch may have told of it already, and of what has become of it.
+            if family.children.get(&child.name).is_none_or(|known| known.uid != child.uid) {
+                family.unconfirmed.insert(child.name.clone());
+                index.insert(key(application), owner, child);
+            }
         }
     }
 
@@ -154,9 +172,11 @@ impl Index {
         let schedule = ScheduleRef::new(&owner.name).within(&key.0);
         let family = self.families.entry(owner.uid.clone()).or_default();
         family.unconfirmed.remove(&child.name);
-        let is_news = family.children.get(&child.name).is_none_or(|known| {
-            (known.is_over(), known.is_going, &known.uid) != (child.is_over(), child.is_going, &child.uid)
-        });
+        let matters = |child: &Child| (child.is_over(), child.is_going);
+        let is_news = match family.children.get(&child.name) {
+            Some(known) => (matters(known), &known.uid) != (matters(&child), &child.uid),
+            None => !family.expected.contains(&child.name) || matters(&child) != (false, false),
+        };
         self.insert(key, owner, child);
         is_news.then_some(schedule)
     }

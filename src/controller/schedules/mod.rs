@@ -16,7 +16,7 @@ use crate::{
     plan::schedule::{self, Action as Act, Child, Observed, Plan, Policy},
 };
 pub(super) use children::Children;
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
@@ -44,6 +44,8 @@ pub(super) type ScheduleRef = ObjectRef<Watched>;
 /// How many schedules are looked at once. Thousands may be due in the same minute, and what they start should not have
 /// to wait for what others have started; a start is one small object.
 pub(super) const AT_ONCE: u16 = 64;
+/// How often a schedule is decided on in one reconcile: what is recorded may ask for more, and twice has always done.
+const PASSES: usize = 4;
 /// How old an application of ours must be before it is asked for that the watch has not told of.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 
@@ -59,6 +61,14 @@ pub(super) struct Context {
     pub notes: Notes,
     pub metrics: ScheduleMetrics,
     pub workload: Workload,
+}
+
+/// How a pass ends.
+enum Passed {
+    /// Nothing is left to do until then, or until something happens.
+    Rests(Option<Duration>),
+    /// This was recorded.
+    Recorded(Box<ScheduledSparkApplication>),
 }
 
 /// When schedules are to be looked at.
@@ -108,21 +118,24 @@ fn watched(
     watch_seconds: u32,
     writer: reflector::store::Writer<Watched>,
 ) -> impl Stream<Item = Result<Watched, watcher::Error>> + Send + use<> {
-    let watching = Arc::clone(context);
+    let (watching, seeing) = (Arc::clone(context), Arc::clone(context));
+    let workload = context.workload.clone();
     watcher(Api::<Watched>::all(context.client.clone()), watcher::Config::default().timeout(watch_seconds))
         .default_backoff()
         // Half of what an object weighs, and nobody reads it.
         .modify(|schedule| schedule.managed_fields_mut().clear())
         .inspect(move |event| match event {
-            Ok(watcher::Event::Apply(schedule) | watcher::Event::InitApply(schedule)) => {
-                watching.workload.waits(&schedule.namespace().unwrap_or_default(), &schedule.name_any());
-            }
             Ok(watcher::Event::Delete(schedule)) => watching.forget(&schedule.uid().unwrap_or_default()),
-            Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
+            Ok(_) => {}
             Err(error) => warn!(%error, "the watch of schedules is retried"),
         })
         .reflect(writer)
         .applied_objects()
+        // Of what it has recorded itself a reconcile has made the best already.
+        .try_filter(move |schedule| std::future::ready(!seeing.notes.is_echo(schedule)))
+        .inspect_ok(move |schedule| {
+            workload.waits(&schedule.namespace().unwrap_or_default(), &schedule.name_any());
+        })
 }
 
 #[instrument(skip_all, fields(
@@ -165,6 +178,19 @@ impl Context {
             debug!("the cache has not seen our last write yet");
             return Ok(Some(FRESH_FACTS));
         }
+        let mut recorded = None;
+        for _ in 0..PASSES {
+            match self.pass(recorded.as_deref().unwrap_or(schedule), now).await? {
+                Passed::Rests(wake) => return Ok(wake),
+                Passed::Recorded(written) => recorded = Some(written),
+            }
+        }
+        Ok(Some(FRESH_FACTS))
+    }
+
+    /// Looks at a schedule, does what is next, and records it.
+    async fn pass(&self, schedule: &ScheduledSparkApplication, now: Timestamp) -> Result<Passed, Error> {
+        let uid = schedule.uid().unwrap_or_default();
         let seen = self.observe(schedule, now).await?;
         let Plan { actions, status, events, outcomes, wake } =
             schedule::next(schedule, &seen, now, &self.policy);
@@ -173,14 +199,20 @@ impl Context {
         // record of a start: nobody else makes any.
         let is_ours = self.notes.with(&uid, |note| note.written) == notes::version(schedule);
         if starts && !is_ours && !self.is_current(schedule).await? {
-            return Ok(Some(FRESH_FACTS));
+            return Ok(Passed::Rests(Some(FRESH_FACTS)));
         }
         for action in actions {
             self.execute(schedule, action, now).await?;
         }
+        let mut passed = Passed::Rests(wake);
         if schedule.status.clone().unwrap_or_default() != status {
-            let written = status::write(&self.client, schedule, &schedule.status, &status).await?;
-            self.notes.with(&uid, |note| note.written = notes::version(&written));
+            self.notes.begin_write(&uid);
+            let written = status::write(&self.client, schedule, &schedule.status, &status).await;
+            let is_outdated = self.notes.end_write(&uid, written.as_ref().ok());
+            passed = match written? {
+                _ if is_outdated => Passed::Rests(Some(Duration::ZERO)),
+                written => Passed::Recorded(Box::new(written)),
+            };
         }
         for outcome in outcomes {
             self.metrics.count(outcome);
@@ -190,7 +222,7 @@ impl Context {
             self.events.send(schedule, &occasion, event, now).await;
         }
         self.notes.with(&uid, |note| note.failures = 0);
-        Ok(wake)
+        Ok(passed)
     }
 
     /// Looks at everything that the next decision about `schedule` depends on.
@@ -265,17 +297,22 @@ impl Context {
         let applications = Api::<SparkApplication>::namespaced(self.client.clone(), &namespace);
         match action {
             Act::Start(application) => {
-                let name = application.name_any();
-                match applications.create(&PostParams::default(), &application).await {
-                    Ok(made) => {
+                let (name, uid) = (application.name_any(), schedule.uid().unwrap_or_default());
+                self.children.expect(&uid, &name);
+                let made = applications.create(&PostParams::default(), &application).await;
+                if let Ok(made) = &made {
+                    self.children.add(made);
+                }
+                // Not before: the watch may tell of it in between.
+                self.children.expect_no_more(&uid, &name);
+                match made {
+                    Ok(_) => {
                         info!(application = name, "started");
-                        self.children.add(&made);
                         Ok(())
                     }
                     Err(kube::Error::Api(status)) if status.is_already_exists() => {
                         let there = applications.get_opt(&name).await;
                         let there = there.map_err(Error::api("GET of an application"))?;
-                        let uid = schedule.uid().unwrap_or_default();
                         match there.filter(|there| is_owned(there.owner_references(), &uid)) {
                             // The reply to its creation was lost.
                             Some(ours) => {
@@ -292,7 +329,7 @@ impl Context {
                                 let event = schedule::not_started(&name, &status.message);
                                 self.events.send(schedule, &name, &event, now).await;
                             }
-                            _ => self.children.doubt(&schedule.uid().unwrap_or_default(), &name),
+                            _ => self.children.doubt(&uid, &name),
                         }
                         Err(Error::api("creation of an application")(error))
                     }

@@ -99,9 +99,8 @@ struct Application {
 
 /// The process, as `controller::schedules` has it.
 struct Operator {
+    /// As the watch has told, or as it has written it since.
     schedule: Stored,
-    /// The version that it has written last.
-    written: u64,
     children: BTreeMap<String, Child>,
     latest: Option<Child>,
     triggered: Option<Child>,
@@ -223,7 +222,7 @@ impl World {
             } else if self.operator.is_none() && self.back <= self.now {
                 self.operator_starts();
             } else if self.operator.as_ref().is_some_and(|operator| operator.wake <= self.now) {
-                self.pass();
+                self.reconcile();
             }
         }
     }
@@ -242,7 +241,7 @@ impl World {
             }
             self.end_applications();
             self.operator.as_mut().unwrap().schedule = self.schedule.clone();
-            if !self.pass() {
+            if !self.reconcile() {
                 break;
             }
             rounds += 1;

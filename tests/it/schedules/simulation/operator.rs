@@ -15,10 +15,22 @@ use spark_operator::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// What an operator waits until it looks again at what it cannot have seen yet (`controller::FRESH_FACTS`).
-const SOON: i64 = 1000;
 /// `plan::schedule::LONGEST_SLEEP`.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
+
+/// In how many passes a reconcile ends (`controller::schedules::PASSES`).
+const PASSES: usize = 4;
+
+/// How a pass ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    /// There is nothing to do.
+    Idle,
+    /// Something was done, or could not be done.
+    Busy,
+    /// A status was written.
+    Recorded,
+}
 
 /// How a call of the operator's goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,21 +45,32 @@ enum Call {
 }
 
 impl World {
-    /// Somebody looks at the schedule; whether anything was to be done about it.
-    pub(super) fn pass(&mut self) -> bool {
-        self.ledger.tally.passes += 1;
+    /// The schedule is reconciled; whether anything was to be done about it.
+    pub(super) fn reconcile(&mut self) -> bool {
         let is_late = self.has_troubles && self.dice.once_in(10);
         if !is_late {
             self.hear();
         }
-        let now = Timestamp::from_millisecond(self.now + self.ahead).unwrap();
-        let operator = self.operator.as_mut().unwrap();
-        let schedule = operator.schedule.clone();
-        if schedule.version < operator.written {
-            operator.wake = self.now + SOON;
-            self.ledger.is_excused = true;
-            return true;
+        let mut passed = self.pass();
+        let is_done = passed != Passed::Idle;
+        let mut passes = 1;
+        // What it has written itself nobody tells it of.
+        while passed == Passed::Recorded {
+            passes += 1;
+            assert!(passes <= PASSES, "it does not come to rest");
+            passed = self.pass();
         }
+        if is_late {
+            self.poke();
+        }
+        is_done
+    }
+
+    fn pass(&mut self) -> Passed {
+        self.ledger.tally.passes += 1;
+        let now = Timestamp::from_millisecond(self.now + self.ahead).unwrap();
+        let operator = self.operator.as_ref().unwrap();
+        let schedule = operator.schedule.clone();
         let children: Vec<_> = operator.children.values().cloned().collect();
         let asked = questions(&schedule.object, &children, now, &self.policy);
         let lives =
@@ -74,12 +97,12 @@ impl World {
         let starts = plan.actions.iter().any(|action| matches!(action, Action::Start(_)));
         if starts && schedule.version != self.schedule.version {
             self.again();
-            return true;
+            return Passed::Busy;
         }
         for action in &plan.actions {
             let call = self.call();
             if self.goes_wrong(call, |world| world.execute(action, &look)) {
-                return true;
+                return Passed::Busy;
             }
         }
         let writes = schedule.object.status.clone().unwrap_or_default() != plan.status;
@@ -95,17 +118,14 @@ impl World {
                 is_current
             });
             if ended {
-                return true;
+                return Passed::Busy;
             }
-            self.operator.as_mut().unwrap().written = self.schedule.version;
-        } else {
-            self.ledger.close(&look, &plan);
+            self.operator.as_mut().unwrap().schedule = self.schedule.clone();
+            return Passed::Recorded;
         }
+        self.ledger.close(&look, &plan);
         self.sleep(&plan, schedule.object.spec.starting_deadline_seconds);
-        if is_late || writes {
-            self.poke();
-        }
-        writes || !plan.actions.is_empty()
+        if plan.actions.is_empty() { Passed::Idle } else { Passed::Busy }
     }
 
     /// Until when the operator looks no more. Of the looks in between, where it sleeps longer than it dares without one,
@@ -252,7 +272,6 @@ impl World {
         self.tell(format_args!("an operator starts"));
         self.operator = Some(Operator {
             schedule: self.schedule.clone(),
-            written: 0,
             children: BTreeMap::new(),
             latest: None,
             triggered: None,
