@@ -120,9 +120,14 @@ fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         kubectl(&["apply", "-k", "manifests"]);
-        is_rolled_out();
-        is_asked();
+        is_installed();
     });
+}
+
+/// Waits until the operator runs as its Deployment says, and is asked.
+fn is_installed() {
+    is_rolled_out();
+    is_asked();
 }
 
 /// Waits until the API server finds the webhook: a node hears of a Service's pods a moment after they are ready.

@@ -1,6 +1,6 @@
 //! Does Spark run as well from objects that the operator has made as from those of its own `spark-submit`?
 
-use super::{application, followed, install, is_rolled_out, log, make_job, printed};
+use super::{application, followed, install, is_installed, is_rolled_out, log, make_job, printed};
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
 use std::env;
@@ -135,7 +135,7 @@ impl WithoutWebhook {
 impl Drop for WithoutWebhook {
     fn drop(&mut self) {
         kubectl(&["apply", "-k", "manifests"]);
-        is_rolled_out();
+        is_installed();
     }
 }
 
