@@ -107,6 +107,15 @@ impl Children {
         }
     }
 
+    /// We have deleted this one: it goes, if it is not gone.
+    pub(super) fn goes(&self, uid: &str, name: &str, child_uid: &str) {
+        let mut index = self.locked();
+        let child = index.families.get_mut(uid).and_then(|family| family.children.get_mut(name));
+        if let Some(child) = child.filter(|child| child.uid == child_uid) {
+            child.is_going = true;
+        }
+    }
+
     /// There is no such application, whatever we have heard.
     pub(super) fn remove(&self, namespace: &str, name: &str) {
         self.locked().remove(&(namespace.to_owned(), name.to_owned()));
@@ -168,10 +177,13 @@ impl Children {
 
 impl Index {
     /// The schedule, if it matters to it.
-    fn confirm(&mut self, key: Key, owner: &OwnerReference, child: Child) -> Option<ScheduleRef> {
+    fn confirm(&mut self, key: Key, owner: &OwnerReference, mut child: Child) -> Option<ScheduleRef> {
         let schedule = ScheduleRef::new(&owner.name).within(&key.0);
         let family = self.families.entry(owner.uid.clone()).or_default();
         family.unconfirmed.remove(&child.name);
+        // The watch may be behind our own deletion, which nobody takes back.
+        let known = family.children.get(&child.name).filter(|known| known.uid == child.uid);
+        child.is_going |= known.is_some_and(|known| known.is_going);
         let matters = |child: &Child| (child.is_over(), child.is_going);
         let is_news = match family.children.get(&child.name) {
             Some(known) => (matters(known), &known.uid) != (matters(&child), &child.uid),

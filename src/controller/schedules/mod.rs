@@ -336,8 +336,10 @@ impl Context {
                 }
             }
             Act::Delete { name, uid, resource_version } => {
-                let preconditions = Preconditions { uid: Some(uid), resource_version };
-                execute::delete(&applications, &name, preconditions).await
+                let preconditions = Preconditions { uid: Some(uid.clone()), resource_version };
+                execute::delete(&applications, &name, preconditions).await?;
+                self.children.goes(&schedule.uid().unwrap_or_default(), &name, &uid);
+                Ok(())
             }
         }
     }

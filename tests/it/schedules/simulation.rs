@@ -18,7 +18,7 @@ use spark_operator::{
     plan::schedule::{Child, Policy, Precision},
 };
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     rc::Rc,
     time::Instant,
 };
@@ -104,6 +104,8 @@ struct Operator {
     children: BTreeMap<String, Child>,
     latest: Option<Child>,
     triggered: Option<Child>,
+    /// The uids of those that it has deleted, as it knows.
+    deleted: BTreeSet<String>,
     wake: i64,
 }
 
@@ -134,6 +136,13 @@ impl Operator {
             self.triggered = Some(child.clone());
         }
         self.children.insert(child.name.clone(), child);
+    }
+
+    fn has_deleted(&mut self, name: &str, uid: &str) {
+        assert!(self.deleted.insert(uid.to_owned()), "{name} is deleted twice");
+        if let Some(child) = self.children.get_mut(name).filter(|child| child.uid == uid) {
+            child.is_going = true;
+        }
     }
 
     fn departed(&self) -> Vec<Child> {

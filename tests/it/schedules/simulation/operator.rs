@@ -13,7 +13,10 @@ use spark_operator::{
     api::{ConcurrencyPolicy, SparkApplication, names::annotation},
     plan::schedule::{Action, Observed, Plan, Precision, next, questions},
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// `plan::schedule::LONGEST_SLEEP`.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
@@ -103,6 +106,9 @@ impl World {
             let call = self.call();
             if self.goes_wrong(call, |world| world.execute(action, &look)) {
                 return Passed::Busy;
+            }
+            if let Action::Delete { name, uid, .. } = action {
+                self.operator.as_mut().unwrap().has_deleted(name, uid);
             }
         }
         let writes = schedule.object.status.clone().unwrap_or_default() != plan.status;
@@ -275,6 +281,7 @@ impl World {
             children: BTreeMap::new(),
             latest: None,
             triggered: None,
+            deleted: BTreeSet::new(),
             wake: self.now,
         });
         self.hear();
