@@ -1,12 +1,13 @@
 //! Is the process alive, is it ready, and what does it say in numbers? The ports that Kubernetes' probes and
 //! Prometheus ask.
 
-use crate::metrics;
+use crate::plan::exposition;
 use axum::{
-    Router, extract::State, http::StatusCode, http::header::CONTENT_TYPE, response::IntoResponse,
+    Router,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::IntoResponse,
     routing::get,
 };
-use prometheus_client::registry::Registry;
 use std::{
     collections::BTreeMap,
     fmt::{self, Write},
@@ -108,13 +109,13 @@ pub fn probes(liveness: Liveness, readiness: Readiness) -> Router {
     Router::new().route("/healthz", healthz).route("/readyz", readyz)
 }
 
-/// All of `registry` under `path`.
-pub fn metrics(path: &str, registry: Registry) -> Router {
-    let show = async |State(registry): State<Arc<Registry>>| {
-        let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        ([(CONTENT_TYPE, openmetrics)], metrics::text(&registry)).into_response()
-    };
-    Router::new().route(path, get(show)).with_state(Arc::new(registry))
+/// Tells the process' metrics, in Prometheus' text format.
+pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// All of `metrics` under `path`.
+pub fn metrics(path: &str, metrics: Metrics) -> Router {
+    let show = get(async move || ([(CONTENT_TYPE, exposition::CONTENT_TYPE)], metrics()).into_response());
+    Router::new().route(path, show)
 }
 
 /// Serves `router` on `tcp` until `stop`.

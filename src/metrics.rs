@@ -1,7 +1,7 @@
 //! What does the process say of itself in numbers? The registry that every part adds its own to, and what is
 //! the whole process's.
 
-use crate::settings::VERSION;
+use crate::{plan::exposition, settings::VERSION};
 use procfs::process::{LimitValue, Process};
 use prometheus_client::{
     collector::Collector,
@@ -20,12 +20,12 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// All metrics in OpenMetrics' text format, which is Prometheus' with an end.
+/// All metrics in Prometheus' text format.
 #[must_use]
 pub fn text(registry: &Registry) -> String {
     let mut text = String::new();
     text::encode(&mut text, registry).expect("writing to a String cannot fail");
-    text
+    exposition::from_openmetrics(&text)
 }
 
 /// What Prometheus' own clients say of a process, under the same names, read from /proc when it is asked for.
@@ -94,7 +94,9 @@ mod tests {
         assert!(value("process_start_time_seconds") > 1.7e9, "{text}");
         assert!(value("process_cpu_seconds_total") >= 0.0, "{text}");
         assert!(
-            text.contains("spark_operator_build_info{version=\"0.1.0\"} 1\n") && text.ends_with("# EOF\n"),
+            text.contains(
+                "# TYPE spark_operator_build_info gauge\nspark_operator_build_info{version=\"0.1.0\"} 1\n"
+            ),
             "{text}"
         );
     }

@@ -5,16 +5,20 @@ use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests},
     controller::{
-        self, Leadership, ScheduleMetrics, Setup, SubmissionMetrics, SubmitterSettings, Surroundings,
-        Workloads,
+        self, ApplicationMetrics, Leadership, ScheduleMetrics, Setup, SubmissionMetrics, SubmitterSettings,
+        Surroundings, Workloads,
     },
     installation, kernel, manifests, metrics,
     plan::{Policy, executors::ExecutorLimits, schedule},
     settings::{Settings, VERSION},
     shutdown, telemetry,
-    webhook::{self, Quotas, Registration, ReviewMetrics, Reviews, ServingCertificate, Trust},
+    webhook::{
+        self, Certificates, Closing, Quotas, Registration, ReviewMetrics, Reviews, ServingCertificate, Tls,
+        Trust,
+    },
 };
 use anyhow::{Context, anyhow};
+use axum::Router;
 use futures::StreamExt;
 use jiff::{Timestamp, tz::TimeZone};
 use kube::{
@@ -76,6 +80,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let timing = settings.election.timing().map_err(|why| anyhow!(why))?;
     let source = settings.webhook.source().map_err(|why| anyhow!(why))?;
     let (tls, closing) = (settings.webhook.tls(), settings.webhook.closing());
+    let metrics_tls = settings.metrics.tls(settings.health_probe_bind_address).map_err(|why| anyhow!(why))?;
+    let metrics_of_applications = settings.metrics.of_applications().map_err(|why| anyhow!(why))?;
     let stop = shutdown::on_signal().context("cannot listen for signals")?;
 
     let config = config(settings.cluster.kubeconfig.as_deref()).await?;
@@ -88,7 +94,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         None
     };
     let admin = listen("--health-probe-bind-address", settings.health_probe_bind_address).await?;
-    let own_metrics = match settings.metrics_address() {
+    let own_metrics = match settings.metrics.address() {
         Some(address) if address != settings.health_probe_bind_address => {
             Some(listen("--metrics-bind-address", address).await?)
         }
@@ -108,6 +114,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let places = settings.webhook.places();
     let namespaces = settings.installation.namespaces();
     let workloads = Workloads::new(&mut registry, settings.controller_threads);
+    let applications = ApplicationMetrics::new(metrics_of_applications);
     let precision = settings.scheduled_spark_application_timestamp_precision;
     let setup = Setup {
         client: client.clone(),
@@ -130,6 +137,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         schedule_policy: schedule::Policy { precision, zone: TimeZone::system() },
         submitter: SubmitterSettings { at_once: settings.max_submissions, spark_submit, has_webhook },
         surroundings: Surroundings::of_process(settings.spark_configuration()),
+        application_metrics: applications.clone(),
         submission_metrics: SubmissionMetrics::new(&mut registry),
         schedule_metrics: ScheduleMetrics::new(&mut registry),
         concurrency: settings.controller_threads,
@@ -159,10 +167,12 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     // Whoever asks is answered for as long as there is a webhook.
     let served = CancellationToken::new();
     let mut probes = admin::probes(liveness(requests.clone(), workloads.clone()), readiness.clone());
-    let metrics = admin::metrics(&settings.metrics_endpoint, registry);
+    let text = move || metrics::text(&registry) + &applications.text();
+    let metrics = admin::metrics(&settings.metrics.metrics_endpoint, Arc::new(text));
     if let Some(tcp) = own_metrics {
-        parts.start("port of the metrics", admin::serve(tcp, metrics, served.clone()));
-    } else if settings.metrics_address().is_some() {
+        let certificate = webhook.as_ref().map(|(_, certificate, ..)| Arc::clone(certificate));
+        parts.serve_metrics(tcp, metrics, metrics_tls, certificate, &served)?;
+    } else if settings.metrics.address().is_some() {
         probes = probes.merge(metrics);
     }
     parts.start("port of the probes", admin::serve(admin, probes, served.clone()));
@@ -325,6 +335,38 @@ impl Parts {
         part: impl Future<Output = std::io::Result<()>> + Send + 'static,
     ) {
         self.running.spawn(async move { (name, part.await) });
+    }
+
+    /// Serves `metrics` until `served`; over HTTPS with the webhook's certificate, if there is one, or with one that
+    /// nobody can check.
+    fn serve_metrics(
+        &mut self,
+        tcp: TcpListener,
+        metrics: Router,
+        tls: Option<Tls>,
+        certificate: Option<Arc<ServingCertificate>>,
+        served: &CancellationToken,
+    ) -> anyhow::Result<()> {
+        let (name, served) = ("port of the metrics", served.clone());
+        let Some(tls) = tls else {
+            self.start(name, admin::serve(tcp, metrics, served));
+            return Ok(());
+        };
+        let certificate = match certificate {
+            Some(certificate) => certificate,
+            None => {
+                let made = Certificates::generate(&["localhost".to_owned()], now())
+                    .context("cannot make a certificate for the metrics")?;
+                let certificate = ServingCertificate::default();
+                certificate.set(&made.certificate, &made.key)?;
+                Arc::new(certificate)
+            }
+        };
+        let closing = Closing { max_age: None, delay: Duration::ZERO };
+        self.start(name, async move {
+            webhook::serve_routes(tcp, certificate, &tls, metrics, closing, served).await
+        });
+        Ok(())
     }
 
     /// Keeps certificates and the API server's trust in them, and tries whether the webhook answers.

@@ -2,6 +2,7 @@
 
 mod election;
 mod installation;
+mod metrics;
 mod webhook;
 
 use crate::{
@@ -12,6 +13,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use installation::InstallationSettings;
 use jiff::SignedDuration;
+pub use metrics::MetricsSettings;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 pub use webhook::{WebhookObjects, WebhookSettings};
 
@@ -248,27 +250,8 @@ pub struct Settings {
     #[arg(long, env = "SPARK_OPERATOR_HEALTH_PROBE_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8081", value_parser = address, help_heading = "Probes, metrics, logs")]
     pub health_probe_bind_address: SocketAddr,
 
-    /// Whether metrics are served
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_ENABLE_METRICS",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = true,
-        default_missing_value = "true",
-        help_heading = "Probes, metrics, logs"
-    )]
-    pub enable_metrics: bool,
-
-    /// Where they are served; `0` for nowhere
-    #[arg(long, env = "SPARK_OPERATOR_METRICS_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8080", value_parser = optional_address, help_heading = "Probes, metrics, logs")]
-    pub metrics_bind_address: OptionalAddress,
-
-    /// Their path
-    #[arg(long, env = "SPARK_OPERATOR_METRICS_ENDPOINT", value_name = "PATH", default_value = "/metrics", value_parser = path, help_heading = "Probes, metrics, logs")]
-    pub metrics_endpoint: String,
+    #[command(flatten)]
+    pub metrics: MetricsSettings,
 
     /// How logs are written: for people, or one JSON object a line
     #[arg(
@@ -287,10 +270,6 @@ pub struct Settings {
     pub zap_log_level: String,
 }
 
-/// An address, or `0` for none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OptionalAddress(pub Option<SocketAddr>);
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     #[value(alias = "text")]
@@ -299,12 +278,6 @@ pub enum LogFormat {
 }
 
 impl Settings {
-    /// Where metrics are served, if they are.
-    #[must_use]
-    pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics_bind_address.0.filter(|_| self.enable_metrics)
-    }
-
     /// How `spark-submit` is run, if there is one.
     ///
     /// # Errors
@@ -360,21 +333,11 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     full.parse().map_err(|error| format!("{error} (try `:8081` or `127.0.0.1:8081`)"))
 }
 
-fn optional_address(text: &str) -> Result<OptionalAddress, String> {
-    if text == "0" { Ok(OptionalAddress(None)) } else { address(text).map(Some).map(OptionalAddress) }
-}
-
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(0) => Err("must be at least 1".to_owned()),
         number => number.map_err(|error| error.to_string()),
     }
-}
-
-fn path(text: &str) -> Result<String, String> {
-    let is_path = text.starts_with('/')
-        && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"{}*?#".contains(&byte));
-    if is_path { Ok(text.to_owned()) } else { Err("is not a path (try `/metrics`)".to_owned()) }
 }
 
 fn master(text: &str) -> Result<String, String> {
@@ -423,7 +386,7 @@ mod tests {
             else {
                 unreachable!("`run` was asked for")
             };
-            settings.metrics_address()
+            settings.metrics.address()
         };
         let port = |port: u16| Some(SocketAddr::from(([0, 0, 0, 0], port)));
         assert_eq!(metrics("--enable-metrics"), port(8080));
@@ -441,6 +404,10 @@ mod tests {
             ("--max-spark-submits=0", "must be at least 1"),
             ("--spark-submit-timeout=soon", "(try `10s` or `1m30s`)"),
             ("--metrics-endpoint=metrics", "(try `/metrics`)"),
+            ("--metrics-prefix=1", "(try `team_`)"),
+            ("--metrics-labels=app_type,le", "`le` is a label of the metrics' own"),
+            ("--metrics-job-start-latency-buckets=30,soon", "is not a number of seconds"),
+            ("--metric-tls-min-version=TLS1.2", "[possible values: VersionTLS12, VersionTLS13]"),
             ("--master=https://x", "(try `k8s://https://HOST:PORT`)"),
             ("--zap-log-level=info,x=loud", "(try `info` or `info,spark_operator=debug`)"),
             ("--zap-encoder=xml", "[possible values: console, json]"),

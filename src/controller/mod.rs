@@ -3,6 +3,7 @@
 //! A reconcile looks at one application as it is now; why it was called does not matter. Whatever fails is
 //! tried again, and since every act can be repeated, nothing has to be remembered across a crash.
 
+mod application_metrics;
 mod events;
 mod execute;
 mod leadership;
@@ -24,6 +25,8 @@ use crate::{
     api::SparkApplication,
     plan::{Action as Act, Plan, Policy, lifecycle, namespaces::Namespaces, schedule},
 };
+pub use application_metrics::ApplicationMetrics;
+use application_metrics::Caches;
 use events::Events;
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
@@ -78,6 +81,7 @@ pub struct Setup {
     pub submitter: SubmitterSettings,
     /// What submissions find around them.
     pub surroundings: Surroundings,
+    pub application_metrics: ApplicationMetrics,
     pub submission_metrics: SubmissionMetrics,
     pub schedule_metrics: ScheduleMetrics,
     /// How many applications are reconciled at once.
@@ -97,6 +101,7 @@ struct Context {
     pods: Arc<PodIndex>,
     submitter: Submitter,
     surroundings: Surroundings,
+    metrics: ApplicationMetrics,
     events: Events,
     workload: Workload,
     notes: Notes,
@@ -134,6 +139,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         namespaces,
         submitter,
         surroundings,
+        application_metrics,
         submission_metrics,
         schedule_metrics,
         concurrency,
@@ -188,6 +194,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         pods: Arc::clone(&pods),
         submitter,
         surroundings,
+        metrics: application_metrics.clone(),
         events,
         workload: workload.clone(),
         notes: Notes::default(),
@@ -197,6 +204,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     });
 
     let (ready, known) = (reader.clone(), reader.clone());
+    let caches =
+        Caches { applications: reader.clone(), pods: Arc::clone(&pods), namespaces: Arc::clone(&namespaces) };
     let moved = unbounded(namespaces_changed).flat_map(move |namespace| {
         let applications = known.state().into_iter().map(|application| ObjectRef::from_obj(&*application));
         let inside = applications.filter(|application| application.namespace.as_ref() == Some(&namespace));
@@ -260,6 +269,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
             // The writer lives in the controller's stream, so this fails only when the controller has ended. Before,
             // an application that is not in the index may well exist.
             if ready.wait_until_ready().await.is_ok() {
+                let _shown = application_metrics.show(caches);
                 synced();
                 let occasions = Occasions { children: schedules_dirty, namespaces: schedules_moved };
                 // A task of its own, so that it does not wait while thousands of applications are looked after.
@@ -372,6 +382,7 @@ impl Context {
         }
         if application.status.clone().unwrap_or_default() != status {
             let written = status::write(&self.client, application, &application.status, &status).await?;
+            self.metrics.written(application, &status, now, self.policy.executor_limits);
             let to = status.application_state.state;
             if to != state {
                 info!(from = state.as_str(), to = to.as_str(), "state changed");

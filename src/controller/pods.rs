@@ -1,9 +1,9 @@
 //! Which pods does each application have? A cache of what matters of them, by application, fed by one watch.
 
 use crate::{
-    api::{Role, names::label},
+    api::{ExecutorState, Role, names::label},
     controller::ApplicationRef,
-    plan::pod_record::PodRecord,
+    plan::{executors, pod_record::PodRecord},
 };
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -61,6 +61,17 @@ impl PodIndex {
         let index = self.by_application.read().expect("no code panics while it holds this lock");
         let departed = self.departed.read().expect("no code panics while it holds this lock");
         (index.get(&key).cloned().unwrap_or_default(), departed.get(&key).cloned())
+    }
+
+    /// How many executors run of each application that has some.
+    pub fn running_executors(&self) -> Vec<(ApplicationKey, u64)> {
+        let index = self.by_application.read().expect("no code panics while it holds this lock");
+        let runs = |pod: &&PodRecord| {
+            pod.role == Some(Role::Executor) && executors::state(pod) == ExecutorState::Running
+        };
+        let running = index.iter().map(|(key, pods)| (key, pods.values().filter(runs).count()));
+        let some = running.filter(|(_, running)| *running > 0);
+        some.map(|(key, running)| (key.clone(), u64::try_from(running).unwrap_or(u64::MAX))).collect()
     }
 
     /// There is no such application any more.

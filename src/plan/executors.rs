@@ -100,7 +100,6 @@ fn within(
     states: BTreeMap<String, ExecutorState>,
     limits: ExecutorLimits,
 ) -> BTreeMap<String, ExecutorState> {
-    let size = |name: &str| name.len() + "COMPLETED".len() + PUNCTUATION;
     if states.len() <= limits.count && states.keys().map(|name| size(name)).sum::<usize>() <= limits.bytes {
         return states;
     }
@@ -112,6 +111,32 @@ fn within(
         bytes <= limits.bytes
     };
     states.into_iter().take(limits.count).take_while(fits).collect()
+}
+
+/// How many executors are in `state` in `after` that were not in `before`, both recorded within `limits`. Where
+/// that was full, one that is not known may be one that had to leave: Spark counts them up, so a newer one is new.
+#[must_use]
+pub fn newly(
+    state: ExecutorState,
+    before: &BTreeMap<String, ExecutorState>,
+    after: &BTreeMap<String, ExecutorState>,
+    limits: ExecutorLimits,
+) -> u64 {
+    let bytes: usize = before.keys().map(|name| size(name)).sum();
+    let longest = before.keys().map(|name| size(name)).max().unwrap_or_default();
+    let was_full = before.len() >= limits.count || bytes + longest > limits.bytes;
+    let latest = before.keys().map(|name| number(name)).max().filter(|_| was_full);
+    let is_new = |name: &str| match before.get(name) {
+        Some(known) => *known != state,
+        None => latest.is_none_or(|latest| number(name) > latest),
+    };
+    let found = after.iter().filter(|(name, now)| **now == state && is_new(name));
+    u64::try_from(found.count()).unwrap_or(u64::MAX)
+}
+
+/// How much of the limit an executor takes.
+fn size(name: &str) -> usize {
+    name.len() + "COMPLETED".len() + PUNCTUATION
 }
 
 /// The number at the end of an executor's name, which Spark counts up.
@@ -131,7 +156,8 @@ pub fn spark_application_id(pods: &[PodRecord]) -> Option<String> {
 }
 
 /// As of a driver: once Spark's container has ended, its exit code decides, whatever sidecars still do.
-fn state(pod: &PodRecord) -> ExecutorState {
+#[must_use]
+pub fn state(pod: &PodRecord) -> ExecutorState {
     match (pod.phase, &pod.ended) {
         (Phase::Pending, _) => ExecutorState::Pending,
         (Phase::Running, None) => ExecutorState::Running,
@@ -154,4 +180,22 @@ fn failure(pod: &PodRecord) -> String {
         None => (-1, "Unknown (Container not Found)"),
     };
     format!("failed with ExitCode: {exit_code}, Reason: {reason}, Pod Message: {message}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_executor_that_had_to_leave_and_comes_back_has_not_ended_again() {
+        let map = |states: &[(&str, ExecutorState)]| -> BTreeMap<String, ExecutorState> {
+            states.iter().map(|(name, state)| ((*name).to_owned(), *state)).collect()
+        };
+        let (failed, running) = (ExecutorState::Failed, ExecutorState::Running);
+        let limits = ExecutorLimits { count: 2, ..ExecutorLimits::default() };
+        let full = map(&[("a-2", running), ("a-3", running)]);
+        let after = map(&[("a-1", failed), ("a-4", failed)]);
+        assert_eq!(newly(failed, &full, &after, limits), 1, "the fourth");
+        assert_eq!(newly(failed, &map(&[("a-2", running)]), &after, limits), 2, "there was room for both");
+    }
 }

@@ -1,6 +1,7 @@
 //! What is to be done? Everything here is pure: no client, clock, environment, randomness or logging;
 //! whatever it needs to know is an argument, and the whole answer is a value.
 
+pub mod application_metrics;
 pub mod borrowed_json;
 pub mod children;
 pub mod customization;
@@ -8,6 +9,7 @@ pub mod digest;
 pub mod driver;
 pub mod events;
 pub mod executors;
+pub mod exposition;
 pub mod go_duration;
 pub mod lease;
 pub mod lifecycle;

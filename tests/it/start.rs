@@ -172,7 +172,7 @@ fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
     let (status, metrics) = running.get("/metrics");
     assert_eq!(status, 200);
     for line in [
-        "# TYPE process_cpu_seconds counter",
+        "# TYPE process_cpu_seconds_total counter",
         "spark_operator_build_info{version=\"0.1.0\"} 1",
         "controller_runtime_max_concurrent_reconciles{controller=\"sparkapplication\"} 10",
         "workqueue_depth{name=\"sparkapplication\"} 0.0",

@@ -1,0 +1,222 @@
+//! What can be set of the operator's metrics?
+
+use super::address;
+use crate::{
+    plan::application_metrics::{Label, Options, Prefix},
+    webhook::{Tls, TlsVersion, cipher_suite},
+};
+use clap::{ArgAction, Args};
+use rustls::SupportedCipherSuite;
+use std::net::SocketAddr;
+
+/// Where metrics are served, and how those of applications are called.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Probes, metrics, logs")]
+pub struct MetricsSettings {
+    /// Whether metrics are served
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_ENABLE_METRICS",
+        value_name = "BOOL",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true"
+    )]
+    pub enable_metrics: bool,
+
+    /// Where they are served; `0` for nowhere
+    #[arg(long, env = "SPARK_OPERATOR_METRICS_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8080", value_parser = optional_address)]
+    pub metrics_bind_address: OptionalAddress,
+
+    /// Their path
+    #[arg(long, env = "SPARK_OPERATOR_METRICS_ENDPOINT", value_name = "PATH", default_value = "/metrics", value_parser = path)]
+    pub metrics_endpoint: String,
+
+    /// What stands before the names of the metrics of applications and executors
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_METRICS_PREFIX",
+        value_name = "PREFIX",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub metrics_prefix: Prefix,
+
+    /// The labels of applications that these metrics have too; `namespace` is the namespace, unless a label is called
+    /// so
+    #[arg(long, env = "SPARK_OPERATOR_METRICS_LABELS", value_name = "LABEL", value_delimiter = ',')]
+    pub metrics_labels: Vec<Label>,
+
+    /// Upper bounds of the buckets of spark_application_submit_latency_seconds_histogram, in seconds
+    #[arg(long, env = "SPARK_OPERATOR_METRICS_JOB_SUBMIT_LATENCY_BUCKETS", value_name = "SECONDS", value_delimiter = ',', default_value = "0.5,1,2,4,8,16,32,64,128,256", value_parser = seconds)]
+    pub metrics_job_submit_latency_buckets: Vec<f64>,
+
+    /// Upper bounds of the buckets of spark_application_start_latency_seconds_histogram, in seconds
+    #[arg(long, env = "SPARK_OPERATOR_METRICS_JOB_START_LATENCY_BUCKETS", value_name = "SECONDS", value_delimiter = ',', default_value = "30,60,90,120,150,180,210,240,270,300", value_parser = seconds)]
+    pub metrics_job_start_latency_buckets: Vec<f64>,
+
+    /// Whether metrics are served over HTTPS: with the webhook's certificate, or one of the process' own where there is
+    /// no webhook. Nobody is asked who they are
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_SECURE_METRICS",
+        value_name = "BOOL",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true"
+    )]
+    pub secure_metrics: bool,
+
+    /// The oldest version of TLS that is spoken there
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_METRIC_TLS_MIN_VERSION",
+        value_name = "VERSION",
+        value_enum,
+        default_value = "VersionTLS12"
+    )]
+    pub metric_tls_min_version: TlsVersion,
+
+    /// The cipher suites that are spoken there, by their Go or IANA names [default: all; and all of a version of TLS of
+    /// which none is listed]
+    #[arg(long, env = "SPARK_OPERATOR_METRIC_TLS_CIPHER_SUITES", value_name = "SUITE", value_delimiter = ',', value_parser = cipher_suite)]
+    pub metric_tls_cipher_suites: Vec<SupportedCipherSuite>,
+}
+
+/// An address, or `0` for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionalAddress(pub Option<SocketAddr>);
+
+impl MetricsSettings {
+    /// Where metrics are served, if they are.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.metrics_bind_address.0.filter(|_| self.enable_metrics)
+    }
+
+    /// What TLS is spoken there, if any is.
+    ///
+    /// # Errors
+    ///
+    /// When the probes are served at the same address, `probes`: the kubelet would have to speak it too.
+    pub fn tls(&self, probes: SocketAddr) -> Result<Option<Tls>, String> {
+        if !self.secure_metrics {
+            return Ok(None);
+        }
+        if self.address() == Some(probes) {
+            return Err(
+                "--secure-metrics: the probes are served at the same address, and not over HTTPS; set \
+                        --metrics-bind-address to another one"
+                    .to_owned(),
+            );
+        }
+        let cipher_suites = self.metric_tls_cipher_suites.clone();
+        Ok(Some(Tls { min_version: self.metric_tls_min_version, cipher_suites }))
+    }
+
+    /// How the metrics of applications are called and divided.
+    ///
+    /// # Errors
+    ///
+    /// When bounds of buckets do not grow, or a label is named twice.
+    pub fn of_applications(&self) -> Result<Options, String> {
+        let submit = &self.metrics_job_submit_latency_buckets;
+        let start = &self.metrics_job_start_latency_buckets;
+        for (flag, bounds) in
+            [("--metrics-job-submit-latency-buckets", submit), ("--metrics-job-start-latency-buckets", start)]
+        {
+            if let Some(pair) = bounds.windows(2).find(|pair| pair[0] >= pair[1]) {
+                return Err(format!(
+                    "{flag}: {} comes after {}: write the bounds in growing order",
+                    pair[1], pair[0]
+                ));
+            }
+        }
+        let labels = &self.metrics_labels;
+        if let Some(twice) = labels.iter().enumerate().find(|(place, label)| labels[..*place].contains(label))
+        {
+            return Err(format!(
+                "--metrics-labels: `{}` stands there twice: leave one out",
+                twice.1.as_str()
+            ));
+        }
+        Ok(Options {
+            prefix: self.metrics_prefix.clone(),
+            labels: labels.clone(),
+            submit_latency_buckets: submit.clone(),
+            start_latency_buckets: start.clone(),
+        })
+    }
+}
+
+fn optional_address(text: &str) -> Result<OptionalAddress, String> {
+    if text == "0" { Ok(OptionalAddress(None)) } else { address(text).map(Some).map(OptionalAddress) }
+}
+
+fn path(text: &str) -> Result<String, String> {
+    let is_path = text.starts_with('/')
+        && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"{}*?#".contains(&byte));
+    if is_path { Ok(text.to_owned()) } else { Err("is not a path (try `/metrics`)".to_owned()) }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let parsed = text.trim().parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds > 0.0);
+    parsed.ok_or_else(|| "is not a number of seconds (try `0.5,1,2,4`)".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Command, Flags, Settings};
+    use clap::Parser;
+
+    fn settings(flags: &[&str]) -> Settings {
+        let flags = ["spark-operator", "run"].iter().chain(flags);
+        let Command::Run(settings) = Flags::try_parse_from(flags).unwrap().command else {
+            unreachable!("`run` was asked for")
+        };
+        *settings
+    }
+
+    #[test]
+    fn metrics_of_applications_are_as_kfs_unless_somebody_says_otherwise() {
+        let default = settings(&[]).metrics.of_applications();
+        assert_eq!(default, Ok(Options::default()));
+        let chosen = settings(&[
+            "--metrics-prefix=team-a-",
+            "--metrics-labels=app-type,namespace",
+            "--metrics-job-submit-latency-buckets=1,2.5",
+        ]);
+        let expected = Options {
+            prefix: "team_a_".parse().unwrap(),
+            labels: vec!["app_type".parse().unwrap(), "namespace".parse().unwrap()],
+            submit_latency_buckets: vec![1.0, 2.5],
+            ..Options::default()
+        };
+        assert_eq!(chosen.metrics.of_applications(), Ok(expected));
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_said_at_the_start() {
+        let why = |flags: &[&str]| {
+            let settings = settings(flags);
+            let tls = settings.metrics.tls(settings.health_probe_bind_address).map(drop);
+            settings.metrics.of_applications().map(drop).and(tls).unwrap_err()
+        };
+        let flag = "--metrics-job-start-latency-buckets=60,30";
+        let bounds =
+            "--metrics-job-start-latency-buckets: 30 comes after 60: write the bounds in growing order";
+        assert_eq!(why(&[flag]), bounds);
+        let twice = "--metrics-labels: `app_type` stands there twice: leave one out";
+        assert_eq!(why(&["--metrics-labels=app-type,app_type"]), twice);
+        let shared = why(&["--secure-metrics", "--metrics-bind-address=:8081"]);
+        assert!(
+            shared.starts_with("--secure-metrics: the probes are served at the same address"),
+            "{shared}"
+        );
+    }
+}
