@@ -368,6 +368,7 @@ impl Context {
             return Ok(Some(FRESH_FACTS));
         }
 
+        self.metrics.seen(application, now, self.policy.executor_limits);
         let seen = observe::observe(self, application, now).await?;
         let Plan { actions, status, events, wake } = lifecycle::next(application, &seen, now, &self.policy);
         Span::current().record("submission_id", status.submission_id.as_deref());
@@ -381,7 +382,11 @@ impl Context {
             execute::execute(self, application, action).await?;
         }
         if application.status.clone().unwrap_or_default() != status {
-            let written = status::write(&self.client, application, &application.status, &status).await?;
+            let written = status::write(&self.client, application, &application.status, &status).await;
+            if let Err(Error::Api { .. }) = written {
+                self.metrics.maybe_written(application, status.clone());
+            }
+            let written = written?;
             self.metrics.written(application, &status, now, self.policy.executor_limits);
             let to = status.application_state.state;
             if to != state {
@@ -442,6 +447,7 @@ impl Context {
     /// The application is gone, or about to be.
     fn forget(&self, uid: &str) {
         self.submitter.forget(uid);
+        self.metrics.forget(uid);
         self.notes.forget(uid);
     }
 }
