@@ -42,7 +42,9 @@ pub fn client(mut config: Config, requests: &Requests) -> kube::Result<Client> {
     config.connect_timeout = Some(CONNECT);
     config.read_timeout = Some(SILENCE);
     config.reset_reader_on_write = true;
-    Ok(ClientBuilder::try_from(config)?.with_layer(requests).build())
+    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let requests = Requests { host: host.into(), ..requests.clone() };
+    Ok(ClientBuilder::try_from(config)?.with_layer(&requests).build())
 }
 
 /// How long a watch lasts at most, in seconds: each begins anew from where the last one ended, and shows by
@@ -56,6 +58,8 @@ pub struct Requests {
     durations: Family<Verb, Histogram>,
     /// When each list or watch was answered last, be it by an error: by the path of what is watched.
     watches: Arc<Mutex<BTreeMap<String, Instant>>>,
+    /// Where the API server is: requests get their address only after they have been counted.
+    host: Arc<str>,
 }
 
 /// Labels as those of client-go, which KF shows.
@@ -81,6 +85,7 @@ impl Requests {
             answers: Family::default(),
             durations: Family::new_with_constructor(buckets),
             watches: Arc::default(),
+            host: Arc::default(),
         };
         let help =
             "Requests to the API server, by status code (<error> where there was no answer), method and host";
@@ -105,7 +110,7 @@ impl Requests {
 
     fn answered(&self, method: &Method, uri: &Uri, code: String, duration: Duration) {
         let is_watch = has_parameter(uri, "watch");
-        let host = uri.authority().map(ToString::to_string).unwrap_or_default();
+        let host = self.host.to_string();
         let verb = if is_watch { "WATCH".to_owned() } else { method.to_string() };
         self.durations.get_or_create(&Verb { verb, host: host.clone() }).observe(duration.as_secs_f64());
         self.answers.get_or_create(&Answer { code, method: method.to_string(), host }).inc();
