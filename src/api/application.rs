@@ -270,7 +270,7 @@ pub struct MonitoringSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics_properties_file: Option<String>,
     /// The Prometheus JMX exporter, which runs as a Java agent in driver and executors. Without it,
-    /// `monitoring` does nothing.
+    /// `monitoring` sets Spark's `metrics.properties` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prometheus: Option<PrometheusSpec>,
 }

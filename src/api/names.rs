@@ -12,6 +12,8 @@ pub mod label {
     pub const LAUNCHED_BY: &str = "sparkoperator.k8s.io/launched-by-spark-operator";
     /// `"true"` on pods without a user's template; nothing reads it, kept because KF sets it.
     pub const MUTATED_BY: &str = "sparkoperator.k8s.io/mutated-by-spark-operator";
+    /// `"true"` on what the operator makes beside pods: the ConfigMap of an application's monitoring.
+    pub const CREATED_BY: &str = "sparkoperator.k8s.io/created-by-spark-operator";
     /// Spark's own: [`DRIVER`](super::role::DRIVER) or [`EXECUTOR`](super::role::EXECUTOR).
     pub const SPARK_ROLE: &str = "spark-role";
     /// Spark's own application id (`spark-…`).
@@ -73,6 +75,10 @@ pub mod annotation {
     pub const LIFECYCLE: &str = "sparkoperator.k8s.io/lifecycle";
     pub const SHARE_PROCESS_NAMESPACE: &str = "sparkoperator.k8s.io/share-process-namespace";
 
+    /// Not of the contract, but Prometheus' habit: whether a pod's metrics are to be read, on which port and path.
+    pub const SCRAPE: &str = "prometheus.io/scrape";
+    pub const SCRAPE_PORT: &str = "prometheus.io/port";
+    pub const SCRAPE_PATH: &str = "prometheus.io/path";
     /// Not of the contract, but on a SparkApplication: who submits it, `auto`, `native` or `spark-submit`.
     pub const SUBMITTER: &str = "sparkoperator.k8s.io/submitter";
     /// Not of the contract, but on a SparkApplication: any value that it has not had yet runs a finished
@@ -169,6 +175,8 @@ pub mod conf {
     pub const DYNAMIC_ALLOCATION_INITIAL: &str = "spark.dynamicAllocation.initialExecutors";
     pub const DYNAMIC_ALLOCATION_MIN: &str = "spark.dynamicAllocation.minExecutors";
     pub const DYNAMIC_ALLOCATION_MAX: &str = "spark.dynamicAllocation.maxExecutors";
+    pub const METRICS_CONF: &str = "spark.metrics.conf";
+    pub const METRICS_NAMESPACE: &str = "spark.metrics.namespace";
     pub const DECOMMISSION: &str = "spark.decommission.enabled";
     pub const SHUFFLE_TRACKING: &str = "spark.dynamicAllocation.shuffleTracking.enabled";
     pub const SHUFFLE_TRACKING_TIMEOUT: &str = "spark.dynamicAllocation.shuffleTracking.timeout";

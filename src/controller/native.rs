@@ -43,13 +43,28 @@ pub(super) async fn create(
     owner: &str,
     objects: &Objects,
 ) -> Result<(), Error> {
-    for child in &objects.children {
-        make(client, namespace, owner, child).await?;
-    }
+    make_all(client, namespace, owner, &objects.children).await?;
     match post(client, namespace, &objects.pod).await {
         Err(error) if already_exists(&error) => Err(Error::DriverExists),
         made => made.map_err(|error| failed("create", &objects.pod, &error)),
     }
+}
+
+/// Creates `children`, in this order, as far as an earlier try has not.
+///
+/// # Errors
+///
+/// Like [`create`].
+pub(super) async fn make_all(
+    client: &Client,
+    namespace: &str,
+    owner: &str,
+    children: &[Value],
+) -> Result<(), Error> {
+    for child in children {
+        make(client, namespace, owner, child).await?;
+    }
+    Ok(())
 }
 
 /// Creates a child, unless an earlier try has.

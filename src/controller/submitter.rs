@@ -207,7 +207,12 @@ impl Means {
         let spark_application_id = by.spark_application_id();
         let result = match (by, &self.spark_submit) {
             (By::Native(objects), _) => native::create(&self.client, namespace, uid, &objects).await,
-            (By::SparkSubmit { command, .. }, Some(settings)) => spark_submit::run(settings, command).await,
+            (By::SparkSubmit { command, before, .. }, Some(settings)) => {
+                match native::make_all(&self.client, namespace, uid, &before).await {
+                    Ok(()) => spark_submit::run(settings, command).await,
+                    failed => failed,
+                }
+            }
             (By::SparkSubmit { .. }, None) => Err(Error::Failed("there is no spark-submit".to_owned())),
         };
         match result {

@@ -3,7 +3,8 @@
 use crate::{
     api::{SparkApplication, names::conf},
     plan::{
-        events::{LONGEST_EXPLANATION, cut},
+        events::{self, LONGEST_EXPLANATION},
+        monitoring,
         pod_record::{Phase, PodRecord},
         run::SubmissionId,
     },
@@ -109,10 +110,18 @@ fn failure(pod: &PodRecord) -> String {
     let (said, message) = match &pod.ended {
         Some(ended) if ended.exit_code != 0 => (
             format!("driver container failed with ExitCode: {}, Reason: {}", ended.exit_code, ended.reason),
-            ended.message.as_ref().map(|message| format!(", Message: {message}")),
+            ended.message.as_ref(),
         ),
         _ => ("driver container status missing".to_owned(), None),
     };
-    let of_pod = pod.message.as_ref().map(|message| format!(": {message}"));
-    cut(said + &message.unwrap_or_default() + &of_pod.unwrap_or_default(), LONGEST_EXPLANATION)
+    let of_pod = pod.message.as_ref().map_or_else(String::new, |message| format!(": {message}"));
+    let message = message.map_or_else(String::new, |words| {
+        let words = monitoring::explained(words).unwrap_or_else(|| words.clone());
+        // What counts of a program's words is the end.
+        let room = LONGEST_EXPLANATION.saturating_sub(said.len() + MESSAGE.len() + of_pod.len());
+        format!("{MESSAGE}{}", events::end(words, room))
+    });
+    events::cut(said + &message + &of_pod, LONGEST_EXPLANATION)
 }
+
+const MESSAGE: &str = ", Message: ";

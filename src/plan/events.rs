@@ -174,7 +174,6 @@ pub fn invalid(error: &str) -> Event {
 
 /// At most `limit` bytes of `text`, with an ellipsis where something was cut.
 pub(super) fn cut(text: String, limit: usize) -> String {
-    const ELLIPSIS: &str = "…";
     if text.len() <= limit {
         return text;
     }
@@ -182,9 +181,26 @@ pub(super) fn cut(text: String, limit: usize) -> String {
     format!("{}{ELLIPSIS}", &text[..end])
 }
 
+/// At most the last `limit` bytes of `text`, behind an ellipsis where something was cut.
+pub(super) fn end(text: String, limit: usize) -> String {
+    if text.len() <= limit {
+        return text;
+    }
+    let begin = text.ceil_char_boundary(text.len() - limit.saturating_sub(ELLIPSIS.len()));
+    format!("{ELLIPSIS}{}", &text[begin..])
+}
+
+const ELLIPSIS: &str = "…";
+
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST_NOTE, submission_failed};
+    use super::{LONGEST_NOTE, end, submission_failed};
+
+    #[test]
+    fn of_last_words_the_end_is_kept() {
+        assert_eq!(end("abcdef".to_owned(), 6), "abcdef");
+        assert_eq!(end("aüüü".to_owned(), 6), "…ü");
+    }
 
     #[test]
     fn a_long_note_is_cut_at_a_character() {

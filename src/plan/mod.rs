@@ -14,6 +14,7 @@ pub mod go_duration;
 pub mod lease;
 pub mod lifecycle;
 pub mod memory;
+pub mod monitoring;
 pub mod namespaces;
 pub mod native;
 pub mod pod_record;
@@ -152,6 +153,8 @@ pub enum By {
     /// `spark-submit` makes them.
     SparkSubmit {
         command: SparkSubmit,
+        /// What the operator makes before, since the pods mount it.
+        before: Vec<Value>,
         /// Why it has to, where the operator would have made them otherwise.
         fallback: Option<Reason>,
     },

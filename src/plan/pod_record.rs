@@ -5,7 +5,7 @@ use crate::{
         Role, SparkApplication,
         names::{container, finalizer, label, volume},
     },
-    plan::events::{LONGEST_EXPLANATION, cut},
+    plan::events::{self, LONGEST_EXPLANATION, cut},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerState, Pod, PodStatus};
@@ -111,7 +111,7 @@ impl PodRecord {
             ended: spark.and_then(|state| state.terminated.as_ref()).map(|terminated| Ended {
                 exit_code: terminated.exit_code,
                 reason: terminated.reason.clone().unwrap_or_default(),
-                message: terminated.message.as_deref().map(brief).filter(|message| !message.is_empty()),
+                message: terminated.message.as_deref().map(last_words).filter(|message| !message.is_empty()),
             }),
             started: spark.is_some_and(|state| state.running.is_some() || state.terminated.is_some()),
             message: status.and_then(message),
@@ -156,6 +156,11 @@ impl Phase {
 /// As much of an explanation as is worth keeping, without blanks around it.
 fn brief(text: &str) -> String {
     cut(text.trim().to_owned(), LONGEST_EXPLANATION)
+}
+
+/// The end of what a container has said: where its log stands for its message, that is where the reason is.
+fn last_words(text: &str) -> String {
+    events::end(text.trim().to_owned(), LONGEST_EXPLANATION)
 }
 
 /// Reason and message of the pod's phase, and of whoever takes the pod away (`DisruptionTarget`).

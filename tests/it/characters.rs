@@ -23,7 +23,7 @@ fn templates_have_no_character_that_yaml_refuses_or_changes() {
     }
     let application: SparkApplication = serde_json::from_value(hard).unwrap();
     let policy = Policy::new("k8s://https://kubernetes");
-    let files = spark_submit(&application, &Run::next(&application), &policy).unwrap().files;
+    let files = spark_submit(&application, &Run::next(&application), &policy, "").unwrap().files;
     for role in Role::ALL {
         let text = &files[format!("{}-pod-template.yaml", role.as_str()).as_str()];
         // YAML 1.2, 5.1, without what it folds.

@@ -131,7 +131,7 @@ fn properties_file(spec: &Value) -> String {
     let policy = Policy::new("k8s://https://10.96.0.1:443");
     // One id for all specs: it is among the properties.
     let run = Run::next(&serde_json::from_value(json!({"metadata": metadata, "spec": {}})).unwrap());
-    spark_submit(&application, &run, &policy).unwrap().files.remove("spark.properties").unwrap()
+    spark_submit(&application, &run, &policy, "").unwrap().files.remove("spark.properties").unwrap()
 }
 
 /// One Java virtual machine for all files.

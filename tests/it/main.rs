@@ -20,6 +20,7 @@ mod golden;
 mod java_properties;
 mod lifecycle;
 mod manifests;
+mod monitoring;
 mod native;
 mod node;
 mod program;

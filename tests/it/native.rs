@@ -25,7 +25,7 @@ fn both_submitters_are_given_the_same() {
     for case in cases("submission") {
         let application = application(&case);
         let run = Run::next(&application);
-        let submit = spark_submit(&application, &run, &policy()).unwrap();
+        let submit = spark_submit(&application, &run, &policy(), "").unwrap();
         let mut submission = submitted(&application, "").unwrap();
         // The test's command line has all files, the operator none but those that it writes itself.
         submission.environment.files = Files::All(BTreeMap::new());

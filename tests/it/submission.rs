@@ -161,7 +161,7 @@ fn spark_has_templates_since_3_whatever_its_version_is_called() {
 }
 
 pub fn submitted(application: &SparkApplication) -> Result<SparkSubmit, Refusal> {
-    spark_submit(application, &Run::next(application), &Policy::new("k8s://https://10.96.0.1:443"))
+    spark_submit(application, &Run::next(application), &Policy::new("k8s://https://10.96.0.1:443"), "")
 }
 
 /// The application `pi` with this spec.

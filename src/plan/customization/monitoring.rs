@@ -1,4 +1,5 @@
-//! How does Prometheus reach the JVM's metrics of a Spark pod?
+//! How do metrics leave a Spark pod? Spark finds its `metrics.properties`, the exporter its configuration, and Prometheus
+//! the exporter's port.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, config_maps, network};
 use crate::{
@@ -6,37 +7,57 @@ use crate::{
         Role, SparkApplication,
         names::{annotation, path},
     },
-    plan::volume_name,
+    plan::{
+        monitoring::{Exporter, Monitoring},
+        volume_name,
+    },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 pub(super) struct Prometheus;
 
-/// The exporter's configuration and port.
+/// The files that are mounted and the exporter's port, as far as the pod has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Exporter {
-    config_map: String,
-    port: i32,
-    port_name: String,
+pub(super) struct Metrics {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config_map: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    port: Option<i32>,
+    /// With a port only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    port_name: Option<String>,
 }
 
 impl Concern for Prometheus {
     const KEY: &'static str = annotation::PROMETHEUS;
-    type Value = Json<Exporter>;
+    type Value = Json<Metrics>;
 
-    /// Nothing yet: the ConfigMap that the pods would mount is made by the monitoring feature.
-    fn asked(_application: &SparkApplication, _role: Role) -> Option<Self::Value> {
-        None
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        let monitoring = Monitoring::of(application)?;
+        let (config_map, exporter) = (monitoring.mounted_by(role), monitoring.exporter(role));
+        let (port, port_name) = match &exporter {
+            Some(Exporter { port, port_name, .. }) => (Some(*port), Some((*port_name).to_owned())),
+            None => (None, None),
+        };
+        (config_map.is_some() || port.is_some()).then_some(Json(Metrics { config_map, port, port_name }))
     }
 
-    fn apply(pod: &mut SparkPod, Json(exporter): Self::Value) -> Result<(), Problem> {
-        let volume = volume_name::of_config_map(&exporter.config_map);
-        config_maps::mount(pod, &volume, &exporter.config_map, path::METRICS_CONF)?;
-        network::add_ports(
-            pod,
-            vec![json!({"name": exporter.port_name, "containerPort": exporter.port, "protocol": "TCP"})],
-        )
+    fn apply(pod: &mut SparkPod, Json(metrics): Self::Value) -> Result<(), Problem> {
+        let Metrics { config_map, port, port_name } = metrics;
+        if let Some(config_map) = config_map {
+            let volume = volume_name::of_config_map(&config_map);
+            config_maps::mount(pod, &volume, &config_map, path::METRICS_CONF)?;
+        }
+        match (port, port_name) {
+            (None, None) => Ok(()),
+            (None, Some(_)) => Err(Problem::new("port", "is required beside portName")),
+            (Some(_), None) => Err(Problem::new("portName", "is required beside port")),
+            (Some(port), Some(name)) => {
+                let port = json!({"name": name, "containerPort": port, "protocol": "TCP"});
+                network::add_ports(pod, vec![port])
+            }
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     plan::{
         Action, Driver, Plan, children,
         events::{self, Event},
+        monitoring,
         native::{self, Child},
         run::Run,
         submission,
@@ -157,20 +158,25 @@ impl Pass<'_> {
 
     fn leftovers(&self) -> Option<Action> {
         let run = Run::recorded(self.application)?;
+        let monitoring = monitoring::possible_child(self.application);
         let mut children = submission::children(self.application, &run, self.policy);
         if matches!(self.application.state(), State::Invalidating | State::Suspending) {
             // The spec that the run was made from may not be there to ask any more.
             let possible = native::possible_children(self.name(), &native::Ids::of_run(&run));
-            let others = possible.into_iter().filter(|child| !children.contains(child)).collect::<Vec<_>>();
+            let possible = possible.into_iter().chain([monitoring.clone()]);
+            let others = possible.filter(|child| !children.contains(child)).collect::<Vec<_>>();
             children.extend(others);
         }
         let made = |config_map: &String| children.iter().any(|child: &Child| child.name == *config_map);
-        // Those of spark-submit go with the driver's pod, which owns them.
+        // Those of spark-submit go with the driver's pod, which owns them; one is ours in any case.
         let is_ours = match &self.seen.driver {
             Driver::Pod { pod, .. } => pod.driver_config_map.as_ref().is_none_or(made),
             Driver::Unseen | Driver::Gone => true,
         };
-        (is_ours && !children.is_empty()).then_some(Action::DeleteChildren(children))
+        if !is_ours {
+            children.retain(|child| *child == monitoring);
+        }
+        (!children.is_empty()).then_some(Action::DeleteChildren(children))
     }
 }
 

@@ -66,7 +66,7 @@ pub use line::Line;
 use names::Names;
 pub use names::possible_children;
 pub use not_native::{NotNative, Reason};
-pub use properties_file::{read_properties, trimmed};
+pub use properties_file::{keys_alone, read_properties, trimmed};
 pub(super) use properties_text::{SYNTAX, escaped};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -16,6 +16,14 @@ pub fn read_properties(text: &str) -> Result<BTreeMap<String, String>, String> {
         .collect()
 }
 
+/// The keys behind which nothing stands that separates them from a value: Spark reads an empty one.
+#[must_use]
+pub fn keys_alone(text: &str) -> Vec<String> {
+    let mut lines = logical_lines(text);
+    lines.retain(|line| key_end(line.trim_end()).is_none());
+    lines
+}
+
 /// A value without the blanks around it, which Spark does not take from a file.
 #[must_use]
 pub fn trimmed(value: &str) -> &str {
@@ -43,15 +51,22 @@ fn logical_lines(text: &str) -> Vec<String> {
     lines
 }
 
-fn entry(line: &str) -> Option<(String, String)> {
-    let is_blank = |c: char| matches!(c, ' ' | '\t' | '\x0c');
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\x0c')
+}
+
+/// Where the key ends, if not with the line.
+fn key_end(line: &str) -> Option<usize> {
     let mut escaped = false;
-    let end = line.find(|c: char| {
+    line.find(|c: char| {
         let ends = !escaped && (is_blank(c) || matches!(c, '=' | ':'));
         escaped = c == '\\' && !escaped;
         ends
-    });
-    let (key, rest) = line.split_at(end.unwrap_or(line.len()));
+    })
+}
+
+fn entry(line: &str) -> Option<(String, String)> {
+    let (key, rest) = line.split_at(key_end(line).unwrap_or(line.len()));
     let rest = rest.trim_start_matches(is_blank);
     let rest = rest.strip_prefix(['=', ':']).unwrap_or(rest).trim_start_matches(is_blank);
     let value = unescaped(rest)?;

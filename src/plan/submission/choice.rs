@@ -9,6 +9,7 @@ use crate::{
     plan::{
         By, Policy, SubmitRequest,
         events::{self, Event},
+        monitoring,
         native::NotNative,
         run::Run,
     },
@@ -98,9 +99,10 @@ pub fn choose(
         if !policy.has_spark_submit {
             return Err(format!("there is no spark-submit: {GIVE_SPARK}"));
         }
-        let command = spark_submit(application, run, policy).map_err(|refusal| refusal.brief())?;
-        let command = command.with_spark_defaults(&surroundings.defaults);
-        Ok(By::SparkSubmit { command, fallback })
+        let command = spark_submit(application, run, policy, &surroundings.defaults);
+        let command = command.map_err(|refusal| refusal.brief())?;
+        let before = Vec::from_iter(monitoring::config_map(application, run));
+        Ok(By::SparkSubmit { command, before, fallback })
     };
     if submitter == Submitter::SparkSubmit {
         return Ok(chosen(by_spark_submit(None)?, Vec::new()));

@@ -8,6 +8,7 @@ mod env;
 pub mod failure;
 mod identity;
 mod images;
+mod monitoring;
 mod native;
 mod predicted;
 mod properties;
@@ -22,7 +23,7 @@ use crate::{
     api::{Role, SparkApplication, SparkApplicationSpec, with_defaults},
     plan::{
         Policy,
-        native::Environment,
+        native::{Environment, read_properties},
         run::Run,
         validation::{self, Invalid, Refusal},
     },
@@ -39,7 +40,7 @@ pub const DIRECTORY: &str = "/tmp/spark";
 
 /// Everything that goes into the properties, in order of precedence (behaviour.md 4.3): what the operator
 /// must own comes last.
-const CONCERNS: [Concern; 13] = [
+const CONCERNS: [Concern; 14] = [
     images::common,
     resources::memory_overhead_factor,
     identity::user_configuration,
@@ -52,6 +53,7 @@ const CONCERNS: [Concern; 13] = [
     volumes::scratch_space,
     scheduling::node_selector,
     allocation::dynamic_allocation,
+    monitoring::metrics,
     identity::operator_owned,
 ];
 
@@ -67,22 +69,6 @@ pub struct SparkSubmit {
     pub directory: String,
     /// Contents by file name: the properties and the pod templates.
     pub files: BTreeMap<&'static str, String>,
-}
-
-impl SparkSubmit {
-    /// With `defaults`, the text of a `spark-defaults.conf`, below all other properties.
-    ///
-    /// Spark reads that file itself only where there is no `--properties-file`. Both have the format of
-    /// `java.util.Properties`, in which the last line about a key counts.
-    #[must_use]
-    pub fn with_spark_defaults(mut self, defaults: &str) -> Self {
-        if !defaults.is_empty() {
-            let properties = self.files.entry(file::PROPERTIES).or_default();
-            // The blank line ends a last line that says it goes on.
-            *properties = format!("{defaults}\n\n{properties}");
-        }
-        self
-    }
 }
 
 /// What a submission finds around it: the admin's part of it.
@@ -114,6 +100,8 @@ struct Context<'a> {
     spec: &'a SparkApplicationSpec,
     run: &'a Run,
     directory: &'a str,
+    /// The properties of `spark-defaults.conf`, below all others.
+    defaults: &'a BTreeMap<String, String>,
 }
 
 impl Context<'_> {
@@ -146,7 +134,11 @@ pub(super) fn is_since(spark_version: &str, major: u32) -> bool {
     found.is_none_or(|found| found >= major)
 }
 
-/// The invocation that makes `run` of `application`.
+/// The invocation that makes `run` of `application`. `defaults` is the text of a `spark-defaults.conf`, below all other
+/// properties.
+///
+/// Spark reads that file itself only where there is no `--properties-file`. Both have the format of
+/// `java.util.Properties`, in which the last line about a key counts.
 ///
 /// # Errors
 ///
@@ -155,15 +147,21 @@ pub fn spark_submit(
     application: &SparkApplication,
     run: &Run,
     policy: &Policy,
+    defaults: &str,
 ) -> Result<SparkSubmit, Refusal> {
     validation::validate(application)?;
     let spec = with_defaults(application.spec.clone());
     let directory = format!("{DIRECTORY}/{}", run.id);
-    let context = Context { application, spec: &spec, run, directory: &directory };
+    // What cannot be read Spark will refuse.
+    let read = read_properties(defaults).unwrap_or_default();
+    let context = Context { application, spec: &spec, run, directory: &directory, defaults: &read };
 
     let properties = properties(&context);
     let arguments = arguments(&context, policy, &properties);
-    let mut files = BTreeMap::from([(file::PROPERTIES, properties.to_file())]);
+    let own = properties.to_file();
+    // The blank line ends a last line that says it goes on.
+    let text = if defaults.is_empty() { own } else { format!("{defaults}\n\n{own}") };
+    let mut files = BTreeMap::from([(file::PROPERTIES, text)]);
     if context.has_templates() {
         for role in Role::ALL {
             files.insert(file::template(role), templates::text(&template(&context, role, policy)?));
@@ -195,12 +193,13 @@ fn properties(context: &Context) -> Properties {
 pub(super) fn starting_point(application: &SparkApplication) -> (Properties, [Value; 2]) {
     let spec = with_defaults(application.spec.clone());
     let run = Run::next(application);
-    let context = Context { application, spec: &spec, run: &run, directory: DIRECTORY };
+    let defaults = BTreeMap::new();
+    let context = Context { application, spec: &spec, run: &run, directory: DIRECTORY, defaults: &defaults };
     (properties(&context), Role::ALL.map(|role| templates::template(application, &spec, role)))
 }
 
 /// An empty string, as charts write where a value is not set, says nothing: sparkConf may still say it.
-fn stated(text: &Option<String>) -> Option<&String> {
+pub(super) fn stated(text: &Option<String>) -> Option<&String> {
     text.as_ref().filter(|text| !text.is_empty())
 }
 

@@ -9,7 +9,7 @@ use crate::{
         with_defaults,
     },
     plan::{
-        Policy, customization,
+        Policy, customization, monitoring,
         native::{
             self, Child, Environment, Ids, Line, NotNative, Objects, Submission, flag_list, read_properties,
         },
@@ -51,6 +51,8 @@ pub fn objects(
             metadata["labels"][label] = value.into();
         }
     }
+    // The driver's own ConfigMap stays the last: where it is there, everything is.
+    children.splice(0..0, monitoring::config_map(application, run));
     let patch = customization::patch(&(&pod).into()).map_err(|denials| {
         NotNative::Refused(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     })?;
@@ -58,8 +60,8 @@ pub fn objects(
     Ok((Objects { pod, children }, Line::nearest(&submission.spark_version).1))
 }
 
-/// What [`objects`] has made beside the driver's pod for `run`. Claims that have a name of the user's are not
-/// among it: they may be somebody else's.
+/// What [`objects`] has made beside the driver's pod for `run`; [`monitoring::config_map`] is made for a run of
+/// `spark-submit` as well. Claims that have a name of the user's are not among it: they may be somebody else's.
 #[must_use]
 pub fn children(application: &SparkApplication, run: &Run, policy: &Policy) -> Vec<Child> {
     let made = native(application, run, policy, "", Environment::default(), Timestamp::UNIX_EPOCH)
@@ -67,7 +69,8 @@ pub fn children(application: &SparkApplication, run: &Run, policy: &Policy) -> V
     // Whatever cannot be made has not been made.
     let children = made.map(|objects| objects.children).unwrap_or_default();
     let ids = Ids::of_run(run);
-    let named = children.iter().filter_map(Child::of);
+    let monitoring = monitoring::config_map(application, run);
+    let named = monitoring.iter().chain(&children).filter_map(Child::of);
     named.filter(|child| child.kind != CLAIM || child.name.contains(&ids.prefix)).collect()
 }
 
@@ -90,10 +93,11 @@ pub fn native(
     validation::validate(application).map_err(|refusal| NotNative::Refused(refusal.brief()))?;
     let spec = with_defaults(application.spec.clone());
     let directory = format!("{DIRECTORY}/{}", run.id);
-    let context = Context { application, spec: &spec, run, directory: &directory };
-
     let refused = |problem| NotNative::Refused(format!("spark-defaults.conf: {problem}"));
-    let mut merged = read_properties(defaults).map_err(refused)?;
+    let defaults = read_properties(defaults).map_err(refused)?;
+    let context = Context { application, spec: &spec, run, directory: &directory, defaults: &defaults };
+
+    let mut merged = defaults.clone();
     merged.extend(properties(&context).into_map());
     merged.retain(|key, _| key.starts_with("spark."));
     merged.insert(conf::MASTER.to_owned(), policy.master.clone());

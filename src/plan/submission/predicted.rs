@@ -4,7 +4,7 @@ use super::{Surroundings, file, native::native, spark_submit, starting_point};
 use crate::{
     api::{Role, SparkApplication},
     plan::{
-        Policy,
+        Policy, monitoring,
         native::{self, NotNative, Objects, trimmed},
         run::Run,
     },
@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 /// The objects that Spark's own client makes of what it is handed for `run`, before any webhook sees them: the
-/// pod first, then the children in their order. Names and ids that Spark draws are those of
+/// pod first, then the children in their order; and at the end what the operator makes before. Names and ids that Spark draws are those of
 /// [`Ids::of_run`](native::Ids::of_run); the pod's uid in the children's owner reference is missing.
 ///
 /// # Errors
@@ -29,7 +29,7 @@ pub fn predicted(
 ) -> Result<Objects, NotNative> {
     let Surroundings { defaults, environment } = surroundings;
     let mut submission = native(application, run, policy, defaults, environment.clone(), now)?;
-    let command = spark_submit(application, run, policy);
+    let command = spark_submit(application, run, policy, "");
     let command = command.map_err(|refusal| NotNative::Refused(refusal.brief()))?;
     let template = command.files.get(file::template(Role::Driver));
     // Without a webhook it has what the webhook would add.
@@ -54,5 +54,6 @@ pub fn predicted(
         let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": name, "controller": true});
         child["metadata"]["ownerReferences"] = json!([owner]);
     }
+    children.extend(monitoring::config_map(application, run));
     Ok(Objects { pod, children })
 }

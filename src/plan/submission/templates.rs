@@ -6,7 +6,7 @@ use crate::{
         Role, SparkApplication, SparkApplicationSpec,
         names::{annotation, conf, label},
     },
-    plan::{customization, owner_reference},
+    plan::{customization, monitoring::Monitoring, owner_reference},
 };
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -47,6 +47,9 @@ pub(in crate::plan) fn template(
         // file.").
         template["spec"] = json!({"containers": []});
     }
+    if Monitoring::of(application).is_some_and(|monitoring| monitoring.exporter(role).is_some()) {
+        keeps_last_words(&mut template["spec"]["containers"], role);
+    }
     template["apiVersion"] = "v1".into();
     template["kind"] = "Pod".into();
     for (key, value) in customization::annotations(application, role) {
@@ -64,6 +67,22 @@ pub(in crate::plan) fn template(
         }
     }
     template
+}
+
+/// Lets the end of its log stand for the termination message of Spark's container, unless its template says what
+/// does: a JVM that cannot load the exporter says so there and nowhere else.
+fn keeps_last_words(containers: &mut Value, role: Role) {
+    const POLICY: &str = "terminationMessagePolicy";
+    if containers.as_array().is_none_or(Vec::is_empty) {
+        *containers = json!([{"name": role.container()}]);
+    }
+    let Some(containers) = containers.as_array_mut() else { return };
+    // As Spark finds it.
+    let named = containers.iter().position(|container| container["name"] == role.container());
+    let container = &mut containers[named.unwrap_or(0)];
+    if container[POLICY].is_null() {
+        container[POLICY] = "FallbackToLogsOnError".into();
+    }
 }
 
 /// The template of `role` where no webhook customizes the pods that are made from it.

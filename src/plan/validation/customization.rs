@@ -6,7 +6,10 @@ use crate::{
         Role,
         names::{annotation, conf, label},
     },
-    plan::customization::{self, Denial},
+    plan::{
+        customization::{self, Denial},
+        monitoring::Monitoring,
+    },
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +68,11 @@ fn all_annotations(subject: &Subject, role: Role) -> BTreeMap<String, String> {
     let configured = subject.spec.spark_conf.iter();
     let configured =
         configured.filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?.to_owned(), value.clone())));
-    template
+    let exporter = Monitoring::of(subject.application).and_then(|monitoring| monitoring.exporter(role));
+    let found_by = exporter.iter().flat_map(|exporter| exporter.scrape_annotations());
+    let found_by = found_by.map(|(key, value)| (key.to_owned(), value));
+    found_by
+        .chain(template)
         .chain(configured)
         .chain(pod.annotations.clone())
         .chain(customization::annotations(subject.application, role))
@@ -91,6 +98,7 @@ fn field(subject: &Subject, role: Role, key: &str, path: &str) -> String {
     match key {
         annotation::HADOOP_CONFIG_MAP => subject.field("hadoopConfigMap"),
         annotation::SPARK_CONFIG_MAP => subject.field("sparkConfigMap"),
+        annotation::PROMETHEUS => subject.field("monitoring"),
         // The positions in these two are not those in the spec; the text has the names.
         annotation::VOLUMES => subject.field("volumes"),
         annotation::VOLUME_MOUNTS => subject.of_role(role, "volumeMounts"),
@@ -124,8 +132,8 @@ mod tests {
         let schema = serde_json::to_value(SparkApplication::crd()).unwrap();
         let schema = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
         // Made from the application as a whole.
-        let exceptions = [annotation::OWNER_REFERENCE, annotation::PROMETHEUS];
-        for step in customization::STEPS.iter().filter(|step| !exceptions.contains(&step.key)) {
+        let others = customization::STEPS.iter().filter(|step| step.key != annotation::OWNER_REFERENCE);
+        for step in others {
             let path = field(&subject, Role::Executor, step.key, "");
             let found = path.split('.').skip(1).fold(schema, |schema, name| &schema["properties"][name]);
             assert!(found.is_object(), "{path}");

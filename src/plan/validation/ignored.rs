@@ -29,9 +29,6 @@ pub(super) fn fields(subject: &Subject, findings: &mut Findings) {
             }
         }
     }
-    if spec.monitoring.as_ref().is_some_and(|monitoring| monitoring.prometheus.is_none()) {
-        findings.warn(subject.field("monitoring"), "has no effect without monitoring.prometheus");
-    }
     if spec.time_to_live_seconds.is_some_and(i64::is_negative) {
         findings.warn(subject.field("timeToLiveSeconds"), "is negative and counts as 0: deleted at its end");
     }

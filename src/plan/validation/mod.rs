@@ -10,6 +10,7 @@ mod ignored;
 mod ingress;
 mod labels;
 mod mode;
+mod monitoring;
 mod names;
 mod python;
 mod resources;
@@ -29,7 +30,7 @@ pub use schedule::shortest_named_run;
 use std::fmt::Display;
 
 /// Everything that is looked at in an application, wherever it comes from; its name is looked at before.
-const CHECKS: [Check; 21] = [
+const CHECKS: [Check; 22] = [
     mode::cluster,
     names::driver_pod,
     templates::version,
@@ -46,6 +47,7 @@ const CHECKS: [Check; 21] = [
     allocation::bounds,
     volumes::scratch_space,
     volumes::mounts,
+    monitoring::exposure,
     customization::rehearsal,
     customization::size,
     templates::size,

@@ -1,0 +1,53 @@
+//! A JVM has not started because of its Java agent: what does its user do about it?
+
+/// What to do where the last words of a container are those of a JVM that could not load the exporter or start it;
+/// none where they are about something else.
+#[must_use]
+pub fn explained(words: &str) -> Option<String> {
+    /// What a JVM says of an agent whose jar it cannot open.
+    const NO_JAR: &str = "Error opening zip file or JAR manifest missing : ";
+    /// What it says last of an agent that has thrown an exception.
+    const THROWN: &str = "processing of -javaagent failed";
+    if let Some((_, jar)) = words.split_once(NO_JAR) {
+        let jar = jar.lines().next().unwrap_or_default().trim();
+        return Some(format!(
+            "the image has no Java agent at `{jar}`: put the exporter's jar there, or write the path that it has into \
+             spec.monitoring.prometheus.jmxExporterJar"
+        ));
+    }
+    let causes = words.lines().filter_map(|line| line.trim().strip_prefix("Caused by: "));
+    let cause = causes.last().filter(|_| words.contains(THROWN))?;
+    Some(format!(
+        "the Java agent did not start: {cause}; see spec.monitoring.prometheus for its port and configuration"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::explained;
+
+    #[test]
+    fn a_jar_that_is_not_there_is_named_with_the_field_that_names_it() {
+        let words = "+ exec /usr/bin/tini -s -- /opt/spark/bin/spark-submit\n\
+                     Error opening zip file or JAR manifest missing : /prometheus/none.jar\n\
+                     Error occurred during initialization of VM\nagent library failed to init: instrument\n";
+        let said = explained(words).unwrap();
+        assert!(said.starts_with("the image has no Java agent at `/prometheus/none.jar`: "), "{said}");
+        assert!(said.ends_with("spec.monitoring.prometheus.jmxExporterJar"), "{said}");
+    }
+
+    #[test]
+    fn an_agent_that_has_thrown_is_told_by_its_cause() {
+        let words = "Caused by: java.lang.reflect.InvocationTargetException\n\tat x.y.Z(Z.java:1)\n\
+                     Caused by: java.net.BindException: Address already in use\n\t... 6 more\n\
+                     *** java.lang.instrument ASSERTION FAILED ***\nFATAL ERROR in native method: processing of \
+                     -javaagent failed, processJavaStart failed\n";
+        let said = explained(words).unwrap();
+        assert!(said.contains("java.net.BindException: Address already in use; see"), "{said}");
+    }
+
+    #[test]
+    fn other_last_words_are_left_alone() {
+        assert_eq!(explained("Caused by: java.io.IOException: no space left"), None);
+    }
+}

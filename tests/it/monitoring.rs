@@ -1,0 +1,195 @@
+//! What does `spec.monitoring` make of an application, whoever submits it?
+
+use crate::submission::pi;
+use serde_json::{Value, json};
+use spark_operator::{
+    api::{
+        SparkApplication,
+        names::{annotation, conf, label},
+    },
+    plan::{
+        By, Policy,
+        monitoring::{config_map, possible_child},
+        native::{Child, read_properties},
+        run::Run,
+        submission::{Surroundings, children, choose},
+    },
+};
+use std::collections::BTreeMap;
+
+const JAR: &str = "/prometheus/exporter.jar";
+
+#[test]
+fn the_config_map_has_what_the_image_has_not() {
+    let files = |monitoring: Value| {
+        let application = monitored(monitoring, json!({}));
+        let made = config_map(&application, &Run::next(&application));
+        made.map(|made| serde_json::from_value::<BTreeMap<String, String>>(made["data"].clone()).unwrap())
+    };
+    let both = files(json!({"prometheus": {"jmxExporterJar": JAR}})).unwrap();
+    assert_eq!(both.keys().collect::<Vec<_>>(), ["metrics.properties", "prometheus.yaml"]);
+    let properties = read_properties(&both["metrics.properties"]).unwrap();
+    assert_eq!(properties["*.sink.jmx.class"], "org.apache.spark.metrics.sink.JmxSink");
+    assert!(serde_saphyr::from_str::<Value>(&both["prometheus.yaml"]).unwrap()["rules"].is_array());
+
+    let own = files(json!({
+        "metricsProperties": "a.b=c", "prometheus": {"jmxExporterJar": JAR, "configuration": "rules: []"},
+    }));
+    let expected = [("metrics.properties", "a.b=c"), ("prometheus.yaml", "rules: []")];
+    assert_eq!(own.unwrap(), expected.map(|(file, text)| (file.to_owned(), text.to_owned())).into());
+
+    let mut in_image =
+        json!({"metricsPropertiesFile": "/m", "prometheus": {"jmxExporterJar": JAR, "configFile": "/c"}});
+    assert_eq!(files(in_image.clone()), None);
+    in_image["metricsPropertiesFile"] = json!("");
+    assert_eq!(files(in_image).unwrap().keys().collect::<Vec<_>>(), ["metrics.properties"]);
+    assert_eq!(files(json!({"metricsProperties": "a.b=c"})).unwrap().len(), 1);
+}
+
+/// It is called as KF's, and belongs to one run of one application.
+#[test]
+fn the_config_map_is_the_runs_own() {
+    let application = monitored(json!({"prometheus": {"jmxExporterJar": JAR}}), json!({}));
+    let run = Run::next(&application);
+    let metadata = &config_map(&application, &run).unwrap()["metadata"];
+    assert_eq!(metadata["name"], "pi-prom-conf");
+    assert_eq!(metadata["ownerReferences"][0]["uid"], json!(application.metadata.uid));
+    let labels = json!({label::APP_NAME: "pi", label::SUBMISSION_ID: run.id, label::CREATED_BY: "true"});
+    assert_eq!(metadata["labels"], labels);
+    let child = Child { kind: "ConfigMap".to_owned(), name: "pi-prom-conf".to_owned() };
+    assert_eq!(possible_child(&application), child);
+    assert!(children(&application, &run, &policy()).contains(&child));
+}
+
+#[test]
+fn whoever_submits_the_pods_find_it() {
+    for submitter in ["native", "spark-submit"] {
+        let mut application = monitored(json!({"prometheus": {"jmxExporterJar": JAR}}), json!({}));
+        application.metadata.annotations =
+            Some([(annotation::SUBMITTER.to_owned(), submitter.to_owned())].into());
+        let run = Run::next(&application);
+        let made = config_map(&application, &run).unwrap();
+        let by = choose(&application, &run, &Surroundings::default(), &policy(), jiff::Timestamp::UNIX_EPOCH);
+        match by.unwrap().request.by {
+            By::Native(objects) => {
+                assert_eq!(objects.children[0], made);
+                let last = objects.children.last().unwrap()["metadata"]["name"].as_str().unwrap();
+                assert!(last.starts_with("spark-drv-"), "where Spark's own is there, everything is: {last}");
+                let volumes = objects.pod["spec"]["volumes"].as_array().unwrap();
+                assert!(volumes.iter().any(|volume| volume["configMap"]["name"] == "pi-prom-conf"));
+            }
+            By::SparkSubmit { before, .. } => assert_eq!(before, [made]),
+        }
+    }
+}
+
+/// An option of the user's is never lost, wherever it stands.
+#[test]
+fn the_agent_stands_behind_the_options_that_count() {
+    let agent = "-javaagent:/prometheus/exporter.jar=8090:/etc/metrics/conf/prometheus.yaml";
+    let key = "spark.driver.extraJavaOptions";
+    for (field, configured, default, expected) in [
+        (Some("-Da=field"), Some("-Da=conf"), "-Da=default", format!("-Da=field {agent}")),
+        (None, Some("-Da=conf"), "-Da=default", format!("-Da=conf {agent}")),
+        (None, None, "-Da=default", format!("-Da=default {agent}")),
+        (None, None, "", agent.to_owned()),
+        (Some(""), None, "-Da=default", agent.to_owned()),
+    ] {
+        let spark_conf: BTreeMap<_, _> = configured.map(|options| (key, options)).into_iter().collect();
+        let application = monitored(
+            json!({"prometheus": {"jmxExporterJar": JAR}}),
+            json!({"sparkConf": spark_conf, "driver": {"javaOptions": field}}),
+        );
+        let surroundings = Surroundings { defaults: format!("{key} {default}\n"), ..Surroundings::default() };
+        for (submitter, properties) in both_ways(application, &surroundings) {
+            assert_eq!(properties[key], expected, "{submitter}");
+            assert_eq!(properties[conf::METRICS_NAMESPACE], "default.pi", "{submitter}");
+        }
+    }
+}
+
+/// In KF a `spark.metrics.conf` of the user's is overwritten.
+#[test]
+fn metrics_properties_of_the_users_own_are_read() {
+    let spark_conf = json!({"sparkConf": {"spark.metrics.conf": "/mine", "spark.metrics.namespace": "my"}});
+    let exporter = json!({"jmxExporterJar": JAR});
+    for (monitoring, expected) in [
+        (json!({"prometheus": exporter}), "/mine"),
+        (json!({"metricsProperties": "a.b=c"}), "/etc/metrics/conf/metrics.properties"),
+        (json!({"metricsPropertiesFile": "/file", "metricsProperties": "a.b=c"}), "/file"),
+    ] {
+        let application = monitored(monitoring, spark_conf.clone());
+        for (submitter, properties) in both_ways(application, &Surroundings::default()) {
+            assert_eq!(properties[conf::METRICS_CONF], expected, "{submitter}");
+            assert_eq!(properties[conf::METRICS_NAMESPACE], "my", "{submitter}");
+        }
+    }
+}
+
+/// The names of KF's dashboards follow from these rules; beans are called so before Spark 3 and since.
+#[test]
+fn the_default_configuration_has_one_rule_for_each_metric_of_kubeflows() {
+    let application = monitored(json!({"prometheus": {"jmxExporterJar": JAR}}), json!({}));
+    let made = config_map(&application, &Run::next(&application)).unwrap();
+    let text = made["data"]["prometheus.yaml"].as_str().unwrap();
+    let configuration: Value = serde_saphyr::from_str(text).unwrap();
+    assert_eq!(configuration["lowercaseOutputName"], true);
+    let rules = configuration["rules"].as_array().unwrap();
+    let names: Vec<_> = rules.iter().map(|rule| rule["name"].as_str().unwrap()).collect();
+    let expected = [
+        "spark_driver_$3_$4",
+        "spark_streaming_driver_$4",
+        "spark_structured_streaming_driver_$4",
+        "spark_executor_$4",
+        "spark_driver_$3_$4_count",
+        "spark_driver_LiveListenerBus_$3",
+        "spark_executor_$4_count",
+        "spark_executor_$4_$5",
+        "spark_executor_$4_$5_count",
+    ];
+    assert_eq!(names, expected);
+    for rule in rules {
+        let pattern = rule["pattern"].as_str().unwrap();
+        let attribute = if rule["type"] == "COUNTER" { "Count" } else { "Value" };
+        assert!(pattern.ends_with(&format!(r"(?:, type=\w+)?><>{attribute}")), "{pattern}");
+        assert_eq!(rule["labels"]["app_namespace"], "$1");
+        assert_eq!(rule["labels"]["app_id"], "$2");
+    }
+}
+
+/// The driver's properties by both submitters.
+fn both_ways(
+    mut application: SparkApplication,
+    surroundings: &Surroundings,
+) -> [(&'static str, BTreeMap<String, String>); 2] {
+    ["native", "spark-submit"].map(|submitter| {
+        application.metadata.annotations =
+            Some([(annotation::SUBMITTER.to_owned(), submitter.to_owned())].into());
+        let run = Run::next(&application);
+        let chosen = choose(&application, &run, surroundings, &policy(), jiff::Timestamp::UNIX_EPOCH);
+        let text = match chosen.unwrap().request.by {
+            By::Native(objects) => {
+                let config_map = objects.children.last().unwrap();
+                config_map["data"]["spark.properties"].as_str().unwrap().to_owned()
+            }
+            By::SparkSubmit { mut command, .. } => command.files.remove("spark.properties").unwrap(),
+        };
+        (submitter, read_properties(&text).unwrap())
+    })
+}
+
+/// With both roles exposed.
+fn monitored(mut monitoring: Value, mut changes: Value) -> SparkApplication {
+    monitoring["exposeDriverMetrics"] = json!(true);
+    monitoring["exposeExecutorMetrics"] = json!(true);
+    let mut spec = json!({
+        "type": "Java", "sparkVersion": "4.0.1", "image": "spark", "mainClass": "Main",
+        "mainApplicationFile": "local:///main.jar", "driver": {}, "executor": {}, "monitoring": monitoring,
+    });
+    spec.as_object_mut().unwrap().append(changes.as_object_mut().unwrap());
+    pi(spec)
+}
+
+fn policy() -> Policy {
+    Policy::new("k8s://https://10.96.0.1:443")
+}
