@@ -9,6 +9,7 @@
 #   binary        the folder that holds `spark-operator`, say target/release
 #   distribution  an unpacked Spark distribution with the Kubernetes back end (operator-spark, spark)
 #   jobs          the test jobs, compiled (spark)
+#   exporters     agents of the Prometheus JMX exporter (spark)
 #
 #   cargo build --release
 #   docker build --target operator --build-context binary=target/release -t spark-operator .
@@ -57,5 +58,7 @@ COPY --chmod=755 tests/images/entrypoint.sh /opt/entrypoint.sh
 COPY --chmod=755 tests/images/decom.sh /opt/decom.sh
 # Only this stand-in has them: SparkPi and pi.py at the public image's paths, and the jobs that tests look into.
 COPY --from=jobs . /opt/spark/examples/
+# Where the images of Kubeflow's examples have theirs.
+COPY --from=exporters . /prometheus/
 USER 185:185
 ENTRYPOINT ["/opt/entrypoint.sh"]

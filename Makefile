@@ -66,7 +66,7 @@ test-api: ## Against a real API server; the test plays kubelet
 
 test-node: build ## On a real node, where Spark really runs
 	cargo test --locked --no-run
-	$(CLUSTER) build --level node
+	$(CLUSTER) build --level node --watching
 	tests/level node tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=1 node::
 
 # One trouble more than in CI: some hundred times as many states.

@@ -42,7 +42,7 @@ class Target:
 TARGETS = (
     Target("operator", "localhost/spark-operator:dev", DISTROLESS, ("binary",)),
     # Exactly the public image's name, so that examples for users run unchanged.
-    Target("spark", "docker.io/apache/spark:{spark}", SLIM, ("distribution", "jobs")),
+    Target("spark", "docker.io/apache/spark:{spark}", SLIM, ("distribution", "jobs", "exporters")),
     Target("operator-spark", "localhost/spark-operator:dev-spark", SLIM, ("binary", "distribution")),
 )
 
@@ -135,6 +135,9 @@ def named_contexts(
         contexts["binary"] = Context(folder, digest_of(folder / "spark-operator"))
     if "distribution" in wanted:
         contexts["distribution"] = Context(spark.distribution(spark_version), f"spark {spark_version}")
+    if "exporters" in wanted:
+        folder = spark.exporters(spark.distribution(spark_version))
+        contexts["exporters"] = Context(folder, digest_of(*spark.EXPORTERS.values()))
     if "jobs" in wanted:
         sources = PROJECT / "tests" / "images" / "jobs"
         key = digest_of(spark_version, *sorted(path for path in sources.rglob("*") if path.is_file()))

@@ -1,6 +1,6 @@
 """Where do the programs of a cluster come from, and are they here already?
 
-Kubernetes, etcd and CoreDNS are built from their Go modules, because a registry of Go modules is reachable
+Kubernetes, etcd, CoreDNS and Prometheus are built from their Go modules, because a registry of Go modules is reachable
 from more places than release downloads are; the rest are Debian packages. What is built is kept under the
 cache by version, so only the first run on a machine pays for it.
 """
@@ -20,12 +20,19 @@ from progress import say
 KUBERNETES = "1.34.4"
 ETCD = "3.6.16"  # Debian's 3.4 lacks the progress notifications that this API server's watch cache asks for.
 COREDNS = "1.12.4"
+PROMETHEUS = "0.313.5"  # That is release 3.13.5: its module's versions begin with a zero.
 
 LEVELS = ("api", "node")
 
 # In the order in which they are built: what the API-only level needs comes first.
 API_PROGRAMS = ("kube-apiserver", "etcd", "kubectl")
 NODE_PROGRAMS = ("kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns")
+# Not of the cluster, but of tests that watch it.
+WATCHING_PROGRAMS = ("prometheus", "promtool")
+
+# Prometheus' commands have a main in its module. Of all the clouds that it can find its targets in, only Kubernetes is
+# compiled in: the others would be most of it.
+PROMETHEUS_TAGS = "netgo,remove_all_sd,enable_kubernetes_sd"
 
 # program → (module, version, main function); Kubernetes' commands have a main of their own.
 SMALL_MAINS = {
@@ -58,6 +65,8 @@ DEBIAN = {
         "busybox": "busybox-static",
         "mount": "mount",
     },
+    # Prometheus' module comes without its pages; Debian's package has some.
+    "watching": {"chromium": "chromium", "/usr/bin/prometheus": "prometheus"},
     "python": {"pip3": "python3-pip"},
     "images": {
         "buildah": "buildah",
@@ -74,7 +83,12 @@ def needed(level: str) -> tuple[str, ...]:
 
 def program(name: str, kubernetes: str = KUBERNETES) -> pathlib.Path:
     """The path at which a built program is kept, whether it is there already or not."""
-    version = f"{name}-{SMALL_MAINS[name][1]}" if name in SMALL_MAINS else f"kubernetes-{kubernetes}"
+    if name in SMALL_MAINS:
+        version = f"{name}-{SMALL_MAINS[name][1]}"
+    elif name in WATCHING_PROGRAMS:
+        version = f"prometheus-{PROMETHEUS}"
+    else:
+        version = f"kubernetes-{kubernetes}"
     return cache() / "programs" / version / name
 
 
@@ -84,6 +98,14 @@ def ensure(level: str, kubernetes: str = KUBERNETES) -> None:
     for name in needed(level):
         if not program(name, kubernetes).exists():
             build(name, kubernetes)
+
+
+def ensure_watching() -> None:
+    """The same for what tests watch a cluster with: Prometheus and a browser."""
+    install("watching")
+    for name in WATCHING_PROGRAMS:
+        if not program(name).exists():
+            build(name, KUBERNETES)
 
 
 def install(level: str) -> None:
@@ -98,7 +120,8 @@ def install(level: str) -> None:
         raise SystemExit(f"there is no apt-get here; install what Debian calls: {' '.join(missing)}")
     with locked(cache() / "programs" / ".apt.lock", "package installation"):
         say(f"installing {' '.join(missing)}")
-        quietly = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+        # In this run level no package starts the service that it brings: the tests start what they need.
+        quietly = dict(os.environ, DEBIAN_FRONTEND="noninteractive", RUNLEVEL="1")
         for command in (["update"], ["install", "-y", "--no-install-recommends", *missing]):
             result = subprocess.run(
                 ["apt-get", "-o", "DPkg::Lock::Timeout=300", *command], env=quietly, capture_output=True, text=True
@@ -116,19 +139,24 @@ def build(name: str, kubernetes: str) -> None:
     with locked(sources / ".lock", f"build of {name}"):
         if target.exists():
             return
-        started = time.monotonic()
+        started, tags = time.monotonic(), ""
         say(f"building {name} ({target.parent.name})")
         if name in SMALL_MAINS:
             module, version, main = SMALL_MAINS[name]
-            (sources / "go.mod").write_text(f"module local/{name}\n\ngo 1.24.0\n\nrequire {module} v{version}\n")
+            write_go_mod(sources, module, version)
             (sources / "main.go").write_text(main)
             package, flags = ".", "-s -w"
+        elif name in WATCHING_PROGRAMS:
+            module = "github.com/prometheus/prometheus"
+            write_go_mod(sources, module, PROMETHEUS)
+            package, tags = f"{module}/cmd/{name}", PROMETHEUS_TAGS
+            flags = f"-s -w -X github.com/prometheus/common/version.Version={PROMETHEUS.replace('0.3', '3.', 1)}"
         else:
             (sources / "go.mod").write_text(kubernetes_go_mod(kubernetes, sources))
             package, flags = f"k8s.io/kubernetes/cmd/{name}", kubernetes_version_flags(kubernetes)
         target.parent.mkdir(parents=True, exist_ok=True)
         unfinished = target.with_name(f".{name}.unfinished")
-        command = ["go", "build", "-trimpath", "-ldflags", flags, "-o", str(unfinished), package]
+        command = ["go", "build", "-trimpath", "-tags", tags, "-ldflags", flags, "-o", str(unfinished), package]
         # The build yields to whoever is compiling the operator at the same time.
         result = subprocess.run(["nice", *command], cwd=sources, env=go_environment(), capture_output=True, text=True)
         if result.returncode != 0:
@@ -140,6 +168,10 @@ def build(name: str, kubernetes: str) -> None:
 def go_environment() -> dict[str, str]:
     # -mod=mod fills go.mod and go.sum in; GOWORK=off keeps a workspace file above the cache out of it.
     return dict(os.environ, CGO_ENABLED="0", GOFLAGS="-mod=mod -buildvcs=false", GOWORK="off")
+
+
+def write_go_mod(folder: pathlib.Path, module: str, version: str) -> None:
+    (folder / "go.mod").write_text(f"module local/{folder.name}\n\ngo 1.24.0\n\nrequire {module} v{version}\n")
 
 
 def kubernetes_go_mod(version: str, folder: pathlib.Path) -> str:

@@ -1,9 +1,11 @@
 """Where does Spark come from when there is neither a registry of images nor a download mirror?
 
 From its package on PyPI: the source archive holds the jars with the Kubernetes back end, the launch scripts and the
-Python examples. It lacks the container entrypoint and SparkPi; tests/images has our own.
+Python examples. It lacks the container entrypoint and SparkPi; tests/images has our own. The exporters that make its
+metrics Prometheus' come from Maven Central, by the Ivy among Spark's jars.
 """
 
+import hashlib
 import os
 import pathlib
 import shutil
@@ -13,6 +15,13 @@ from layout import cache, locked
 from progress import say
 
 VERSION = "4.0.1"
+
+# version of the Prometheus JMX exporter → SHA-256 of its agent: the one that all examples for Kubeflow's operator have,
+# and one of the present line, which calls counters otherwise.
+EXPORTERS = {
+    "0.11.0": "0c8e2f7b9753fd540c17546bf1a6bfdbb39747493e02ea8ad8566097607c0c2d",
+    "1.0.1": "7d61f737fd661610ccc14aea79764faa1ea94a340cbc8f0029b3d2edea3d80c1",
+}
 
 # part of the source archive → its place in a distribution
 PLACES = {
@@ -73,6 +82,32 @@ def jobs(distribution: pathlib.Path, sources: pathlib.Path, target: pathlib.Path
     run("jar", "--create", "--file", str(target / "jars" / "spark-examples.jar"), "-C", str(classes), ".")
     shutil.rmtree(classes)
     shutil.copytree(sources / "python", target / "src/main/python")
+
+
+def exporters(distribution: pathlib.Path) -> pathlib.Path:
+    """A folder with the agents of all exporters, each called as Maven Central calls it; fetched on first use."""
+    target = cache() / "exporters" / "-".join(EXPORTERS)
+    with locked(cache() / "exporters" / ".lock", "Prometheus exporters"):
+        if not target.exists():
+            unfinished = target.with_name(f".{target.name}.unfinished")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            for version, expected in EXPORTERS.items():
+                say(f"fetching the Prometheus JMX exporter {version}")
+                fetch("io.prometheus.jmx", "jmx_prometheus_javaagent", version, expected, distribution, unfinished)
+            unfinished.rename(target)
+    return target
+
+
+def fetch(group: str, artifact: str, version: str, expected: str, distribution: pathlib.Path, folder: pathlib.Path) -> None:
+    """Puts a jar of Maven Central into the folder, if it is the expected one."""
+    (ivy,) = distribution.glob("jars/ivy-*.jar")
+    pattern = str(folder / "[artifact]-[revision].[ext]")
+    run("java", "-jar", str(ivy), "-cache", str(cache() / "exporters" / "ivy"), "-notransitive", "-dependency", group, artifact, version,
+        "-retrieve", pattern, "-types", "jar", "bundle")
+    jar = folder / f"{artifact}-{version}.jar"
+    found = hashlib.sha256(jar.read_bytes()).hexdigest()
+    if found != expected:
+        raise SystemExit(f"{jar.name} from Maven Central is not the expected one: its SHA-256 is {found}")
 
 
 def run(*command: str) -> None:
