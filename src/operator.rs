@@ -132,6 +132,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
                 .filter(|seconds| *seconds > 0),
             has_driver_pdb: settings.enable_driver_pdb,
             protects_driver_outcome: settings.protect_driver_outcome,
+            exposure: settings.exposure.exposure(),
             ..Policy::new(master)
         },
         schedule_policy: schedule::Policy { precision, zone: TimeZone::system() },

@@ -1,6 +1,7 @@
 //! What can be set, by which flag or environment variable, and to what if nobody sets it?
 
 mod election;
+mod exposure;
 mod installation;
 mod metrics;
 mod webhook;
@@ -11,6 +12,7 @@ use crate::{
 };
 use clap::{ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
+pub use exposure::ExposureSettings;
 pub use installation::InstallationSettings;
 use jiff::SignedDuration;
 pub use metrics::MetricsSettings;
@@ -204,6 +206,9 @@ pub struct Settings {
 
     #[command(flatten)]
     pub installation: InstallationSettings,
+
+    #[command(flatten)]
+    pub exposure: ExposureSettings,
 
     /// Who submits applications that do not say so themselves: the operator (`native`), Spark's own client
     /// (`spark-submit`), or the operator but for what only Spark's own can do (`auto`)
@@ -410,6 +415,11 @@ mod tests {
             ("--metric-tls-min-version=TLS1.2", "[possible values: VersionTLS12, VersionTLS13]"),
             ("--master=https://x", "(try `k8s://https://HOST:PORT`)"),
             ("--zap-log-level=info,x=loud", "(try `info` or `info,spark_operator=debug`)"),
+            ("--ingress-url-format=/{{$appName}}", "has no host"),
+            ("--ingress-url-format={{$app}}.example.com", "`{{$app}}` is no variable"),
+            ("--ingress-url-format=Spark.example.com", "for `Spark`"),
+            ("--ingress-tls={}", "(try `[{\"hosts\""),
+            ("--ingress-annotations=[1]", "(try `{\"example.com/name\""),
             ("--zap-encoder=xml", "[possible values: console, json]"),
             ("--webhook-tls-min-version=VersionTLS10", "[possible values: VersionTLS12, VersionTLS13]"),
             ("--webhook-tls-cipher-suites=TLS_AES_128_GCM_SHA256,RC4", "'RC4'"),

@@ -12,7 +12,8 @@ pub mod label {
     pub const LAUNCHED_BY: &str = "sparkoperator.k8s.io/launched-by-spark-operator";
     /// `"true"` on pods without a user's template; nothing reads it, kept because KF sets it.
     pub const MUTATED_BY: &str = "sparkoperator.k8s.io/mutated-by-spark-operator";
-    /// `"true"` on what the operator makes beside pods: the ConfigMap of an application's monitoring.
+    /// `"true"` on what the operator makes beside pods: Services, Ingresses, the ConfigMap of an application's monitoring. What its
+    /// watch of Services selects.
     pub const CREATED_BY: &str = "sparkoperator.k8s.io/created-by-spark-operator";
     /// Spark's own: [`DRIVER`](super::role::DRIVER) or [`EXECUTOR`](super::role::EXECUTOR).
     pub const SPARK_ROLE: &str = "spark-role";
@@ -89,6 +90,9 @@ pub mod annotation {
     pub const TRIGGER: &str = "sparkoperator.k8s.io/trigger";
     /// Not of the contract, but on a SparkApplication: the time of the schedule that it was made for, RFC 3339.
     pub const SCHEDULED_TIME: &str = "sparkoperator.k8s.io/scheduled-time";
+
+    /// ingress-nginx's: what it asks the backend for in place of the path that it was asked for.
+    pub const REWRITE_TARGET: &str = "nginx.ingress.kubernetes.io/rewrite-target";
 }
 
 /// Finalizers.
@@ -177,6 +181,12 @@ pub mod conf {
     pub const DYNAMIC_ALLOCATION_MAX: &str = "spark.dynamicAllocation.maxExecutors";
     pub const METRICS_CONF: &str = "spark.metrics.conf";
     pub const METRICS_NAMESPACE: &str = "spark.metrics.namespace";
+    pub const UI_ENABLED: &str = "spark.ui.enabled";
+    pub const UI_PORT: &str = "spark.ui.port";
+    /// What the UI puts in front of its links: the path under which others see it.
+    pub const UI_PROXY_BASE: &str = "spark.ui.proxyBase";
+    /// What it puts in front of the addresses that it redirects to.
+    pub const UI_PROXY_REDIRECT_URI: &str = "spark.ui.proxyRedirectUri";
     pub const DECOMMISSION: &str = "spark.decommission.enabled";
     pub const SHUFFLE_TRACKING: &str = "spark.dynamicAllocation.shuffleTracking.enabled";
     pub const SHUFFLE_TRACKING_TIMEOUT: &str = "spark.dynamicAllocation.shuffleTracking.timeout";
@@ -259,7 +269,6 @@ pub mod submit_conf {
     /// YARN's lists, which Spark resolves like its own whatever the cluster.
     pub const YARN_LISTS: [&str; 3] =
         ["spark.yarn.dist.files", "spark.yarn.dist.archives", "spark.yarn.dist.jars"];
-    pub const UI_PORT: &str = "spark.ui.port";
     pub const BLOCK_MANAGER_PORT: &str = "spark.blockManager.port";
     pub const CONNECT_PORT: &str = "spark.connect.grpc.binding.port";
     pub const LOCAL_DIR: &str = "spark.local.dir";

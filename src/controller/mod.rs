@@ -4,6 +4,8 @@
 //! tried again, and since every act can be repeated, nothing has to be remembered across a crash.
 
 mod application_metrics;
+mod aside;
+mod companions;
 mod events;
 mod execute;
 mod leadership;
@@ -27,6 +29,8 @@ use crate::{
 };
 pub use application_metrics::ApplicationMetrics;
 use application_metrics::Caches;
+use aside::Asides;
+use companions::CompanionIndex;
 use events::Events;
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
@@ -99,6 +103,7 @@ struct Context {
     policy: Policy,
     namespaces: Arc<OurNamespaces>,
     pods: Arc<PodIndex>,
+    asides: Asides,
     submitter: Submitter,
     surroundings: Surroundings,
     metrics: ApplicationMetrics,
@@ -159,6 +164,14 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         dirty.send(application).ok();
         std::future::ready(())
     });
+    let companions = Arc::new(CompanionIndex::default());
+    let (beside, companions_changed) = mpsc::unbounded_channel();
+    let aside_ended = beside.clone();
+    let follow_companions =
+        Arc::clone(&companions).follow(&client, watch_seconds).for_each(move |application| {
+            beside.send(application).ok();
+            std::future::ready(())
+        });
     let namespaces = Arc::new(OurNamespaces::new(namespaces));
     let (change, namespaces_changed) = mpsc::unbounded_channel();
     let (change_of_schedules, schedules_moved) = mpsc::unbounded_channel();
@@ -176,6 +189,16 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let (made, schedules_dirty) = mpsc::unbounded_channel();
     let children = Arc::new(Children::new(made));
     let events = Events::new(client.clone(), instance);
+    let stop_asides = stop.child_token();
+    // Also where this is dropped because another one leads now.
+    let _stopped = stop_asides.clone().drop_guard();
+    let asides = Asides::new(
+        client.clone(),
+        events.clone(),
+        Arc::clone(&companions),
+        aside_ended,
+        stop_asides.clone(),
+    );
     let of_schedules = Arc::new(schedules::Context {
         client: client.clone(),
         policy: schedule_policy,
@@ -192,6 +215,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         policy,
         namespaces: Arc::clone(&namespaces),
         pods: Arc::clone(&pods),
+        asides,
         submitter,
         surroundings,
         metrics: application_metrics.clone(),
@@ -246,13 +270,14 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let reconcile_all = async {
         // Before this, a pod that is not in the cache may well exist, and its application would be taken for
         // one that lost it.
-        let known = async { futures::join!(pods.synced(), namespaces.synced()) };
+        let known = async { futures::join!(pods.synced(), companions.synced(), namespaces.synced()) };
         if stop.run_until_cancelled(known).await.is_none() {
             return;
         }
         let controller = Controller::for_stream(applications, reader)
             .with_config(Config::default().concurrency(QUEUE.max(concurrency)))
             .reconcile_on(unbounded(pods_changed).inspect(poked.clone()))
+            .reconcile_on(unbounded(companions_changed).inspect(poked.clone()))
             .reconcile_on(moved.inspect(poked.clone()))
             .reconcile_on(unbounded(submissions_ended).inspect(poked))
             .graceful_shutdown_on(stop.clone().cancelled_owned())
@@ -282,9 +307,12 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     tokio::select! {
         () = reconcile_all => {}
         () = follow => {}
+        () = follow_companions => {}
         () = follow_namespaces => {}
         () = say_farewell => {}
     }
+    stop_asides.cancel();
+    context.asides.stopped().await;
     context.submitter.stop().await;
 }
 
@@ -370,7 +398,8 @@ impl Context {
 
         self.metrics.seen(application, now, self.policy.executor_limits);
         let seen = observe::observe(self, application, now).await?;
-        let Plan { actions, status, events, wake } = lifecycle::next(application, &seen, now, &self.policy);
+        let Plan { actions, status, events, aside, wake } =
+            lifecycle::next(application, &seen, now, &self.policy);
         Span::current().record("submission_id", status.submission_id.as_deref());
         if actions.iter().any(|action| matches!(action, Act::Submit(_)))
             && !self.is_current(application).await?
@@ -399,10 +428,12 @@ impl Context {
         }
         // A run may be suspended and resumed more than once before it begins.
         let generation = application.metadata.generation.unwrap_or_default();
-        let occasion = format!("{}/{generation}", status.submission_id.unwrap_or_default());
+        let run = status.submission_id.unwrap_or_default();
+        let occasion = format!("{run}/{generation}");
         for event in &events {
             self.events.send(application, &occasion, event, now).await;
         }
+        self.asides.start(application, &run, aside, now);
         self.notes.with(&uid, |note| note.failures = 0);
         Ok(wake)
     }
@@ -448,6 +479,7 @@ impl Context {
     fn forget(&self, uid: &str) {
         self.submitter.forget(uid);
         self.metrics.forget(uid);
+        self.asides.forget(uid);
         self.notes.forget(uid);
     }
 }

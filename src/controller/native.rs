@@ -9,7 +9,7 @@ use crate::{
 };
 use k8s_openapi::api::{
     core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service},
-    networking::v1::NetworkPolicy,
+    networking::v1::{Ingress, NetworkPolicy},
     policy::v1::PodDisruptionBudget,
 };
 use kube::{
@@ -79,8 +79,15 @@ pub(super) async fn make(client: &Client, namespace: &str, owner: &str, child: &
         }
         sleep(PAUSE).await;
     }
-    let Child { kind, name } = Child::of(child).unwrap_or_default();
-    Err(Error::Failed(format!("{kind} {name} of an earlier run is still being deleted")))
+    Err(Error::Failed(still_goes(&Child::of(child).unwrap_or_default())))
+}
+
+pub(super) fn still_goes(Child { kind, name }: &Child) -> String {
+    format!("{kind} {name} of an earlier run is still being deleted")
+}
+
+pub(super) fn is_taken(Child { kind, name }: &Child) -> String {
+    format!("{kind} {name} already exists and is not this application's: delete it")
 }
 
 /// Deletes those of `children` that are the application's with the uid `owner`; what is gone already is as good, and
@@ -162,10 +169,7 @@ async fn is_there(client: &Client, namespace: &str, owner: &str, child: &Value) 
     let there = there.map_err(|error| failed("read", child, &error))?;
     let Some(there) = there else { return Ok(false) };
     if !is_owned(&there, owner) {
-        let Child { kind, name } = named;
-        return Err(Error::Failed(format!(
-            "{kind} {name} already exists and is not this application's: delete it"
-        )));
+        return Err(Error::Failed(is_taken(&named)));
     }
     let run = child["metadata"]["labels"][label::SUBMISSION_ID].as_str();
     if there.labels().get(label::SUBMISSION_ID).map(String::as_str) == run {
@@ -179,7 +183,11 @@ async fn is_there(client: &Client, namespace: &str, owner: &str, child: &Value) 
 }
 
 /// What an object says of itself; none if there is none.
-async fn metadata(client: &Client, namespace: &str, child: &Child) -> Result<Option<Metadata>, kube::Error> {
+pub(super) async fn metadata(
+    client: &Client,
+    namespace: &str,
+    child: &Child,
+) -> Result<Option<Metadata>, kube::Error> {
     let request = Request::new(path(&child.kind, namespace));
     let request = request.get_metadata(&child.name, &GetParams::default());
     match client.request(request.map_err(kube::Error::BuildRequest)?).await {
@@ -188,13 +196,13 @@ async fn metadata(client: &Client, namespace: &str, child: &Child) -> Result<Opt
     }
 }
 
-fn is_owned(there: &Metadata, owner: &str) -> bool {
+pub(super) fn is_owned(there: &Metadata, owner: &str) -> bool {
     there.owner_references().iter().any(|reference| reference.uid == owner)
 }
 
 /// Deletes an object unless it is gone. It is a conflict if another has its name by now, or for whatever else the API
 /// server did not do it.
-async fn delete_that(
+pub(super) async fn delete_that(
     client: &Client,
     namespace: &str,
     child: &Child,
@@ -207,28 +215,32 @@ async fn delete_that(
     }
 }
 
-fn already_exists(error: &kube::Error) -> bool {
+pub(super) fn already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_already_exists())
 }
 
 /// In words for the user: what was to be made, and the API server's own.
 fn failed(what: &str, object: &Value, error: &kube::Error) -> Error {
-    let (kind, name) = (&object["kind"], &object["metadata"]["name"]);
-    let (kind, name) = (kind.as_str().unwrap_or_default(), name.as_str().unwrap_or_default());
+    Error::Failed(in_words(what, &Child::of(object).unwrap_or_default(), error))
+}
+
+/// What was to be done with an object, and what the API server says to that.
+pub(super) fn in_words(what: &str, Child { kind, name }: &Child, error: &kube::Error) -> String {
     let why = match error {
         kube::Error::Api(status) => status.message.clone(),
         error => error.to_string(),
     };
-    Error::Failed(format!("failed to {what} {kind} {name}: {why}"))
+    format!("failed to {what} {kind} {name}: {why}")
 }
 
-fn path(kind: &str, namespace: &str) -> String {
+pub(super) fn path(kind: &str, namespace: &str) -> String {
     let namespace = Some(namespace);
     match kind {
         "ConfigMap" => ConfigMap::url_path(&(), namespace),
         "Service" => Service::url_path(&(), namespace),
         "Secret" => Secret::url_path(&(), namespace),
         "PersistentVolumeClaim" => PersistentVolumeClaim::url_path(&(), namespace),
+        "Ingress" => Ingress::url_path(&(), namespace),
         "NetworkPolicy" => NetworkPolicy::url_path(&(), namespace),
         "PodDisruptionBudget" => PodDisruptionBudget::url_path(&(), namespace),
         _ => Pod::url_path(&(), namespace),

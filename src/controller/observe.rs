@@ -81,6 +81,7 @@ pub(super) async fn observe(
         mount_failure,
         recorded,
         made: made_for.as_deref() == Some(submission_id),
+        companions: context.asides.seen(&namespace, &application.name_any(), &uid),
         submission,
         surroundings,
     })

@@ -165,6 +165,11 @@ pub fn not_made(why: &str) -> Event {
     Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", note)
 }
 
+/// A port of the driver cannot be reached as the user or the admin wanted it.
+pub(super) fn not_exposed(why: &str) -> Event {
+    Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", why.to_owned())
+}
+
 /// An object of ours that cannot be read. Sent by the controller, which alone sees such objects.
 #[must_use]
 pub fn invalid(error: &str) -> Event {

@@ -30,6 +30,7 @@ pub mod validation;
 pub mod volume_name;
 
 use crate::api::{SparkApplication, SparkApplicationStatus};
+use children::{Aside, Companions, Exposure};
 use events::Event;
 use executors::ExecutorLimits;
 use jiff::Timestamp;
@@ -61,6 +62,8 @@ pub struct Observed {
     pub recorded: Option<Timestamp>,
     /// Whether this process has made what belongs to the run beside its pods.
     pub made: bool,
+    /// The Services and Ingresses beside it.
+    pub companions: Companions,
     /// What became of the submission that was started for this application last, as far as this process
     /// knows.
     pub submission: Option<Submission>,
@@ -106,13 +109,14 @@ pub enum SubmissionProgress {
 }
 
 /// What to do and what to record: the actions are carried out first, then the status is written, then the
-/// events are sent.
+/// events are sent; what is done aside comes last, and nobody waits for it.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Plan {
     pub actions: Vec<Action>,
     pub status: SparkApplicationStatus,
     pub events: Vec<Event>,
+    pub aside: Vec<Aside>,
     /// When to look again, should nothing happen before; never in terminal states.
     pub wake: Option<Duration>,
 }
@@ -181,6 +185,8 @@ pub struct Policy {
     pub has_driver_pdb: bool,
     /// Whether a driver's pod is kept until its outcome is recorded.
     pub protects_driver_outcome: bool,
+    /// How drivers are reached.
+    pub exposure: Exposure,
 }
 
 impl Policy {
@@ -197,6 +203,7 @@ impl Policy {
             default_time_to_live_seconds: None,
             has_driver_pdb: false,
             protects_driver_outcome: false,
+            exposure: Exposure::default(),
         }
     }
 }

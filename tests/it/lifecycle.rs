@@ -9,6 +9,7 @@ use spark_operator::{
     api::{ExecutorState, Role, RunRecord, SparkApplication, State},
     plan::{
         Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
+        children::Companions,
         events::Event,
         executors::ExecutorLimits,
         lifecycle::{self, questions},
@@ -407,6 +408,7 @@ pub(crate) fn nothing() -> Observed {
         mount_failure: None,
         recorded: None,
         made: false,
+        companions: Companions::default(),
         submission: None,
         surroundings: Surroundings::default(),
     }
@@ -470,6 +472,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         mount_failure: seen.mount_failure.clone(),
         recorded: seen.recorded.map(|ago| now - ago),
         made: seen.made,
+        companions: Companions::default(),
         submission,
         surroundings: Surroundings::default(),
     }

@@ -12,6 +12,7 @@ mod crds;
 mod ctl;
 mod customization;
 mod exploration;
+mod exposure;
 mod failure;
 mod farewell;
 mod fuzz;

@@ -254,7 +254,9 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         // apply
         "/configmaps: create delete get patch",
         "/persistentvolumeclaims: create delete get patch",
-        "/services: create delete get patch",
+        // ... and the web UI's: watch
+        "/services: create delete get list patch watch",
+        "networking.k8s.io/ingresses: create delete get list patch watch",
         "networking.k8s.io/networkpolicies: create delete get patch",
         // controller
         "policy/poddisruptionbudgets: create delete get",

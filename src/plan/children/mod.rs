@@ -2,14 +2,21 @@
 //! running.
 
 mod disruption_budget;
+mod doors;
+mod exposure;
+mod standing;
+mod url_format;
 
 use crate::{
     api::SparkApplication,
     plan::{Policy, native::Child, owner_reference},
 };
+pub use exposure::{Exposure, has_id_in_ui_path, ui_path, ui_port, without_address};
 use serde_json::{Value, json};
+pub use standing::{Aside, Companion, Companions, Try, aside, mend, note};
+pub use url_format::{Url, UrlFormat, Variables};
 
-/// What is to be made once there is a driver called `driver`.
+/// What is to be made by a reconcile once there is a driver called `driver`.
 #[must_use]
 pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<Value> {
     let is_asked_for = application.spec.driver_pod_disruption_budget == Some(true);

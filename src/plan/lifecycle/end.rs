@@ -7,7 +7,7 @@ use super::{
     restart::{self, Retry},
 };
 use crate::{
-    api::{ApplicationState, RestartPolicyType, SparkApplicationStatus, State},
+    api::{ApplicationState, DriverInfo, RestartPolicyType, SparkApplicationStatus, State},
     plan::{
         Action, Driver, Plan, children,
         events::{self, Event},
@@ -46,6 +46,10 @@ impl Pass<'_> {
         let mut status = self.status.clone();
         status.application_state.state = state;
         status.termination_time.get_or_insert(Time(self.now));
+        if self.policy.exposure.ends_with_run {
+            status.driver_info =
+                DriverInfo { pod_name: status.driver_info.pod_name, ..DriverInfo::default() };
+        }
         let wake = match self.rest_of_life(&status) {
             Life::Unlimited => None,
             Life::For(rest) => Some(rest),

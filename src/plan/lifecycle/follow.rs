@@ -51,6 +51,9 @@ impl Pass<'_> {
             told.push(event);
         }
         let has_ended = matches!(state, State::Succeeding | State::Failing);
+        if !has_ended {
+            children::note(self.application, &mut status, &self.seen.companions, self.policy);
+        }
         if has_ended {
             status.termination_time = Some(Time(self.now));
             let outcome = if state == State::Succeeding { State::Completed } else { State::Failed };

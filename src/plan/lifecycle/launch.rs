@@ -10,7 +10,7 @@ use crate::{
         ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State, names::annotation,
     },
     plan::{
-        Action, Driver, Plan, SubmissionProgress,
+        Action, Driver, Plan, SubmissionProgress, children,
         driver::{self, Standing},
         events,
         pod_record::PodRecord,
@@ -96,6 +96,7 @@ impl Pass<'_> {
         status.spark_application_id = spark_application_id;
         status.execution_attempts += 1;
         status.application_state = ApplicationState { state: State::Submitted, error_message: None };
+        children::note(self.application, &mut status, &self.seen.companions, self.policy);
         self.plan(status, vec![events::application_submitted(self.name())], Some(SOON))
     }
 

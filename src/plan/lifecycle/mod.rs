@@ -21,7 +21,7 @@ use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
 use crate::{
     api::{ApplicationState, Role, SparkApplication, SparkApplicationStatus, State},
     plan::{
-        driver,
+        children, driver,
         events::{self, Event},
         executors,
         pod_record::PodRecord,
@@ -94,7 +94,11 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     let mut plan = pass.decide();
     plan.status.conditions = conditions::of(&plan.status, application, now);
     plan.events.extend(pass.taken_over(&plan.status));
+    plan.events.extend(pass.without_address(&plan.status));
     pass.keep_or_release(&mut plan);
+    let (aside, due) = children::aside(application, &plan.status, &seen.companions, now, policy);
+    plan.aside = aside;
+    plan.wake = plan.wake.into_iter().chain(due).min();
     plan
 }
 
@@ -172,7 +176,7 @@ impl Pass<'_> {
     }
 
     fn plan(&self, status: SparkApplicationStatus, events: Vec<Event>, wake: Option<Duration>) -> Plan {
-        Plan { actions: Vec::new(), status, events, wake }
+        Plan { actions: Vec::new(), status, events, aside: Vec::new(), wake }
     }
 
     /// `status` with another state, and why.
@@ -220,6 +224,16 @@ impl Pass<'_> {
         (!lacking.is_empty()).then(|| events::taken_over(self.name(), &lacking))
     }
 
+    /// What the user of an application has to know of addresses that cannot be made; told once a run.
+    fn without_address(&self, next: &SparkApplicationStatus) -> Vec<Event> {
+        if next.submission_id == self.status.submission_id || !is_followed(next.application_state.state) {
+            return Vec::new();
+        }
+        let id = next.spark_application_id.as_deref();
+        let why = children::without_address(self.application, id, self.policy);
+        why.iter().map(|why| events::not_exposed(why)).collect()
+    }
+
     /// A driver's pod is kept by a finalizer, where the admin wants that, until its outcome is recorded; one whose
     /// outcome is recorded, or of no interest any more, is let go.
     fn keep_or_release(&self, plan: &mut Plan) {
@@ -239,7 +253,7 @@ impl Pass<'_> {
 }
 
 /// Whether an application in this state is what its driver's pod is.
-const fn is_followed(state: State) -> bool {
+pub(super) const fn is_followed(state: State) -> bool {
     matches!(state, State::Submitted | State::Running | State::Unknown)
 }
 

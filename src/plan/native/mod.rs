@@ -81,7 +81,7 @@ pub struct Objects {
 }
 
 /// One of the objects beside the driver's pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Child {
     pub kind: String,
     pub name: String,

@@ -34,7 +34,7 @@ pub(super) fn ports(context: &Context, side: Side) -> Result<Vec<(&'static str, 
     let mut ports = vec![
         (RPC, conf.raw_int(submit_conf::DRIVER_PORT)?.unwrap_or(7078)),
         (BLOCK_MANAGER, block_manager.unwrap_or(7079)),
-        (UI, conf.int(submit_conf::UI_PORT)?.unwrap_or(4040)),
+        (UI, conf.int(conf::UI_PORT)?.unwrap_or(4040)),
     ];
     if context.line >= Line::V4_1 {
         ports.push((CONNECT, conf.raw_int(submit_conf::CONNECT_PORT)?.unwrap_or(15002)));

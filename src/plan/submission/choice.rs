@@ -4,10 +4,11 @@ use super::{Surroundings, has_templates, native, spark_submit, templates};
 use crate::{
     api::{
         SparkApplication,
-        names::{annotation, submit_conf},
+        names::{annotation, conf, submit_conf},
     },
     plan::{
         By, Policy, SubmitRequest,
+        children::has_id_in_ui_path,
         events::{self, Event},
         monitoring,
         native::NotNative,
@@ -90,8 +91,9 @@ pub fn choose(
     let submitter = Submitter::asked_by(application)
         .map_err(|why| format!("metadata.annotations[{}]: {why}", annotation::SUBMITTER))?
         .unwrap_or(policy.submitter);
-    let chosen = |by, mut notes: Vec<String>| {
+    let chosen = |by: By, mut notes: Vec<String>| {
         notes.extend(without_webhook(application, policy));
+        notes.extend(without_path(application, &by, policy));
         let request = SubmitRequest { run: run.clone(), by };
         Chosen { request, events: notes.iter().map(|note| events::submission_note(note)).collect() }
     };
@@ -125,6 +127,18 @@ pub fn choose(
             Err(format!("{why}, which only spark-submit can do: change it, or {remedy}"))
         }
     }
+}
+
+/// That the links of the web UI lead nowhere, where its path depends on what nobody knows in time.
+fn without_path(application: &SparkApplication, by: &By, policy: &Policy) -> Option<String> {
+    let is_late = matches!(by, By::SparkSubmit { .. }) && has_id_in_ui_path(application, policy);
+    is_late.then(|| {
+        format!(
+            "the links of the web UI lack the path of its Ingress, which has Spark's id of the application, and spark-submit \
+             draws that: set {} in sparkConf, or leave {{{{$appId}}}} out of the path",
+            conf::UI_PROXY_BASE
+        )
+    })
 }
 
 /// What does not reach executors where no webhook customizes them.

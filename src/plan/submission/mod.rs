@@ -5,6 +5,7 @@ mod allocation;
 mod choice;
 mod dependencies;
 mod env;
+mod exposure;
 pub mod failure;
 mod identity;
 mod images;
@@ -22,7 +23,7 @@ pub(super) mod volumes;
 use crate::{
     api::{Role, SparkApplication, SparkApplicationSpec, with_defaults},
     plan::{
-        Policy,
+        Policy, children,
         native::{Environment, read_properties},
         run::Run,
         validation::{self, Invalid, Refusal},
@@ -40,9 +41,10 @@ pub const DIRECTORY: &str = "/tmp/spark";
 
 /// Everything that goes into the properties, in order of precedence (behaviour.md 4.3): what the operator
 /// must own comes last.
-const CONCERNS: [Concern; 14] = [
+const CONCERNS: [Concern; 15] = [
     images::common,
     resources::memory_overhead_factor,
+    exposure::web_ui,
     identity::user_configuration,
     identity::names,
     images::of_roles,
@@ -102,6 +104,8 @@ struct Context<'a> {
     directory: &'a str,
     /// The properties of `spark-defaults.conf`, below all others.
     defaults: &'a BTreeMap<String, String>,
+    /// The path under which others see the driver's web UI.
+    ui_path: Option<String>,
 }
 
 impl Context<'_> {
@@ -154,7 +158,9 @@ pub fn spark_submit(
     let directory = format!("{DIRECTORY}/{}", run.id);
     // What cannot be read Spark will refuse.
     let read = read_properties(defaults).unwrap_or_default();
-    let context = Context { application, spec: &spec, run, directory: &directory, defaults: &read };
+    // What Spark calls the application is drawn by spark-submit.
+    let ui_path = children::ui_path(application, None, policy);
+    let context = Context { application, spec: &spec, run, directory: &directory, defaults: &read, ui_path };
 
     let properties = properties(&context);
     let arguments = arguments(&context, policy, &properties);
@@ -193,8 +199,14 @@ fn properties(context: &Context) -> Properties {
 pub(super) fn starting_point(application: &SparkApplication) -> (Properties, [Value; 2]) {
     let spec = with_defaults(application.spec.clone());
     let run = Run::next(application);
-    let defaults = BTreeMap::new();
-    let context = Context { application, spec: &spec, run: &run, directory: DIRECTORY, defaults: &defaults };
+    let context = Context {
+        application,
+        spec: &spec,
+        run: &run,
+        directory: DIRECTORY,
+        defaults: &BTreeMap::new(),
+        ui_path: None,
+    };
     (properties(&context), Role::ALL.map(|role| templates::template(application, &spec, role)))
 }
 

@@ -9,7 +9,9 @@ use crate::{
         with_defaults,
     },
     plan::{
-        Policy, customization, monitoring,
+        Policy,
+        children::ui_path,
+        customization, monitoring,
         native::{
             self, Child, Environment, Ids, Line, NotNative, Objects, Submission, flag_list, read_properties,
         },
@@ -93,9 +95,12 @@ pub fn native(
     validation::validate(application).map_err(|refusal| NotNative::Refused(refusal.brief()))?;
     let spec = with_defaults(application.spec.clone());
     let directory = format!("{DIRECTORY}/{}", run.id);
+    let ids = Ids::of_run(run);
+    let ui_path = ui_path(application, Some(&ids.application), policy);
     let refused = |problem| NotNative::Refused(format!("spark-defaults.conf: {problem}"));
     let defaults = read_properties(defaults).map_err(refused)?;
-    let context = Context { application, spec: &spec, run, directory: &directory, defaults: &defaults };
+    let context =
+        Context { application, spec: &spec, run, directory: &directory, defaults: &defaults, ui_path };
 
     let mut merged = defaults.clone();
     merged.extend(properties(&context).into_map());
@@ -125,7 +130,7 @@ pub fn native(
         driver_template: templates.then(|| templates::template(application, &spec, Role::Driver)),
         executor_template,
         environment,
-        ids: Ids::of_run(run),
+        ids,
         now,
     })
 }

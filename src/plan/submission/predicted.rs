@@ -2,9 +2,11 @@
 
 use super::{Surroundings, file, native::native, spark_submit, starting_point};
 use crate::{
-    api::{Role, SparkApplication},
+    api::{Role, SparkApplication, names::conf},
     plan::{
-        Policy, monitoring,
+        Policy,
+        children::has_id_in_ui_path,
+        monitoring,
         native::{self, NotNative, Objects, trimmed},
         run::Run,
     },
@@ -35,6 +37,14 @@ pub fn predicted(
     // Without a webhook it has what the webhook would add.
     submission.driver_template = template.map(|text| serde_json::from_str(text).expect("it was JSON before"));
     let properties = starting_point(application).0;
+    if has_id_in_ui_path(application, policy) {
+        // It cannot tell its readers' path by an id that it has yet to draw.
+        for key in [conf::UI_PROXY_BASE, conf::UI_PROXY_REDIRECT_URI] {
+            if properties.get(key).is_none() {
+                submission.properties.remove(key);
+            }
+        }
+    }
     let arguments = properties.for_arguments();
     for (key, value) in properties.into_map() {
         // What is no argument stands in the file, from which Spark takes no blanks around a value.

@@ -30,7 +30,7 @@ pub use schedule::shortest_named_run;
 use std::fmt::Display;
 
 /// Everything that is looked at in an application, wherever it comes from; its name is looked at before.
-const CHECKS: [Check; 22] = [
+const CHECKS: [Check; 23] = [
     mode::cluster,
     names::driver_pod,
     templates::version,

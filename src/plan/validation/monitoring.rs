@@ -24,7 +24,7 @@ const LONGEST_PORT_NAME: usize = 15;
 const OF_DRIVER: [(&str, &str, i32); 3] = [
     ("driver-rpc-port", submit_conf::DRIVER_PORT, 7078),
     ("blockmanager", submit_conf::DRIVER_BLOCK_MANAGER_PORT, 7079),
-    ("spark-ui", submit_conf::UI_PORT, 4040),
+    ("spark-ui", conf::UI_PORT, 4040),
 ];
 
 pub(super) fn exposure(subject: &Subject, findings: &mut Findings) {

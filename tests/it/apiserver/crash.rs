@@ -10,7 +10,7 @@ use super::{
     proxy::{Call, Moment, Proxy},
     seen,
 };
-use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::core::v1::ConfigMap;
 use std::path::{Path, PathBuf};
 
 /// `spark-submit` makes the driver's pod, first of all.
@@ -109,7 +109,7 @@ async fn killed_before_there_is_a_pod_and_back_before_its_spark_submit_ends_it_h
     // Both have had their chance.
     have_ended(&orphans).await;
     eventually("no spark-submit runs", async || seen(operator.spark_submits().is_empty(), "one runs")).await;
-    assert_eq!(scene.namespace.list::<Service>().await.len(), 1, "the driver's");
+    assert_eq!(scene.namespace.driver_services().await.len(), 1, "the driver's");
     assert_eq!(
         scene.namespace.list::<ConfigMap>().await.len(),
         2,

@@ -41,7 +41,7 @@ async fn two_thousand_applications_are_found_as_they_are_and_a_broken_one_delays
     let before = (versions::<SparkApplication>(&namespace).await, versions::<Pod>(&namespace).await);
     assert_eq!(before.0.len(), FLEET + 1);
 
-    let operator = Operator::start(&namespace).await;
+    let operator = Operator::with(&namespace).argument("--enable-ui-service=false").start().await;
     operator.has_looked_at(FLEET + 1).await;
     namespace.apply(&hopeless("new"));
     namespace.reaches("new", "FAILED").await;

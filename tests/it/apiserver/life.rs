@@ -50,8 +50,9 @@ async fn an_application_is_submitted_followed_and_completed() {
     // Submitted.
     namespace.reaches("spark-pi-configmap", "SUBMITTED").await;
     let submitted = namespace
-        .becomes("spark-pi-configmap", "Spark's id of the application is known", |application| {
-            application["status"]["sparkApplicationId"].is_string()
+        .becomes("spark-pi-configmap", "the id and the web UI of the application are known", |application| {
+            let status = &application["status"];
+            status["sparkApplicationId"].is_string() && status["driverInfo"]["webUIAddress"].is_string()
         })
         .await;
     let status = &submitted["status"];
@@ -64,7 +65,12 @@ async fn an_application_is_submitted_followed_and_completed() {
         *status,
         json!({
             "applicationState": {"state": "SUBMITTED"},
-            "driverInfo": {"podName": "spark-pi-configmap-driver"},
+            "driverInfo": {
+                "podName": "spark-pi-configmap-driver",
+                "webUIServiceName": "spark-pi-configmap-ui-svc",
+                "webUIPort": 4040,
+                "webUIAddress": status["driverInfo"]["webUIAddress"],
+            },
             "executionAttempts": 1,
             "submissionAttempts": 1,
             "submissionID": id,

@@ -10,7 +10,10 @@ use super::{
 use futures::TryStreamExt;
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::{core::v1::Pod, events::v1::Event},
+    api::{
+        core::v1::{Pod, Service},
+        events::v1::Event,
+    },
 };
 use kube::{
     Api, Client, Resource,
@@ -20,7 +23,7 @@ use kube::{
     },
 };
 use serde_json::{Value, json};
-use spark_operator::api::{ScheduledSparkApplication, SparkApplication};
+use spark_operator::api::{ScheduledSparkApplication, SparkApplication, names::label};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -104,6 +107,13 @@ impl Namespace {
     pub(crate) async fn list<K: Ours>(&self) -> Vec<Value> {
         let objects = self.api::<K>().list(&ListParams::default()).await.unwrap();
         objects.items.iter().map(|object| json!(object)).collect()
+    }
+
+    /// The Services by which executors find their drivers: those of web UIs come and go when nobody waits for them.
+    pub(crate) async fn driver_services(&self) -> Vec<Value> {
+        let mut services = self.list::<Service>().await;
+        services.retain(|service| service["metadata"]["labels"][label::CREATED_BY].is_null());
+        services
     }
 
     pub(crate) async fn patch_status<K: Ours>(&self, name: &str, status: &Value) {

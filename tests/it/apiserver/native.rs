@@ -333,7 +333,7 @@ async fn is_whole(namespace: &Namespace, submitted: &Value, driver: &Value, cont
     }
     // A run that had a driver already and was edited before it was recorded keeps its number.
     assert_eq!(status["runOrdinal"], namespace.drivers_ever().await.len(), "{context}: {status}");
-    let (config_maps, services) = (namespace.list::<ConfigMap>().await, namespace.list::<Service>().await);
+    let (config_maps, services) = (namespace.list::<ConfigMap>().await, namespace.driver_services().await);
     assert_eq!((config_maps.len(), services.len()), (2, 1), "{context}");
     for made in config_maps.iter().chain(&services).chain([driver]) {
         let metadata = &made["metadata"];
@@ -363,5 +363,5 @@ async fn completes(namespace: &Namespace, context: &str) {
         "{context}"
     );
     assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new(), "{context}");
-    assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new(), "{context}");
+    assert_eq!(namespace.driver_services().await, Vec::<Value>::new(), "{context}");
 }

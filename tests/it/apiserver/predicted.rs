@@ -1,7 +1,7 @@
 //! Does `spark-submit` create what `sparkctl render` says that it does?
 
 use super::{applications::application, namespace::Namespace, operator::Operator};
-use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 use spark_operator::{
     api::SparkApplication,
@@ -36,7 +36,7 @@ async fn spark_submit_creates_what_was_predicted() {
     assert_eq!(json!(run.id), id);
 
     let driver = namespace.pod("pi-driver").await.unwrap();
-    let made = [namespace.list::<ConfigMap>().await, namespace.list::<Service>().await].concat();
+    let made = [namespace.list::<ConfigMap>().await, namespace.driver_services().await].concat();
     let properties = made.iter().find_map(|object| object["data"]["spark.properties"].as_str()).unwrap();
     let properties = read_properties(properties).unwrap();
     let environment = Environment { os_user: "spark".to_owned(), ..Environment::default() };

@@ -16,6 +16,7 @@ use spark_operator::{
     api::{Role, SparkApplication, SparkApplicationStatus, State, names::annotation, spec_hash},
     plan::{
         Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
+        children::Companions,
         driver::pod_name,
         lifecycle::{self, Questions, questions},
         native::Child,
@@ -367,6 +368,7 @@ impl Oracle {
             mount_failure: None,
             recorded: seen.has_written.then(then),
             made: seen.made,
+            companions: Companions::default(),
             submission: seen.submission.map(|(run, progress)| Submission {
                 id: id(run),
                 progress: match progress {

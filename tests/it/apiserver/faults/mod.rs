@@ -109,7 +109,8 @@ pub(crate) async fn tell_all(
     let world = World::follow(&namespace, by_spark_submit);
     let stage = Stage { namespace: &namespace, director, world, by_spark_submit };
     let setup = || {
-        let setup = Operator::with(&namespace).through(&proxy);
+        // What is done aside is done in any order, and its calls could not be numbered.
+        let setup = Operator::with(&namespace).through(&proxy).argument("--enable-ui-service=false");
         match spark_home {
             Some(home) => setup.spark_home(home),
             None => setup.without_spark(),

@@ -14,8 +14,9 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Instant};
 
-/// Issue 7: for the whole life of an application with one executor, events included.
-const BUDGET: usize = 20;
+/// Issue 7: for the whole life of an application with one executor, events included. Issue 9 adds one, the Service of
+/// its web UI, which KF makes as well unless the admin says otherwise.
+const BUDGET: usize = 20 + 1;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -13,6 +13,8 @@ mod edits;
 mod executors;
 /// Applications that have ended are deleted in time.
 mod expiry;
+/// Web UIs and other ports of drivers.
+mod exposure;
 /// Drivers that are kept until their outcome is recorded.
 mod protection;
 /// Finished applications are run again.

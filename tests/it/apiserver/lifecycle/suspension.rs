@@ -127,5 +127,9 @@ async fn a_submission_ends_when_its_application_is_suspended() {
 async fn has_nothing(namespace: &Namespace) {
     assert_eq!(namespace.list::<Pod>().await, Vec::<Value>::new());
     assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
-    assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
+    eventually("its web UI's Service is gone with the others", async || {
+        let services = namespace.list::<Service>().await;
+        seen(services.is_empty(), services)
+    })
+    .await;
 }

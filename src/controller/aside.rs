@@ -1,0 +1,260 @@
+//! How is done what nobody waits for? Beside the reconciles, a limited number at once and each with a deadline, so that
+//! neither what fails nor what is slow holds up an application, its own or another.
+
+use super::{
+    ApplicationRef,
+    companions::CompanionIndex,
+    events::Events,
+    native::{already_exists, delete_that, in_words, is_owned, is_taken, metadata, path, still_goes},
+};
+use crate::{
+    api::SparkApplication,
+    plan::{
+        children::{Aside, Companion, Companions, Try, mend},
+        events,
+        native::Child,
+    },
+};
+use axum::http;
+use jiff::Timestamp;
+use kube::{
+    Client, ResourceExt,
+    api::{GetParams, Patch, PatchParams, PostParams},
+    core::Request,
+    runtime::reflector::ObjectRef,
+};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, warn};
+
+/// How many objects are made, mended and deleted at once: enough for as many applications as are submitted in the
+/// time that the API server takes for one.
+const AT_ONCE: usize = 32;
+/// How long each may take; it is tried again.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Does it. Clones are handles on the same.
+#[derive(Clone)]
+pub(super) struct Asides(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    events: Events,
+    index: Arc<CompanionIndex>,
+    slots: Semaphore,
+    /// What was done, by the uid of the application.
+    done: Mutex<HashMap<String, BTreeMap<Child, Done>>>,
+    /// Who hears of applications for which something was done in vain, or without anybody who would tell of it.
+    ended: mpsc::UnboundedSender<ApplicationRef>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// What was done about an object.
+struct Done {
+    tried: Try,
+    /// Why not, and for which run, as the user was told last.
+    told: Option<(String, String)>,
+}
+
+impl Asides {
+    pub(super) fn new(
+        client: Client,
+        events: Events,
+        index: Arc<CompanionIndex>,
+        ended: mpsc::UnboundedSender<ApplicationRef>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            client,
+            events,
+            index,
+            slots: Semaphore::new(AT_ONCE),
+            done: Mutex::default(),
+            ended,
+            tasks: TaskTracker::new(),
+            stop,
+        }))
+    }
+
+    /// What stands beside an application, and what was done about it.
+    pub(super) fn seen(&self, namespace: &str, application: &str, uid: &str) -> Companions {
+        let (there, unwatched) = self.0.index.of(namespace, application);
+        let done = self.0.locked();
+        let tried = |(child, done): (&Child, &Done)| (child.clone(), done.tried.clone());
+        let tries = done.get(uid).map(|done| done.iter().map(tried).collect()).unwrap_or_default();
+        Companions { there, unwatched, tries }
+    }
+
+    /// The application is gone, or about to be.
+    pub(super) fn forget(&self, uid: &str) {
+        self.0.locked().remove(uid);
+    }
+
+    /// Begins to do all of that for the run `run` of `application`.
+    pub(super) fn start(
+        &self,
+        application: &SparkApplication,
+        run: &str,
+        asides: Vec<Aside>,
+        now: Timestamp,
+    ) {
+        if asides.is_empty() {
+            return;
+        }
+        let application = Arc::new(SparkApplication {
+            metadata: application.metadata.clone(),
+            spec: Default::default(),
+            status: None,
+        });
+        let uid = application.uid().unwrap_or_default();
+        for aside in asides {
+            let child = child(&aside);
+            {
+                let mut done = self.0.locked();
+                let known = done.entry(uid.clone()).or_default();
+                let (before, told) = known.remove(&child).map(|done| (done.tried, done.told)).unzip();
+                known.insert(child.clone(), Done { tried: Try::begun(before, now), told: told.flatten() });
+            }
+            let (inner, application, run) = (Arc::clone(&self.0), Arc::clone(&application), run.to_owned());
+            let stop = self.0.stop.clone();
+            self.0.tasks.spawn(async move {
+                stop.run_until_cancelled(inner.carry_out(&application, run, &child, aside)).await;
+            });
+        }
+    }
+
+    /// Waits until nothing is being done any more; `stop` says when.
+    pub(super) async fn stopped(&self) {
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+}
+
+fn child(aside: &Aside) -> Child {
+    match aside {
+        Aside::Make(object) | Aside::Mend(object) => Child::of(object).unwrap_or_default(),
+        Aside::Delete(child) => child.clone(),
+    }
+}
+
+impl Inner {
+    async fn carry_out(&self, application: &SparkApplication, run: String, child: &Child, aside: Aside) {
+        let namespace = application.namespace().unwrap_or_default();
+        let uid = application.uid().unwrap_or_default();
+        let is_made = matches!(aside, Aside::Make(_));
+        let done = async {
+            // It is never closed.
+            let _slot = self.slots.acquire().await;
+            timeout(PATIENCE, self.act(&namespace, &uid, child, aside)).await
+        };
+        let why = match done.await {
+            Ok(Ok(())) => {
+                debug!(kind = child.kind, name = child.name, "done aside");
+                None
+            }
+            Ok(Err(why)) => Some(why),
+            Err(_) => Some(format!("the API server does not answer about {} {}", child.kind, child.name)),
+        };
+        let is_news = self.end(&uid, &run, child, is_made, why.as_deref());
+        if let Some(why) = why.as_ref().filter(|_| is_news) {
+            warn!(namespace, application = application.name_any(), why, "not done");
+            self.events.send(application, &run, &events::not_made(why), super::now()).await;
+        }
+        if why.is_some() || !self.index.watches(child) {
+            // Nobody listens any more when the process is about to end.
+            self.ended.send(ObjectRef::from_obj(application).into_kind_unchecked(())).ok();
+        }
+    }
+
+    /// Writes down how it went; whether that is to be told.
+    fn end(&self, uid: &str, run: &str, child: &Child, is_made: bool, why: Option<&str>) -> bool {
+        let mut done = self.locked();
+        let Some(done) = done.get_mut(uid).and_then(|done| done.get_mut(child)) else { return false };
+        done.tried.is_under_way = false;
+        done.tried.last = super::now();
+        if why.is_none() && is_made {
+            done.tried.made_for = Some(run.to_owned());
+        }
+        let told = why.map(|why| (run.to_owned(), why.to_owned()));
+        let is_news = told.is_some() && told != done.told;
+        done.told = told;
+        is_news
+    }
+
+    async fn act(&self, namespace: &str, uid: &str, child: &Child, aside: Aside) -> Result<(), String> {
+        match aside {
+            Aside::Make(object) => self.make(namespace, uid, child, &object).await,
+            Aside::Mend(patch) => self.patch(namespace, child, &patch).await,
+            Aside::Delete(_) => {
+                let delete = async {
+                    match metadata(&self.client, namespace, child).await? {
+                        Some(there) if is_owned(&there, uid) => {
+                            delete_that(&self.client, namespace, child, &there).await
+                        }
+                        _ => Ok(()),
+                    }
+                };
+                match delete.await {
+                    Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
+                    deleted => deleted.map_err(|error| in_words("delete", child, &error)),
+                }
+            }
+        }
+    }
+
+    async fn make(&self, namespace: &str, uid: &str, child: &Child, object: &Value) -> Result<(), String> {
+        let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
+        let request = Request::new(path(&child.kind, namespace)).create(&PostParams::default(), body);
+        let failed = |error: &kube::Error| in_words("create", child, error);
+        match self.send(request).await {
+            Ok(_) => return Ok(()),
+            Err(error) if already_exists(&error) => {}
+            Err(error) => return Err(failed(&error)),
+        }
+        let request = Request::new(path(&child.kind, namespace)).get(&child.name, &GetParams::default());
+        let there: Value = match self.send(request).await {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string())?,
+            Err(kube::Error::Api(status)) if status.is_not_found() => return Err(still_goes(child)),
+            Err(error) => return Err(in_words("read", child, &error)),
+        };
+        match Companion::of(&child.kind, &there).map(|(_, companion)| companion) {
+            Some(there) if there.owner == uid && there.terminating => Err(still_goes(child)),
+            Some(there) if there.owner == uid => match mend(object, &there) {
+                Some(patch) => self.patch(namespace, child, &patch).await,
+                None => Ok(()),
+            },
+            _ => Err(is_taken(child)),
+        }
+    }
+
+    async fn patch(&self, namespace: &str, child: &Child, patch: &Value) -> Result<(), String> {
+        let request = Request::new(path(&child.kind, namespace));
+        let request = request.patch(&child.name, &PatchParams::default(), &Patch::Merge(patch));
+        match self.send(request).await {
+            // Gone, or another has its name by now: the watch tells.
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+            sent => sent.map(drop).map_err(|error| in_words("change", child, &error)),
+        }
+    }
+
+    async fn send(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<String, kube::Error> {
+        self.client.request_text(request.map_err(kube::Error::BuildRequest)?).await
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, BTreeMap<Child, Done>>> {
+        self.done.lock().expect("no code panics while it holds this lock")
+    }
+}

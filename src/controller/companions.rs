@@ -1,0 +1,219 @@
+//! Which Services and Ingresses does each application have? A cache of what matters of them, by application, fed by a
+//! watch of each kind.
+
+use crate::{
+    api::names::label,
+    controller::ApplicationRef,
+    plan::{children::Companion, native::Child},
+};
+use futures::{Stream, StreamExt, stream};
+use k8s_openapi::{
+    NamespaceResourceScope, Resource as _,
+    api::{core::v1::Service, networking::v1::Ingress},
+};
+use kube::{
+    Api, Client, Resource,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    mem,
+    sync::{Arc, RwLock},
+};
+use tokio::sync::watch;
+use tracing::warn;
+
+/// Namespace and name of an application.
+type ApplicationKey = (String, String);
+/// The objects of one kind, by their names.
+type Named = BTreeMap<String, Companion>;
+
+/// Services and Ingresses that the API server has told us of.
+#[derive(Debug, Default)]
+pub(super) struct CompanionIndex {
+    services: Kind,
+    ingresses: Kind,
+}
+
+/// All of one kind.
+#[derive(Debug)]
+struct Kind {
+    by_application: RwLock<BTreeMap<ApplicationKey, Named>>,
+    state: watch::Sender<State>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nobody has told of all of them yet.
+    Begins,
+    /// There is no such kind here, or we may not watch it: nobody ever tells.
+    Unwatched,
+    Known,
+}
+
+impl Default for Kind {
+    fn default() -> Self {
+        Self { by_application: RwLock::default(), state: watch::Sender::new(State::Begins) }
+    }
+}
+
+impl CompanionIndex {
+    /// Waits until all that existed at the start are known, or it is clear that they never will be.
+    pub(super) async fn synced(&self) {
+        for kind in [&self.services, &self.ingresses] {
+            // The sender lives as long as `self`, so this cannot fail.
+            drop(kind.state.subscribe().wait_for(|state| *state != State::Begins).await);
+        }
+    }
+
+    /// Those of an application, and the kinds of which nobody tells.
+    pub(super) fn of(&self, namespace: &str, application: &str) -> (Vec<Companion>, Vec<String>) {
+        let key = (namespace.to_owned(), application.to_owned());
+        let (mut there, mut unwatched) = (Vec::new(), Vec::new());
+        for (name, kind) in [(Service::KIND, &self.services), (Ingress::KIND, &self.ingresses)] {
+            match *kind.state.borrow() {
+                State::Known => {
+                    let index = kind.by_application.read().expect("no code panics while it holds this lock");
+                    there.extend(index.get(&key).into_iter().flat_map(BTreeMap::values).cloned());
+                }
+                State::Begins | State::Unwatched => unwatched.push(name.to_owned()),
+            }
+        }
+        (there, unwatched)
+    }
+
+    /// Whether somebody tells of what becomes of this one.
+    pub(super) fn watches(&self, child: &Child) -> bool {
+        let kind = if child.kind == Ingress::KIND { &self.ingresses } else { &self.services };
+        *kind.state.borrow() == State::Known
+    }
+
+    /// Follows both kinds; yields the applications of which some have changed.
+    pub(super) fn follow(
+        self: Arc<Self>,
+        client: &Client,
+        watch_seconds: u32,
+    ) -> impl Stream<Item = ApplicationRef> + Send + use<> {
+        let config = |selector: &str| watcher::Config::default().labels(selector).timeout(watch_seconds);
+        let services = config(&format!("{}=true", label::CREATED_BY));
+        // KF's have no other label that tells them from anybody's.
+        let ingresses = config(label::SUBMISSION_ID);
+        let services = kinds::<Service>(client, services, Arc::clone(&self), |index| &index.services);
+        let ingresses = kinds::<Ingress>(client, ingresses, self, |index| &index.ingresses);
+        stream::select(services, ingresses)
+    }
+}
+
+trait Followed:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + k8s_openapi::Resource
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Serialize
+    + Send
+    + 'static
+{
+}
+
+impl Followed for Service {}
+impl Followed for Ingress {}
+
+fn kinds<K: Followed>(
+    client: &Client,
+    config: watcher::Config,
+    index: Arc<CompanionIndex>,
+    of: fn(&CompanionIndex) -> &Kind,
+) -> impl Stream<Item = ApplicationRef> + Send + use<K> {
+    let mut listed = BTreeMap::new();
+    watcher::watcher(Api::<K>::all(client.clone()), config).default_backoff().flat_map(move |event| {
+        let changed = match event {
+            Ok(event) => of(&index).apply(event, &mut listed),
+            Err(error) => {
+                of(&index).missed::<K>(&error);
+                BTreeSet::new()
+            }
+        };
+        let reference = |(namespace, name): ApplicationKey| ApplicationRef::new(&name).within(&namespace);
+        stream::iter(changed.into_iter().map(reference))
+    })
+}
+
+impl Kind {
+    /// The watch has failed. Where that is because there is nothing to be watched, nobody waits for it.
+    fn missed<K: Followed>(&self, error: &watcher::Error) {
+        let status = match error {
+            watcher::Error::InitialListFailed(kube::Error::Api(status))
+            | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status),
+            _ => None,
+        };
+        if status.is_some_and(|status| status.is_forbidden() || status.is_not_found()) {
+            // Tried again all the time: it is told once.
+            if self.state.send_replace(State::Unwatched) != State::Unwatched {
+                warn!(kind = K::KIND, %error, "not watched: what becomes of them is not known, nor mended");
+            }
+        } else {
+            warn!(kind = K::KIND, %error, "the watch is retried");
+        }
+    }
+
+    /// Takes in one event; `listed` collects a list that is not complete yet. Returns whose objects have changed.
+    fn apply<K: Followed>(
+        &self,
+        event: Event<K>,
+        listed: &mut BTreeMap<ApplicationKey, Named>,
+    ) -> BTreeSet<ApplicationKey> {
+        match event {
+            Event::Init => {
+                listed.clear();
+                BTreeSet::new()
+            }
+            Event::InitApply(object) => {
+                if let Some((key, companion)) = keyed(&object) {
+                    listed.entry(key).or_default().insert(companion.child.name.clone(), companion);
+                }
+                BTreeSet::new()
+            }
+            Event::InitDone => {
+                let mut index = self.by_application.write().expect("no code panics while it holds this lock");
+                let before = mem::replace(&mut *index, mem::take(listed));
+                self.state.send_replace(State::Known);
+                let differs = |key: &&ApplicationKey| before.get(*key) != index.get(*key);
+                before.keys().chain(index.keys()).filter(differs).cloned().collect()
+            }
+            Event::Apply(object) => self.change(&object, |named, companion| {
+                named.insert(companion.child.name.clone(), companion.clone()) != Some(companion)
+            }),
+            Event::Delete(object) => {
+                self.change(&object, |named, companion| named.remove(&companion.child.name).is_some())
+            }
+        }
+    }
+
+    fn change<K: Followed>(
+        &self,
+        object: &K,
+        change: impl FnOnce(&mut Named, Companion) -> bool,
+    ) -> BTreeSet<ApplicationKey> {
+        let Some((key, companion)) = keyed(object) else { return BTreeSet::new() };
+        let mut index = self.by_application.write().expect("no code panics while it holds this lock");
+        let named = index.entry(key.clone()).or_default();
+        let has_changed = change(named, companion);
+        if named.is_empty() {
+            index.remove(&key);
+        }
+        has_changed.then_some(key).into_iter().collect()
+    }
+}
+
+fn keyed<K: Followed>(object: &K) -> Option<(ApplicationKey, Companion)> {
+    let namespace = object.meta().namespace.clone()?;
+    let json = serde_json::to_value(object).expect("an object is JSON");
+    let (application, companion) = Companion::of(K::KIND, &json)?;
+    Some(((namespace, application), companion))
+}

@@ -1,0 +1,307 @@
+//! What is the address of a port of a driver? A format with variables in it, filled in for an application.
+
+use std::fmt;
+
+/// `{{$appName}}.example.com`, `https://example.com:8443/{{$appNamespace}}/{{$appName}}`: read once, so that what can
+/// never be an address is told before anybody needs one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UrlFormat {
+    /// `http` or `https`, if it says.
+    scheme: Option<&'static str>,
+    host: Vec<Piece>,
+    port: Option<u16>,
+    /// Without a slash at its end; nothing if the host is all.
+    path: Vec<Piece>,
+    text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Variable(Variable),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Variable {
+    Name,
+    Namespace,
+    Id,
+}
+
+/// What variables stand for.
+#[derive(Clone, Copy, Debug)]
+pub struct Variables<'a> {
+    pub name: &'a str,
+    pub namespace: &'a str,
+    /// Spark's own id, where it is known.
+    pub id: Option<&'a str>,
+}
+
+/// An address, in its parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    pub scheme: Option<&'static str>,
+    pub host: String,
+    pub port: Option<u16>,
+    pub path: String,
+}
+
+/// A part of a host's name is no longer.
+const LONGEST_LABEL: usize = 63;
+/// Nor is all of it.
+const LONGEST_HOST: usize = 253;
+const NO_ADDRESS: &str = "an Ingress has no address for its host: write a name such as `spark.example.com`";
+/// Of every kind of length and character that a variable can have at the least.
+const SHORTEST: Variables = Variables { name: "a", namespace: "a", id: Some("spark-0") };
+
+impl UrlFormat {
+    /// Reads `text`.
+    ///
+    /// # Errors
+    ///
+    /// Why it can be no address, and what to write.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Err("is empty: write an address such as `{{$appName}}.example.com`".to_owned());
+        }
+        let pieces = pieces(text)?;
+        let (scheme, pieces) = scheme(pieces)?;
+        if matches!(pieces.first(), Some(Piece::Text(first)) if first.starts_with('[')) {
+            return Err(format!("`{text}`: {NO_ADDRESS}"));
+        }
+        let (authority, mut path) = split(pieces, '/');
+        let (host, port) = split(authority, ':');
+        let port = match &port[..] {
+            [] => None,
+            [Piece::Text(port)] => match port[1..].parse() {
+                Ok(port @ 1..) => Some(port),
+                _ => return Err(format!("`{}` is not a port: write 1 to 65535", &port[1..])),
+            },
+            _ => return Err("a port cannot have variables: write a number".to_owned()),
+        };
+        while let Some(Piece::Text(last)) = path.last_mut() {
+            last.truncate(last.trim_end_matches('/').len());
+            if !last.is_empty() {
+                break;
+            }
+            path.pop();
+        }
+        let format = Self { scheme, host, port, path, text: text.to_owned() };
+        format.url(SHORTEST)?;
+        Ok(format)
+    }
+
+    /// The address for an application; none if it takes Spark's id, and that is not known.
+    ///
+    /// # Errors
+    ///
+    /// Why it is none with these variables.
+    pub fn url(&self, variables: Variables) -> Result<Option<Url>, String> {
+        let (Some(host), Some(path)) = (filled_in(&self.host, variables), filled_in(&self.path, variables))
+        else {
+            return Ok(None);
+        };
+        check_host(&host)?;
+        let is_strange = |c: &char| !c.is_ascii_alphanumeric() && !"-._~%/:@".contains(*c);
+        if let Some(strange) = path.chars().find(is_strange) {
+            return Err(format!(
+                "`{strange}` cannot stand in a path: write letters, digits and any of -._~%/:@"
+            ));
+        }
+        Ok(Some(Url { scheme: self.scheme, host, port: self.port, path }))
+    }
+
+    /// The path for an application, as [`Self::url`] has it; none if it has none, or cannot be known.
+    #[must_use]
+    pub fn path(&self, variables: Variables) -> Option<String> {
+        filled_in(&self.path, variables).filter(|path| !path.is_empty())
+    }
+
+    /// Whether the path depends on what Spark calls the application.
+    #[must_use]
+    pub fn has_id_in_path(&self) -> bool {
+        self.path.contains(&Piece::Variable(Variable::Id))
+    }
+}
+
+impl fmt::Display for UrlFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Url {
+    /// All of it, with `scheme` if it says none.
+    #[must_use]
+    pub fn address(&self, scheme: &str) -> String {
+        let Self { host, path, .. } = self;
+        let port = self.port.map_or_else(String::new, |port| format!(":{port}"));
+        format!("{}://{host}{port}{path}", self.scheme.unwrap_or(scheme))
+    }
+}
+
+/// KF takes blanks inside the braces, and so do we.
+fn pieces(text: &str) -> Result<Vec<Piece>, String> {
+    let (mut pieces, mut rest) = (Vec::new(), text);
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (inside, behind) = after
+            .split_once("}}")
+            .ok_or_else(|| "`{{` is not closed: write a variable such as `{{$appName}}`".to_owned())?;
+        let variable = match inside.trim() {
+            "$appName" => Variable::Name,
+            "$appNamespace" => Variable::Namespace,
+            "$appId" => Variable::Id,
+            _ => {
+                return Err(format!(
+                    "`{{{{{inside}}}}}` is no variable: write {{{{$appName}}}}, {{{{$appNamespace}}}} or {{{{$appId}}}}"
+                ));
+            }
+        };
+        if !before.is_empty() {
+            pieces.push(Piece::Text(before.to_owned()));
+        }
+        pieces.push(Piece::Variable(variable));
+        rest = behind;
+    }
+    if !rest.is_empty() {
+        pieces.push(Piece::Text(rest.to_owned()));
+    }
+    Ok(pieces)
+}
+
+fn scheme(mut pieces: Vec<Piece>) -> Result<(Option<&'static str>, Vec<Piece>), String> {
+    let Some(Piece::Text(first)) = pieces.first_mut() else { return Ok((None, pieces)) };
+    let Some((scheme, rest)) = first.split_once("://") else { return Ok((None, pieces)) };
+    let known = ["http", "https"].into_iter().find(|known| known.eq_ignore_ascii_case(scheme));
+    let known =
+        known.ok_or_else(|| format!("`{scheme}` is not a scheme for an Ingress: write http or https"))?;
+    *first = rest.to_owned();
+    pieces.retain(|piece| *piece != Piece::Text(String::new()));
+    Ok((Some(known), pieces))
+}
+
+/// What stands before the first `at`, and from there on.
+fn split(pieces: Vec<Piece>, at: char) -> (Vec<Piece>, Vec<Piece>) {
+    let (mut before, mut from) = (Vec::new(), Vec::new());
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) if from.is_empty() && text.contains(at) => {
+                let place = text.find(at).expect("it was just found");
+                let (left, right) = text.split_at(place);
+                if !left.is_empty() {
+                    before.push(Piece::Text(left.to_owned()));
+                }
+                from.push(Piece::Text(right.to_owned()));
+            }
+            piece if from.is_empty() => before.push(piece),
+            piece => from.push(piece),
+        }
+    }
+    (before, from)
+}
+
+fn filled_in<'a>(pieces: &'a [Piece], variables: Variables<'a>) -> Option<String> {
+    let value = |piece: &'a Piece| match piece {
+        Piece::Text(text) => Some(text.as_str()),
+        Piece::Variable(Variable::Name) => Some(variables.name),
+        Piece::Variable(Variable::Namespace) => Some(variables.namespace),
+        Piece::Variable(Variable::Id) => variables.id,
+    };
+    pieces.iter().map(value).collect()
+}
+
+/// What Kubernetes takes for the host of an Ingress: a name in lower case.
+fn check_host(host: &str) -> Result<(), String> {
+    if host.is_empty() {
+        return Err("has no host: write one such as `spark.example.com` before the path".to_owned());
+    }
+    // Names of hosts do not end so.
+    let last = host.rsplit('.').next().unwrap_or_default();
+    if !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("`{host}`: {NO_ADDRESS}"));
+    }
+    let is_part = |part: &str| {
+        let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !part.is_empty() && part.bytes().all(is_inner) && !part.starts_with('-') && !part.ends_with('-')
+    };
+    if let Some(wrong) = host.split('.').find(|part| !is_part(part)) {
+        return Err(format!(
+            "`{host}` is not the name of a host, for `{wrong}`: write lower-case letters, digits and `-` with dots between them"
+        ));
+    }
+    if let Some(long) = host.split('.').find(|part| part.len() > LONGEST_LABEL) {
+        let length = long.len();
+        return Err(format!(
+            "`{host}` is not the name of a host: `{long}` has {length} characters, at most {LONGEST_LABEL} are possible"
+        ));
+    }
+    if host.len() > LONGEST_HOST {
+        let length = host.len();
+        return Err(format!(
+            "`{host}` is not the name of a host: it has {length} characters, at most {LONGEST_HOST} are possible"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PI: Variables = Variables { name: "pi", namespace: "data", id: Some("spark-1") };
+
+    #[test]
+    fn an_address_has_what_the_format_says() {
+        for (format, address) in [
+            ("{{$appName}}.example.com", "http://pi.example.com"),
+            ("{{ $appName }}.example.com/", "http://pi.example.com"),
+            ("https://ui.example.com/{{$appNamespace}}/{{$appName}}/", "https://ui.example.com/data/pi"),
+            ("example.com:8080/{{$appId}}", "http://example.com:8080/spark-1"),
+            ("localhost:30080", "http://localhost:30080"),
+            ("HTTP://{{$appName}}:80/x{{$appName}}y", "http://pi:80/xpiy"),
+        ] {
+            let url = UrlFormat::parse(format).unwrap().url(PI).unwrap().unwrap();
+            assert_eq!(url.address("http"), address, "{format}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_no_address_is_told_with_what_is_wrong() {
+        for (format, complaint) in [
+            ("  ", "is empty"),
+            ("/{{$appName}}", "has no host"),
+            ("{{$app}}.example.com", "`{{$app}}` is no variable: write {{$appName}}, "),
+            ("{{$appName.example.com", "is not closed"),
+            ("ftp://example.com", "`ftp` is not a scheme"),
+            ("Example.com", "for `Example`"),
+            ("a_b.example.com", "for `a_b`"),
+            ("{{$appName}}-.example.com", "for `a-`"),
+            ("*.example.com", "for `*`"),
+            ("example..com", "for ``"),
+            ("10.0.0.1/{{$appName}}", "`10.0.0.1`: an Ingress has no address for its host"),
+            ("[::1]:80", "an Ingress has no address for its host"),
+            ("example.com:port", "`port` is not a port"),
+            ("example.com:0", "`0` is not a port"),
+            ("example.com:{{$appName}}", "a port cannot have variables"),
+            ("example.com/a b", "` ` cannot stand in a path"),
+            ("example.com/?app={{$appName}}", "`?` cannot stand in a path"),
+            ("example.com/{x}", "`{` cannot stand in a path"),
+            (&format!("{}.example.com", "a".repeat(64)), "has 64 characters, at most 63"),
+            (&format!("{}com", "abcdefgh.".repeat(30)), "has 273 characters, at most 253"),
+        ] {
+            let refused = UrlFormat::parse(format).unwrap_err();
+            assert!(refused.contains(complaint), "{format}: {refused}");
+        }
+    }
+
+    #[test]
+    fn some_addresses_depend_on_the_application() {
+        let joined = UrlFormat::parse("{{$appName}}-{{$appNamespace}}.example.com").unwrap();
+        let long = Variables { name: &"a".repeat(60), ..PI };
+        assert!(joined.url(long).unwrap_err().contains("has 65 characters"));
+        let unknown = Variables { id: None, ..PI };
+        let by_id = UrlFormat::parse("example.com/{{$appId}}").unwrap();
+        assert_eq!((by_id.url(unknown), by_id.path(unknown)), (Ok(None), None));
+        assert!(by_id.has_id_in_path() && !joined.has_id_in_path());
+    }
+}

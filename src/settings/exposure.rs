@@ -1,0 +1,136 @@
+//! Who reaches drivers, and how? The flags about their Services and Ingresses.
+
+use crate::plan::children::{Exposure, UrlFormat};
+use clap::{ArgAction, Args};
+use k8s_openapi::api::networking::v1::IngressTLS;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// How the web UIs of drivers are reached, and their ports that applications name.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Web UI")]
+pub struct ExposureSettings {
+    /// Whether each driver's web UI has a Service
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_ENABLE_UI_SERVICE",
+        value_name = "BOOL",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true"
+    )]
+    pub enable_ui_service: bool,
+
+    /// The address of each web UI, for which it has an Ingress: `{{$appName}}.example.com`,
+    /// `example.com/{{$appNamespace}}/{{$appName}}`; there is also {{$appId}}, Spark's own id [default: there is none]
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_INGRESS_URL_FORMAT",
+        value_name = "FORMAT",
+        default_value = "",
+        value_parser = url_format,
+        hide_default_value = true
+    )]
+    pub ingress_url_format: OptionalUrlFormat,
+
+    /// The class of Ingresses [default: the cluster's]
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_INGRESS_CLASS_NAME",
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub ingress_class_name: String,
+
+    /// The certificates of Ingresses whose applications do not say themselves: `[{"hosts": […], "secretName": "…"}]`
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_INGRESS_TLS",
+        value_name = "JSON",
+        default_value = "",
+        value_parser = tls,
+        hide_default_value = true
+    )]
+    pub ingress_tls: Certificates,
+
+    /// The annotations of Ingresses whose applications do not say themselves: `{"name": "value"}`
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_INGRESS_ANNOTATIONS",
+        value_name = "JSON",
+        default_value = "",
+        value_parser = annotations,
+        hide_default_value = true
+    )]
+    pub ingress_annotations: Annotations,
+
+    /// Delete an application's Services and Ingresses when it has ended, and not only with it: thousands of Services in
+    /// a namespace keep pods from starting, for the environment variables that Kubernetes makes of each
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_DELETE_UI_SERVICE_ON_END",
+        value_name = "BOOL",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true"
+    )]
+    pub delete_ui_service_on_end: bool,
+}
+
+/// An address, or nothing for none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionalUrlFormat(pub Option<UrlFormat>);
+
+/// Kubernetes' IngressTLS, as they were written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Certificates(pub Vec<Value>);
+
+/// Of an Ingress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Annotations(pub BTreeMap<String, String>);
+
+impl ExposureSettings {
+    /// What they mean.
+    #[must_use]
+    pub fn exposure(&self) -> Exposure {
+        Exposure {
+            has_ui_service: self.enable_ui_service,
+            url_format: self.ingress_url_format.0.clone(),
+            ingress_class: Some(self.ingress_class_name.clone()).filter(|class| !class.is_empty()),
+            ingress_tls: self.ingress_tls.0.clone(),
+            ingress_annotations: self.ingress_annotations.0.clone(),
+            ends_with_run: self.delete_ui_service_on_end,
+        }
+    }
+}
+
+fn url_format(text: &str) -> Result<OptionalUrlFormat, String> {
+    let format = if text.is_empty() { None } else { Some(UrlFormat::parse(text)?) };
+    Ok(OptionalUrlFormat(format))
+}
+
+fn tls(text: &str) -> Result<Certificates, String> {
+    if text.is_empty() {
+        return Ok(Certificates(Vec::new()));
+    }
+    let wrong =
+        |error| format!("{error} (try `[{{\"hosts\": [\"ui.example.com\"], \"secretName\": \"ui\"}}]`)");
+    // What is not known here stays: Kubernetes may know it.
+    serde_json::from_str::<Vec<IngressTLS>>(text).map_err(wrong)?;
+    serde_json::from_str(text).map(Certificates).map_err(wrong)
+}
+
+fn annotations(text: &str) -> Result<Annotations, String> {
+    if text.is_empty() {
+        return Ok(Annotations(BTreeMap::new()));
+    }
+    let annotations = serde_json::from_str(text);
+    annotations
+        .map(Annotations)
+        .map_err(|error| format!("{error} (try `{{\"example.com/name\": \"value\"}}`)"))
+}

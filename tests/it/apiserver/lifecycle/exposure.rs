@@ -1,0 +1,349 @@
+//! Can a driver's web UI be reached, where it is wanted, and does nobody wait for that?
+
+use super::{Namespace, application, complaints, edit_spec, ended, running, submitted};
+use crate::{
+    apiserver::{
+        applications::owned_by,
+        eventually,
+        installation::{Restored, is_not_ready},
+        kubectl::{kubectl, kubectl_with, try_kubectl_with},
+        kubelet,
+        operator::{Operator, USER},
+        proxy::{Call, Fault, Moment, Proxy},
+        seen,
+    },
+    golden::{cases, yaml},
+};
+use hyper::StatusCode;
+use k8s_openapi::api::{core::v1::Service, networking::v1::Ingress};
+use serde_json::{Value, json};
+
+const BY_PATH: &str = "--ingress-url-format=ui.example.com/{{$appNamespace}}/{{$appName}}";
+const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn kubernetes_takes_what_is_made_in_every_case() {
+    let namespace = Namespace::new("exposure-cases").await;
+    for case in cases("exposure") {
+        let golden: Value = yaml(&case.join("objects.yaml"));
+        for object in golden["objects"].as_array().unwrap() {
+            let create = ["create", "--dry-run=server", "--validate=strict", "--namespace", namespace.name];
+            kubectl_with(object, &[&create[..], &["--filename=-"]].concat());
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
+    let namespace = emptied("exposed").await;
+    let proxy = Proxy::start().await;
+    let operator = Operator::with(&namespace).through(&proxy).argument(BY_PATH).start().await;
+    let ports = json!([{"servicePort": 8888, "servicePortName": "notebook", "ingressURLFormat": "{{$appName}}.example.com"}]);
+    let spec = json!({"sparkConf": {"spark.ui.port": "4041"}, "driverIngressOptions": ports});
+    namespace.apply(&application("pi", &spec));
+    let first = running(&namespace, "pi", 1).await;
+    let service = there::<Service>(&namespace, "pi-ui-svc").await;
+    assert_eq!(service["metadata"]["ownerReferences"], owned_by(&first));
+    there::<Ingress>(&namespace, "pi-ing-8888").await;
+    there::<Service>(&namespace, "pi-driver-8888").await;
+    let address = format!("{}:4041", service["spec"]["clusterIP"].as_str().unwrap());
+    let told = json!({
+        "podName": "pi-driver",
+        "webUIServiceName": "pi-ui-svc",
+        "webUIPort": 4041,
+        "webUIAddress": address,
+        "webUIIngressName": "pi-ui-ingress",
+        "webUIIngressAddress": "http://ui.example.com/exposed/pi",
+    });
+    let is_told = |application: &Value| application["status"]["driverInfo"] == told;
+    let first = namespace.becomes("pi", "its status says where", is_told).await;
+
+    // A new operator makes nothing twice.
+    operator.stop().await;
+    let written = proxy.writes_in(namespace.name).len();
+    let operator = Operator::with(&namespace).through(&proxy).argument(BY_PATH).start().await;
+    operator.has_looked_at(1).await;
+    let writes = proxy.writes_in(namespace.name).split_off(written);
+    assert!(writes.is_empty(), "{writes:?}");
+
+    // What somebody edits or deletes is mended.
+    let edit = json!({
+        "metadata": {"labels": {"sparkoperator.k8s.io/app-name": "other", "sparkoperator.k8s.io/created-by-spark-operator": null}},
+        "spec": {"ports": [{"name": "x", "port": 80, "targetPort": 80}], "selector": {"spark-role": "executor"}},
+    });
+    namespace.kubectl(&["patch", "service", "pi-ui-svc", "--type=merge", "--patch", &edit.to_string()]);
+    namespace.kubectl(&["delete", "ingress", "pi-ui-ingress"]);
+    let mended = is(&namespace, "pi-ui-svc", &service).await;
+    assert_eq!(mended["metadata"]["uid"], service["metadata"]["uid"]);
+    there::<Ingress>(&namespace, "pi-ui-ingress").await;
+    namespace.becomes("pi", "its status says where", is_told).await;
+
+    // They stay when it has ended, are the next run's, and go with what the spec wants no more.
+    kubelet::ends(&namespace, "pi-driver", 0).await;
+    let completed = namespace.reaches("pi", "COMPLETED").await;
+    assert!(is_told(&completed), "{completed}");
+    edit_spec(&namespace, "pi", &json!({"driverIngressOptions": null}));
+    let second = running(&namespace, "pi", 2).await;
+    assert_ne!(second["status"]["submissionID"], first["status"]["submissionID"]);
+    let mut expected = service.clone();
+    expected["metadata"]["labels"][SUBMISSION_ID] = second["status"]["submissionID"].clone();
+    let kept = is(&namespace, "pi-ui-svc", &expected).await;
+    assert_eq!(kept["metadata"]["uid"], service["metadata"]["uid"], "its address is the same");
+    gone::<Service>(&namespace, "pi-driver-8888").await;
+    gone::<Ingress>(&namespace, "pi-ing-8888").await;
+    namespace.becomes("pi", "its status says where", is_told).await;
+    edit_spec(&namespace, "pi", &json!({"sparkConf": {"spark.ui.enabled": "false"}}));
+    running(&namespace, "pi", 3).await;
+    gone::<Service>(&namespace, "pi-ui-svc").await;
+    gone::<Ingress>(&namespace, "pi-ui-ingress").await;
+    namespace
+        .becomes("pi", "its status says nothing of a web UI", |application| {
+            application["status"]["driverInfo"] == json!({"podName": "pi-driver"})
+        })
+        .await;
+    assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn services_go_with_the_run_where_the_admin_says_so_and_with_a_suspension() {
+    let namespace = emptied("ended-exposure").await;
+    let operator =
+        Operator::with(&namespace).argument(BY_PATH).argument("--delete-ui-service-on-end").start().await;
+    namespace.apply(&application("pi", &json!({})));
+    running(&namespace, "pi", 1).await;
+    there::<Service>(&namespace, "pi-ui-svc").await;
+    there::<Ingress>(&namespace, "pi-ui-ingress").await;
+    edit_spec(&namespace, "pi", &json!({"suspend": true}));
+    namespace.reaches("pi", "SUSPENDED").await;
+    gone::<Service>(&namespace, "pi-ui-svc").await;
+    gone::<Ingress>(&namespace, "pi-ui-ingress").await;
+    edit_spec(&namespace, "pi", &json!({"suspend": false}));
+    running(&namespace, "pi", 2).await;
+    there::<Service>(&namespace, "pi-ui-svc").await;
+    there::<Ingress>(&namespace, "pi-ui-ingress").await;
+    kubelet::ends(&namespace, "pi-driver", 0).await;
+    let completed = namespace.reaches("pi", "COMPLETED").await;
+    assert_eq!(completed["status"]["driverInfo"], json!({"podName": "pi-driver"}));
+    gone::<Service>(&namespace, "pi-ui-svc").await;
+    gone::<Ingress>(&namespace, "pi-ui-ingress").await;
+    assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_cannot_be_made_is_told_once_and_keeps_nobody_from_running() {
+    let namespace = emptied("not-exposed").await;
+    let others = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "pi-ui-svc"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+    });
+    namespace.apply(&others);
+    let before = namespace.get::<Service>("pi-ui-svc").await;
+    let _policy = NoIngresses::begin(&namespace).await;
+    let _operator = Operator::with(&namespace).argument(BY_PATH).start().await;
+    namespace.apply(&application("pi", &json!({})));
+    let running = running(&namespace, "pi", 1).await;
+    assert_eq!(running["status"]["driverInfo"], json!({"podName": "pi-driver"}));
+    told(&namespace, "Service pi-ui-svc already exists and is not this application's: delete it; ").await;
+    told(&namespace, "failed to create Ingress pi-ui-ingress: ").await;
+    told(&namespace, "no ingresses today").await;
+    kubelet::ends(&namespace, "pi-driver", 0).await;
+    namespace.reaches("pi", "COMPLETED").await;
+    assert_eq!(namespace.get::<Service>("pi-ui-svc").await, before, "it is left alone");
+
+    // When the name is free, the Service is made.
+    namespace.apply(&application("later", &json!({})));
+    let mut others = others;
+    others["metadata"]["name"] = json!("later-ui-svc");
+    namespace.apply(&others);
+    submitted(&namespace, "later", 1).await;
+    namespace.kubectl(&["delete", "service", "later-ui-svc"]);
+    kubelet::runs(&namespace, "later-driver").await;
+    namespace
+        .becomes("later", "its web UI has an address", |application| {
+            application["status"]["driverInfo"]["webUIAddress"].is_string()
+        })
+        .await;
+    let events = namespace.events().await;
+    let auxiliary = events
+        .iter()
+        .filter(|event| event[1] == "SparkApplicationAuxiliaryFailed" && event[3].contains("pi-ui-"));
+    assert_eq!(auxiliary.count(), 2, "{events:?}");
+}
+
+/// Neither its own application waits nor another.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn nobody_waits_for_a_service_that_is_slow_to_be_made() {
+    let namespace = emptied("slow-exposure").await;
+    let proxy = Proxy::start().await;
+    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+    let service = Call { method: "POST", path: "/slow-exposure/services" };
+    // The driver's own Service comes first.
+    proxy.guarded_by(Box::new(|_| Vec::new()));
+    namespace.apply(&application("pi", &json!({})));
+    submitted(&namespace, "pi", 1).await;
+    there::<Service>(&namespace, "pi-ui-svc").await;
+    let trap = proxy.hold(service, Moment::Before);
+    namespace.kubectl(&["delete", "service", "pi-ui-svc"]);
+    let held = trap.caught().await;
+    kubelet::runs(&namespace, "pi-driver").await;
+    namespace.reaches("pi", "RUNNING").await;
+    namespace.apply(&application("other", &json!({})));
+    ended(&namespace, "other", 1, 0).await;
+    namespace.reaches("other", "COMPLETED").await;
+    kubelet::ends(&namespace, "pi-driver", 0).await;
+    namespace.reaches("pi", "COMPLETED").await;
+    held.close();
+}
+
+/// A cluster without Ingresses, or one in which the operator may not see them.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it_cannot_make() {
+    let namespace = emptied("no-ingresses").await;
+    let proxy = Proxy::start().await;
+    proxy.guarded_by(Box::new(|request| {
+        let is_ingress = request.uri().path().contains("/networking.k8s.io/v1/")
+            && request.uri().path().contains("ingresses");
+        if is_ingress { vec![Fault::Refused(StatusCode::NOT_FOUND)] } else { Vec::new() }
+    }));
+    {
+        let operator = Operator::with(&namespace).through(&proxy).argument(BY_PATH).start().await;
+        namespace.apply(&application("absent", &json!({})));
+        ended(&namespace, "absent", 1, 0).await;
+        namespace.reaches("absent", "COMPLETED").await;
+        told(&namespace, "failed to create Ingress absent-ui-ingress: ").await;
+        let unwatched = |line: &&str| line.contains("not watched");
+        assert_eq!(operator.log().lines().filter(unwatched).count(), 1);
+    }
+
+    let _restored = Restored("manifests/rbac");
+    let role: Value =
+        serde_json::from_str(&kubectl(&["get", "clusterrole", "spark-operator", "--output=json"])).unwrap();
+    let rules = role["rules"].as_array().unwrap().iter();
+    let rules: Vec<_> = rules.filter(|rule| rule["resources"] != json!(["ingresses"])).collect();
+    let patch = json!({"rules": rules}).to_string();
+    kubectl(&["patch", "clusterrole", "spark-operator", "--type=merge", "--patch", &patch]);
+    eventually("the API server has heard of it", async || {
+        let question = ["auth", "can-i", "create", "ingresses.networking.k8s.io", "--as", USER];
+        try_kubectl_with(&Value::Null, &question).err().map_or_else(|| Err("it may".to_owned()), |_| Ok(()))
+    })
+    .await;
+    let operator = Operator::with(&namespace).argument(BY_PATH).spawn();
+    is_not_ready(&operator, "permissions", &["the operator's account may not ", "watch ingresses"]).await;
+    namespace.apply(&application("forbidden", &json!({})));
+    ended(&namespace, "forbidden", 1, 0).await;
+    namespace.reaches("forbidden", "COMPLETED").await;
+    told(
+        &namespace,
+        "failed to create Ingress forbidden-ui-ingress: ingresses.networking.k8s.io is forbidden",
+    )
+    .await;
+}
+
+async fn emptied(name: &'static str) -> Namespace {
+    let namespace = Namespace::new(name).await;
+    namespace.clear::<Ingress>().await;
+    namespace
+}
+
+async fn there<K: crate::apiserver::namespace::Ours>(namespace: &Namespace, name: &str) -> Value {
+    eventually(&format!("there is {name}"), async || {
+        namespace.get::<K>(name).await.ok_or_else(|| "there is none".to_owned())
+    })
+    .await
+}
+
+async fn gone<K: crate::apiserver::namespace::Ours>(namespace: &Namespace, name: &str) {
+    eventually(&format!("{name} is gone"), async || {
+        let there = namespace.get::<K>(name).await;
+        seen(there.is_none(), there)
+    })
+    .await;
+}
+
+/// Waits until the Service is as `expected` in all that the operator says of it.
+async fn is(namespace: &Namespace, name: &str, expected: &Value) -> Value {
+    eventually(&format!("{name} is as it should be"), async || {
+        let there = namespace.get::<Service>(name).await.unwrap_or_default();
+        let same = |path: &str| there.pointer(path) == expected.pointer(path);
+        let all = ["/metadata/labels", "/metadata/annotations", "/metadata/ownerReferences", "/spec"];
+        seen(all.into_iter().all(same), &there).map(|()| there)
+    })
+    .await
+}
+
+async fn told(namespace: &Namespace, note: &str) {
+    eventually(note, async || {
+        let events = namespace.events().await;
+        let is_told = |[kind, reason, _, said]: &[String; 4]| {
+            kind == "Warning" && reason == "SparkApplicationAuxiliaryFailed" && said.contains(note)
+        };
+        seen(events.iter().any(is_told), events)
+    })
+    .await;
+}
+
+/// While this lives, a policy of the cluster's lets no Ingress into a namespace.
+struct NoIngresses;
+
+impl NoIngresses {
+    async fn begin(namespace: &Namespace) -> Self {
+        let api = "admissionregistration.k8s.io/v1";
+        let rule = json!({
+            "apiGroups": ["networking.k8s.io"],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE"],
+            "resources": ["ingresses"],
+        });
+        let here = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace.name}});
+        let policy = json!({
+            "apiVersion": api,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": "no-ingresses"},
+            "spec": {
+                "matchConstraints": {"resourceRules": [rule], "namespaceSelector": here},
+                "validations": [{"expression": "false", "message": "no ingresses today"}],
+            },
+        });
+        let binding = json!({
+            "apiVersion": api,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": "no-ingresses"},
+            "spec": {"policyName": "no-ingresses", "validationActions": ["Deny"]},
+        });
+        for object in [policy, binding] {
+            kubectl_with(&object, &["apply", "-f", "-"]);
+        }
+        let this = Self;
+        let ingress = json!({
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "Ingress",
+            "metadata": {"name": "refused"},
+            "spec": {"defaultBackend": {"service": {"name": "x", "port": {"number": 80}}}},
+        });
+        eventually("the policy is in force", async || {
+            let arguments = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
+            match try_kubectl_with(&ingress, &arguments) {
+                Err(why) if why.contains("no ingresses today") => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+        this
+    }
+}
+
+impl Drop for NoIngresses {
+    fn drop(&mut self) {
+        for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+            kubectl(&["delete", kind, "no-ingresses", "--ignore-not-found"]);
+        }
+    }
+}

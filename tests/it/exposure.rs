@@ -1,0 +1,369 @@
+//! Which Services and Ingresses does an application have, and what becomes of them? Cases in `tests/data/exposure`, each
+//! an application, the operator's flags and the objects; and what follows where some stand already.
+
+use crate::{
+    golden::{Golden, cases, yaml},
+    lifecycle::nothing,
+};
+use clap::Parser;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use spark_operator::{
+    api::{DriverInfo, SparkApplication, State},
+    plan::{
+        Driver, Observed, Plan, Policy,
+        children::{Aside, Companion, Companions, Try},
+        lifecycle,
+        native::Child,
+        pod_record::{Phase, PodRecord},
+        run::Run,
+        submission::{self, Surroundings},
+    },
+    settings::{Command, Flags},
+};
+use std::{fs, path::Path, time::Duration};
+
+const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
+
+#[test]
+fn an_application_has_the_services_and_ingresses_that_its_case_says() {
+    let mut golden = Golden::default();
+    for case in cases("exposure") {
+        let (application, policy) = read(&case);
+        let plan = next(&application, Companions::default(), 0, &policy);
+        let mut made = made(&plan);
+        for object in &mut made {
+            let metadata = &mut object["metadata"];
+            let label = metadata["labels"]["sparkoperator.k8s.io/submission-id"].take();
+            assert_eq!(label, json!(plan.status.submission_id), "{}", case.display());
+            metadata["labels"].as_object_mut().unwrap().remove("sparkoperator.k8s.io/submission-id");
+            let owners = metadata.as_object_mut().unwrap().remove("ownerReferences").unwrap();
+            assert_eq!((&owners[0]["uid"], &owners[0]["controller"]), (&json!(UID), &json!(true)));
+        }
+        let seen = companions(&made_with_owner(&plan));
+        let followed = next(&application, seen, 1, &policy);
+        assert_eq!(followed.aside, [], "{}: as it should be", case.display());
+        let info = DriverInfo { pod_name: None, ..followed.status.driver_info };
+        golden.compare_yaml(&case.join("objects.yaml"), &json!({"driverInfo": info, "objects": made}));
+    }
+    golden.finish();
+}
+
+#[test]
+fn what_somebody_edits_is_mended_and_what_others_add_stays() {
+    let (application, policy) = host_and_path();
+    let first = next(&application, Companions::default(), 0, &policy);
+    let mut standing = made_with_owner(&first);
+    assert_eq!(standing.len(), 2);
+    standing[0]["spec"]["ports"][0]["port"] = json!(80);
+    standing[0]["spec"]["ports"][0]["nodePort"] = json!(30000);
+    standing[0]["spec"]["selector"]["other"] = json!("x");
+    standing[0]["metadata"]["annotations"] = json!({"cloud": "balancer"});
+    standing[1]["spec"]["tls"] = json!([{"hosts": ["x"]}]);
+    standing[1]["spec"]["ingressClassName"] = json!("the-clusters");
+    standing[1]["metadata"]["labels"]["sparkoperator.k8s.io/app-name"] = json!("other");
+    let plan = next(&application, companions(&standing), 1, &policy);
+    let [Aside::Mend(service), Aside::Mend(ingress)] = &plan.aside[..] else { panic!("{:?}", plan.aside) };
+    assert_eq!(
+        *service,
+        json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "pi-ui-svc", "uid": "uid of pi-ui-svc"},
+            "spec": {
+                "ports": [{"name": "spark-driver-ui-port", "port": 4040, "targetPort": 4040}],
+                "selector": {"other": null},
+            },
+        })
+    );
+    let labels = json!({"sparkoperator.k8s.io/app-name": "pi"});
+    assert_eq!(
+        *ingress,
+        json!({
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "Ingress",
+            "metadata": {"name": "pi-ui-ingress", "uid": "uid of pi-ui-ingress", "labels": labels},
+            "spec": {"tls": null},
+        })
+    );
+}
+
+#[test]
+fn what_was_for_another_run_becomes_this_ones_and_keeps_nothing_of_it() {
+    let (application, policy) = host_and_path();
+    let first = next(&application, Companions::default(), 0, &policy);
+    let mut standing = made_with_owner(&first);
+    for object in &mut standing {
+        object["metadata"]["labels"]["sparkoperator.k8s.io/submission-id"] = json!("other");
+        object["metadata"]["labels"]["team"] = json!("old");
+        object["metadata"]["annotations"]["old"] = json!("x");
+    }
+    let plan = next(&application, companions(&standing), 1, &policy);
+    assert_eq!(plan.aside.len(), 2);
+    for aside in &plan.aside {
+        let Aside::Mend(patch) = aside else { panic!("{aside:?}") };
+        let id = json!(plan.status.submission_id);
+        assert_eq!(
+            patch["metadata"]["labels"],
+            json!({"sparkoperator.k8s.io/submission-id": id, "team": null})
+        );
+        assert_eq!(patch["metadata"]["annotations"], json!({"old": null}));
+        assert_eq!(patch["spec"], Value::Null);
+    }
+}
+
+#[test]
+fn what_is_wanted_no_more_goes_and_what_is_not_the_applications_stays() {
+    let (mut application, policy) = host_and_path();
+    application.spec.driver_ingress_options = serde_json::from_value(json!([
+        {"servicePort": 8888, "servicePortName": "a", "ingressURLFormat": "a.example.com"},
+    ]))
+    .unwrap();
+    let before = next(&application, Companions::default(), 0, &policy);
+    assert_eq!(before.aside.len(), 4);
+    let mut standing = made_with_owner(&before);
+    application.spec.driver_ingress_options.clear();
+    let plan = next(&application, companions(&standing), 1, &policy);
+    let deleted = |kind: &str, name: &str| Aside::Delete(Child { kind: kind.into(), name: name.into() });
+    let expected = [deleted("Service", "pi-driver-8888"), deleted("Ingress", "pi-ing-8888")];
+    assert_eq!(plan.aside.iter().filter(|aside| expected.contains(aside)).count(), 2, "{:?}", plan.aside);
+
+    // Of an application that had its name before.
+    for object in &mut standing {
+        object["metadata"]["ownerReferences"][0]["uid"] = json!("other");
+    }
+    let plan = next(&application, companions(&standing), 1, &policy);
+    assert!(plan.aside.iter().all(|aside| matches!(aside, Aside::Make(_))), "{:?}", plan.aside);
+}
+
+/// Until the next run, so that the address is the same; unless the admin says otherwise.
+#[test]
+fn they_stay_when_the_run_has_ended_and_go_with_a_suspension() {
+    let (mut application, mut policy) = host_and_path();
+    let plan = next(&application, Companions::default(), 0, &policy);
+    let standing = companions(&made_with_owner(&plan));
+    let resting = |application: &SparkApplication, policy: &Policy, state: State| {
+        let mut application = application.clone();
+        application.status.as_mut().unwrap().application_state.state = state;
+        application.spec.suspend = Some(state == State::Suspended);
+        let seen = Observed { companions: standing.clone(), ..nothing() };
+        lifecycle::next(&application, &seen, begin(), policy).aside
+    };
+    application.status = Some(plan.status);
+    let rests = [State::Completed, State::Failed, State::PendingRerun, State::Failing, State::Suspending];
+    for state in rests {
+        assert_eq!(resting(&application, &policy, state), [], "{state}");
+    }
+    let all_go =
+        |asides: &[Aside]| asides.len() == 2 && asides.iter().all(|aside| matches!(aside, Aside::Delete(_)));
+    assert!(all_go(&resting(&application, &policy, State::Suspended)));
+    policy.exposure.ends_with_run = true;
+    for state in rests {
+        let asides = resting(&application, &policy, state);
+        assert_eq!(
+            all_go(&asides),
+            matches!(state, State::Completed | State::Failed | State::Failing),
+            "{state}: {asides:?}"
+        );
+    }
+}
+
+/// Neither an API server that refuses nor another controller that undoes it is asked without end.
+#[test]
+fn what_fails_or_is_undone_is_tried_again_ever_more_rarely() {
+    let (application, policy) = host_and_path();
+    let child = Child { kind: "Service".into(), name: "pi-ui-svc".into() };
+    let mut tried: Option<Try> = None;
+    let (mut tries, mut second) = (Vec::new(), 0);
+    while second < 3600 {
+        let mut seen = Companions::default();
+        if let Some(tried) = &tried {
+            seen.tries.insert(child.clone(), tried.clone());
+        }
+        let plan = next(&application, seen, second, &policy);
+        if made(&plan).iter().any(|object| Child::of(object).as_ref() == Some(&child)) {
+            tries.push(second);
+            let begun = Try::begun(tried.take(), at(second));
+            assert!(begun.is_under_way);
+            tried = Some(Try { is_under_way: false, ..begun });
+            continue;
+        }
+        let wake = plan.wake.unwrap();
+        assert!(wake > Duration::ZERO && wake <= Duration::from_secs(300), "{wake:?}");
+        second += i64::try_from(wake.as_secs()).unwrap().max(1);
+    }
+    assert_eq!(tries[..7], [0, 5, 15, 35, 75, 155, 315]);
+    assert!(tries.windows(2).all(|pair| pair[1] - pair[0] <= 300), "{tries:?}");
+    assert_eq!(Try::begun(tried.take(), at(7200)).count, 1, "it was quiet for long");
+}
+
+#[test]
+fn of_a_kind_that_nobody_tells_of_one_is_made_once_a_run() {
+    let (application, policy) = host_and_path();
+    let unwatched = vec!["Ingress".to_owned()];
+    let first =
+        next(&application, Companions { unwatched: unwatched.clone(), ..Companions::default() }, 0, &policy);
+    assert_eq!(first.aside.len(), 2);
+    let child = Child { kind: "Ingress".into(), name: "pi-ui-ingress".into() };
+    let begun = Try::begun(None, at(0));
+    let mut seen = Companions { unwatched, ..companions(&made_with_owner(&first)[..1]) };
+    let made = Try { is_under_way: false, made_for: first.status.submission_id.clone(), ..begun };
+    seen.tries.insert(child.clone(), made.clone());
+    let later = next(&application, seen.clone(), 600, &policy);
+    assert_eq!(later.aside, []);
+    let address = later.status.driver_info.web_ui_ingress_address;
+    assert_eq!(address.as_deref(), Some("http://ui.example.com/data/pi"));
+    seen.tries.insert(child, Try { made_for: Some("another run".into()), ..made });
+    assert_eq!(next(&application, seen, 600, &policy).aside.len(), 1);
+}
+
+#[test]
+fn an_address_inside_the_cluster_may_be_of_the_sixth_version() {
+    let (application, policy) = host_and_path();
+    let mut standing = made_with_owner(&next(&application, Companions::default(), 0, &policy));
+    let address = |standing: &[Value]| {
+        next(&application, companions(standing), 1, &policy).status.driver_info.web_ui_address
+    };
+    standing[0]["spec"]["clusterIP"] = json!("10.0.0.7");
+    assert_eq!(address(&standing).as_deref(), Some("10.0.0.7:4040"));
+    standing[0]["spec"]["clusterIP"] = json!("fd00::7");
+    assert_eq!(address(&standing).as_deref(), Some("[fd00::7]:4040"));
+    standing[0]["spec"]["clusterIP"] = json!("None");
+    assert_eq!(address(&standing), None);
+}
+
+/// Behaviour.md 6.3; the id is known where the operator submits itself.
+#[test]
+fn the_web_ui_knows_under_which_path_it_is_seen() {
+    let (base, redirect) = ("spark.ui.proxyBase", "spark.ui.proxyRedirectUri");
+    let properties = |format: &str, conf: &Value, by_spark_submit: bool| -> [Option<String>; 2] {
+        let (mut application, _) = host_and_path();
+        application.spec.spark_conf = serde_json::from_value(conf.clone()).unwrap();
+        let policy = policy(&[&format!("--ingress-url-format={format}")]);
+        let run = Run::next(&application);
+        if by_spark_submit {
+            let command = submission::spark_submit(&application, &run, &policy, "").unwrap();
+            let file = &command.files["spark.properties"];
+            return [base, redirect].map(|key| {
+                let line = file.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+                line.map(str::to_owned)
+            });
+        }
+        let surroundings = Surroundings::default();
+        let native =
+            submission::native(&application, &run, &policy, "", surroundings.environment, begin()).unwrap();
+        [base, redirect].map(|key| native.properties.get(key).cloned())
+    };
+    let some = |base: &str, redirect: &str| [Some(base.to_owned()), Some(redirect.to_owned())];
+    for by_spark_submit in [false, true] {
+        let of = |format: &str, conf: &Value| properties(format, conf, by_spark_submit);
+        assert_eq!(of("{{$appName}}.example.com/", &json!({})), [None, None]);
+        assert_eq!(of("example.com/{{$appNamespace}}/{{$appName}}", &json!({})), some("/data/pi", "/"));
+        assert_eq!(of("example.com/x", &json!({base: "/own"})), some("/own", "/"));
+        assert_eq!(of("example.com/x", &json!({redirect: "/own"})), some("/x", "/own"));
+        assert_eq!(of("example.com/x", &json!({"spark.ui.enabled": "false"})), [None, None]);
+    }
+    let (application, _) = host_and_path();
+    let policy = policy(&["--ingress-url-format=example.com/{{$appId}}"]);
+    let (objects, _) = submission::objects(
+        &application,
+        &Run::next(&application),
+        &policy,
+        &Surroundings::default(),
+        begin(),
+    )
+    .unwrap();
+    let id = objects.pod["metadata"]["labels"]["spark-app-selector"].as_str().unwrap();
+    let by_id = "example.com/{{$appId}}";
+    let with_conf = |conf: &Value| properties(by_id, conf, false);
+    // Another spec is another run, and has another id.
+    assert_eq!(with_conf(&json!({})), some(&format!("/{id}"), "/"));
+    assert_eq!(properties(by_id, &json!({}), true), [None, None], "spark-submit draws the id");
+}
+
+fn read(case: &Path) -> (SparkApplication, Policy) {
+    let mut application: SparkApplication = yaml(&case.join("application.yaml"));
+    application.metadata.uid = Some(UID.to_owned());
+    application.metadata.generation = Some(1);
+    let flags = fs::read_to_string(case.join("flags")).unwrap();
+    (application, policy(&flags.lines().collect::<Vec<_>>()))
+}
+
+fn host_and_path() -> (SparkApplication, Policy) {
+    read(&crate::golden::data("exposure/host-and-path"))
+}
+
+fn policy(flags: &[&str]) -> Policy {
+    let arguments = ["spark-operator", "run"].iter().chain(flags);
+    let Command::Run(settings) = Flags::try_parse_from(arguments).unwrap().command else {
+        unreachable!("`run` was asked for")
+    };
+    Policy { exposure: settings.exposure.exposure(), ..Policy::new("k8s://https://10.96.0.1:443") }
+}
+
+/// What is planned so many seconds after the beginning for `application`, whose driver runs beside these.
+fn next(application: &SparkApplication, companions: Companions, second: i64, policy: &Policy) -> Plan {
+    let mut application = application.clone();
+    let run = Run::next(&application);
+    application.status = Some(
+        serde_json::from_value(json!({
+            "applicationState": {"state": "RUNNING"},
+            "submissionID": run.id,
+            "sparkApplicationId": "spark-1",
+            "runOrdinal": 1,
+            "observedGeneration": 1,
+            "specHash": run.spec_hash,
+        }))
+        .unwrap(),
+    );
+    let driver: PodRecord = serde_json::from_value(json!({
+        "name": "pi-driver",
+        "uid": "d1",
+        "role": "driver",
+        "application": application.metadata.name,
+        "submissionId": run.id,
+        "controller": {"kind": "SparkApplication", "name": "pi", "uid": UID},
+    }))
+    .unwrap();
+    let driver = PodRecord { phase: Phase::Running, started: true, ..driver };
+    let seen = Observed {
+        driver: Driver::Pod { pod: Box::new(driver), complete: true },
+        companions,
+        made: true,
+        ..nothing()
+    };
+    lifecycle::next(&application, &seen, at(second), policy)
+}
+
+fn made(plan: &Plan) -> Vec<Value> {
+    let made = |aside: &Aside| match aside {
+        Aside::Make(object) => Some(object.clone()),
+        Aside::Mend(_) | Aside::Delete(_) => None,
+    };
+    plan.aside.iter().filter_map(made).collect()
+}
+
+/// What is made, as the API server then has it.
+fn made_with_owner(plan: &Plan) -> Vec<Value> {
+    let mut made = made(plan);
+    for object in &mut made {
+        object["metadata"]["uid"] = format!("uid of {}", object["metadata"]["name"].as_str().unwrap()).into();
+        if object["kind"] == "Service" {
+            object["spec"]["clusterIP"] = "10.0.0.1".into();
+        }
+    }
+    made
+}
+
+fn companions(objects: &[Value]) -> Companions {
+    let companion = |object: &Value| Companion::of(object["kind"].as_str().unwrap(), object).unwrap().1;
+    Companions { there: objects.iter().map(companion).collect(), ..Companions::default() }
+}
+
+fn begin() -> Timestamp {
+    "2026-11-21T08:00:00Z".parse().unwrap()
+}
+
+fn at(second: i64) -> Timestamp {
+    begin() + SignedDuration::from_secs(second)
+}
