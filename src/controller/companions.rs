@@ -24,9 +24,13 @@ use std::{
     fmt::Debug,
     mem,
     sync::{Arc, RwLock},
+    time::Duration,
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, time::sleep};
 use tracing::warn;
+
+/// How soon to look again whether there is a kind to be watched: an admin who has just allowed it may wait so long.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Namespace and name of an application.
 type ApplicationKey = (String, String);
@@ -130,36 +134,44 @@ fn kinds<K: Followed>(
     index: Arc<CompanionIndex>,
     of: fn(&CompanionIndex) -> &Kind,
 ) -> impl Stream<Item = ApplicationRef> + Send + use<K> {
-    let mut listed = BTreeMap::new();
-    watcher::watcher(Api::<K>::all(client.clone()), config).default_backoff().flat_map(move |event| {
-        let changed = match event {
-            Ok(event) => of(&index).apply(event, &mut listed),
-            Err(error) => {
-                of(&index).missed::<K>(&error);
-                BTreeSet::new()
+    let (mut listed, missing) = (BTreeMap::new(), Arc::clone(&index));
+    let events = watcher::watcher(Api::<K>::all(client.clone()), config).default_backoff();
+    let events = events.filter_map(move |event| {
+        let unwatched = event.as_ref().is_err_and(|error| of(&missing).is_missing::<K>(error));
+        async move {
+            if unwatched {
+                // Nobody comes to the watch before.
+                sleep(LOOK_AGAIN).await;
             }
-        };
+            event.ok()
+        }
+    });
+    events.flat_map(move |event| {
+        let changed = of(&index).apply(event, &mut listed);
         let reference = |(namespace, name): ApplicationKey| ApplicationRef::new(&name).within(&namespace);
         stream::iter(changed.into_iter().map(reference))
     })
 }
 
 impl Kind {
-    /// The watch has failed. Where that is because there is nothing to be watched, nobody waits for it.
-    fn missed<K: Followed>(&self, error: &watcher::Error) {
+    /// The watch has failed. Whether that is because there is nothing to be watched, so that nobody waits for it.
+    fn is_missing<K: Followed>(&self, error: &watcher::Error) -> bool {
         let status = match error {
             watcher::Error::InitialListFailed(kube::Error::Api(status))
             | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status),
             _ => None,
         };
-        if status.is_some_and(|status| status.is_forbidden() || status.is_not_found()) {
-            // Tried again all the time: it is told once.
+        // A group that is not there at all is not found in words of its own.
+        let is_missing = status.is_some_and(|status| matches!(status.code, 403 | 404));
+        if is_missing {
+            // It is tried again for ever, and told once.
             if self.state.send_replace(State::Unwatched) != State::Unwatched {
                 warn!(kind = K::KIND, %error, "not watched: what becomes of them is not known, nor mended");
             }
         } else {
             warn!(kind = K::KIND, %error, "the watch is retried");
         }
+        is_missing
     }
 
     /// Takes in one event; `listed` collects a list that is not complete yet. Returns whose objects have changed.

@@ -13,7 +13,7 @@ use crate::{
 };
 pub use exposure::{Exposure, has_id_in_ui_path, ui_path, ui_port, without_address};
 use serde_json::{Value, json};
-pub use standing::{Aside, Companion, Companions, Try, aside, mend, note};
+pub use standing::{Aside, Companion, Companions, Try, aside, mend, note, note_end};
 pub use url_format::{Url, UrlFormat, Variables};
 
 /// What is to be made by a reconcile once there is a driver called `driver`.

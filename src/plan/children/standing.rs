@@ -276,6 +276,14 @@ fn kept(application: &SparkApplication, status: &SparkApplicationStatus, policy:
     ui(application, policy).into_iter().chain(others(application, policy)).flat_map(of_door).collect()
 }
 
+/// The application has ended: forgets where its web UI was, unless that stays.
+pub fn note_end(application: &SparkApplication, status: &mut SparkApplicationStatus, policy: &Policy) {
+    if policy.exposure.ends_with_run || ui(application, policy).is_none() {
+        let pod_name = status.driver_info.pod_name.take();
+        status.driver_info = DriverInfo { pod_name, ..DriverInfo::default() };
+    }
+}
+
 /// Writes down where the web UI is, as far as it stands.
 pub fn note(
     application: &SparkApplication,

@@ -7,7 +7,7 @@ use super::{
     restart::{self, Retry},
 };
 use crate::{
-    api::{ApplicationState, DriverInfo, RestartPolicyType, SparkApplicationStatus, State},
+    api::{ApplicationState, RestartPolicyType, SparkApplicationStatus, State},
     plan::{
         Action, Driver, Plan, children,
         events::{self, Event},
@@ -46,10 +46,7 @@ impl Pass<'_> {
         let mut status = self.status.clone();
         status.application_state.state = state;
         status.termination_time.get_or_insert(Time(self.now));
-        if self.policy.exposure.ends_with_run {
-            status.driver_info =
-                DriverInfo { pod_name: status.driver_info.pod_name, ..DriverInfo::default() };
-        }
+        children::note_end(self.application, &mut status, self.policy);
         let wake = match self.rest_of_life(&status) {
             Life::Unlimited => None,
             Life::For(rest) => Some(rest),
@@ -69,6 +66,7 @@ impl Pass<'_> {
         if status.termination_time.is_none() {
             status.termination_time = Some(last_heard_of());
         }
+        children::note_end(self.application, &mut status, self.policy);
         let plan = match self.rest_of_life(&status) {
             Life::Unlimited => self.with_executors(status, Vec::new(), None),
             Life::For(rest) => self.with_executors(status, Vec::new(), Some(rest)),

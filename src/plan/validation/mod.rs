@@ -36,6 +36,7 @@ const CHECKS: [Check; 23] = [
     templates::version,
     templates::form,
     scheduling::node_selector,
+    ingress::web_ui,
     ingress::driver_ingress,
     spark_conf::denied,
     spark_conf::contract,

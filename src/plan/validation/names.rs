@@ -86,19 +86,9 @@ pub(super) fn driver_pod(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// The Service of a port of `driverIngressOptions`.
-pub(super) fn driver_service(subject: &Subject, port: i32, findings: &mut Findings) {
-    let service = format!("{}-driver-{port}", subject.name());
-    if service.len() > LONGEST_LABEL {
-        findings.refuse(
-            "metadata.name",
-            format_args!(
-                "is too long: the Service `{service}` of driverIngressOptions would have {} characters, at most \
-                 {LONGEST_LABEL} are possible",
-                service.len()
-            ),
-        );
-    }
+/// Of a Service's port.
+pub(super) fn is_port_name(name: &str) -> bool {
+    name.len() <= LONGEST_LABEL && is_segment(name)
 }
 
 /// DNS-1035: begins with a letter.

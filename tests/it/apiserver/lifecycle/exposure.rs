@@ -157,11 +157,12 @@ async fn what_cannot_be_made_is_told_once_and_keeps_nobody_from_running() {
     assert_eq!(namespace.get::<Service>("pi-ui-svc").await, before, "it is left alone");
 
     // When the name is free, the Service is made.
-    namespace.apply(&application("later", &json!({})));
     let mut others = others;
     others["metadata"]["name"] = json!("later-ui-svc");
     namespace.apply(&others);
+    namespace.apply(&application("later", &json!({})));
     submitted(&namespace, "later", 1).await;
+    told(&namespace, "Service later-ui-svc already exists").await;
     namespace.kubectl(&["delete", "service", "later-ui-svc"]);
     kubelet::runs(&namespace, "later-driver").await;
     namespace
