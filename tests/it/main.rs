@@ -11,6 +11,7 @@ mod connections;
 mod crds;
 mod ctl;
 mod customization;
+mod dashboards;
 mod exploration;
 mod exposure;
 mod failure;

@@ -93,6 +93,14 @@ fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
     let in_use = "Address already in use";
     for (arguments, complaints) in [
         (
+            vec!["--metrics-job-submit-latency-buckets=2,1"],
+            ["1 comes after 2: write the bounds in growing order", ""],
+        ),
+        (
+            vec!["--secure-metrics", "--metrics-bind-address=:8081"],
+            ["--secure-metrics: the probes are served at the same address", "set --metrics-bind-address"],
+        ),
+        (
             vec!["--submitter=spark-submit"],
             ["SPARK_HOME: is not set, and --submitter=spark-submit needs a Spark distribution", ""],
         ),
@@ -177,6 +185,9 @@ fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
         "controller_runtime_max_concurrent_reconciles{controller=\"sparkapplication\"} 10",
         "workqueue_depth{name=\"sparkapplication\"} 0.0",
         "spark_operator_submissions_in_flight 0",
+        "# TYPE spark_application_count counter",
+        "spark_application_count 0",
+        "spark_application_running_count 0",
     ] {
         assert!(metrics.lines().any(|found| found == line), "no `{line}` in\n{metrics}");
     }

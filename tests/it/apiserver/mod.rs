@@ -40,6 +40,8 @@ mod leadership;
 mod life;
 /// Retries, edits, suspension, deletion and whatever else may happen to an application.
 mod lifecycle;
+/// The numbers of a long day.
+mod metrics;
 /// Drivers that are made without `spark-submit`.
 mod native;
 /// Logs and metrics.

@@ -4,6 +4,7 @@ mod answers;
 mod crowds;
 mod hostile;
 mod http;
+mod metrics;
 mod process;
 mod stop;
 mod tls;

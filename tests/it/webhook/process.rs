@@ -34,6 +34,11 @@ pub(super) struct Operator {
 impl Operator {
     /// One whose files are in a folder called `name`, and which serves.
     pub(super) async fn start(name: &str) -> Self {
+        Self::with(name, &["--metrics-bind-address=0"]).await
+    }
+
+    /// One that is run with these arguments beside those of all.
+    pub(super) async fn with(name: &str, arguments: &[&str]) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("webhook").join(name);
         fs::remove_dir_all(&folder).ok();
         fs::create_dir_all(folder.join("spark/bin")).unwrap();
@@ -57,16 +62,11 @@ impl Operator {
         fs::copy(folder.join("ca-cert.pem"), folder.join("ca.crt")).unwrap();
 
         let (api_server, kubeconfig) = api_server(&folder).await;
-        // Taken and given back: nobody else asks for ports by number.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let log = folder.join("log");
         let process = Command::new(PROGRAM)
-            .args([
-                "run",
-                "--zap-encoder=json",
-                "--health-probe-bind-address=127.0.0.1:0",
-                "--metrics-bind-address=0",
-            ])
+            .args(["run", "--zap-encoder=json", "--health-probe-bind-address=127.0.0.1:0"])
+            .args(arguments)
             .args([
                 "--webhook-cert-name=server-cert.pem",
                 "--webhook-key-name=server-key.pem",
@@ -102,8 +102,17 @@ impl Operator {
     }
 
     pub(super) async fn handshake(&self, protocol: &str) -> std::io::Result<TlsStream<TcpStream>> {
+        self.handshake_at(self.address, protocol).await
+    }
+
+    /// With whoever listens there and shows the webhook's certificate.
+    pub(super) async fn handshake_at(
+        &self,
+        address: SocketAddr,
+        protocol: &str,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let [http1, http2] = &self.connectors;
-        handshake(self.address, if protocol == "h2" { http2 } else { http1 }).await
+        handshake(address, if protocol == "h2" { http2 } else { http1 }).await
     }
 
     /// That a new client gets the right answer, over HTTP/1.1 and over HTTP/2.
@@ -150,6 +159,11 @@ impl Drop for Operator {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
+}
+
+/// Taken and given back: nobody else asks for ports by number.
+pub(super) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 const SERVICE: &str = "spark-operator-webhook-svc.spark-operator.svc";

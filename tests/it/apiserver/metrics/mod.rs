@@ -1,0 +1,182 @@
+//! Are the numbers true? A day of five hundred applications with every outcome, and three operators one after the
+//! other: what they have counted together is what was done, and what each says there is, is there.
+
+mod stories;
+
+use super::{
+    eventually,
+    namespace::Namespace,
+    operator::{METRICS, Operator},
+    seen,
+};
+use crate::dashboards::{metric, used};
+use futures::{StreamExt, stream};
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, Pod, Service},
+    events::v1::Event,
+};
+use spark_operator::api::{SparkApplication, State};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Mutex,
+    time::Instant,
+};
+use stories::{Actor, Part, STORIES};
+
+/// How many applications there are.
+const CROWD: usize = 500;
+/// How many of them the test looks after at once.
+const AT_ONCE: usize = 24;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn after_a_day_of_five_hundred_applications_and_two_restarts_all_numbers_are_true() {
+    let namespace = Namespace::new("day").await;
+    let begun = Instant::now();
+    let day = Day { namespace: &namespace, happened: Mutex::default(), there: Mutex::default() };
+    let setup = || Operator::with(&namespace).without_spark().argument("--metrics-labels=app-type,namespace");
+
+    let operator = setup().start().await;
+    day.all_do(Part::Morning).await;
+    let morning = day.compared(&operator, &BTreeMap::new()).await;
+    operator.stop().await;
+    day.all_do(Part::FirstBreak).await;
+
+    let operator = setup().start().await;
+    day.all_do(Part::Noon).await;
+    let noon = day.compared(&operator, &morning).await;
+    drop(operator.kill());
+    day.all_do(Part::SecondBreak).await;
+
+    // One that has something to say of its lease too.
+    let operator = setup().candidate(2).start().await;
+    operator.leads().await;
+    day.all_do(Part::Evening).await;
+    let all = day.compared(&operator, &noon).await;
+    let text = metrics_of(&operator).await;
+    // Nothing is counted again however often it is looked at.
+    assert_eq!(day.compared(&operator, &noon).await, all);
+    operator.stop().await;
+    // Thousands: whoever has the next cluster empty them would take minutes.
+    namespace.clear::<SparkApplication>().await;
+    namespace.clear::<ConfigMap>().await;
+    namespace.clear::<Service>().await;
+    namespace.clear::<Pod>().await;
+    namespace.clear::<Event>().await;
+    eprintln!("{CROWD} applications in {} s: {all:#?}", begun.elapsed().as_secs());
+
+    let told: BTreeSet<_> = text.lines().filter(|line| !line.starts_with('#')).map(metric).collect();
+    let missing: Vec<_> = used().into_iter().filter(|used| !told.contains(&**used)).collect();
+    assert!(
+        missing.is_empty(),
+        "manifests/monitoring uses metrics that there are not: {missing:?} in\n{text}"
+    );
+}
+
+/// What is compared of what has happened.
+const COUNTERS: [&str; 14] = [
+    "spark_application_count",
+    "spark_application_submit_count",
+    "spark_application_failed_submission_count",
+    "spark_application_success_count",
+    "spark_application_failure_count",
+    "spark_application_retries_total",
+    "spark_application_success_execution_time_seconds_count",
+    "spark_application_failure_execution_time_seconds_count",
+    "spark_application_submit_latency_seconds_count",
+    "spark_application_submit_latency_seconds_histogram_count",
+    "spark_application_start_latency_seconds_count",
+    "spark_application_start_latency_seconds_histogram_count",
+    "spark_executor_success_count",
+    "spark_executor_failure_count",
+];
+/// What is compared of what there is.
+const GAUGES: [&str; 3] =
+    ["spark_applications", "spark_application_running_count", "spark_executor_running_count"];
+
+/// The day, and what has been done in it.
+struct Day<'a> {
+    namespace: &'a Namespace,
+    /// By series.
+    happened: Mutex<BTreeMap<String, u64>>,
+    /// What there is of each application.
+    there: Mutex<BTreeMap<String, There>>,
+}
+
+struct There {
+    kind: &'static str,
+    state: State,
+    /// How many executors run.
+    executors: u64,
+}
+
+impl Day<'_> {
+    async fn all_do(&self, part: Part) {
+        let begun = Instant::now();
+        let done = stream::iter(0..CROWD).map(|i| async move {
+            let kind = if i % 3 == 0 { "etl" } else { "report" };
+            let actor = Actor { day: self, name: format!("app-{i}"), kind };
+            actor.does(STORIES[i % STORIES.len()], part).await;
+        });
+        done.buffer_unordered(AT_ONCE).collect::<()>().await;
+        eprintln!("{part:?} took {:.1} s", begun.elapsed().as_secs_f64());
+    }
+
+    /// Waits until what the operator tells is what has happened, where those before it have told of `before`, and gives
+    /// what has been told in all.
+    async fn compared(&self, operator: &Operator, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+        let happened = self.happened.lock().unwrap().clone();
+        let there = self.there();
+        eventually("the numbers are true, and nothing is left to do", async || {
+            let text = metrics_of(operator).await;
+            let mut told = before.clone();
+            let mut gauges = BTreeMap::new();
+            for line in text.lines().filter(|line| !line.starts_with('#')) {
+                let (series, value) = line.rsplit_once(' ').unwrap();
+                let value = || value.parse::<f64>().unwrap() as u64;
+                if GAUGES.contains(&metric(series)) {
+                    gauges.insert(series.to_owned(), value());
+                } else if COUNTERS.contains(&metric(series)) {
+                    *told.entry(series.to_owned()).or_default() += value();
+                }
+            }
+            gauges.retain(|_, value| *value > 0);
+            told.retain(|_, value| *value > 0);
+            let idle = ["workqueue_depth", "workqueue_active"]
+                .iter()
+                .all(|name| text.contains(&format!("\n{name}{{name=\"sparkapplication\"}} 0.0\n")));
+            let differs = |ours: &BTreeMap<String, u64>, theirs: &BTreeMap<String, u64>| -> Vec<String> {
+                let series: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
+                let differing = series.into_iter().filter(|series| ours.get(*series) != theirs.get(*series));
+                differing
+                    .map(|series| format!("{series}: {:?}, not {:?}", theirs.get(series), ours.get(series)))
+                    .collect()
+            };
+            let differing = [differs(&happened, &told), differs(&there, &gauges)].concat();
+            seen(idle && differing.is_empty(), (idle, differing)).map(|()| told)
+        })
+        .await
+    }
+
+    /// What there is, as gauges.
+    fn there(&self) -> BTreeMap<String, u64> {
+        let mut gauges = BTreeMap::new();
+        for There { kind, state, executors } in self.there.lock().unwrap().values() {
+            let labels = self.labels(kind);
+            let mut add = |series: String, value: u64| *gauges.entry(series).or_default() += value;
+            add(format!("spark_applications{{{labels},state=\"{state}\"}}"), 1);
+            add(format!("spark_application_running_count{{{labels}}}"), u64::from(*state == State::Running));
+            add(format!("spark_executor_running_count{{{labels}}}"), *executors);
+        }
+        gauges.retain(|_, value| *value > 0);
+        gauges
+    }
+
+    fn labels(&self, kind: &str) -> String {
+        format!("app_type=\"{kind}\",namespace=\"{}\"", self.namespace.name)
+    }
+}
+
+async fn metrics_of(operator: &Operator) -> String {
+    operator.get(METRICS, "/metrics").await.unwrap().1
+}

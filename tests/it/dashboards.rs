@@ -1,0 +1,122 @@
+//! Do the dashboard and the alerts in `manifests/monitoring` ask for what the operator tells? Whether there are such
+//! metrics is tried on a running one (apiserver/metrics).
+
+use serde_json::Value;
+use std::{collections::BTreeSet, fs};
+
+/// How the names of all metrics begin that the operator tells.
+const OURS: [&str; 6] =
+    ["controller_runtime_", "leader_election_", "process_", "rest_client_", "spark_", "workqueue_"];
+
+/// The name of a series.
+pub(crate) fn metric(series: &str) -> &str {
+    series.split(['{', ' ']).next().unwrap()
+}
+
+/// The metrics that are asked for.
+pub(crate) fn used() -> BTreeSet<String> {
+    expressions().iter().flat_map(|expression| metrics_in(expression)).collect()
+}
+
+fn expressions() -> Vec<String> {
+    let mut found = Vec::new();
+    expressions_in(&dashboard(), &mut found);
+    expressions_in(&rules(), &mut found);
+    found
+}
+
+fn dashboard() -> Value {
+    serde_json::from_str(&read("operator-dashboard.json")).unwrap()
+}
+
+fn rules() -> Value {
+    serde_saphyr::from_str(&read("operator-rules.yaml")).unwrap()
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(format!("manifests/monitoring/{name}")).unwrap()
+}
+
+/// What stands under `expr` anywhere in `value`.
+fn expressions_in(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                match value {
+                    Value::String(expression) if key == "expr" => found.push(expression.clone()),
+                    _ => expressions_in(value, found),
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| expressions_in(value, found)),
+        _ => {}
+    }
+}
+
+/// The names of ours in a PromQL expression, but for those in the braces of selectors.
+fn metrics_in(expression: &str) -> BTreeSet<String> {
+    let outside = expression.split('{').map(|part| part.rsplit('}').next().unwrap());
+    let words =
+        outside.flat_map(|part| part.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_'));
+    words.filter(|word| OURS.iter().any(|ours| word.starts_with(ours))).map(str::to_owned).collect()
+}
+
+#[test]
+fn names_of_metrics_are_found_in_expressions() {
+    let found =
+        metrics_in("sum by (le) (rate(spark_a_bucket{x=\"spark_no\"}[5m])) > 1 and workqueue_depth == 0");
+    assert_eq!(found, ["spark_a_bucket", "workqueue_depth"].map(str::to_owned).into());
+    assert!(used().len() > 20, "{:?}", used());
+}
+
+#[test]
+fn every_alert_says_what_is_wrong_and_how_bad_it_is() {
+    let rules = rules();
+    let mut names = BTreeSet::new();
+    for group in rules["groups"].as_array().unwrap() {
+        for rule in group["rules"].as_array().unwrap() {
+            assert!(names.insert(rule["alert"].as_str().unwrap()), "{rule}");
+            for text in ["summary", "description"] {
+                assert!(
+                    rule["annotations"][text].as_str().is_some_and(|text| text.ends_with(['.', ')'])),
+                    "{rule}"
+                );
+            }
+            assert!(
+                ["critical", "warning"].contains(&rule["labels"]["severity"].as_str().unwrap()),
+                "{rule}"
+            );
+        }
+    }
+}
+
+#[test]
+fn panels_are_told_apart_and_do_not_lie_over_each_other() {
+    let dashboard = dashboard();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let number = |panel: &Value, key: &str| panel["gridPos"][key].as_u64().unwrap();
+    let mut taken = BTreeSet::new();
+    let mut ids = BTreeSet::new();
+    for panel in panels {
+        assert!(ids.insert(panel["id"].as_u64().unwrap()), "{panel}");
+        assert!(!panel["title"].as_str().unwrap().is_empty());
+        for x in 0..number(panel, "w") {
+            for y in 0..number(panel, "h") {
+                assert!(taken.insert((number(panel, "x") + x, number(panel, "y") + y)), "{panel}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_pods_that_are_scraped_are_those_of_the_deployment() {
+    let monitor: Value = serde_saphyr::from_str(&read("operator-pod-monitor.yaml")).unwrap();
+    let deployment: Value =
+        serde_saphyr::from_str(&fs::read_to_string("manifests/deployment/operator.yaml").unwrap()).unwrap();
+    let template = &deployment["spec"]["template"];
+    assert_eq!(monitor["spec"]["selector"]["matchLabels"], template["metadata"]["labels"]);
+    assert_eq!(monitor["metadata"]["namespace"], deployment["metadata"]["namespace"]);
+    let port = &monitor["spec"]["podMetricsEndpoints"][0]["port"];
+    let ports = template["spec"]["containers"][0]["ports"].as_array().unwrap();
+    assert!(ports.iter().any(|open| open["name"] == *port), "{port}");
+}

@@ -1,0 +1,42 @@
+//! Are metrics served over HTTPS, where that is asked for?
+
+use super::{
+    Client, DEADLINE,
+    process::{Operator, free_port},
+};
+use axum::http::{Request, StatusCode};
+use http_body_util::Full;
+use std::{net::Ipv4Addr, time::Instant};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+#[tokio::test]
+async fn metrics_are_served_over_https_with_the_webhooks_certificate_and_in_no_other_way() {
+    let address = (Ipv4Addr::LOCALHOST, free_port()).into();
+    let flag = format!("--metrics-bind-address={address}");
+    let operator = Operator::with(
+        "secure-metrics",
+        &["--secure-metrics", "--metric-tls-min-version=VersionTLS13", "--metrics-prefix=team-a-", &flag],
+    )
+    .await;
+    let stream = operator.handshake_at(address, "http/1.1").await.unwrap();
+    let version = stream.get_ref().1.protocol_version();
+    assert_eq!(version, Some(rustls::ProtocolVersion::TLSv1_3));
+    let request = Request::get("https://localhost/metrics").body(Full::default()).unwrap();
+    let (code, body) = Client::http1(stream).await.send(request).await.unwrap();
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    assert_eq!(code, StatusCode::OK);
+    for line in ["team_a_spark_application_count 0", "team_a_spark_executor_running_count 0"] {
+        assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
+    }
+
+    let begin = Instant::now();
+    let mut plain = TcpStream::connect(address).await.unwrap();
+    plain.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    // It hangs up, maybe with an alert.
+    plain.read_to_end(&mut answer).await.ok();
+    assert!(!answer.starts_with(b"HTTP") && begin.elapsed() < DEADLINE, "{answer:?}");
+}
