@@ -2,13 +2,20 @@
 
 use crate::program;
 use rustix::process::{Pid, Signal, kill_process};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::ring::default_provider,
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
 use serde_json::json;
 use std::{
     fs,
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -201,6 +208,21 @@ fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
 }
 
 #[test]
+fn without_a_webhook_metrics_are_served_over_https_with_a_certificate_of_their_own() {
+    let folder = folder("secure-metrics");
+    let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let mut operator = operator(&folder);
+    operator.arg("--kubeconfig").arg(kubeconfig(&folder)).args(["--webhook=false", "--secure-metrics"]);
+    let running = Running::telling(&mut operator, &folder, metrics);
+    let connect = || TcpStream::connect(metrics).ok();
+    let (status, text) = eventually("it serves", || answer(without_trust(connect()?), "/metrics").ok());
+    assert_eq!(status, 200);
+    assert!(text.lines().any(|line| line == "spark_application_count 0"), "{text}");
+    answer(connect().unwrap(), "/metrics").expect_err("it speaks HTTPS alone");
+    running.stop();
+}
+
+#[test]
 fn an_operator_that_is_asked_to_stop_is_not_ready_and_still_there_for_a_while() {
     let folder = folder("leaving");
     let spark_home = spark_home(&folder);
@@ -225,12 +247,21 @@ struct Running {
 }
 
 impl Running {
+    /// Metrics and probes are served at one address.
     fn start(command: &mut Command, folder: &Path) -> Self {
-        // Taken and given back: nobody else asks for ports by number.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let address = format!("127.0.0.1:{port}");
+        let port = free_port();
+        Self::at(port, command, folder, ([127, 0, 0, 1], port).into())
+    }
+
+    /// Metrics are served at `metrics`.
+    fn telling(command: &mut Command, folder: &Path, metrics: SocketAddr) -> Self {
+        Self::at(free_port(), command, folder, metrics)
+    }
+
+    fn at(port: u16, command: &mut Command, folder: &Path, metrics: SocketAddr) -> Self {
         let log = folder.join("log");
-        command.args(["--health-probe-bind-address", &address, "--metrics-bind-address", &address]);
+        command.arg(format!("--health-probe-bind-address=127.0.0.1:{port}"));
+        command.arg(format!("--metrics-bind-address={metrics}"));
         let process = command.stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
         let running = Self { process, log, port };
         eventually("it listens", || TcpStream::connect(running.address()).ok());
@@ -243,12 +274,7 @@ impl Running {
 
     /// Status and body.
     fn get(&self, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.address()).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+        answer(TcpStream::connect(self.address()).unwrap(), path).unwrap()
     }
 
     /// SIGTERM, after which it ends well; gives its log.
@@ -270,6 +296,67 @@ impl Drop for Running {
             self.process.wait().unwrap();
         }
     }
+}
+
+/// Status and body of what whoever is at the other end of `stream` answers.
+fn answer(mut stream: impl Read + Write, path: &str) -> io::Result<(u16, String)> {
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::InvalidData)?;
+    Ok((head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned()))
+}
+
+/// TLS with whoever is there, as with `curl --insecure`.
+fn without_trust(tcp: TcpStream) -> StreamOwned<ClientConnection, TcpStream> {
+    let provider = Arc::new(default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.dangerous().with_custom_certificate_verifier(Arc::new(Anybody)).with_no_client_auth();
+    let client = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
+    StreamOwned::new(client, tcp)
+}
+
+#[derive(Debug)]
+struct Anybody;
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _leaf: &CertificateDer<'_>,
+        _chain: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _leaf: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _leaf: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Taken and given back: nobody else asks for ports by number.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// `spark-operator run` in an environment that says nothing of any cluster.

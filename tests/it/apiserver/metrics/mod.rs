@@ -15,6 +15,15 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Pod, Service},
     events::v1::Event,
 };
+use kube::{
+    api::{ApiResource, DynamicObject},
+    runtime::{
+        WatchStreamExt,
+        reflector::{ObjectRef, Store, store::Writer},
+        watcher,
+    },
+};
+use serde_json::Value;
 use spark_operator::api::{SparkApplication, State};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,6 +31,7 @@ use std::{
     time::Instant,
 };
 use stories::{Actor, Part, STORIES};
+use tokio_util::task::AbortOnDropHandle;
 
 /// How many applications there are.
 const CROWD: usize = 500;
@@ -33,7 +43,18 @@ const AT_ONCE: usize = 24;
 async fn after_a_day_of_five_hundred_applications_and_two_restarts_all_numbers_are_true() {
     let namespace = Namespace::new("day").await;
     let begun = Instant::now();
-    let day = Day { namespace: &namespace, happened: Mutex::default(), there: Mutex::default() };
+    let kind = ApiResource::erase::<SparkApplication>(&());
+    let writer = Writer::new(kind.clone());
+    let applications = writer.as_reader();
+    let watch = watcher(namespace.api::<SparkApplication>(), watcher::Config::default()).reflect(writer);
+    let _watching = AbortOnDropHandle::new(tokio::spawn(watch.for_each(async |_| {})));
+    let day = Day {
+        namespace: &namespace,
+        applications,
+        kind,
+        happened: Mutex::default(),
+        there: Mutex::default(),
+    };
     let setup = || Operator::with(&namespace).without_spark().argument("--metrics-labels=app-type,namespace");
 
     let operator = setup().start().await;
@@ -97,6 +118,10 @@ const GAUGES: [&str; 3] =
 /// The day, and what has been done in it.
 struct Day<'a> {
     namespace: &'a Namespace,
+    /// The applications as the API server tells: to ask it again and again would take more of the machine than all
+    /// that the operators do.
+    applications: Store<DynamicObject>,
+    kind: ApiResource,
     /// By series.
     happened: Mutex<BTreeMap<String, u64>>,
     /// What there is of each application.
@@ -111,6 +136,16 @@ struct There {
 }
 
 impl Day<'_> {
+    /// Waits until an application is as `condition` wants it.
+    async fn becomes(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) {
+        let reference = ObjectRef::new_with(name, self.kind.clone()).within(self.namespace.name);
+        eventually(&format!("{name} is {what}"), async || {
+            let application = self.applications.get(&reference).ok_or("not there")?;
+            seen(condition(&application.data["status"]), &application.data["status"])
+        })
+        .await;
+    }
+
     async fn all_do(&self, part: Part) {
         let begun = Instant::now();
         let done = stream::iter(0..CROWD).map(|i| async move {

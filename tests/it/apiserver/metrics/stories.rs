@@ -226,11 +226,8 @@ impl Actor<'_> {
     }
 
     async fn is_submitted(&self, run: i64) {
-        let what = format!("{}: run {run} is SUBMITTED", self.name);
         self.day
-            .namespace
-            .becomes(&self.name, &what, |application| {
-                let status = &application["status"];
+            .becomes(&self.name, &format!("SUBMITTED in run {run}"), |status| {
                 status["applicationState"]["state"] == "SUBMITTED" && status["runOrdinal"] == run
             })
             .await;
@@ -303,7 +300,8 @@ impl Actor<'_> {
     }
 
     async fn reaches(&self, state: State) {
-        self.day.namespace.reaches(&self.name, state.as_str()).await;
+        let state_of = |status: &Value| status["applicationState"]["state"] == state.as_str();
+        self.day.becomes(&self.name, state.as_str(), state_of).await;
         self.is(state);
     }
 
