@@ -4,9 +4,11 @@
 mod stories;
 
 use super::{
-    eventually,
+    applications::application,
+    eventually, kubelet,
     namespace::Namespace,
     operator::{METRICS, Operator},
+    proxy::{Call, Moment, Proxy},
     seen,
 };
 use crate::dashboards::{metric, used};
@@ -92,6 +94,48 @@ async fn after_a_day_of_five_hundred_applications_and_two_restarts_all_numbers_a
         missing.is_empty(),
         "manifests/monitoring uses metrics that there are not: {missing:?} in\n{text}"
     );
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_status_that_was_written_without_an_answer_is_counted_once() {
+    const WRITTEN: Call = Call { method: "PATCH", path: "/sparkapplications/pi/status" };
+    let namespace = Namespace::new("unanswered").await;
+    let proxy = Proxy::start().await;
+    let operator = Operator::with(&namespace).without_spark().through(&proxy).start().await;
+    let submitted = proxy.hold(WRITTEN, Moment::After);
+    namespace.apply(&application("pi"));
+    submitted.caught().await.close();
+    namespace.reaches("pi", "SUBMITTED").await;
+    kubelet::runs(&namespace, "pi-driver").await;
+    namespace.reaches("pi", "RUNNING").await;
+    let succeeding = proxy.hold(WRITTEN, Moment::Before);
+    kubelet::ends(&namespace, "pi-driver", 0).await;
+    let succeeding = succeeding.caught().await;
+    let completing = proxy.hold(WRITTEN, Moment::Before);
+    succeeding.release();
+    let completing = completing.caught().await;
+    let completed = proxy.hold(WRITTEN, Moment::After);
+    completing.release();
+    completed.caught().await.close();
+    namespace.reaches("pi", "COMPLETED").await;
+    let counters = [
+        "spark_application_count",
+        "spark_application_submit_count",
+        "spark_application_submit_latency_seconds_count",
+        "spark_application_start_latency_seconds_count",
+        "spark_application_success_count",
+        "spark_application_success_execution_time_seconds_count",
+    ];
+    eventually("all is counted, once", async || {
+        let mut counted = Vec::new();
+        for name in counters {
+            counted.push(operator.metric(name).await?);
+        }
+        seen(counted == [1.0; 6], counted)
+    })
+    .await;
+    operator.stop().await;
 }
 
 /// What is compared of what has happened.
