@@ -30,8 +30,8 @@ NODE_PROGRAMS = ("kubelet", "kube-controller-manager", "kube-scheduler", "kube-p
 # Not of the cluster, but of tests that watch it.
 WATCHING_PROGRAMS = ("prometheus", "promtool")
 
-# Prometheus' commands have a main in its module. Of all the clouds that it can find its targets in, only Kubernetes is
-# compiled in: the others would be most of it.
+# Prometheus' commands have a main in its module. Of all that it can find its targets by, only Kubernetes is
+# compiled in.
 PROMETHEUS_TAGS = "netgo,remove_all_sd,enable_kubernetes_sd"
 
 # program → (module, version, main function); Kubernetes' commands have a main of their own.

@@ -15,8 +15,8 @@ pub fn explained(words: &str) -> Option<String> {
              spec.monitoring.prometheus.jmxExporterJar"
         ));
     }
-    let causes = words.lines().filter_map(|line| line.trim().strip_prefix("Caused by: "));
-    let cause = causes.last().filter(|_| words.contains(THROWN))?;
+    let mut causes = words.lines().filter_map(|line| line.trim().strip_prefix("Caused by: "));
+    let cause = causes.next_back().filter(|_| words.contains(THROWN))?;
     Some(format!(
         "the Java agent did not start: {cause}; see spec.monitoring.prometheus for its port and configuration"
     ))

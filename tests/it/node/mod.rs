@@ -9,6 +9,8 @@ mod customized;
 mod handover;
 /// What can happen to an application, and what its user is told.
 mod lifecycle;
+/// Metrics, read by a real Prometheus.
+mod monitoring;
 /// Drivers that the operator has made itself.
 mod native;
 /// Applications that are made at set times.

@@ -1,0 +1,222 @@
+//! Does a real Prometheus find the metrics of driver and executors, and do its own tools like what the operator says?
+
+mod prometheus;
+
+use super::{application, followed, install, until};
+use crate::{
+    apiserver::kubectl::{kubectl, kubectl_with},
+    golden::{data, yaml},
+    program::run,
+};
+use prometheus::{Prometheus, kept};
+use serde_json::{Value, json};
+use std::{fs, path::Path};
+
+/// Of each of these an exporter makes a metric, whichever it is.
+const GAUGES_OF_DRIVER: [&str; 4] = [
+    "spark_driver_blockmanager_memory_maxmem_mb",
+    "spark_driver_dagscheduler_job_alljobs",
+    "spark_driver_dagscheduler_stage_runningstages",
+    "spark_driver_jvm_heap_used",
+];
+const GAUGES_OF_EXECUTOR: [&str; 3] = [
+    "spark_executor_threadpool_completetasks",
+    "spark_executor_threadpool_activetasks",
+    "spark_executor_jvm_heap_used",
+];
+/// Counters, which exporters since 1.0 call `…_total`.
+const COUNTERS_OF_DRIVER: [&str; 2] = [
+    "spark_driver_livelistenerbus_numeventsposted_count",
+    "spark_driver_dagscheduler_messageprocessingtime_count",
+];
+const COUNTERS_OF_EXECUTOR: [&str; 2] = ["spark_executor_runtime_count", "spark_executor_cputime_count"];
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn prometheus_reads_jvm_and_spark_metrics_through_the_classic_exporter() {
+    install();
+    let prometheus = Prometheus::start();
+    // The example as it is: its exporter is the one of all examples for Kubeflow's operator.
+    let name = "spark-pi-prometheus";
+    kubectl(&["apply", "-f", &format!("manifests/examples/{name}.yaml")]);
+    reads_all_of_it(&prometheus, name, "", "jvm_memory_bytes_used");
+    shows_it(&prometheus, name);
+    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
+    // What is made for a run is gone with it.
+    until("its ConfigMap is gone", || {
+        kubectl(&["get", "configmap", &format!("{name}-prom-conf"), "--ignore-not-found"]).is_empty()
+    });
+    kubectl(&["delete", "sparkapp", name]);
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn prometheus_reads_the_same_through_a_present_exporter_in_pods_of_spark_submit() {
+    install();
+    let prometheus = Prometheus::start();
+    let name = "exported-by-1-0";
+    let mut job = example("spark-pi-prometheus");
+    job["metadata"]["name"] = json!(name);
+    job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
+    let exporter = &mut job["spec"]["monitoring"]["prometheus"];
+    exporter["jmxExporterJar"] = json!("/prometheus/jmx_prometheus_javaagent-1.0.1.jar");
+    exporter["port"] = json!(9404);
+    kubectl_with(&job, &["apply", "-f", "-"]);
+    reads_all_of_it(&prometheus, name, "_total", "jvm_memory_used_bytes");
+    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
+    until("its ConfigMap is gone", || {
+        kubectl(&["get", "configmap", &format!("{name}-prom-conf"), "--ignore-not-found"]).is_empty()
+    });
+    kubectl(&["delete", "sparkapp", name]);
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn prometheus_reads_what_spark_serves_itself() {
+    install();
+    let prometheus = Prometheus::start();
+    let name = "spark-pi-prometheus-servlet";
+    kubectl(&["apply", "-f", &format!("manifests/examples/{name}.yaml")]);
+    until("Prometheus has the driver's metrics", || {
+        prometheus
+            .names(name, "driver")
+            .iter()
+            .any(|name| name.ends_with("_driver_BlockManager_memory_maxMem_MB_Value"))
+    });
+    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
+    kubectl(&["delete", "sparkapp", name]);
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_driver_without_its_exporter_says_which_jar_is_missing() {
+    install();
+    for submitter in ["native", "spark-submit"] {
+        let name = format!("no-exporter-{submitter}");
+        let mut job = example("spark-pi-prometheus");
+        job["metadata"]["name"] = json!(name);
+        job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": submitter});
+        job["spec"]["monitoring"]["prometheus"]["jmxExporterJar"] = json!("/prometheus/none.jar");
+        kubectl_with(&job, &["apply", "-f", "-"]);
+        assert_eq!(followed(&name).last().unwrap(), "FAILED");
+        let message = application(&name)["status"]["applicationState"]["errorMessage"].take();
+        assert_eq!(
+            message,
+            "driver container failed with ExitCode: 1, Reason: Error, Message: the image has no Java agent at \
+             `/prometheus/none.jar`: put the exporter's jar there, or write the path that it has into \
+             spec.monitoring.prometheus.jmxExporterJar"
+        );
+        kubectl(&["delete", "sparkapp", &name]);
+    }
+}
+
+/// What Kubeflow's operator calls its metrics, against Prometheus' advice: a counter ends in `_total`, nothing else in
+/// `_count`, and no name says that it is a histogram.
+const KUBEFLOWS: [&str; 11] = [
+    "spark_application_count",
+    "spark_application_submit_count",
+    "spark_application_failed_submission_count",
+    "spark_application_running_count",
+    "spark_application_success_count",
+    "spark_application_failure_count",
+    "spark_executor_running_count",
+    "spark_executor_success_count",
+    "spark_executor_failure_count",
+    "spark_application_submit_latency_seconds_histogram",
+    "spark_application_start_latency_seconds_histogram",
+];
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn promtool_complains_of_nothing_but_kubeflows_own_names() {
+    install();
+    let pods = ["-n", "spark-operator", "get", "pods", "-l", "app.kubernetes.io/name=spark-operator"];
+    let pods = kubectl(&[&pods[..], &["--output=jsonpath={.items[*].metadata.name}"]].concat());
+    for pod in pods.split(' ') {
+        let path = format!("/api/v1/namespaces/spark-operator/pods/{pod}:8080/proxy/metrics");
+        let metrics = kubectl(&["get", "--raw", &path]);
+        let checked = run("promtool", &["check", "metrics"], &metrics);
+        let said = String::from_utf8_lossy(&checked.stdout) + String::from_utf8_lossy(&checked.stderr);
+        let others: Vec<_> = said
+            .lines()
+            .filter(|line| {
+                let name = line.split(' ').next().unwrap_or_default();
+                !KUBEFLOWS.contains(&name)
+            })
+            .collect();
+        assert_eq!(others, Vec::<&str>::new());
+    }
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn promtool_takes_the_example_alert_rules() {
+    let rules = fs::read_dir("manifests/monitoring").unwrap().map(|entry| entry.unwrap().path());
+    let rules: Vec<_> = rules.filter(|path| path.to_string_lossy().contains("rules")).collect();
+    assert!(!rules.is_empty());
+    for file in rules {
+        let object: Value = yaml(&file);
+        // As Prometheus reads them, or as its operator does.
+        let groups = if object["kind"] == "PrometheusRule" { &object["spec"] } else { &object };
+        let plain = kept("rules.yaml");
+        fs::write(&plain, groups.to_string()).unwrap();
+        let checked = run("promtool", &["check", "rules", plain.to_str().unwrap()], "");
+        assert!(checked.status.success(), "{}: {checked:?}", file.display());
+    }
+}
+
+/// Waits until Prometheus has all metrics of an application that runs, and looks at some values. `total` ends the names of
+/// counters, and `heap` is what the exporter says of its JVM by itself.
+fn reads_all_of_it(prometheus: &Prometheus, name: &str, total: &str, heap: &str) {
+    for (role, gauges, plain) in [
+        ("driver", &GAUGES_OF_DRIVER[..], COUNTERS_OF_DRIVER),
+        ("executor", &GAUGES_OF_EXECUTOR, COUNTERS_OF_EXECUTOR),
+    ] {
+        let counters = plain.map(|counter| format!("{counter}{total}"));
+        let expected = gauges.iter().copied().chain(counters.iter().map(String::as_str)).chain([heap]);
+        let expected: Vec<_> = expected.collect();
+        let missing = || {
+            let names = prometheus.names(name, role);
+            expected.iter().filter(|name| !names.contains(**name)).copied().collect::<Vec<_>>()
+        };
+        until(&format!("Prometheus has {expected:?} of the {role}"), || missing().is_empty());
+        let wrong = if total.is_empty() { "_total" } else { "" };
+        let names = prometheus.names(name, role);
+        let other = |counter: &&&str| names.contains(&format!("{counter}{wrong}"));
+        assert_eq!(plain.iter().find(other), None, "one name is enough");
+    }
+    let of = |metric: &str| format!("{metric}{{app=\"{name}\",app_namespace=\"default\",app_id=\"{name}\"}}");
+    until("an executor has finished tasks", || {
+        prometheus.largest(&of("spark_executor_threadpool_completetasks")) > 0.0
+    });
+    assert!(prometheus.largest(&of("spark_driver_jvm_heap_used")) > 1e6);
+    assert!(prometheus.largest(&of("spark_executor_jvm_heap_used")) > 1e6);
+    assert!(prometheus.largest(&of("spark_driver_dagscheduler_job_alljobs")) > 0.0);
+    let executors = prometheus.ask(&of("spark_executor_jvm_heap_used")).unwrap();
+    assert_eq!(executors[0]["metric"]["executor_id"], "1");
+}
+
+/// On Prometheus' own page, kept as a picture.
+fn shows_it(prometheus: &Prometheus, name: &str) {
+    // A graph of one moment is none.
+    until("there is something to see", || {
+        let seen =
+            format!("count_over_time(spark_executor_threadpool_completetasks{{app=\"{name}\"}}[5m]) > 15");
+        !prometheus.ask(&seen).unwrap().is_empty()
+    });
+    let picture = kept("prometheus-graph.png");
+    fs::remove_file(&picture).ok();
+    let heaps = format!("{{app=\"{name}\",__name__=~\"spark_(driver|executor)_jvm_heap_used\"}}");
+    let expression = format!("sum by (__name__, app) ({heaps})");
+    let page = prometheus.pages().graph(&expression, &picture);
+    assert!(
+        page.contains("spark_driver_jvm_heap_used") && page.contains("spark_executor_jvm_heap_used"),
+        "{page}"
+    );
+    assert!(page.contains("<path"), "lines are drawn: {page}");
+}
+
+/// The example of this name.
+fn example(name: &str) -> Value {
+    yaml(&data("../../manifests/examples").join(Path::new(name).with_extension("yaml")))
+}
