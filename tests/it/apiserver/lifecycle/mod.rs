@@ -15,6 +15,8 @@ mod executors;
 mod expiry;
 /// Web UIs and other ports of drivers.
 mod exposure;
+/// What belongs to an application's metrics.
+mod monitoring;
 /// Drivers that are kept until their outcome is recorded.
 mod protection;
 /// Finished applications are run again.

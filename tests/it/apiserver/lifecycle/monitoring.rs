@@ -1,0 +1,85 @@
+//! Is what pods mount of their application's monitoring there before them, and gone after them, whoever submits?
+
+use super::{Namespace, application, edit, edit_spec, ended, running, submitted};
+use crate::apiserver::{
+    eventually,
+    operator::{Operator, stand_in},
+    seen,
+};
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Value, json};
+
+const NAME: &str = "pi-prom-conf";
+const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn the_config_map_of_monitoring_is_each_runs_own() {
+    for submitter in ["native", "spark-submit"] {
+        let namespace = Namespace::new("monitoring").await;
+        let _operator = Operator::with(&namespace).spark_home(&stand_in()).start().await;
+        namespace.apply(&monitored(submitter));
+        let first = of_run(&namespace, 1).await;
+        let files: Vec<_> = first["data"].as_object().unwrap().keys().collect();
+        assert_eq!(files, ["metrics.properties", "prometheus.yaml"]);
+        ended(&namespace, "pi", 1, 0).await;
+        namespace.reaches("pi", "COMPLETED").await;
+        is_gone(&namespace).await;
+
+        edit(
+            &namespace,
+            "pi",
+            &json!({"metadata": {"annotations": {"sparkoperator.k8s.io/rerun": "again"}}}),
+        );
+        let second = of_run(&namespace, 2).await;
+        assert_ne!(first["metadata"]["labels"][SUBMISSION_ID], second["metadata"]["labels"][SUBMISSION_ID]);
+
+        // Nothing in the spec speaks of it any more.
+        running(&namespace, "pi", 2).await;
+        edit_spec(&namespace, "pi", &json!({"monitoring": null}));
+        submitted(&namespace, "pi", 3).await;
+        is_gone(&namespace).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_config_map_of_somebody_elses_is_left_alone() {
+    for submitter in ["native", "spark-submit"] {
+        let namespace = Namespace::new("monitoring-foreign").await;
+        namespace.kubectl(&["create", "configmap", NAME, "--from-literal=mine=1"]);
+        let _operator = Operator::with(&namespace).spark_home(&stand_in()).start().await;
+        namespace.apply(&monitored(submitter));
+        let failed = namespace.reaches("pi", "FAILED").await;
+        assert_eq!(
+            failed["status"]["applicationState"]["errorMessage"],
+            "ConfigMap pi-prom-conf already exists and is not this application's: delete it"
+        );
+        assert_eq!(namespace.get::<ConfigMap>(NAME).await.unwrap()["data"], json!({"mine": "1"}));
+        assert_eq!(namespace.pod("pi-driver").await, None);
+    }
+}
+
+/// The ConfigMap that the run with this number has, which has a driver.
+async fn of_run(namespace: &Namespace, run: i64) -> Value {
+    let application = submitted(namespace, "pi", run).await;
+    let config_map = namespace.get::<ConfigMap>(NAME).await.expect("its driver is there");
+    assert_eq!(config_map["metadata"]["labels"][SUBMISSION_ID], application["status"]["submissionID"]);
+    config_map
+}
+
+async fn is_gone(namespace: &Namespace) {
+    eventually("its ConfigMap is gone", async || {
+        seen(namespace.get::<ConfigMap>(NAME).await.is_none(), "it is there")
+    })
+    .await;
+}
+
+fn monitored(submitter: &str) -> Value {
+    let exporter = json!({"jmxExporterJar": "/prometheus/exporter.jar"});
+    let monitoring =
+        json!({"exposeDriverMetrics": true, "exposeExecutorMetrics": true, "prometheus": exporter});
+    let mut pi = application("pi", &json!({"monitoring": monitoring}));
+    pi["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": submitter});
+    pi
+}
