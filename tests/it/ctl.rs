@@ -59,6 +59,15 @@ fn every_example_becomes_objects_with_a_name_and_a_namespace_and_without_owners_
     }
 }
 
+#[test]
+fn render_says_what_the_operator_creates_before_spark_submit() {
+    let example = format!("{EXAMPLES}/spark-pi-prometheus.yaml");
+    let output = sparkctl(&["render", "-f", &example, "--submitter=spark-submit"], "");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let remark = "# But for ConfigMap spark-pi-prometheus-prom-conf, which the operator creates before.\n";
+    assert_eq!(text.matches(remark).count(), 1, "{text}");
+}
+
 /// What YAML, a shell and Java's properties make of them is different each time.
 #[test]
 fn the_script_in_the_comments_runs_what_the_operator_runs() {

@@ -4,7 +4,10 @@ use super::{
     manifest::{Found, without_unknown_owners},
     yaml,
 };
-use crate::plan::native::{NotNative, Objects};
+use crate::{
+    api::names::label,
+    plan::native::{NotNative, Objects},
+};
 use kube::ResourceExt;
 use serde_json::Value;
 use std::{fmt::Write, iter};
@@ -34,6 +37,11 @@ pub(super) fn spark_submit(
     match objects {
         Ok(objects) => {
             text += "# It creates the following; names and ids that it draws at random are others there.\n";
+            for child in objects.children.iter().filter(|child| is_made_before(child)) {
+                let (kind, name) = (&child["kind"], &child["metadata"]["name"]);
+                let (kind, name) = (kind.as_str().unwrap_or_default(), name.as_str().unwrap_or_default());
+                writeln!(text, "# But for {kind} {name}, which the operator creates before.")?;
+            }
             text += &remarks(found, notes);
             let order = iter::once(&objects.pod).chain(&objects.children);
             text += &documents(found, order, &objects.pod, false)?;
@@ -45,6 +53,11 @@ pub(super) fn spark_submit(
         }
     }
     Ok(text)
+}
+
+/// Whether it is one that the operator makes for pods of `spark-submit`.
+fn is_made_before(object: &Value) -> bool {
+    !object["metadata"]["labels"][label::CREATED_BY].is_null()
 }
 
 /// What there is to say of an application before its objects.
