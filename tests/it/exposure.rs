@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use spark_operator::{
     api::{DriverInfo, SparkApplication, State},
     plan::{
-        Driver, Observed, Plan, Policy,
+        Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
         children::{Aside, Companion, Companions, Try},
         lifecycle,
         native::Child,
         pod_record::{Phase, PodRecord},
         run::Run,
-        submission::{self, Surroundings},
+        submission::{self, Submitter, Surroundings},
     },
     settings::{Command, Flags},
 };
@@ -275,10 +275,37 @@ fn the_web_ui_knows_under_which_path_it_is_seen() {
     .unwrap();
     let id = objects.pod["metadata"]["labels"]["spark-app-selector"].as_str().unwrap();
     let by_id = "example.com/{{$appId}}";
-    let with_conf = |conf: &Value| properties(by_id, conf, false);
-    // Another spec is another run, and has another id.
-    assert_eq!(with_conf(&json!({})), some(&format!("/{id}"), "/"));
+    assert_eq!(properties(by_id, &json!({}), false), some(&format!("/{id}"), "/"));
     assert_eq!(properties(by_id, &json!({}), true), [None, None], "spark-submit draws the id");
+    let notes = |submitter: Submitter| {
+        let policy = Policy { submitter, ..policy.clone() };
+        let run = Run::next(&application);
+        let chosen =
+            submission::choose(&application, &run, &Surroundings::default(), &policy, begin()).unwrap();
+        chosen.events.into_iter().map(|event| event.note).collect::<Vec<_>>()
+    };
+    assert_eq!(notes(Submitter::Native), Vec::<String>::new());
+    let [note] = &notes(Submitter::SparkSubmit)[..] else { panic!("one note") };
+    assert!(note.starts_with("the links of the web UI lack the path of its Ingress"), "{note}");
+}
+
+/// The host depends on the application, so nobody could tell when the operator started.
+#[test]
+fn an_address_that_cannot_be_made_is_told_when_a_run_is_recorded() {
+    let (mut application, _) = host_and_path();
+    application.metadata.name = Some("a".repeat(60));
+    let policy = policy(&["--ingress-url-format={{$appName}}-{{$appNamespace}}.example.com"]);
+    let run = Run::next(&application);
+    let succeeded = SubmissionProgress::Succeeded { spark_application_id: Some("spark-1".into()) };
+    let submission = Some(Submission { id: run.id.clone(), progress: succeeded });
+    let plan = lifecycle::next(&application, &Observed { submission, ..nothing() }, begin(), &policy);
+    assert_eq!(plan.status.application_state.state, State::Submitted);
+    let [_, event] = &plan.events[..] else { panic!("{:?}", plan.events) };
+    assert_eq!(event.reason, "SparkApplicationAuxiliaryFailed");
+    assert!(event.note.contains("has 65 characters, at most 63 are possible"), "{}", event.note);
+    assert_eq!(made(&plan).len(), 1, "the Service alone");
+    let later = next(&application, Companions::default(), 1, &policy);
+    assert_eq!(later.events, []);
 }
 
 fn read(case: &Path) -> (SparkApplication, Policy) {

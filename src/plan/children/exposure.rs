@@ -3,9 +3,10 @@
 
 use super::url_format::{Url, UrlFormat, Variables};
 use crate::{
-    api::{DriverIngressOptions, SparkApplication, SparkUiOptions, names::conf},
+    api::{DriverIngressOptions, Embedded, SparkApplication, SparkUiOptions, names::conf},
     plan::{Policy, digest::md5_hex},
 };
+use k8s_openapi::api::networking::v1::IngressTLS;
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -134,10 +135,7 @@ fn other<'a>(
     })
 }
 
-fn tls(
-    own: &[crate::api::Embedded<k8s_openapi::api::networking::v1::IngressTLS>],
-    policy: &Policy,
-) -> Vec<Value> {
+fn tls(own: &[Embedded<IngressTLS>], policy: &Policy) -> Vec<Value> {
     if own.is_empty() {
         return policy.exposure.ingress_tls.clone();
     }
@@ -219,7 +217,7 @@ pub fn without_address(application: &SparkApplication, id: Option<&str>, policy:
     let doors = ui(application, policy).into_iter().chain(others(application, policy));
     let why = |door: Door| {
         let why = door.url(application, id).err()?;
-        Some(format!("there is no Ingress {} for its address {why}", door.ingress))
+        Some(format!("there is no Ingress {}: of its address, {why}", door.ingress))
     };
     doors.filter_map(why).collect()
 }

@@ -110,7 +110,7 @@ fn an_image_that_there_is_not_is_named_while_the_driver_waits_for_it() {
     kubectl(&["patch", "sparkapp", name, "--type=merge", "--patch", &suspend]);
     state_is(name, "SUSPENDED");
     let ours = format!("--selector=sparkoperator.k8s.io/app-name={name}");
-    assert_eq!(kubectl(&["get", "pods,services,configmaps", &ours, "--output=name"]), "");
+    assert_eq!(kubectl(&["get", "pods,configmaps", &ours, "--output=name"]), "");
     nothing_is_left(name, "background");
 }
 

@@ -28,9 +28,11 @@ fn both_submitters_bring_the_same_result() {
     });
     assert_eq!(results[0], results[1]);
     assert_eq!(results[0].0, "333328333350000");
-    // By whom is seen on what belongs to the driver: a run's own is gone with it, Spark's goes with the pod.
+    // By whom is seen on what belongs to the driver: a run's own is gone with it, Spark's goes with the pod. That of
+    // its web UI stays whoever submits.
     let services = |name: &str| {
-        let selector = format!("sparkoperator.k8s.io/app-name={name}");
+        let selector =
+            format!("sparkoperator.k8s.io/app-name={name},!sparkoperator.k8s.io/created-by-spark-operator");
         kubectl(&["get", "services,configmaps", "--selector", &selector, "--output=name"])
     };
     assert_eq!(services("same-native"), "");

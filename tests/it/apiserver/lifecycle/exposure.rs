@@ -185,8 +185,6 @@ async fn nobody_waits_for_a_service_that_is_slow_to_be_made() {
     let proxy = Proxy::start().await;
     let _operator = Operator::with(&namespace).through(&proxy).start().await;
     let service = Call { method: "POST", path: "/slow-exposure/services" };
-    // The driver's own Service comes first.
-    proxy.guarded_by(Box::new(|_| Vec::new()));
     namespace.apply(&application("pi", &json!({})));
     submitted(&namespace, "pi", 1).await;
     there::<Service>(&namespace, "pi-ui-svc").await;
