@@ -229,3 +229,65 @@ fn keyed<K: Followed>(object: &K) -> Option<(ApplicationKey, Companion)> {
     let (application, companion) = Companion::of(K::KIND, &json)?;
     Some(((namespace, application), companion))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status as ApiStatus;
+    use serde_json::{from_value, json};
+
+    fn service(name: &str, application: Option<&str>, port: u16) -> Service {
+        let owner = |application| {
+            json!([{
+                "apiVersion": "sparkoperator.k8s.io/v1beta2",
+                "kind": "SparkApplication",
+                "name": application,
+                "uid": "u",
+                "controller": true,
+            }])
+        };
+        from_value(json!({
+            "metadata": {"name": name, "namespace": "default", "ownerReferences": application.map(owner)},
+            "spec": {"ports": [{"port": port}]},
+        }))
+        .unwrap()
+    }
+
+    fn key(application: &str) -> ApplicationKey {
+        ("default".to_owned(), application.to_owned())
+    }
+
+    #[test]
+    fn whoever_has_one_that_differs_is_named_and_nobody_else() {
+        let kind = Kind::default();
+        let mut listed = BTreeMap::new();
+        let mut apply = |event| kind.apply(event, &mut listed);
+        assert_eq!(apply(Event::Apply(service("a", Some("pi"), 1))), BTreeSet::from([key("pi")]));
+        assert_eq!(apply(Event::Apply(service("a", Some("pi"), 1))), BTreeSet::new(), "it is the same");
+        assert_eq!(apply(Event::Apply(service("a", Some("pi"), 2))), BTreeSet::from([key("pi")]));
+        assert_eq!(apply(Event::Apply(service("b", None, 1))), BTreeSet::new(), "it is nobody's");
+        apply(Event::Apply(service("c", Some("other"), 1)));
+        apply(Event::Init);
+        apply(Event::InitApply(service("a", Some("pi"), 2)));
+        assert_eq!(apply(Event::InitDone), BTreeSet::from([key("other")]));
+        assert_eq!(apply(Event::Delete(service("a", Some("pi"), 2))), BTreeSet::from([key("pi")]));
+        assert!(kind.by_application.read().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_kind_that_is_not_there_is_waited_for_by_nobody_and_a_busy_api_server_by_all() {
+        let failed = |code: u16| {
+            let status = ApiStatus { code, ..ApiStatus::failure("404 page not found", "in no known words") };
+            watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))
+        };
+        let kind = Kind::default();
+        assert!(!kind.is_missing::<Ingress>(&failed(503)));
+        assert_eq!(*kind.state.borrow(), State::Begins);
+        for code in [403, 404] {
+            assert!(kind.is_missing::<Ingress>(&failed(code)));
+            assert_eq!(*kind.state.borrow(), State::Unwatched);
+        }
+        kind.apply::<Ingress>(Event::InitDone, &mut BTreeMap::new());
+        assert_eq!(*kind.state.borrow(), State::Known);
+    }
+}

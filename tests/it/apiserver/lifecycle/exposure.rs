@@ -177,6 +177,23 @@ async fn what_cannot_be_made_is_told_once_and_keeps_nobody_from_running() {
     assert_eq!(auxiliary.count(), 2, "{events:?}");
 }
 
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_cannot_be_deleted_is_told_and_goes_when_it_can() {
+    let namespace = emptied("kept-exposure").await;
+    let _operator = Operator::with(&namespace).argument(BY_PATH).start().await;
+    namespace.apply(&application("pi", &json!({})));
+    running(&namespace, "pi", 1).await;
+    there::<Ingress>(&namespace, "pi-ui-ingress").await;
+    let policy = NoIngresses::begin(&namespace).await;
+    edit_spec(&namespace, "pi", &json!({"suspend": true}));
+    namespace.reaches("pi", "SUSPENDED").await;
+    told(&namespace, "failed to delete Ingress pi-ui-ingress: ").await;
+    gone::<Service>(&namespace, "pi-ui-svc").await;
+    drop(policy);
+    gone::<Ingress>(&namespace, "pi-ui-ingress").await;
+}
+
 /// Neither its own application waits nor another.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -289,7 +306,7 @@ async fn told(namespace: &Namespace, note: &str) {
     .await;
 }
 
-/// While this lives, a policy of the cluster's lets no Ingress into a namespace.
+/// While this lives, a policy of the cluster's lets no Ingress into a namespace, nor out of it.
 struct NoIngresses;
 
 impl NoIngresses {
@@ -298,7 +315,7 @@ impl NoIngresses {
         let rule = json!({
             "apiGroups": ["networking.k8s.io"],
             "apiVersions": ["v1"],
-            "operations": ["CREATE"],
+            "operations": ["CREATE", "DELETE"],
             "resources": ["ingresses"],
         });
         let here = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace.name}});
