@@ -88,6 +88,20 @@ fn what_somebody_edits_is_mended_and_what_others_add_stays() {
     );
 }
 
+/// It would be mended for ever.
+#[test]
+fn what_kubernetes_does_not_keep_of_what_a_user_writes_is_no_difference() {
+    let (mut application, policy) = host_and_path();
+    let tls = json!([{"hosts": [], "secretName": "ui", "secretname": "typo"}]);
+    application.spec.spark_ui_options = Some(serde_json::from_value(json!({"ingressTLS": tls})).unwrap());
+    let mut standing = made_with_owner(&next(&application, Companions::default(), 0, &policy));
+    assert_eq!(standing[1]["spec"]["tls"], tls, "it may be known to a newer Kubernetes");
+    standing[1]["spec"]["tls"] = json!([{"secretName": "ui"}]);
+    assert_eq!(next(&application, companions(&standing), 1, &policy).aside, []);
+    standing[1]["spec"]["tls"] = json!([{"secretName": "other"}]);
+    assert_eq!(next(&application, companions(&standing), 1, &policy).aside.len(), 1);
+}
+
 #[test]
 fn what_was_for_another_run_becomes_this_ones_and_keeps_nothing_of_it() {
     let (application, policy) = host_and_path();

@@ -13,6 +13,7 @@ use crate::{
     plan::{Policy, lifecycle::is_followed, native::Child},
 };
 use jiff::Timestamp;
+use k8s_openapi::api::networking::v1::IngressTLS;
 use serde_json::{Map, Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -133,10 +134,22 @@ fn content(kind: &str, object: &Value) -> Value {
         );
         json!({"type": spec["type"], "ports": ports.collect::<Vec<_>>(), "selector": spec["selector"]})
     } else {
-        json!({"rules": spec["rules"], "tls": spec["tls"], "ingressClassName": spec["ingressClassName"]})
+        json!({"rules": spec["rules"], "tls": certificates(&spec["tls"]), "ingressClassName": spec["ingressClassName"]})
     };
     let metadata = &object["metadata"];
     json!({"labels": metadata["labels"], "annotations": metadata["annotations"], "spec": spec})
+}
+
+/// As Kubernetes keeps them, whatever a user has written beside.
+fn certificates(tls: &Value) -> Value {
+    let kept = |tls: &Value| {
+        let IngressTLS { hosts, secret_name } = serde_json::from_value(tls.clone()).unwrap_or_default();
+        let (hosts, secret_name) =
+            (hosts.filter(|hosts| !hosts.is_empty()), secret_name.filter(|name| !name.is_empty()));
+        json!(IngressTLS { hosts, secret_name })
+    };
+    let kept: Vec<_> = tls.as_array().into_iter().flatten().map(kept).collect();
+    if kept.is_empty() { Value::Null } else { kept.into() }
 }
 
 /// The merge patch that makes what is there what it should be; none if it is.
