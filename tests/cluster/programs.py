@@ -66,7 +66,11 @@ DEBIAN = {
         "mount": "mount",
     },
     # Prometheus' module comes without its pages; Debian's package has some.
-    "watching": {"chromium": "chromium", "/usr/bin/prometheus": "prometheus"},
+    "watching": {
+        "chromium": "chromium",
+        "/usr/share/fonts/truetype/dejavu": "fonts-dejavu-core",
+        "/usr/bin/prometheus": "prometheus",
+    },
     "python": {"pip3": "python3-pip"},
     "images": {
         "buildah": "buildah",

@@ -1,6 +1,6 @@
 //! Can an admin go from Kubeflow's operator to this one, back, and away? The commands are the README's.
 
-use super::{application, install, is_installed, native::python_job, state_is};
+use super::{Installed, application, install, is_installed, native::python_job, state_is};
 use crate::{
     apiserver::kubectl::{kubectl, kubectl_with},
     program,
@@ -42,16 +42,6 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
     does("Uninstalling");
     let left = kubectl(&["get", "clusterroles,crds,namespaces", "--output=name"]);
     assert!(!left.contains("spark"), "{left}");
-}
-
-/// Whatever happens to the installation, the next test finds one.
-struct Installed;
-
-impl Drop for Installed {
-    fn drop(&mut self) {
-        kubectl(&["apply", "-k", "manifests"]);
-        is_installed();
-    }
 }
 
 /// Runs what the README says under `heading`, from the checkout, with the programs of this build.

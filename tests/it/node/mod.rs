@@ -1,6 +1,8 @@
 //! Does it work on a real node, where Spark really runs? The operator is installed as a user would and does
 //! everything from its pod.
 
+/// A real one.
+mod browser;
 /// Strings that are hard to carry.
 mod characters;
 /// Everything that the webhook can do.
@@ -13,8 +15,12 @@ mod lifecycle;
 mod monitoring;
 /// Drivers that the operator has made itself.
 mod native;
+/// What stands between a browser and a cluster.
+mod reverse_proxy;
 /// Applications that are made at set times.
 mod schedules;
+/// Spark's own pages.
+mod ui;
 
 use crate::{
     apiserver::kubectl::{kubectl, kubectl_with, try_kubectl_with},
@@ -24,7 +30,7 @@ use serde_json::{Value, json};
 use std::{
     fs,
     io::{BufRead, BufReader},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Once,
     thread,
@@ -144,6 +150,29 @@ fn is_asked() {
     }
 }
 
+/// Whatever a test does to the installation, and becomes of it: the next one finds it as the README has it.
+struct Installed;
+
+impl Installed {
+    /// Until then the operator has these flags too.
+    fn with(flags: &[&str]) -> Self {
+        let add =
+            |flag| json!({"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": flag});
+        let patch = json!(flags.iter().map(add).collect::<Vec<_>>()).to_string();
+        let deployment = "deployment/spark-operator";
+        kubectl(&["-n", "spark-operator", "patch", deployment, "--type=json", "--patch", &patch]);
+        is_rolled_out();
+        Self
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        kubectl(&["apply", "-k", "manifests"]);
+        is_installed();
+    }
+}
+
 /// Waits until the operator runs as its Deployment says.
 fn is_rolled_out() {
     kubectl(&["-n", "spark-operator", "rollout", "status", "deployment/spark-operator", "--timeout=120s"]);
@@ -210,6 +239,11 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "not true: {what}\n{}", there());
         thread::sleep(Duration::from_millis(500));
     }
+}
+
+/// A path among what tests leave behind for people to look at.
+fn kept(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
 /// A child process that does not outlive its test.

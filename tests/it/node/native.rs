@@ -1,6 +1,6 @@
 //! Does Spark run as well from objects that the operator has made as from those of its own `spark-submit`?
 
-use super::{application, followed, install, is_installed, is_rolled_out, log, make_job, printed};
+use super::{Installed, application, followed, install, log, make_job, printed};
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
 use std::env;
@@ -96,7 +96,11 @@ fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
 #[ignore = "needs a node: make test"]
 fn without_the_webhook_drivers_and_executors_are_customized_all_the_same() {
     install();
-    let _without = WithoutWebhook::begin();
+    // Nobody would answer for it.
+    for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
+        kubectl(&["delete", kind, "spark-operator-webhook"]);
+    }
+    let _installed = Installed::with(&["--webhook=false"]);
     for submitter in ["native", "spark-submit"] {
         let name = format!("unhooked-{submitter}");
         let mut job = job(&name);
@@ -107,37 +111,6 @@ fn without_the_webhook_drivers_and_executors_are_customized_all_the_same() {
         assert!(saw.contains("'green'"), "{saw}");
         let events = kubectl(&["events", "--for", &format!("sparkapplication/{name}"), "--no-headers"]);
         assert!(events.contains("in which Spark overwrites spec.executor.memoryLimit"), "{events}");
-    }
-}
-
-/// While this lives the operator runs without its webhook, and nobody would answer for it.
-struct WithoutWebhook;
-
-impl WithoutWebhook {
-    fn begin() -> Self {
-        for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
-            kubectl(&["delete", kind, "spark-operator-webhook"]);
-        }
-        let flag = json!([{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--webhook=false"}]);
-        let patch = flag.to_string();
-        kubectl(&[
-            "-n",
-            "spark-operator",
-            "patch",
-            "deployment/spark-operator",
-            "--type=json",
-            "--patch",
-            &patch,
-        ]);
-        is_rolled_out();
-        Self
-    }
-}
-
-impl Drop for WithoutWebhook {
-    fn drop(&mut self) {
-        kubectl(&["apply", "-k", "manifests"]);
-        is_installed();
     }
 }
 

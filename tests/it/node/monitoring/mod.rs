@@ -2,13 +2,13 @@
 
 mod prometheus;
 
-use super::{application, followed, install, until};
+use super::{application, followed, install, kept, until};
 use crate::{
     apiserver::kubectl::{kubectl, kubectl_with},
     golden::{data, yaml},
     program::run,
 };
-use prometheus::{Prometheus, kept};
+use prometheus::Prometheus;
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
@@ -204,16 +204,9 @@ fn shows_it(prometheus: &Prometheus, name: &str) {
             format!("count_over_time(spark_executor_threadpool_completetasks{{app=\"{name}\"}}[5m]) > 15");
         !prometheus.ask(&seen).unwrap().is_empty()
     });
-    let picture = kept("prometheus-graph.png");
-    fs::remove_file(&picture).ok();
     let heaps = format!("{{app=\"{name}\",__name__=~\"spark_(driver|executor)_jvm_heap_used\"}}");
     let expression = format!("sum by (__name__, app) ({heaps})");
-    let page = prometheus.pages().graph(&expression, &picture);
-    assert!(
-        page.contains("spark_driver_jvm_heap_used") && page.contains("spark_executor_jvm_heap_used"),
-        "{page}"
-    );
-    assert!(page.contains("<path"), "lines are drawn: {page}");
+    prometheus.pages().shows(&expression, "prometheus-graph.png");
 }
 
 /// The example of this name.

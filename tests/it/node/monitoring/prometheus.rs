@@ -1,12 +1,11 @@
 //! A Prometheus that finds the pods of the cluster by their annotations, and what it can be asked.
 
-use super::super::EndedOnDrop;
+use super::super::{EndedOnDrop, browser::Browser, kept, until};
 use crate::program::run;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
     env, fs,
-    path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -112,29 +111,18 @@ impl Prometheus {
         value.unwrap_or_else(|| panic!("{metric} has no value")).parse().unwrap()
     }
 
-    /// Its page with the graph of an expression, as a browser shows it: the elements of the page.
-    pub(super) fn graph(&self, expression: &str, picture: &Path) -> String {
+    /// Its page with the graph of an expression, in a browser; it is kept as a picture of this name.
+    pub(super) fn shows(&self, expression: &str, picture: &str) {
         let query: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let url = format!("http://{}/graph?g0.range_input=1m&g0.tab=0&g0.expr={query}", self.address);
-        let profile = format!("--user-data-dir={}", kept("browser").display());
-        let common = [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--hide-scrollbars",
-            "--window-size=1200,900",
-            "--virtual-time-budget=20000",
-            &profile,
-        ];
-        let screenshot = format!("--screenshot={}", picture.display());
-        let taken = run("chromium", &[&common[..], &[&screenshot, &url]].concat(), "");
-        assert!(taken.status.success() && picture.exists(), "{}", String::from_utf8_lossy(&taken.stderr));
-        let page = run("chromium", &[&common[..], &["--dump-dom", &url]].concat(), "");
-        String::from_utf8_lossy(&page.stdout).into_owned()
+        let mut browser = Browser::start("127.0.0.1");
+        browser.open(&url).unwrap();
+        let drawn = r"document.querySelectorAll('svg path').length";
+        until("the lines are drawn", || browser.evaluate(drawn) != 0);
+        browser.keeps_picture(picture);
+        let page = browser.evaluate("document.body.innerText");
+        for metric in ["spark_driver_jvm_heap_used", "spark_executor_jvm_heap_used"] {
+            assert!(page.as_str().is_some_and(|page| page.contains(metric)), "{page}");
+        }
     }
-}
-
-/// A path among what tests leave behind.
-pub(super) fn kept(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }

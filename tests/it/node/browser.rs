@@ -1,0 +1,114 @@
+//! What does a user see in a browser? Headless Chromium, driven by its DevTools protocol over a pair of pipes.
+
+use super::{EndedOnDrop, kept};
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    process::{ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::Duration,
+};
+
+/// What takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A browser with one tab; it ends with this value.
+pub(super) struct Browser {
+    _process: EndedOnDrop,
+    commands: ChildStdin,
+    messages: Receiver<Value>,
+    sent: u64,
+    tab: String,
+}
+
+impl Browser {
+    /// One that finds every host that is called `*.example.com` at `address`, and believes its certificate.
+    pub(super) fn start(address: &str) -> Self {
+        let profile = kept("browser");
+        // What the last one has left; it may have been killed.
+        fs::remove_dir_all(&profile).ok();
+        // Chromium speaks on the file descriptors 3 and 4.
+        let mut process = Command::new("sh")
+            .args(["-c", "exec chromium \"$@\" 3<&0 4>&1 >&2", "sh"])
+            .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+            .args([
+                "--no-proxy-server",
+                "--ignore-certificate-errors",
+                "--window-size=1280,1000",
+                "--hide-scrollbars",
+            ])
+            .arg(format!("--host-resolver-rules=MAP *.example.com {address}"))
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .args(["--remote-debugging-pipe", "about:blank"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("sh is there");
+        let commands = process.stdin.take().unwrap();
+        let messages = BufReader::new(process.stdout.take().unwrap()).split(0);
+        let (heard, hears) = channel();
+        thread::spawn(move || {
+            for message in messages.map_while(Result::ok) {
+                // Nobody listens any more once the test is over.
+                heard.send(serde_json::from_slice(&message).unwrap()).ok();
+            }
+        });
+        let tab = String::new();
+        let mut browser = Self { _process: EndedOnDrop(process), commands, messages: hears, sent: 0, tab };
+        let target = browser.asks("Target.createTarget", &json!({"url": "about:blank"}));
+        let attach = json!({"targetId": target["targetId"], "flatten": true});
+        browser.tab =
+            browser.asks("Target.attachToTarget", &attach)["sessionId"].as_str().unwrap().to_owned();
+        browser.asks("Page.enable", &json!({}));
+        browser
+    }
+
+    /// Opens a page, and waits until all that belongs to it is there; or says why not.
+    pub(super) fn open(&mut self, url: &str) -> Result<(), String> {
+        let opened = self.asks("Page.navigate", &json!({"url": url}));
+        if let Some(error) = opened["errorText"].as_str() {
+            return Err(error.to_owned());
+        }
+        while self.hears()["method"] != "Page.loadEventFired" {}
+        Ok(())
+    }
+
+    /// What an expression of JavaScript, which may be a promise, has for a value on the page.
+    pub(super) fn evaluate(&mut self, expression: &str) -> Value {
+        let question = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        let answer = self.asks("Runtime.evaluate", &question);
+        assert!(answer["exceptionDetails"].is_null(), "{answer:#}");
+        answer["result"]["value"].clone()
+    }
+
+    /// Keeps a picture of the page under this name, for people to look at.
+    pub(super) fn keeps_picture(&mut self, name: &str) {
+        let picture = self.asks("Page.captureScreenshot", &json!({"format": "png"}));
+        let ByteString(png) = serde_json::from_value(picture["data"].clone()).unwrap();
+        fs::write(kept(name), png).unwrap();
+    }
+
+    fn asks(&mut self, method: &str, parameters: &Value) -> Value {
+        self.sent += 1;
+        let mut command = json!({"id": self.sent, "method": method, "params": parameters});
+        if !self.tab.is_empty() {
+            command["sessionId"] = json!(self.tab);
+        }
+        write!(self.commands, "{command}\0").and_then(|()| self.commands.flush()).expect("chromium runs");
+        loop {
+            let message = self.hears();
+            if message["id"] == self.sent {
+                assert!(message["error"].is_null(), "{method}: {message:#}");
+                return message["result"].clone();
+            }
+        }
+    }
+
+    fn hears(&mut self) -> Value {
+        self.messages.recv_timeout(PATIENCE).expect("chromium answers (is it installed?)")
+    }
+}

@@ -1,0 +1,137 @@
+//! Is the Spark UI where the status says that it is?
+
+use super::{
+    Installed, application, browser::Browser, install, native::python_job, reverse_proxy::ReverseProxy,
+    state_is, until,
+};
+use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use serde_json::{Value, json};
+use spark_operator::webhook::Certificates;
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// From when on the Ingress' certificate is valid.
+const BEGINNING: &str = "2026-01-01T00:00:00Z";
+/// What the page says of itself and of all that it needs and leads to.
+const LOOK: &str = r#"(async () => {
+    const needed = [...document.querySelectorAll('link[href], script[src], img[src]')].map(e => e.href || e.src);
+    const links = [...document.querySelectorAll('a[href]')].map(e => e.href).filter(url => url.startsWith('http'));
+    const urls = [...new Set([...needed, ...links].map(url => url.split('#')[0]))].filter(url => !url.includes('/kill/'));
+    const seen = await Promise.all(urls.map(async url => {
+        try {
+            // Where Spark redirects, it takes whoever asks for one who speaks HTTP, which a page of HTTPS may not.
+            const answer = await fetch(url, {redirect: 'manual'});
+            return answer.type === 'opaqueredirect' ? [url, 'elsewhere', 302] : [url, answer.url, answer.status];
+        } catch (error) {
+            return [url, '', String(error)];
+        }
+    }));
+    return {
+        address: location.href,
+        title: document.title,
+        text: document.body.innerText,
+        styles: [...document.styleSheets].map(sheet => sheet.cssRules.length),
+        navbar: getComputedStyle(document.querySelector('.navbar')).display,
+        needed: needed.length,
+        links: links.length,
+        seen,
+    };
+})()"#;
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn the_ui_is_found_through_its_service() {
+    install();
+    let status = runs("ui-by-service", "webUIAddress");
+    let driver = &status["driverInfo"];
+    let address = driver["webUIAddress"].as_str().unwrap();
+    assert_eq!(driver["webUIServiceName"], "ui-by-service-ui-svc");
+    assert!(driver["webUIIngressAddress"].is_null(), "{driver:#}");
+
+    let mut browser = Browser::start("127.0.0.1");
+    shows_jobs(&mut browser, &format!("http://{address}/"), &format!("http://{address}"));
+    browser.keeps_picture("ui-by-service.png");
+    kubectl(&["delete", "sparkapp", "ui-by-service"]);
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn the_ui_is_found_through_an_ingress_with_a_path_and_tls() {
+    install();
+    let _installed = Installed::with(&[
+        "--ingress-url-format=https://{{$appNamespace}}.example.com/spark/{{ $appName }}",
+        r#"--ingress-tls=[{"hosts":["default.example.com"],"secretName":"example-com"}]"#,
+        r#"--ingress-annotations={"nginx.ingress.kubernetes.io/proxy-body-size":"1m"}"#,
+        "--ingress-class-name=nginx",
+    ]);
+    make_certificate();
+    let status = runs("ui-by-ingress", "webUIIngressAddress");
+    let driver = &status["driverInfo"];
+    let address = "https://default.example.com/spark/ui-by-ingress";
+    assert_eq!(driver["webUIIngressAddress"], address, "{driver:#}");
+    assert_eq!(driver["webUIIngressName"], "ui-by-ingress-ui-ingress", "{driver:#}");
+
+    let proxy = ReverseProxy::start("default");
+    let mut browser = Browser::start(&proxy.address.to_string());
+    shows_jobs(&mut browser, address, address);
+    browser.keeps_picture("ui-by-ingress.png");
+    kubectl(&["delete", "sparkapp", "ui-by-ingress"]);
+    kubectl(&["delete", "secret", "example-com"]);
+}
+
+/// Starts an application that does nothing but show its UI; its status, once `address` in it tells where that is.
+fn runs(name: &str, address: &str) -> Value {
+    kubectl_with(&python_job(name, "ui-job", "tests/data/node/ui/job.py"), &["apply", "-f", "-"]);
+    state_is(name, "RUNNING");
+    let mut status = Value::Null;
+    until("the status tells where the UI is", || {
+        status = application(name)["status"].take();
+        status["driverInfo"][address].is_string()
+    });
+    until("the jobs are done", || super::log(&format!("{name}-driver")).contains("jobs: done"));
+    status
+}
+
+/// Opens the UI at `address`: the page of jobs has its styles, and whatever it leads to is there, below `within`.
+fn shows_jobs(browser: &mut Browser, address: &str, within: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while let Err(why) = browser.open(address) {
+        assert!(Instant::now() < deadline, "{address}: {why}");
+        thread::sleep(Duration::from_secs(1));
+    }
+    let page = browser.evaluate(LOOK);
+    assert_eq!(page["address"], format!("{within}/jobs/"));
+    assert!(page["title"].as_str().is_some_and(|title| title.contains("Spark Jobs")), "{page:#}");
+    assert!(page["text"].as_str().is_some_and(|text| text.contains("Completed Jobs (2)")), "{page:#}");
+    let styles = page["styles"].as_array().unwrap();
+    assert!(styles.len() >= 3 && styles.iter().all(|rules| *rules != 0), "{page:#}");
+    assert_eq!(page["navbar"], "flex", "{page:#}");
+    assert!(page["needed"].as_u64() > Some(10) && page["links"].as_u64() > Some(10), "{page:#}");
+    let is_within = |url: &str| url.starts_with(&format!("{within}/"));
+    for seen in page["seen"].as_array().unwrap() {
+        let [asked, answered] = [0, 1].map(|index| seen[index].as_str().unwrap());
+        assert!(is_within(asked), "{seen}");
+        if seen[2] == 302 {
+            browser.open(asked).unwrap();
+            assert!(browser.evaluate("location.href").as_str().is_some_and(is_within), "{seen}");
+        } else {
+            assert!(seen[2] == 200 && is_within(answered), "{seen}");
+        }
+    }
+}
+
+/// The Secret `example-com`, which Ingresses name for TLS.
+fn make_certificate() {
+    let made =
+        Certificates::generate(&["default.example.com".to_owned()], BEGINNING.parse().unwrap()).unwrap();
+    let secret = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/tls",
+        "metadata": {"name": "example-com", "namespace": "default"},
+        "stringData": {"tls.crt": made.certificate, "tls.key": made.key},
+    });
+    kubectl_with(&secret, &["apply", "-f", "-"]);
+}
