@@ -11,7 +11,7 @@ async fn main() -> ExitCode {
         Err(error) => {
             // Where stderr is closed nobody wants to know.
             writeln!(std::io::stderr(), "sparkctl: {error:#}").ok();
-            ExitCode::FAILURE
+            ctl::exit_code(&error).into()
         }
     }
 }

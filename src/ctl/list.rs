@@ -1,109 +1,156 @@
 //! Which applications are there, and how are they?
 
+use super::{
+    cluster::Cluster,
+    failure::of_call,
+    show::{NONE, Output, Style, columns, complain, executors, print},
+    yaml,
+};
 use crate::{api::SparkApplication, plan::takeover};
 use clap::Args;
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{Api, Client, ResourceExt, api::ListParams, core::DeserializeGuard};
-use std::io::{self, Write};
-use tabwriter::TabWriter;
+use kube::{
+    Api, ResourceExt,
+    api::{ApiResource, DynamicObject, ListParams, ObjectList},
+    core::DeserializeGuard,
+};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use std::fmt::Debug;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
+#[command(after_help = "Example: sparkctl list -A -l team=search -o wide")]
 pub(super) struct Flags {
     /// Applications of all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
 
+    /// Only those with these labels, `KEY=VALUE,…` as for kubectl
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    selector: Option<String>,
+
+    /// In another form than a table
+    #[arg(short, long, value_name = "FORM")]
+    output: Option<Output>,
+
     /// Only those that run under another operator and whose executors get by its webhook what they would lack under
     /// this one: let them end before you put this one in its place
-    #[arg(long)]
+    #[arg(long, conflicts_with = "output")]
     needs_drain: bool,
 }
 
-/// What a column without a value shows, as in kubectl.
-const NONE: &str = "<none>";
+/// How many objects are asked for at once: what kubectl asks for.
+const PAGE: u32 = 500;
 
-pub(super) async fn list(client: Client, namespace: &str, flags: &Flags) -> anyhow::Result<()> {
-    let applications =
-        if flags.all_namespaces { Api::all(client) } else { Api::namespaced(client, namespace) };
-    let mut applications = applications.list(&ListParams::default()).await?.items;
+type Guarded = DeserializeGuard<SparkApplication>;
+
+pub(super) async fn list(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
+    let Cluster { client, namespace } = cluster;
+    if let Some(output @ (Output::Json | Output::Yaml)) = flags.output {
+        let kind = ApiResource::erase::<SparkApplication>(&());
+        let api: Api<DynamicObject> = if flags.all_namespaces {
+            Api::all_with(client.clone(), &kind)
+        } else {
+            Api::namespaced_with(client.clone(), namespace, &kind)
+        };
+        let items = all(&api, flags.selector.as_deref()).await?;
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        return print(&if output == Output::Json {
+            format!("{}\n", serde_json::to_string_pretty(&list)?)
+        } else {
+            yaml::document(&list)?
+        });
+    }
+    let api: Api<Guarded> = if flags.all_namespaces {
+        Api::all(client.clone())
+    } else {
+        Api::namespaced(client.clone(), namespace)
+    };
+    let mut applications = all(&api, flags.selector.as_deref()).await?;
     if flags.needs_drain {
         applications.retain(|guarded| !lacking(guarded).is_empty());
+    }
+    if flags.output == Some(Output::Name) {
+        let line =
+            |guarded: &Guarded| format!("sparkapplication.sparkoperator.k8s.io/{}\n", guarded.name_any());
+        return print(&applications.iter().map(line).collect::<String>());
     }
     if applications.is_empty() {
         let place = if flags.all_namespaces { "any namespace" } else { &format!("namespace {namespace}") };
         let which = if flags.needs_drain { "applications that need to be drained" } else { "applications" };
-        writeln!(io::stderr(), "No {which} found in {place}.")?;
+        complain(&format!("No {which} found in {place}."));
         return Ok(());
     }
-    io::stdout().write_all(table(&applications, flags, now())?.as_bytes())?;
-    Ok(())
+    print(&table(&applications, flags, Style::of_stdout())?)
+}
+
+/// All objects, page by page.
+pub(super) async fn all<K: Clone + DeserializeOwned + Debug>(
+    api: &Api<K>,
+    selector: Option<&str>,
+) -> anyhow::Result<Vec<K>> {
+    let mut page = ListParams::default().limit(PAGE);
+    page.label_selector = selector.map(str::to_owned);
+    let mut items = Vec::new();
+    loop {
+        let ObjectList { metadata, items: more, .. } = api.list(&page).await.map_err(of_call)?;
+        items.extend(more);
+        match metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(items),
+        }
+    }
 }
 
 /// What its executors would lack. Nobody knows that of one that cannot be read.
-fn lacking(guarded: &DeserializeGuard<SparkApplication>) -> Vec<String> {
+fn lacking(guarded: &Guarded) -> Vec<String> {
     guarded.0.as_ref().map(takeover::lacking).unwrap_or_default()
 }
 
-fn table(
-    applications: &[DeserializeGuard<SparkApplication>],
-    flags: &Flags,
-    now: Timestamp,
-) -> anyhow::Result<String> {
-    let mut table = TabWriter::new(Vec::new()).minwidth(0).padding(3);
-    let namespace = |name: &str| if flags.all_namespaces { format!("{name}\t") } else { String::new() };
-    let lack = |what: &str| if flags.needs_drain { format!("\t{what}") } else { String::new() };
-    let (first, last) = (namespace("NAMESPACE"), lack("EXECUTORS LACK"));
-    writeln!(table, "{first}NAME\tSTATE\tSUBMITTED\tENDED\tAGE{last}")?;
-    for guarded in applications {
-        let age = |time: Option<&Time>| {
-            time.map_or_else(|| NONE.to_owned(), |time| short(now.duration_since(time.0)))
-        };
-        let status = guarded.0.as_ref().ok().and_then(|application| application.status.as_ref());
-        let state = match &guarded.0 {
-            Ok(application) => match application.state().as_str() {
-                "" => "NEW",
-                state => state,
-            },
-            Err(_) => "UNREADABLE",
-        };
-        writeln!(
-            table,
-            "{}{}\t{state}\t{}\t{}\t{}{}",
-            namespace(&guarded.namespace().unwrap_or_default()),
-            guarded.name_any(),
-            age(status.and_then(|status| status.last_submission_attempt_time.as_ref())),
-            age(status.and_then(|status| status.termination_time.as_ref())),
-            age(guarded.creation_timestamp().as_ref()),
-            lack(&lacking(guarded).join(", ")),
-        )?;
-    }
-    let bytes = table.into_inner().map_err(|error| anyhow::anyhow!(error.to_string()))?;
-    Ok(String::from_utf8(bytes)?)
-}
-
-/// An age as the old sparkctl wrote it: whole seconds, minutes, hours, days or years, whichever is the
-/// largest that is not zero.
-fn short(age: jiff::SignedDuration) -> String {
-    let seconds = age.as_secs().max(0);
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m", seconds / 60),
-        3_600..86_400 => format!("{}h", seconds / 3_600),
-        86_400..31_536_000 => format!("{}d", seconds / 86_400),
-        _ => format!("{}y", seconds / 31_536_000),
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "ages are told from the moment at which somebody asks")]
-fn now() -> Timestamp {
-    Timestamp::now()
+fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Result<String> {
+    let is_wide = flags.output == Some(Output::Wide);
+    let row = |namespace: String, cells: [String; 6], wide: [String; 3], lack: String| {
+        let mut row = Vec::from_iter(flags.all_namespaces.then_some(namespace));
+        row.extend(cells);
+        row.extend(wide.into_iter().filter(|_| is_wide));
+        row.extend(flags.needs_drain.then_some(lack));
+        row
+    };
+    let mut rows = vec![row(
+        "NAMESPACE".to_owned(),
+        ["NAME", "STATE", "EXECUTORS", "SUBMITTED", "ENDED", "AGE"].map(str::to_owned),
+        ["RUN", "DRIVER", "UI"].map(str::to_owned),
+        "EXECUTORS LACK".to_owned(),
+    )];
+    rows.extend(applications.iter().map(|guarded| {
+        let application = guarded.0.as_ref().ok();
+        let status = application.and_then(|application| application.status.as_ref());
+        let driver = status.map(|status| &status.driver_info);
+        let ui =
+            driver.and_then(|driver| driver.web_ui_ingress_address.clone().or(driver.web_ui_address.clone()));
+        let run = status.and_then(|status| status.run_ordinal).map(|ordinal| ordinal.to_string());
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+        row(
+            guarded.namespace().unwrap_or_default(),
+            [
+                guarded.name_any(),
+                application
+                    .map_or_else(|| "UNREADABLE".to_owned(), |application| style.state(application.state())),
+                application.map_or_else(|| NONE.to_owned(), executors),
+                style.age(status.and_then(|status| status.last_submission_attempt_time.as_ref())),
+                style.age(status.and_then(|status| status.termination_time.as_ref())),
+                style.age(guarded.creation_timestamp().as_ref()),
+            ],
+            [or_none(run), or_none(driver.and_then(|driver| driver.pod_name.clone())), or_none(ui)],
+            lacking(guarded).join(", "),
+        )
+    }));
+    columns(&rows)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{from_value, json};
+    use serde_json::from_value;
 
     #[test]
     fn an_application_that_cannot_be_read_is_listed_too() {
@@ -113,8 +160,10 @@ mod tests {
                 "spec": {"type": kind, "sparkVersion": "4.0.1", "mainApplicationFile": "x", "driver": {}, "executor": {}},
                 "status": {
                     "applicationState": {"state": state},
-                    "driverInfo": {},
+                    "driverInfo": {"podName": "pi-driver", "webUIAddress": "10.0.0.7:4040"},
                     "lastSubmissionAttemptTime": "2026-11-21T11:58:30Z",
+                    "executorState": {"e-1": "RUNNING", "e-2": "FAILED", "e-3": "RUNNING"},
+                    "runOrdinal": 3,
                 },
             }))
             .unwrap()
@@ -124,13 +173,19 @@ mod tests {
             application("new", "Java", ""),
             application("odd", "Ruby", ""),
         ];
-        let now = "2026-11-21T12:00:00Z".parse().unwrap();
+        let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
         assert_eq!(
-            table(&applications, &Flags { all_namespaces: false, needs_drain: false }, now).unwrap(),
-            "NAME   STATE        SUBMITTED   ENDED    AGE\n\
-             pi     RUNNING      1m          <none>   2h\n\
-             new    NEW          1m          <none>   2h\n\
-             odd    UNREADABLE   <none>      <none>   2h\n"
+            table(&applications, &Flags::default(), style).unwrap(),
+            "NAME   STATE        EXECUTORS             SUBMITTED   ENDED    AGE\n\
+             pi     RUNNING      2 running, 1 failed   1m          <none>   2h\n\
+             new    NEW          2 running, 1 failed   1m          <none>   2h\n\
+             odd    UNREADABLE   <none>                <none>      <none>   2h\n"
+        );
+        let flags = Flags { all_namespaces: true, output: Some(Output::Wide), ..Flags::default() };
+        let wide = table(&applications[..1], &flags, style).unwrap();
+        assert_eq!(
+            wide.lines().nth(1).unwrap(),
+            "default     pi     RUNNING   2 running, 1 failed   1m          <none>   2h    3     pi-driver   10.0.0.7:4040"
         );
     }
 }

@@ -1,18 +1,30 @@
 //! `sparkctl`: what can be asked of applications from a terminal?
 
+mod change;
+mod cluster;
+mod create;
+mod events;
+mod failure;
 mod list;
+mod log;
+mod manifest;
 mod render;
+mod show;
+mod status;
+mod wait;
+mod waiting;
+mod yaml;
 
 use clap::{Parser, Subcommand};
-use kube::{Client, Config, config::KubeConfigOptions};
+use cluster::ClusterFlags;
+pub use failure::{Failure, exit_code};
 
 /// Work with Spark applications on Kubernetes.
 #[derive(Debug, Parser)]
-#[command(name = "sparkctl", version)]
+#[command(name = "sparkctl", version, after_help = failure::EXIT_CODES)]
 pub struct Flags {
-    /// The namespace [default: the context's; what is rendered is in `default`]
-    #[arg(short, long, global = true)]
-    namespace: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterFlags,
 
     #[command(subcommand)]
     command: Command,
@@ -20,8 +32,36 @@ pub struct Flags {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Create applications and schedules from a file, or an application from a schedule
+    Create(create::Flags),
     /// List applications
     List(list::Flags),
+    /// Show how an application is, the runs that led there and the latest events
+    Status(status::Flags),
+    /// Show the events of an application
+    #[command(visible_alias = "events")]
+    Event(events::Flags),
+    /// Show what the driver or executors say
+    Log(log::Flags),
+    /// Wait until applications are as you want them
+    Wait(wait::Flags),
+    /// Delete the pods of applications and make no others until they are resumed; or stop schedules
+    #[command(after_help = "Example: sparkctl suspend --schedule nightly")]
+    Suspend(change::NamedOrSchedule),
+    /// End a suspension
+    #[command(after_help = "Example: sparkctl resume --schedule nightly")]
+    Resume(change::NamedOrSchedule),
+    /// Run applications again, from the beginning
+    #[command(after_help = "Example: sparkctl rerun spark-pi && sparkctl wait spark-pi")]
+    Rerun(change::Named),
+    /// Have schedules make an application at once, beside those that are due
+    #[command(after_help = "Example: sparkctl trigger nightly")]
+    Trigger(change::Named),
+    /// Delete applications or schedules
+    #[command(after_help = "Example: sparkctl delete spark-pi --wait")]
+    Delete(change::DeleteFlags),
+    /// Say, without a cluster, whether applications and schedules would be admitted, and what is wrong with them
+    Validate(create::ValidateFlags),
     /// Show, without a cluster, what is created or run for an application, as YAML that kubectl takes
     Render(render::Flags),
 }
@@ -30,23 +70,28 @@ enum Command {
 ///
 /// # Errors
 ///
-/// When the cluster cannot be reached or refuses.
+/// When the cluster cannot be reached or refuses; a [`Failure`] where scripts tell it from others.
 pub async fn run(flags: Flags) -> anyhow::Result<()> {
-    match flags.command {
-        Command::List(list) => {
-            let (client, namespace) = cluster(flags.namespace).await?;
-            list::list(client, &namespace, &list).await
-        }
-        Command::Render(render) => render::render(&render, flags.namespace.as_deref()),
+    let namespace = flags.cluster.namespace.as_deref();
+    match &flags.command {
+        Command::Render(flags) => return render::render(flags, namespace),
+        Command::Validate(flags) => return create::validate(flags, namespace),
+        _ => {}
     }
-}
-
-/// The cluster of the current context, and the namespace to look in.
-async fn cluster(namespace: Option<String>) -> anyhow::Result<(Client, String)> {
-    let config = match Config::from_kubeconfig(&KubeConfigOptions::default()).await {
-        Ok(config) => config,
-        Err(error) => Config::incluster().map_err(|_| error)?,
-    };
-    let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
-    Ok((Client::try_from(config)?, namespace))
+    let cluster = flags.cluster.connect().await?;
+    match &flags.command {
+        Command::Create(flags) => create::create(&cluster, flags, namespace).await,
+        Command::List(flags) => list::list(&cluster, flags).await,
+        Command::Status(flags) => status::status(&cluster, flags).await,
+        Command::Event(flags) => events::event(&cluster, flags).await,
+        Command::Log(flags) => log::log(&cluster, flags).await,
+        Command::Wait(flags) => wait::wait(&cluster, flags).await,
+        Command::Suspend(which) => change::suspend(&cluster, which, true).await,
+        Command::Resume(which) => change::suspend(&cluster, which, false).await,
+        Command::Rerun(which) => change::rerun(&cluster, which).await,
+        Command::Trigger(which) => change::trigger(&cluster, which).await,
+        Command::Delete(flags) => change::delete(&cluster, flags).await,
+        // Done without a cluster.
+        Command::Validate(_) | Command::Render(_) => Ok(()),
+    }
 }

@@ -1,14 +1,12 @@
 //! What does the operator run? `spark-submit`'s command line and files, as a shell script.
 
-use super::{
-    manifest::{Found, without_unknown_owners},
-    yaml,
-};
+use super::manifest::{Found, without_unknown_owners};
 use crate::{
     api::{
         Role,
         names::{annotation, conf},
     },
+    ctl::yaml,
     plan::submission::SparkSubmit,
 };
 use serde_json::Value;

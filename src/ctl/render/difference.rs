@@ -1,7 +1,10 @@
 //! How does that which `spark-submit` creates differ from what the operator creates itself? Object by object.
 
-use super::{listing, manifest::Found, yaml};
-use crate::plan::native::{Child, Objects};
+use super::{listing, manifest::Found};
+use crate::{
+    ctl::yaml,
+    plan::native::{Child, Objects},
+};
 use serde_json::Value;
 use similar::TextDiff;
 use std::{collections::BTreeMap, iter};

@@ -1,11 +1,9 @@
 //! Which objects are created, and in which order? A stream of YAML documents that `kubectl create` takes.
 
-use super::{
-    manifest::{Found, without_unknown_owners},
-    yaml,
-};
+use super::manifest::{Found, without_unknown_owners};
 use crate::{
     api::names::label,
+    ctl::yaml,
     plan::native::{NotNative, Objects},
 };
 use kube::ResourceExt;

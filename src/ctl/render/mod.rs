@@ -3,9 +3,11 @@
 mod command;
 mod difference;
 mod listing;
-mod manifest;
-mod yaml;
 
+use super::{
+    manifest::{self, Found},
+    show::print,
+};
 use crate::{
     api::names::annotation,
     plan::{
@@ -15,15 +17,10 @@ use crate::{
         submission::{Chosen, Submitter, Surroundings, choose, predicted},
     },
 };
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::{ArgAction, Args};
 use jiff::Timestamp;
-use manifest::Found;
-use std::{
-    fs,
-    io::{self, Read, Write as _},
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 /// What --help says below the flags.
 const HELP: &str = "\
@@ -76,34 +73,9 @@ const OPERATOR: &str = "spark";
 
 /// Prints what becomes of each application in the file, which is in `namespace` unless it says otherwise.
 pub(super) fn render(flags: &Flags, namespace: Option<&str>) -> anyhow::Result<()> {
-    let shown = flags.filename.display();
-    let found =
-        manifest::applications(&contents(&flags.filename)?, namespace).with_context(|| shown.to_string())?;
-    let (mut texts, mut complaints) = (Vec::new(), Vec::new());
-    for found in found {
-        let found = found.with_context(|| shown.to_string());
-        match found.and_then(|found| flags.rendered(&found)) {
-            Ok(text) => texts.push(text),
-            Err(error) => complaints.push(format!("{error:#}")),
-        }
-    }
-    if !complaints.is_empty() {
-        bail!(complaints.join("\n"));
-    }
-    match io::stdout().write_all(texts.join("\n").as_bytes()) {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
-    }
-}
-
-fn contents(file: &Path) -> anyhow::Result<String> {
-    if file == Path::new("-") {
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-        return Ok(text);
-    }
-    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+    let found = manifest::of_file(&flags.filename, namespace)?.into_iter();
+    let texts = manifest::all(found.map(|found| flags.rendered(&found?)))?;
+    print(&texts.join("\n"))
 }
 
 impl Flags {

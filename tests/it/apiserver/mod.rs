@@ -74,6 +74,8 @@ mod spark_files;
 mod sparkctl;
 /// More to do than can be done.
 mod turns;
+/// The verbs of `sparkctl`.
+mod verbs;
 
 /// Applications for tests.
 pub(crate) mod applications;

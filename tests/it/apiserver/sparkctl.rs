@@ -27,10 +27,10 @@ async fn list_shows_state_and_ages() {
     let (table, complaints) = sparkctl(&["-n", "sparkctl", "list"]);
     assert_eq!(complaints, "");
     let [header, new, pi] = rows(&table).try_into().unwrap();
-    assert_eq!(header, ["NAME", "STATE", "SUBMITTED", "ENDED", "AGE"]);
-    assert_eq!(new[..4], ["new", "NEW", "<none>", "<none>"]);
-    assert_eq!(pi, ["pi", "RUNNING", pi[4], "<none>", pi[4]]);
-    assert!(pi[4].ends_with('s'), "{table}");
+    assert_eq!(header, ["NAME", "STATE", "EXECUTORS", "SUBMITTED", "ENDED", "AGE"]);
+    assert_eq!(new[..5], ["new", "NEW", "<none>", "<none>", "<none>"]);
+    assert_eq!(pi, ["pi", "RUNNING", "<none>", pi[5], "<none>", pi[5]]);
+    assert!(pi[5].ends_with('s'), "{table}");
 
     let (table, _) = sparkctl(&["list", "--all-namespaces"]);
     let [header, new, pi] = rows(&table).try_into().unwrap();

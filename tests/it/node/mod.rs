@@ -21,6 +21,8 @@ mod reverse_proxy;
 mod schedules;
 /// Spark's own pages.
 mod ui;
+/// The verbs of `sparkctl` that need pods.
+mod verbs;
 
 use crate::{
     apiserver::kubectl::{kubectl, kubectl_with, try_kubectl_with},

@@ -1,6 +1,6 @@
 //! Which applications are in a manifest?
 
-use super::yaml;
+use super::{show::complain, yaml};
 use crate::{
     api::{ScheduledSparkApplication, SparkApplication, names::annotation},
     plan::validation::{self, Findings, Refusal},
@@ -9,7 +9,11 @@ use anyhow::{Context, anyhow, bail};
 use kube::{Resource, ResourceExt, api::ObjectMeta};
 use serde::Deserialize;
 use serde_json::Value;
-use std::io::{self, Write};
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::Path,
+};
 
 /// What Kubernetes puts behind a `generateName`, in length.
 const RANDOM: &str = "xxxxx";
@@ -17,8 +21,10 @@ const NAMESPACE: &str = "default";
 /// In place of a uid that only the cluster gives: an owner has to have one.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// An application of a manifest, with a name and a namespace.
+/// An application of a manifest, with a name and a namespace; or a schedule, and an application that it makes.
 pub(super) struct Found {
+    /// As it is written.
+    pub object: Value,
     pub application: SparkApplication,
     /// The object in the manifest: its kind and name.
     pub title: String,
@@ -27,15 +33,48 @@ pub(super) struct Found {
     findings: Findings,
 }
 
+/// The applications in `file`, or on standard input for `-`.
+///
+/// # Errors
+///
+/// When it is not YAML or has none; for each application, when it cannot be read.
+pub(super) fn of_file(file: &Path, namespace: Option<&str>) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
+    let shown = || file.display().to_string();
+    let found = applications(&contents(file)?, namespace).with_context(shown)?;
+    Ok(found.into_iter().map(|found| found.with_context(shown)).collect())
+}
+
+/// All results.
+///
+/// # Errors
+///
+/// If there are any: all of them, a line each.
+pub(super) fn all<T>(results: impl Iterator<Item = anyhow::Result<T>>) -> anyhow::Result<Vec<T>> {
+    let (mut good, mut complaints) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(result) => good.push(result),
+            Err(error) => complaints.push(format!("{error:#}")),
+        }
+    }
+    if complaints.is_empty() { Ok(good) } else { bail!(complaints.join("\n")) }
+}
+
+fn contents(file: &Path) -> anyhow::Result<String> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        return Ok(text);
+    }
+    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
 /// The applications in `text`; other objects are passed over.
 ///
 /// # Errors
 ///
 /// When it is not YAML or has none; for each application, when it cannot be read.
-pub(super) fn applications(
-    text: &str,
-    namespace: Option<&str>,
-) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
+fn applications(text: &str, namespace: Option<&str>) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(text).map_err(|error| anyhow!("not YAML: {error}"))?;
     let applications: Vec<_> = documents
@@ -113,7 +152,7 @@ fn found(
         (Some(_), _) => {}
         (None, other) => *given = Some(other.unwrap_or(NAMESPACE).to_owned()),
     }
-    Ok(Found { application, title: title.to_owned(), remark, findings })
+    Ok(Found { object: object.clone(), application, title: title.to_owned(), remark, findings })
 }
 
 impl Found {
@@ -125,8 +164,7 @@ impl Found {
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let Findings { invalid, warnings } = &self.findings;
         for warning in warnings {
-            // Where stderr is closed nobody wants to know.
-            writeln!(io::stderr(), "Warning: {}: {warning}", self.title).ok();
+            complain(&format!("Warning: {}: {warning}", self.title));
         }
         if invalid.is_empty() {
             return Ok(());

@@ -1,0 +1,171 @@
+//! How does what is shown look? Columns and ages as kubectl has them, colour for states alone and on a terminal alone.
+
+use super::failure::of_output;
+use crate::api::{ExecutorState, SparkApplication, State};
+use clap::ValueEnum;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::{
+    collections::BTreeMap,
+    env,
+    io::{self, IsTerminal, Write},
+};
+use tabwriter::TabWriter;
+
+/// What a column without a value shows, as in kubectl.
+pub(super) const NONE: &str = "<none>";
+
+/// In which form objects are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// The table, with more columns
+    Wide,
+    /// As the cluster has them
+    Json,
+    Yaml,
+    /// A kind and a name a line, as kubectl takes them
+    Name,
+}
+
+/// How text is shown, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    pub now: Timestamp,
+    /// Whether states have colours.
+    pub colours: bool,
+}
+
+impl Style {
+    /// For standard output, now.
+    pub(super) fn of_stdout() -> Self {
+        // https://no-color.org
+        let is_wanted = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self { now: now(), colours: is_wanted && io::stdout().is_terminal() }
+    }
+
+    /// How long ago that was, in the largest unit that is not zero, as the old sparkctl wrote it.
+    pub(super) fn age(self, time: Option<&Time>) -> String {
+        time.map_or_else(|| NONE.to_owned(), |time| short(self.now.duration_since(time.0)))
+    }
+
+    pub(super) fn state(self, state: State) -> String {
+        let name = name(state);
+        let colour = match state {
+            State::Completed => "32",
+            State::Running | State::Succeeding => "36",
+            State::Failed | State::Failing | State::SubmissionFailed => "31",
+            _ => "33",
+        };
+        if self.colours { format!("\u{1b}[{colour}m{name}\u{1b}[0m") } else { name.to_owned() }
+    }
+}
+
+/// A state in words; one that is not there yet has a name here.
+pub(super) fn name(state: State) -> &'static str {
+    match state.as_str() {
+        "" => "NEW",
+        state => state,
+    }
+}
+
+/// How many executors are in which state: `2 running, 1 failed`.
+pub(super) fn executors(application: &SparkApplication) -> String {
+    let mut counts = BTreeMap::<ExecutorState, usize>::new();
+    for state in application.status.iter().flat_map(|status| status.executor_state.values()) {
+        *counts.entry(*state).or_default() += 1;
+    }
+    if counts.is_empty() {
+        return NONE.to_owned();
+    }
+    let word = |state| match state {
+        ExecutorState::Pending => "pending",
+        ExecutorState::Running => "running",
+        ExecutorState::Completed => "completed",
+        ExecutorState::Failed => "failed",
+        ExecutorState::Unknown => "unknown",
+    };
+    // Those that work come first.
+    let order = [
+        ExecutorState::Running,
+        ExecutorState::Pending,
+        ExecutorState::Completed,
+        ExecutorState::Failed,
+        ExecutorState::Unknown,
+    ];
+    let told =
+        order.iter().filter_map(|state| counts.get(state).map(|count| format!("{count} {}", word(*state))));
+    told.collect::<Vec<_>>().join(", ")
+}
+
+/// Rows of cells, as text in columns.
+pub(super) fn columns(rows: &[Vec<String>]) -> anyhow::Result<String> {
+    let mut table = TabWriter::new(Vec::new()).minwidth(0).padding(3).ansi(true);
+    for row in rows {
+        // A cell is one line, whatever stands in it.
+        let cells: Vec<_> = row.iter().map(|cell| cell.replace(['\t', '\n', '\r'], " ")).collect();
+        writeln!(table, "{}", cells.join("\t"))?;
+    }
+    let bytes = table.into_inner().map_err(|error| anyhow::anyhow!(error.to_string()))?;
+    Ok(String::from_utf8(bytes)?)
+}
+
+/// Prints `text`.
+///
+/// # Errors
+///
+/// [`super::Failure::Unread`] where nobody reads it.
+pub(super) fn print(text: &str) -> anyhow::Result<()> {
+    print_bytes(text.as_bytes())
+}
+
+/// Prints what need not be text.
+///
+/// # Errors
+///
+/// As [`print`].
+pub(super) fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    of_output(stdout.write_all(bytes).and_then(|()| stdout.flush()))
+}
+
+/// Says something beside the output. Where stderr is closed nobody wants to know.
+pub(super) fn complain(text: &str) {
+    writeln!(io::stderr(), "{text}").ok();
+}
+
+/// Whole seconds, minutes, hours, days or years.
+pub(super) fn short(age: SignedDuration) -> String {
+    let seconds = age.as_secs().max(0);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        86_400..31_536_000 => format!("{}d", seconds / 86_400),
+        _ => format!("{}y", seconds / 31_536_000),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "ages are told from the moment at which somebody asks")]
+pub(super) fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_told_in_the_largest_unit() {
+        let told = [-3, 0, 59, 60, 3_599, 3_600, 86_399, 86_400, 31_535_999, 31_536_000]
+            .map(|seconds| short(SignedDuration::from_secs(seconds)));
+        assert_eq!(told, ["0s", "0s", "59s", "1m", "59m", "1h", "23h", "1d", "364d", "1y"]);
+    }
+
+    #[test]
+    fn colours_do_not_move_columns() {
+        let style = Style { now: Timestamp::UNIX_EPOCH, colours: true };
+        let row = |state| vec![style.state(state), "x".to_owned()];
+        let text = columns(&[row(State::Running), row(State::Completed)]).unwrap();
+        assert_eq!(text, "\u{1b}[36mRUNNING\u{1b}[0m     x\n\u{1b}[32mCOMPLETED\u{1b}[0m   x\n");
+    }
+}

@@ -1,0 +1,183 @@
+//! How is this application, and what led there? Why it failed comes first.
+
+use super::{
+    cluster::Cluster,
+    events,
+    failure::of_call,
+    show::{NONE, Output, Style, columns, executors, name, print, short},
+    yaml,
+};
+use crate::api::{RunRecord, SparkApplication, SparkApplicationStatus, State};
+use clap::Args;
+use k8s_openapi::api::core::v1::Event;
+use kube::{ResourceExt, core::DeserializeGuard};
+use std::fmt::Write;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparkctl status spark-pi")]
+pub(super) struct Flags {
+    /// The application
+    name: String,
+
+    /// In another form than for people
+    #[arg(short, long, value_name = "FORM")]
+    output: Option<Output>,
+}
+
+/// How many of the latest events are shown; `sparkctl event` has them all.
+const EVENTS: usize = 10;
+
+pub(super) async fn status(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
+    match flags.output {
+        Some(output @ (Output::Json | Output::Yaml)) => {
+            let whole = cluster.whole::<SparkApplication>().get(&flags.name).await.map_err(of_call)?;
+            let whole = serde_json::to_value(whole)?;
+            return print(&if output == Output::Json {
+                format!("{}\n", serde_json::to_string_pretty(&whole)?)
+            } else {
+                yaml::document(&whole)?
+            });
+        }
+        Some(Output::Name) => {
+            let found = cluster.api::<SparkApplication>().get_metadata(&flags.name).await.map_err(of_call)?;
+            return print(&format!("sparkapplication.sparkoperator.k8s.io/{}\n", found.name_any()));
+        }
+        Some(Output::Wide) | None => {}
+    }
+    let guarded =
+        cluster.api::<DeserializeGuard<SparkApplication>>().get(&flags.name).await.map_err(of_call)?;
+    let application = guarded.0.map_err(|invalid| {
+        anyhow::anyhow!("SparkApplication {} cannot be read: {}", flags.name, invalid.error)
+    })?;
+    let events = events::of(cluster, &application.uid().unwrap_or_default()).await?;
+    print(&text(&application, &events, Style::of_stdout())?)
+}
+
+fn text(application: &SparkApplication, events: &[Event], style: Style) -> anyhow::Result<String> {
+    let empty = SparkApplicationStatus::default();
+    let status = application.status.as_ref().unwrap_or(&empty);
+    let state = application.state();
+    let mut text = format!("{} is {}", application.name_any(), style.state(state));
+    if let Some(why) = status.application_state.error_message.as_ref().filter(|why| !why.is_empty()) {
+        write!(text, ": {}", why.trim_end())?;
+    }
+    text += "\n\n";
+
+    let driver = &status.driver_info;
+    let since = match state {
+        State::New => application.creation_timestamp(),
+        _ => status.termination_time.clone().or(status.last_submission_attempt_time.clone()),
+    };
+    let ui = driver.web_ui_ingress_address.clone().or(driver.web_ui_address.clone());
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+    let attempts =
+        format!("{} of the driver, {} submissions", status.execution_attempts, status.submission_attempts);
+    let facts = [
+        ("Namespace", application.namespace().unwrap_or_default()),
+        ("Created", format!("{} ago", style.age(application.creation_timestamp().as_ref()))),
+        (
+            match state {
+                State::Completed | State::Failed => "Ended",
+                _ => "Submitted",
+            },
+            since
+                .filter(|_| state != State::New)
+                .map_or(NONE.to_owned(), |time| format!("{} ago", style.age(Some(&time)))),
+        ),
+        ("Spark calls it", or_none(status.spark_application_id.clone())),
+        ("Driver", or_none(driver.pod_name.clone())),
+        ("UI", or_none(ui)),
+        ("Executors", executors(application)),
+        ("Attempts", attempts),
+    ];
+    let facts: Vec<_> = facts.into_iter().map(|(what, is)| vec![format!("{what}:"), is]).collect();
+    text += &columns(&facts)?;
+
+    if !status.runs.is_empty() {
+        let header = ["RUN", "CAUSE", "STATE", "SUBMITTED", "TOOK", "WHY"].map(str::to_owned).to_vec();
+        let runs = status.runs.iter().map(|run| timeline(run, style));
+        write!(text, "\n{}", columns(&[header].into_iter().chain(runs).collect::<Vec<_>>())?)?;
+    }
+    let words =
+        status.runs.last().filter(|_| matches!(state, State::Failed | State::Failing | State::PendingRerun));
+    if let Some(words) = words.and_then(|run| run.message.as_ref()).filter(|words| words.contains('\n')) {
+        text += "\nThe driver's last words:\n";
+        for line in words.lines() {
+            writeln!(text, "  {line}")?;
+        }
+    }
+    if !events.is_empty() {
+        let latest = &events[events.len().saturating_sub(EVENTS)..];
+        write!(text, "\n{}", events::table(latest, style)?)?;
+    }
+    Ok(text)
+}
+
+/// One run, as a row.
+fn timeline(run: &RunRecord, style: Style) -> Vec<String> {
+    let took = run.submitted_time.as_ref().zip(run.finished_time.as_ref());
+    let reason = run.reason.clone().into_iter();
+    let code = run.exit_code.filter(|code| *code != 0).map(|code| format!("exit code {code}"));
+    let why: Vec<_> = reason.chain(code).collect();
+    vec![
+        run.ordinal.to_string(),
+        run.cause.clone().unwrap_or_default(),
+        run.state.map_or_else(|| name(State::Unknown).to_owned(), |state| style.state(state)),
+        style.age(run.submitted_time.as_ref()),
+        took.map_or_else(|| NONE.to_owned(), |(from, to)| short(to.0.duration_since(from.0))),
+        why.join(", "),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn why_it_failed_comes_first_then_what_led_there() {
+        let application: SparkApplication = from_value(json!({
+            "metadata": {"name": "pi", "namespace": "default", "creationTimestamp": "2026-11-21T10:00:00Z"},
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+            "status": {
+                "applicationState": {"state": "FAILED", "errorMessage": "driver container failed with ExitCode: 1, Reason: Error"},
+                "driverInfo": {"podName": "pi-driver", "webUIAddress": "10.0.0.7:4040"},
+                "lastSubmissionAttemptTime": "2026-11-21T11:58:30Z",
+                "terminationTime": "2026-11-21T11:59:00Z",
+                "sparkApplicationId": "spark-1f",
+                "executionAttempts": 2, "submissionAttempts": 2,
+                "executorState": {"e-1": "COMPLETED"},
+                "runs": [
+                    {"ordinal": 1, "cause": "Created", "state": "FAILED", "reason": "OOMKilled", "exitCode": 137,
+                     "submittedTime": "2026-11-21T11:00:00Z", "finishedTime": "2026-11-21T11:02:05Z"},
+                    {"ordinal": 2, "cause": "FailureRetry", "state": "FAILED", "reason": "Error", "exitCode": 1,
+                     "submittedTime": "2026-11-21T11:58:30Z", "finishedTime": "2026-11-21T11:59:00Z",
+                     "message": "Traceback:\n  no such file"},
+                ],
+            },
+        }))
+        .unwrap();
+        let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
+        let expected = "\
+pi is FAILED: driver container failed with ExitCode: 1, Reason: Error
+
+Namespace:        default
+Created:          2h ago
+Ended:            1m ago
+Spark calls it:   spark-1f
+Driver:           pi-driver
+UI:               10.0.0.7:4040
+Executors:        1 completed
+Attempts:         2 of the driver, 2 submissions
+
+RUN   CAUSE          STATE    SUBMITTED   TOOK   WHY
+1     Created        FAILED   1h          2m     OOMKilled, exit code 137
+2     FailureRetry   FAILED   1m          30s    Error, exit code 1
+
+The driver's last words:
+  Traceback:
+    no such file
+";
+        assert_eq!(text(&application, &[], style).unwrap(), expected);
+    }
+}

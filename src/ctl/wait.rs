@@ -1,0 +1,216 @@
+//! When is an application where somebody wants it? For pipelines: an exit code when it is, and another when it never will be.
+
+use super::{
+    cluster::Cluster,
+    failure::{Failure, of_call},
+    show,
+};
+use crate::{
+    api::{SparkApplication, State, names::annotation},
+    plan::go_duration,
+};
+use clap::{Args, ValueEnum};
+use futures::StreamExt;
+use kube::{
+    ResourceExt,
+    core::DeserializeGuard,
+    runtime::{WatchStreamExt, watcher},
+};
+use std::{pin::pin, time::Duration};
+use tokio::time::timeout;
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: sparkctl wait spark-pi --for=completed --timeout=30m || sparkctl log spark-pi"
+)]
+pub(super) struct Flags {
+    /// The applications
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+
+    /// What is waited for
+    #[arg(long = "for", value_name = "STATE", value_enum, default_value_t = Aim::Completed)]
+    aim: Aim,
+
+    /// How long at most, as in Go: `90s`, `30m`, `1h30m` [default: as long as it takes]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Aim {
+    /// The driver runs, or has ended well
+    Running,
+    /// It has ended well; it is a failure if it has failed for good
+    Completed,
+    /// It has failed for good; it is a failure if it has ended well
+    Failed,
+    /// It has ended, well or not
+    Ended,
+    /// It has no pods because it is suspended
+    Suspended,
+    /// There is no such application
+    Deleted,
+}
+
+/// Where an application is on its way to an aim.
+#[derive(Debug, PartialEq, Eq)]
+enum Reach {
+    There,
+    OnItsWay,
+    /// It will not come there by itself.
+    Never,
+}
+
+pub(super) async fn wait(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
+    let all = async {
+        for name in &flags.names {
+            one(cluster, name, flags.aim).await?;
+        }
+        Ok(())
+    };
+    match flags.timeout {
+        None => all.await,
+        Some(limit) => timeout(limit, all).await.unwrap_or_else(|_| {
+            let what = flags.aim.to_possible_value().map(|value| value.get_name().to_owned());
+            let (names, what) = (flags.names.join(", "), what.unwrap_or_default());
+            Err(Failure::TimedOut(format!("{names}: not {what} within {} s", limit.as_secs())).into())
+        }),
+    }
+}
+
+/// Waits for an application's end; a failure if it is not a good one.
+pub(super) async fn ended_well(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
+    one(cluster, name, Aim::Completed).await
+}
+
+async fn one(cluster: &Cluster, name: &str, aim: Aim) -> anyhow::Result<()> {
+    let api = cluster.api::<DeserializeGuard<SparkApplication>>();
+    // Whatever keeps us from looking is told at once; the watch would try for ever.
+    let found = api.get_opt(name).await.map_err(of_call)?;
+    if found.is_none() && aim != Aim::Deleted {
+        return Err(Failure::NotFound(format!(
+            "there is no SparkApplication {name} in {}",
+            cluster.namespace
+        ))
+        .into());
+    }
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut watch = pin!(watcher(api, config).default_backoff());
+    let mut is_there = false;
+    while let Some(event) = watch.next().await {
+        let guarded = match event {
+            Ok(watcher::Event::Init) => {
+                is_there = false;
+                continue;
+            }
+            Ok(watcher::Event::InitDone) if is_there => continue,
+            Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) if aim == Aim::Deleted => {
+                return reached(name, aim);
+            }
+            Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => {
+                return Err(Failure::NotFound(format!("SparkApplication {name} was deleted")).into());
+            }
+            Ok(watcher::Event::InitApply(guarded) | watcher::Event::Apply(guarded)) => guarded,
+            Err(_) => continue,
+        };
+        is_there = true;
+        let application = guarded.0.map_err(|invalid| {
+            anyhow::anyhow!("SparkApplication {name} cannot be read: {}", invalid.error)
+        })?;
+        match reach(&application, aim) {
+            Reach::There => return reached(name, aim),
+            Reach::OnItsWay => {}
+            Reach::Never => {
+                let status = application.status.as_ref();
+                let why = status.and_then(|status| status.application_state.error_message.clone());
+                let why = why.map(|why| format!(": {}", why.trim_end())).unwrap_or_default();
+                let state = show::name(application.state());
+                return Err(Failure::Ended(format!("SparkApplication {name} is {state}{why}")).into());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn reached(name: &str, aim: Aim) -> anyhow::Result<()> {
+    let aim = aim.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    show::complain(&format!("{name} is {aim}"));
+    Ok(())
+}
+
+fn reach(application: &SparkApplication, aim: Aim) -> Reach {
+    let state = application.state();
+    // What is recorded is of an application as it was before an edit, or before somebody asked for another run.
+    if !is_settled(application) {
+        return Reach::OnItsWay;
+    }
+    match (aim, state) {
+        (Aim::Completed | Aim::Ended | Aim::Running, State::Completed)
+        | (Aim::Failed | Aim::Ended, State::Failed)
+        | (Aim::Running, State::Running | State::Succeeding)
+        | (Aim::Suspended, State::Suspended) => Reach::There,
+        (Aim::Deleted, _) => Reach::OnItsWay,
+        (_, State::Completed | State::Failed) => Reach::Never,
+        _ => Reach::OnItsWay,
+    }
+}
+
+/// Whether the operator has seen all that is asked of it.
+pub(super) fn is_settled(application: &SparkApplication) -> bool {
+    let status = application.status.as_ref();
+    let seen = status.and_then(|status| status.observed_generation);
+    let rerun = application.annotations().get(annotation::RERUN);
+    let is_newest = seen.zip(application.metadata.generation).is_none_or(|(seen, now)| seen >= now);
+    is_newest && (rerun.is_none() || rerun == status.and_then(|status| status.last_rerun.as_ref()))
+}
+
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let nanoseconds = go_duration::nanoseconds(text).and_then(|length| u64::try_from(length).ok());
+    nanoseconds.map(Duration::from_nanos).ok_or_else(|| "is not a duration (try `90s` or `30m`)".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, from_value, json};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn an_aim_is_reached_or_on_its_way_or_never_reached() {
+        let application = |state: State, metadata: Value| -> SparkApplication {
+            from_value(json!({
+                "metadata": metadata,
+                "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+                "status": {"applicationState": {"state": state}, "driverInfo": {}, "observedGeneration": 1, "lastRerun": "a"},
+            }))
+            .unwrap()
+        };
+        let told = |aim| {
+            State::ALL.map(|state| match reach(&application(state, json!({"generation": 1})), aim) {
+                Reach::There => '+',
+                Reach::OnItsWay => '.',
+                Reach::Never => '-',
+            })
+        };
+        let told = |aim| BTreeMap::from_iter(State::ALL.map(show::name).into_iter().zip(told(aim)));
+        let those = |aim, mark| {
+            told(aim).into_iter().filter(|(_, told)| *told == mark).map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(those(Aim::Completed, '+'), ["COMPLETED"]);
+        assert_eq!(those(Aim::Completed, '-'), ["FAILED"]);
+        assert_eq!(those(Aim::Failed, '+'), ["FAILED"]);
+        assert_eq!(those(Aim::Failed, '-'), ["COMPLETED"]);
+        assert_eq!(those(Aim::Ended, '+'), ["COMPLETED", "FAILED"]);
+        assert_eq!(those(Aim::Running, '+'), ["COMPLETED", "RUNNING", "SUCCEEDING"]);
+        assert_eq!(those(Aim::Suspended, '-'), ["COMPLETED", "FAILED"]);
+        assert!(those(Aim::Deleted, '.').len() == State::ALL.len());
+
+        for unsettled in [
+            json!({"generation": 2}),
+            json!({"generation": 1, "annotations": {"sparkoperator.k8s.io/rerun": "b"}}),
+        ] {
+            assert_eq!(reach(&application(State::Failed, unsettled), Aim::Completed), Reach::OnItsWay);
+        }
+    }
+}

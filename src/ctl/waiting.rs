@@ -1,0 +1,38 @@
+//! How does a person see that something is waited for? On a terminal, by a line that moves; elsewhere by a line for each thing
+//! that is waited for.
+
+use std::io::{self, IsTerminal, Write};
+
+const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+
+/// What is waited for; gone from the terminal with this value.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    said: String,
+    frame: usize,
+}
+
+impl Waiting {
+    /// It is `what` now; said again and again.
+    pub(super) fn say(&mut self, what: &str) {
+        let what = what.trim_end().replace('\n', " ");
+        let mut stderr = io::stderr();
+        let is_news = self.said != what;
+        // Where stderr is closed nobody wants to know.
+        if stderr.is_terminal() {
+            self.frame = (self.frame + 1) % FRAMES.len();
+            write!(stderr, "\r{} {what}\u{1b}[K", FRAMES[self.frame]).ok();
+        } else if is_news {
+            writeln!(stderr, "{what}").ok();
+        }
+        self.said = what;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if !self.said.is_empty() && io::stderr().is_terminal() {
+            write!(io::stderr(), "\r\u{1b}[K").ok();
+        }
+    }
+}
