@@ -41,12 +41,7 @@ fn prometheus_reads_jvm_and_spark_metrics_through_the_classic_exporter() {
     kubectl(&["apply", "-f", &format!("manifests/examples/{name}.yaml")]);
     reads_all_of_it(&prometheus, name, "", "jvm_memory_bytes_used");
     shows_it(&prometheus, name);
-    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
-    // What is made for a run is gone with it.
-    until("its ConfigMap is gone", || {
-        kubectl(&["get", "configmap", &format!("{name}-prom-conf"), "--ignore-not-found"]).is_empty()
-    });
-    kubectl(&["delete", "sparkapp", name]);
+    ends_well(name);
 }
 
 #[test]
@@ -63,11 +58,7 @@ fn prometheus_reads_the_same_through_a_present_exporter_in_pods_of_spark_submit(
     exporter["port"] = json!(9404);
     kubectl_with(&job, &["apply", "-f", "-"]);
     reads_all_of_it(&prometheus, name, "_total", "jvm_memory_used_bytes");
-    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
-    until("its ConfigMap is gone", || {
-        kubectl(&["get", "configmap", &format!("{name}-prom-conf"), "--ignore-not-found"]).is_empty()
-    });
-    kubectl(&["delete", "sparkapp", name]);
+    ends_well(name);
 }
 
 #[test]
@@ -194,6 +185,15 @@ fn reads_all_of_it(prometheus: &Prometheus, name: &str, total: &str, heap: &str)
     assert!(prometheus.largest(&of("spark_driver_dagscheduler_job_alljobs")) > 0.0);
     let executors = prometheus.ask(&of("spark_executor_jvm_heap_used")).unwrap();
     assert_eq!(executors[0]["metric"]["executor_id"], "1");
+}
+
+/// Follows an application to its end; what is made for a run is gone with it.
+fn ends_well(name: &str) {
+    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
+    until("its ConfigMap is gone", || {
+        kubectl(&["get", "configmap", &format!("{name}-prom-conf"), "--ignore-not-found"]).is_empty()
+    });
+    kubectl(&["delete", "sparkapp", name]);
 }
 
 /// On Prometheus' own page, kept as a picture.
