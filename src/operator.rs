@@ -363,9 +363,8 @@ impl Parts {
                 Arc::new(certificate)
             }
         };
-        let closing = Closing { max_age: None, delay: Duration::ZERO };
         self.start(name, async move {
-            webhook::serve_routes(tcp, certificate, &tls, metrics, closing, served).await
+            webhook::serve_routes(tcp, certificate, &tls, metrics, Closing::default(), served).await
         });
         Ok(())
     }

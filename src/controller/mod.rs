@@ -133,6 +133,12 @@ impl Error {
     fn api(what: &'static str) -> impl FnOnce(kube::Error) -> Self {
         move |source| Self::Api { what, source: Box::new(source) }
     }
+
+    /// Whether nobody knows if it was done. What the API server refuses it has not done.
+    fn is_unanswered(&self) -> bool {
+        let refused = |source: &kube::Error| matches!(source, kube::Error::Api(status) if status.code < 500);
+        matches!(self, Self::Api { source, .. } if !refused(source))
+    }
 }
 
 /// Runs the controller until `stop`. `synced` is called once, when the caches are complete.
@@ -412,7 +418,7 @@ impl Context {
         }
         if application.status.clone().unwrap_or_default() != status {
             let written = status::write(&self.client, application, &application.status, &status).await;
-            if let Err(Error::Api { .. }) = written {
+            if written.as_ref().is_err_and(Error::is_unanswered) {
                 self.metrics.maybe_written(application, status.clone());
             }
             let written = written?;

@@ -5,10 +5,10 @@ use crate::api::{ScheduledSparkApplication, SparkApplication};
 use anyhow::{anyhow, bail};
 use clap::Args;
 use kube::{
-    Api, Client, Config, Resource,
+    Api, Client, Config, Resource, ResourceExt,
     api::{ApiResource, DynamicObject},
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
-    core::NamespaceResourceScope,
+    core::{DeserializeGuard, NamespaceResourceScope},
 };
 use serde::de::DeserializeOwned;
 use std::{fmt::Debug, path::PathBuf};
@@ -90,13 +90,32 @@ impl ClusterFlags {
     }
 }
 
+/// An application that the cluster has, whether or not it can be one.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub(super) fn readable(guarded: DeserializeGuard<SparkApplication>) -> anyhow::Result<SparkApplication> {
+    let name = guarded.name_any();
+    guarded.0.map_err(|invalid| anyhow!("SparkApplication {name} cannot be read: {}", invalid.error))
+}
+
 impl Cluster {
     /// The objects of a kind in the namespace.
     pub(super) fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// The same, as the cluster has them: with every field, known to us or not.
+    /// An application.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or it cannot be read.
+    pub(super) async fn application(&self, name: &str) -> anyhow::Result<SparkApplication> {
+        readable(self.api::<DeserializeGuard<SparkApplication>>().get(name).await.map_err(of_call)?)
+    }
+
+    /// The objects of a kind as the cluster has them: with every field, known to us or not.
     pub(super) fn whole<K: Kind>(&self) -> Api<DynamicObject> {
         let kind = ApiResource::erase::<K>(&());
         Api::namespaced_with(self.client.clone(), &self.namespace, &kind)

@@ -3,13 +3,13 @@
 use super::{
     cluster::{Cluster, Kind},
     failure::{Failure, of_call},
-    show::{NONE, Style, columns, print, short},
+    show::{Style, columns, print},
 };
 use crate::api::SparkApplication;
 use clap::Args;
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{
     Api, ResourceExt,
     api::ListParams,
@@ -70,7 +70,7 @@ pub(super) fn table(events: &[Event], style: Style) -> anyhow::Result<String> {
 }
 
 fn row(event: &Event, style: Style) -> Vec<String> {
-    let age = when(event).map_or_else(|| NONE.to_owned(), |time| short(style.now.duration_since(time)));
+    let age = style.age(when(event).map(Time).as_ref());
     let count = event.series.as_ref().and_then(|series| series.count).or(event.count);
     let times = count.filter(|count| *count > 1).map(|count| format!(" (x{count})")).unwrap_or_default();
     let text = |text: &Option<String>| text.clone().unwrap_or_default();

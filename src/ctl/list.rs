@@ -3,8 +3,7 @@
 use super::{
     cluster::Cluster,
     failure::of_call,
-    show::{NONE, Output, Style, columns, complain, executors, print},
-    yaml,
+    show::{NONE, Output, Style, columns, complain, executors, or_none, print, reference, ui, whole},
 };
 use crate::{api::SparkApplication, plan::takeover};
 use clap::Args;
@@ -54,11 +53,7 @@ pub(super) async fn list(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
         };
         let items = all(&api, flags.selector.as_deref()).await?;
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        return print(&if output == Output::Json {
-            format!("{}\n", serde_json::to_string_pretty(&list)?)
-        } else {
-            yaml::document(&list)?
-        });
+        return print(&whole(&list, output == Output::Json)?);
     }
     let api: Api<Guarded> = if flags.all_namespaces {
         Api::all(client.clone())
@@ -70,9 +65,7 @@ pub(super) async fn list(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
         applications.retain(|guarded| !lacking(guarded).is_empty());
     }
     if flags.output == Some(Output::Name) {
-        let line =
-            |guarded: &Guarded| format!("sparkapplication.sparkoperator.k8s.io/{}\n", guarded.name_any());
-        return print(&applications.iter().map(line).collect::<String>());
+        return print(&applications.iter().map(reference).collect::<String>());
     }
     if applications.is_empty() {
         let place = if flags.all_namespaces { "any namespace" } else { &format!("namespace {namespace}") };
@@ -84,7 +77,7 @@ pub(super) async fn list(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
 }
 
 /// All objects, page by page.
-pub(super) async fn all<K: Clone + DeserializeOwned + Debug>(
+async fn all<K: Clone + DeserializeOwned + Debug>(
     api: &Api<K>,
     selector: Option<&str>,
 ) -> anyhow::Result<Vec<K>> {
@@ -125,10 +118,6 @@ fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Resul
         let application = guarded.0.as_ref().ok();
         let status = application.and_then(|application| application.status.as_ref());
         let driver = status.map(|status| &status.driver_info);
-        let ui =
-            driver.and_then(|driver| driver.web_ui_ingress_address.clone().or(driver.web_ui_address.clone()));
-        let run = status.and_then(|status| status.run_ordinal).map(|ordinal| ordinal.to_string());
-        let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
         row(
             guarded.namespace().unwrap_or_default(),
             [
@@ -140,7 +129,11 @@ fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Resul
                 style.age(status.and_then(|status| status.termination_time.as_ref())),
                 style.age(guarded.creation_timestamp().as_ref()),
             ],
-            [or_none(run), or_none(driver.and_then(|driver| driver.pod_name.clone())), or_none(ui)],
+            [
+                or_none(status.and_then(|status| status.run_ordinal.as_ref())),
+                or_none(driver.and_then(|driver| driver.pod_name.as_ref())),
+                driver.map_or_else(|| NONE.to_owned(), ui),
+            ],
             lacking(guarded).join(", "),
         )
     }));

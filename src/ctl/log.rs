@@ -122,7 +122,7 @@ pub(super) async fn of_driver(cluster: &Cluster, name: &str, how: &How) -> anyho
 async fn next_driver(cluster: &Cluster, name: &str, last: Option<&str>) -> anyhow::Result<Option<Pod>> {
     let mut waiting = Waiting::default();
     loop {
-        let application = application(cluster, name).await?;
+        let application = cluster.application(name).await?;
         let status = application.status.as_ref();
         let driver = status.and_then(|status| status.driver_info.pod_name.clone());
         let pods = cluster.api::<Pod>();
@@ -156,7 +156,7 @@ async fn of_executors(cluster: &Cluster, name: &str, which: &Executors, how: &Ho
     let mut known = BTreeSet::new();
     let mut streams = FuturesUnordered::new();
     loop {
-        let application = application(cluster, name).await?;
+        let application = cluster.application(name).await?;
         let pods = executors(cluster, &application, which).await?;
         if pods.is_empty() && known.is_empty() && !how.follow {
             let which = match which {
@@ -196,10 +196,6 @@ async fn of_executors(cluster: &Cluster, name: &str, which: &Executors, how: &Ho
             sleep(PAUSE).await;
         }
     }
-}
-
-async fn application(cluster: &Cluster, name: &str) -> anyhow::Result<SparkApplication> {
-    cluster.api::<SparkApplication>().get(name).await.map_err(of_call)
 }
 
 /// The pods of the executors of the present run.

@@ -1,10 +1,12 @@
 //! How does what is shown look? Columns and ages as kubectl has them, colour for states alone and on a terminal alone.
 
-use super::failure::of_output;
-use crate::api::{ExecutorState, SparkApplication, State};
+use super::{failure::of_output, yaml};
+use crate::api::{DriverInfo, ExecutorState, SparkApplication, State};
 use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use serde_json::Value;
 use std::{
     collections::BTreeMap,
     env,
@@ -107,6 +109,26 @@ pub(super) fn columns(rows: &[Vec<String>]) -> anyhow::Result<String> {
     }
     let bytes = table.into_inner().map_err(|error| anyhow::anyhow!(error.to_string()))?;
     Ok(String::from_utf8(bytes)?)
+}
+
+/// Where an application's web UI is: from outside, where it has an address there.
+pub(super) fn ui(driver: &DriverInfo) -> String {
+    let address = driver.web_ui_ingress_address.as_ref().or(driver.web_ui_address.as_ref());
+    or_none(address)
+}
+
+pub(super) fn or_none(text: Option<&impl ToString>) -> String {
+    text.map_or_else(|| NONE.to_owned(), ToString::to_string)
+}
+
+/// An application as kubectl takes it.
+pub(super) fn reference(application: &impl ResourceExt) -> String {
+    format!("sparkapplication.sparkoperator.k8s.io/{}\n", application.name_any())
+}
+
+/// An object as JSON, or as YAML.
+pub(super) fn whole(object: &Value, is_json: bool) -> anyhow::Result<String> {
+    if is_json { Ok(format!("{}\n", serde_json::to_string_pretty(object)?)) } else { yaml::document(object) }
 }
 
 /// Prints `text`.

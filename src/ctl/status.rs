@@ -4,13 +4,12 @@ use super::{
     cluster::Cluster,
     events,
     failure::of_call,
-    show::{NONE, Output, Style, columns, executors, name, print, short},
-    yaml,
+    show::{NONE, Output, Style, columns, executors, name, or_none, print, reference, short, ui, whole},
 };
 use crate::api::{RunRecord, SparkApplication, SparkApplicationStatus, State};
 use clap::Args;
 use k8s_openapi::api::core::v1::Event;
-use kube::{ResourceExt, core::DeserializeGuard};
+use kube::ResourceExt;
 use std::fmt::Write;
 
 #[derive(Debug, Args)]
@@ -30,25 +29,16 @@ const EVENTS: usize = 10;
 pub(super) async fn status(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     match flags.output {
         Some(output @ (Output::Json | Output::Yaml)) => {
-            let whole = cluster.whole::<SparkApplication>().get(&flags.name).await.map_err(of_call)?;
-            let whole = serde_json::to_value(whole)?;
-            return print(&if output == Output::Json {
-                format!("{}\n", serde_json::to_string_pretty(&whole)?)
-            } else {
-                yaml::document(&whole)?
-            });
+            let object = cluster.whole::<SparkApplication>().get(&flags.name).await.map_err(of_call)?;
+            return print(&whole(&serde_json::to_value(object)?, output == Output::Json)?);
         }
         Some(Output::Name) => {
             let found = cluster.api::<SparkApplication>().get_metadata(&flags.name).await.map_err(of_call)?;
-            return print(&format!("sparkapplication.sparkoperator.k8s.io/{}\n", found.name_any()));
+            return print(&reference(&found));
         }
         Some(Output::Wide) | None => {}
     }
-    let guarded =
-        cluster.api::<DeserializeGuard<SparkApplication>>().get(&flags.name).await.map_err(of_call)?;
-    let application = guarded.0.map_err(|invalid| {
-        anyhow::anyhow!("SparkApplication {} cannot be read: {}", flags.name, invalid.error)
-    })?;
+    let application = cluster.application(&flags.name).await?;
     let events = events::of(cluster, &application.uid().unwrap_or_default()).await?;
     print(&text(&application, &events, Style::of_stdout())?)
 }
@@ -64,12 +54,7 @@ fn text(application: &SparkApplication, events: &[Event], style: Style) -> anyho
     text += "\n\n";
 
     let driver = &status.driver_info;
-    let since = match state {
-        State::New => application.creation_timestamp(),
-        _ => status.termination_time.clone().or(status.last_submission_attempt_time.clone()),
-    };
-    let ui = driver.web_ui_ingress_address.clone().or(driver.web_ui_address.clone());
-    let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+    let since = status.termination_time.as_ref().or(status.last_submission_attempt_time.as_ref());
     let attempts =
         format!("{} of the driver, {} submissions", status.execution_attempts, status.submission_attempts);
     let facts = [
@@ -82,11 +67,11 @@ fn text(application: &SparkApplication, events: &[Event], style: Style) -> anyho
             },
             since
                 .filter(|_| state != State::New)
-                .map_or(NONE.to_owned(), |time| format!("{} ago", style.age(Some(&time)))),
+                .map_or_else(|| NONE.to_owned(), |time| format!("{} ago", style.age(Some(time)))),
         ),
-        ("Spark calls it", or_none(status.spark_application_id.clone())),
-        ("Driver", or_none(driver.pod_name.clone())),
-        ("UI", or_none(ui)),
+        ("Spark calls it", or_none(status.spark_application_id.as_ref())),
+        ("Driver", or_none(driver.pod_name.as_ref())),
+        ("UI", ui(driver)),
         ("Executors", executors(application)),
         ("Attempts", attempts),
     ];

@@ -1,7 +1,7 @@
 //! When is an application where somebody wants it? For pipelines: an exit code when it is, and another when it never will be.
 
 use super::{
-    cluster::Cluster,
+    cluster::{Cluster, readable},
     failure::{Failure, of_call},
     show,
 };
@@ -115,9 +115,7 @@ async fn one(cluster: &Cluster, name: &str, aim: Aim) -> anyhow::Result<()> {
             Err(_) => continue,
         };
         is_there = true;
-        let application = guarded.0.map_err(|invalid| {
-            anyhow::anyhow!("SparkApplication {name} cannot be read: {}", invalid.error)
-        })?;
+        let application = readable(guarded)?;
         match reach(&application, aim) {
             Reach::There => return reached(name, aim),
             Reach::OnItsWay => {}
