@@ -79,7 +79,8 @@ soak: build explore ## Fuzzing, long outages, kills at random moments, certifica
 	tests/level simulation cargo test --locked --profile harness --test it -- --ignored --nocapture schedules::simulation
 	cargo test --locked --no-run
 	$(CLUSTER) build --level node
-	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level soak tests/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak::
+	SPARKCTL=$(RELEASE)/sparkctl SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
+		tests/level soak tests/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak::
 	for line in 3.5.6 4.1.4; do \
 		SPARK=$$line tests/level "soak: Spark $$line on a node," tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=1 node::native; \
 	done

@@ -4,8 +4,14 @@ use clap::Parser;
 use spark_operator::ctl;
 use std::{io::Write, process::ExitCode};
 
+fn main() -> ExitCode {
+    // Before there are threads: a shell that asks what may come next tells it by the environment.
+    ctl::complete();
+    run()
+}
+
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
+async fn run() -> ExitCode {
     match ctl::run(ctl::Flags::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -2,12 +2,14 @@
 
 use super::{
     cluster::{Cluster, Kind},
+    completion,
     events::gone,
     failure::of_call,
     show::{now, print},
 };
 use crate::api::{ScheduledSparkApplication, SparkApplication, names::annotation};
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use kube::{
     ResourceExt,
     api::{DeleteParams, Patch, PatchParams},
@@ -18,14 +20,21 @@ use serde_json::{Value, json};
 #[derive(Debug, Args)]
 pub(super) struct Named {
     /// The applications
-    #[arg(required = true, value_name = "NAME")]
+    #[arg(required = true, value_name = "NAME", add = ArgValueCompleter::new(completion::applications))]
+    names: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Schedules {
+    /// The schedules
+    #[arg(required = true, value_name = "NAME", add = ArgValueCompleter::new(completion::schedules))]
     names: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct NamedOrSchedule {
     /// The applications
-    #[arg(required = true, value_name = "NAME")]
+    #[arg(required = true, value_name = "NAME", add = ArgValueCompleter::new(completion::applications_or_schedules))]
     names: Vec<String>,
 
     /// They are schedules
@@ -65,7 +74,7 @@ pub(super) async fn rerun(cluster: &Cluster, which: &Named) -> anyhow::Result<()
 }
 
 /// Asks schedules for one application beside those that are due.
-pub(super) async fn trigger(cluster: &Cluster, which: &Named) -> anyhow::Result<()> {
+pub(super) async fn trigger(cluster: &Cluster, which: &Schedules) -> anyhow::Result<()> {
     let patch = asked(annotation::TRIGGER);
     patched::<ScheduledSparkApplication>(cluster, &which.names, &patch, "triggered").await
 }

@@ -1,9 +1,10 @@
 //! Which cluster and which namespace? As kubectl chooses them.
 
-use super::failure::of_call;
+use super::{completion, failure::of_call};
 use crate::api::{ScheduledSparkApplication, SparkApplication};
 use anyhow::{anyhow, bail};
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use kube::{
     Api, Client, Config, Resource, ResourceExt,
     api::{ApiResource, DynamicObject},
@@ -17,7 +18,7 @@ use std::{fmt::Debug, path::PathBuf};
 #[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterFlags {
     /// The namespace [default: the context's; what is rendered is in `default`]
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, add = ArgValueCompleter::new(completion::namespaces))]
     pub namespace: Option<String>,
 
     /// The kubeconfig to use [default: those that KUBECONFIG lists, else ~/.kube/config, else the pod's service
@@ -26,7 +27,7 @@ pub(super) struct ClusterFlags {
     kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig [default: its current one]
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", add = ArgValueCompleter::new(completion::contexts))]
     context: Option<String>,
 }
 
@@ -57,12 +58,24 @@ impl ClusterFlags {
         Ok(Cluster { client: Client::try_from(config).map_err(of_call)?, namespace })
     }
 
-    async fn config(&self) -> anyhow::Result<Config> {
-        let read = match &self.kubeconfig {
+    /// The contexts that there are.
+    ///
+    /// # Errors
+    ///
+    /// When there is no kubeconfig that can be read.
+    pub(super) fn contexts(&self) -> Result<Vec<String>, KubeconfigError> {
+        Ok(names(&self.kubeconfig()?))
+    }
+
+    fn kubeconfig(&self) -> Result<Kubeconfig, KubeconfigError> {
+        match &self.kubeconfig {
             Some(file) => Kubeconfig::read_from(file),
             None => Kubeconfig::read(),
-        };
-        let kubeconfig = match read {
+        }
+    }
+
+    async fn config(&self) -> anyhow::Result<Config> {
+        let kubeconfig = match self.kubeconfig() {
             Ok(kubeconfig) => kubeconfig,
             Err(error) if self.kubeconfig.is_some() || self.context.is_some() => {
                 bail!("the kubeconfig cannot be read: {error}")
@@ -73,7 +86,7 @@ impl ClusterFlags {
                 });
             }
         };
-        let contexts: Vec<_> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
+        let contexts = names(&kubeconfig);
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| match error {
             KubeconfigError::LoadContext(name) => {
@@ -88,6 +101,10 @@ impl ClusterFlags {
             error => anyhow!("the kubeconfig cannot be used: {error}"),
         })
     }
+}
+
+fn names(kubeconfig: &Kubeconfig) -> Vec<String> {
+    kubeconfig.contexts.iter().map(|context| context.name.clone()).collect()
 }
 
 /// An application that the cluster has, whether or not it can be one.

@@ -2,11 +2,13 @@
 
 use super::{
     cluster::{Cluster, Kind},
+    completion,
     failure::{Failure, of_call},
     show::{Style, columns, print},
 };
 use crate::api::SparkApplication;
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
@@ -22,6 +24,7 @@ use std::pin::pin;
 #[command(after_help = "Example: sparkctl event spark-pi --follow")]
 pub(super) struct Flags {
     /// The application
+    #[arg(add = ArgValueCompleter::new(completion::applications))]
     name: String,
 
     /// Go on until the application is deleted, or this is interrupted

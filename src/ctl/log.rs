@@ -3,17 +3,19 @@
 
 use super::{
     cluster::Cluster,
+    completion,
     failure::{Failure, of_call},
     show,
     wait::{duration, is_settled},
     waiting::Waiting,
 };
 use crate::api::{
-    SparkApplication, State,
+    RunRecord, SparkApplication, State,
     names::{container, label, role},
 };
 use anyhow::bail;
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use futures::{
     AsyncBufRead, AsyncBufReadExt, StreamExt,
     stream::{FuturesUnordered, LocalBoxStream},
@@ -32,6 +34,7 @@ use tokio::time::sleep;
   sparkctl log spark-pi --executor all --tail 20")]
 pub(super) struct Flags {
     /// The application
+    #[arg(add = ArgValueCompleter::new(completion::applications))]
     name: String,
 
     /// Of the executor with this number, or of `all`, instead of the driver's
@@ -49,7 +52,8 @@ pub(super) struct How {
     #[arg(short, long)]
     follow: bool,
 
-    /// Of the container that stood in the pod before this one
+    /// Of the run before the present one, what is kept of it in the status: its last words. Of an executor, of the
+    /// container that stood in its pod before this one
     #[arg(short, long, conflicts_with = "follow")]
     previous: bool,
 
@@ -101,6 +105,9 @@ pub(super) async fn log(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> 
 
 /// The driver's output; with `--follow` that of each driver until the application has ended.
 pub(super) async fn of_driver(cluster: &Cluster, name: &str, how: &How) -> anyhow::Result<()> {
+    if how.previous {
+        return show::print(&last_words(&cluster.application(name).await?, how)?);
+    }
     let mut last = None;
     while let Some(driver) = next_driver(cluster, name, last.as_deref()).await? {
         if last.is_some() {
@@ -118,8 +125,44 @@ pub(super) async fn of_driver(cluster: &Cluster, name: &str, how: &How) -> anyho
     Ok(())
 }
 
+/// The end of the driver's log, if its pod is there and says anything to us.
+pub(super) async fn last_lines(
+    cluster: &Cluster,
+    application: &SparkApplication,
+    count: i64,
+) -> Option<String> {
+    let pods = cluster.api::<Pod>();
+    let driver = application.status.as_ref()?.driver_info.pod_name.as_deref()?;
+    let pod = pods.get_opt(driver).await.ok()??;
+    let container = Some(spark_container(&pod));
+    let parameters = LogParams { container, tail_lines: Some(count), ..LogParams::default() };
+    pods.logs(driver, &parameters).await.ok().filter(|lines| !lines.is_empty())
+}
+
+/// What is kept of the run before the present one: its driver's pod is gone, and no container starts again in a driver's pod.
+fn last_words(application: &SparkApplication, how: &How) -> anyhow::Result<String> {
+    let name = application.name_any();
+    let status = application.status.clone().unwrap_or_default();
+    let is_before = |run: &&RunRecord| status.run_ordinal.is_some_and(|present| run.ordinal < present);
+    let Some(run) = status.runs.iter().rfind(is_before) else {
+        return Err(Failure::NotFound(format!("{name} has not run before its present run")).into());
+    };
+    let Some(words) = &run.message else {
+        return Err(
+            Failure::NotFound(format!("nothing is kept of what run {} of {name} said", run.ordinal)).into()
+        );
+    };
+    let lines: Vec<_> = words.lines().collect();
+    let wanted = how.tail.and_then(|tail| usize::try_from(tail).ok()).unwrap_or(lines.len());
+    Ok(lines[lines.len().saturating_sub(wanted)..].iter().flat_map(|line| [line, "\n"]).collect())
+}
+
 /// Waits for a driver that has begun and is not the one with the uid `last`. None if there will be no other.
-async fn next_driver(cluster: &Cluster, name: &str, last: Option<&str>) -> anyhow::Result<Option<Pod>> {
+pub(super) async fn next_driver(
+    cluster: &Cluster,
+    name: &str,
+    last: Option<&str>,
+) -> anyhow::Result<Option<Pod>> {
     let mut waiting = Waiting::default();
     loop {
         let application = cluster.application(name).await?;
@@ -139,10 +182,7 @@ async fn next_driver(cluster: &Cluster, name: &str, last: Option<&str>) -> anyho
             if last.is_some() {
                 return Ok(None);
             }
-            bail!(
-                "the driver of {name} is gone, and its log with it: the application is {}",
-                show::name(state)
-            );
+            bail!("the driver of {name} is gone: the application is {}", show::name(state));
         }
         let why =
             status.and_then(|status| status.application_state.error_message.clone()).unwrap_or_default();
@@ -288,6 +328,28 @@ mod tests {
         let own_name = pod(&["main", "istio-proxy"], &["main"]);
         assert_eq!(spark_container(&own_name), "main");
         assert!(has_begun(&own_name));
+    }
+
+    #[test]
+    fn of_a_run_that_is_over_there_are_its_last_words() {
+        let words = |runs: Value, tail| {
+            let application = from_value(json!({
+                "metadata": {"name": "pi"},
+                "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+                "status": {"applicationState": {"state": "RUNNING"}, "driverInfo": {}, "runOrdinal": 3, "runs": runs},
+            }));
+            last_words(&application.unwrap(), &How { tail, ..How::default() })
+                .map_err(|error| error.to_string())
+        };
+        let runs = json!([{"ordinal": 1, "message": "first"}, {"ordinal": 2, "message": "no\nluck"}, {"ordinal": 3, "message": "not yet"}]);
+        assert_eq!(words(runs.clone(), None).unwrap(), "no\nluck\n");
+        assert_eq!(words(runs, Some(1)).unwrap(), "luck\n");
+        assert_eq!(
+            words(json!([{"ordinal": 3}]), None).unwrap_err(),
+            "pi has not run before its present run"
+        );
+        let silent = json!([{"ordinal": 2}]);
+        assert_eq!(words(silent, None).unwrap_err(), "nothing is kept of what run 2 of pi said");
     }
 
     #[test]

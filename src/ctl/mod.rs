@@ -2,21 +2,26 @@
 
 mod change;
 mod cluster;
+mod completion;
 mod create;
 mod events;
 mod failure;
+mod forward;
 mod list;
 mod log;
 mod manifest;
 mod render;
 mod show;
 mod status;
+mod top;
+mod ui;
 mod wait;
 mod waiting;
 mod yaml;
 
 use clap::{Parser, Subcommand};
 use cluster::ClusterFlags;
+pub use completion::complete;
 pub use failure::{Failure, exit_code};
 
 /// Work with Spark applications on Kubernetes.
@@ -43,6 +48,12 @@ enum Command {
     Event(events::Flags),
     /// Show what the driver or executors say
     Log(log::Flags),
+    /// Let a port of this machine lead to one of the driver's, by default to its web UI
+    Forward(forward::Flags),
+    /// Open the web UI of an application in the browser
+    Ui(ui::Flags),
+    /// Watch applications on a screen that stays up to date
+    Top(top::Flags),
     /// Wait until applications are as you want them
     Wait(wait::Flags),
     /// Delete the pods of applications and make no others until they are resumed; or stop schedules
@@ -56,7 +67,7 @@ enum Command {
     Rerun(change::Named),
     /// Have schedules make an application at once, beside those that are due
     #[command(after_help = "Example: sparkctl trigger nightly")]
-    Trigger(change::Named),
+    Trigger(change::Schedules),
     /// Delete applications or schedules
     #[command(after_help = "Example: sparkctl delete spark-pi --wait")]
     Delete(change::DeleteFlags),
@@ -64,6 +75,8 @@ enum Command {
     Validate(create::ValidateFlags),
     /// Show, without a cluster, what is created or run for an application, as YAML that kubectl takes
     Render(render::Flags),
+    /// Print what makes a shell complete commands, flags and the names of applications
+    Completion(completion::Flags),
 }
 
 /// Carries out what the flags ask for; the result goes to stdout.
@@ -76,6 +89,7 @@ pub async fn run(flags: Flags) -> anyhow::Result<()> {
     match &flags.command {
         Command::Render(flags) => return render::render(flags, namespace),
         Command::Validate(flags) => return create::validate(flags, namespace),
+        Command::Completion(flags) => return completion::print_script(flags),
         _ => {}
     }
     let cluster = flags.cluster.connect().await?;
@@ -85,6 +99,9 @@ pub async fn run(flags: Flags) -> anyhow::Result<()> {
         Command::Status(flags) => status::status(&cluster, flags).await,
         Command::Event(flags) => events::event(&cluster, flags).await,
         Command::Log(flags) => log::log(&cluster, flags).await,
+        Command::Forward(flags) => forward::forward(&cluster, flags).await,
+        Command::Ui(flags) => ui::ui(&cluster, flags).await,
+        Command::Top(flags) => top::top(&cluster, flags).await,
         Command::Wait(flags) => wait::wait(&cluster, flags).await,
         Command::Suspend(which) => change::suspend(&cluster, which, true).await,
         Command::Resume(which) => change::suspend(&cluster, which, false).await,
@@ -92,6 +109,6 @@ pub async fn run(flags: Flags) -> anyhow::Result<()> {
         Command::Trigger(which) => change::trigger(&cluster, which).await,
         Command::Delete(flags) => change::delete(&cluster, flags).await,
         // Done without a cluster.
-        Command::Validate(_) | Command::Render(_) => Ok(()),
+        Command::Validate(_) | Command::Render(_) | Command::Completion(_) => Ok(()),
     }
 }

@@ -2,12 +2,14 @@
 
 use super::{
     cluster::Cluster,
-    events,
+    completion, events,
     failure::of_call,
+    log,
     show::{NONE, Output, Style, columns, executors, name, or_none, print, reference, short, ui, whole},
 };
 use crate::api::{RunRecord, SparkApplication, SparkApplicationStatus, State};
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use k8s_openapi::api::core::v1::Event;
 use kube::ResourceExt;
 use std::fmt::Write;
@@ -16,6 +18,7 @@ use std::fmt::Write;
 #[command(after_help = "Example: sparkctl status spark-pi")]
 pub(super) struct Flags {
     /// The application
+    #[arg(add = ArgValueCompleter::new(completion::applications))]
     name: String,
 
     /// In another form than for people
@@ -25,6 +28,8 @@ pub(super) struct Flags {
 
 /// How many of the latest events are shown; `sparkctl event` has them all.
 const EVENTS: usize = 10;
+/// How many lines of the log of a driver that has failed are shown; `sparkctl log` has them all.
+const WORDS: i64 = 15;
 
 pub(super) async fn status(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     match flags.output {
@@ -40,10 +45,24 @@ pub(super) async fn status(cluster: &Cluster, flags: &Flags) -> anyhow::Result<(
     }
     let application = cluster.application(&flags.name).await?;
     let events = events::of(cluster, &application.uid().unwrap_or_default()).await?;
-    print(&text(&application, &events, Style::of_stdout())?)
+    let words = match has_failed(&application) {
+        true => log::last_lines(cluster, &application, WORDS).await,
+        false => None,
+    };
+    print(&text(&application, words.as_deref(), &events, Style::of_stdout())?)
 }
 
-fn text(application: &SparkApplication, events: &[Event], style: Style) -> anyhow::Result<String> {
+fn has_failed(application: &SparkApplication) -> bool {
+    matches!(application.state(), State::Failed | State::Failing | State::PendingRerun)
+}
+
+/// `words` are the end of the driver's log.
+fn text(
+    application: &SparkApplication,
+    words: Option<&str>,
+    events: &[Event],
+    style: Style,
+) -> anyhow::Result<String> {
     let empty = SparkApplicationStatus::default();
     let status = application.status.as_ref().unwrap_or(&empty);
     let state = application.state();
@@ -55,8 +74,11 @@ fn text(application: &SparkApplication, events: &[Event], style: Style) -> anyho
 
     let driver = &status.driver_info;
     let since = status.termination_time.as_ref().or(status.last_submission_attempt_time.as_ref());
-    let attempts =
-        format!("{} of the driver, {} submissions", status.execution_attempts, status.submission_attempts);
+    let plural = if status.submission_attempts == 1 { "" } else { "s" };
+    let attempts = format!(
+        "{} of the driver, {} submission{plural}",
+        status.execution_attempts, status.submission_attempts
+    );
     let facts = [
         ("Namespace", application.namespace().unwrap_or_default()),
         ("Created", format!("{} ago", style.age(application.creation_timestamp().as_ref()))),
@@ -83,9 +105,9 @@ fn text(application: &SparkApplication, events: &[Event], style: Style) -> anyho
         let runs = status.runs.iter().map(|run| timeline(run, style));
         write!(text, "\n{}", columns(&[header].into_iter().chain(runs).collect::<Vec<_>>())?)?;
     }
-    let words =
-        status.runs.last().filter(|_| matches!(state, State::Failed | State::Failing | State::PendingRerun));
-    if let Some(words) = words.and_then(|run| run.message.as_ref()).filter(|words| words.contains('\n')) {
+    // Where its pod is gone, what was kept of it; the first line alone says no more than the state does.
+    let kept = status.runs.last().filter(|_| has_failed(application)).and_then(|run| run.message.as_deref());
+    if let Some(words) = words.or(kept.filter(|words| words.contains('\n'))) {
         text += "\nThe driver's last words:\n";
         for line in words.lines() {
             writeln!(text, "  {line}")?;
@@ -163,6 +185,8 @@ The driver's last words:
   Traceback:
     no such file
 ";
-        assert_eq!(text(&application, &[], style).unwrap(), expected);
+        assert_eq!(text(&application, None, &[], style).unwrap(), expected);
+        let with_log = text(&application, Some("no such bucket\n"), &[], style).unwrap();
+        assert!(with_log.ends_with("\nThe driver's last words:\n  no such bucket\n"), "{with_log}");
     }
 }

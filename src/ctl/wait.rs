@@ -2,6 +2,7 @@
 
 use super::{
     cluster::{Cluster, readable},
+    completion,
     failure::{Failure, of_call},
     show,
 };
@@ -10,6 +11,7 @@ use crate::{
     plan::go_duration,
 };
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use futures::StreamExt;
 use kube::{
     ResourceExt,
@@ -25,7 +27,7 @@ use tokio::time::timeout;
 )]
 pub(super) struct Flags {
     /// The applications
-    #[arg(required = true, value_name = "NAME")]
+    #[arg(required = true, value_name = "NAME", add = ArgValueCompleter::new(completion::applications))]
     names: Vec<String>,
 
     /// What is waited for

@@ -53,7 +53,7 @@ SMALL_MAINS = {
 # program (or file) that must exist → Debian package that brings it. Looked up by program and not by package,
 # because a machine with Docker has containerd and runc from packages of another name.
 DEBIAN = {
-    "api": {"ip": "iproute2", "openssl": "openssl"},
+    "api": {"ip": "iproute2", "openssl": "openssl", "tmux": "tmux"},
     "node": {
         "containerd": "containerd",
         "runc": "runc",

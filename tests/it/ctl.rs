@@ -4,9 +4,11 @@ use crate::{
     golden::{Golden, data},
     program::run,
 };
+use clap::CommandFactory;
 use serde_json::{Value, json};
 use spark_operator::{
     api::SparkApplication,
+    ctl,
     plan::{
         Policy,
         native::read_properties,
@@ -375,4 +377,13 @@ fn documents(text: &str) -> Vec<Value> {
 
 fn sparkctl(arguments: &[&str], input: &str) -> Output {
     run(env!("CARGO_BIN_EXE_sparkctl"), arguments, input)
+}
+
+#[test]
+fn the_help_of_every_command_has_an_example_of_it() {
+    for command in ctl::Flags::command().get_subcommands() {
+        let name = command.get_name();
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        assert!(help.contains(&format!("sparkctl {name} ")), "{name}: {help}");
+    }
 }

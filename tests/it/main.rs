@@ -37,5 +37,6 @@ mod soak;
 mod start;
 mod stored;
 mod submission;
+mod terminal;
 mod validation;
 mod webhook;

@@ -67,9 +67,7 @@ const HASH: usize = 8;
 /// The web UI's, if it is to be reached.
 pub(super) fn ui<'a>(application: &'a SparkApplication, policy: &'a Policy) -> Option<Door<'a>> {
     let spec = &application.spec;
-    let is_off =
-        spec.spark_conf.get(conf::UI_ENABLED).is_some_and(|is| is.trim().eq_ignore_ascii_case("false"));
-    if is_off || !policy.exposure.has_ui_service {
+    if is_ui_off(application) || !policy.exposure.has_ui_service {
         return None;
     }
     let target_port = ui_port(application)?;
@@ -144,6 +142,16 @@ fn tls(own: &[Embedded<IngressTLS>], policy: &Policy) -> Vec<Value> {
 
 fn stated(text: Option<&String>) -> Option<&str> {
     text.map(String::as_str).filter(|text| !text.is_empty())
+}
+
+/// Whether the application has Spark serve no web UI.
+#[must_use]
+pub fn is_ui_off(application: &SparkApplication) -> bool {
+    application
+        .spec
+        .spark_conf
+        .get(conf::UI_ENABLED)
+        .is_some_and(|is| is.trim().eq_ignore_ascii_case("false"))
 }
 
 /// The port that the web UI listens on, as far as the application says so; none if Spark draws it.

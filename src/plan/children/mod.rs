@@ -11,7 +11,7 @@ use crate::{
     api::SparkApplication,
     plan::{Policy, native::Child, owner_reference},
 };
-pub use exposure::{Exposure, has_id_in_ui_path, ui_path, ui_port, without_address};
+pub use exposure::{Exposure, has_id_in_ui_path, is_ui_off, ui_path, ui_port, without_address};
 use serde_json::{Value, json};
 pub use standing::{Aside, Companion, Companions, Try, aside, mend, note, note_end};
 pub use url_format::{Url, UrlFormat, Variables};

@@ -3,7 +3,7 @@
 use super::{Findings, Subject, names};
 use crate::{
     api::names::conf,
-    plan::children::{UrlFormat, Variables, ui_port},
+    plan::children::{UrlFormat, Variables, is_ui_off, ui_port},
 };
 use std::collections::BTreeSet;
 
@@ -11,11 +11,7 @@ use std::collections::BTreeSet;
 const SOME_ID: &str = "spark-00000000000000000000000000000000";
 
 pub(super) fn web_ui(subject: &Subject, findings: &mut Findings) {
-    let is_off = subject
-        .spec
-        .spark_conf
-        .get(conf::UI_ENABLED)
-        .is_some_and(|is| is.trim().eq_ignore_ascii_case("false"));
+    let is_off = is_ui_off(subject.application);
     if ui_port(subject.application).is_none() && !is_off {
         let given = subject.spec.spark_conf.get(conf::UI_PORT).map_or("", String::as_str);
         let what = format_args!("`{given}` is no port to be reached: there is no Service for the web UI");

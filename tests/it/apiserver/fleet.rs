@@ -37,7 +37,7 @@ async fn two_thousand_applications_are_found_as_they_are_and_a_broken_one_delays
         })
         .await;
     }
-    make(&namespace).await;
+    make(&namespace, FLEET).await;
     let before = (versions::<SparkApplication>(&namespace).await, versions::<Pod>(&namespace).await);
     assert_eq!(before.0.len(), FLEET + 1);
 
@@ -58,10 +58,10 @@ async fn two_thousand_applications_are_found_as_they_are_and_a_broken_one_delays
 }
 
 /// Makes applications in every state that lasts, as an operator before this one would have left them.
-pub(crate) async fn make(namespace: &Namespace) {
+pub(crate) async fn make(namespace: &Namespace, count: usize) {
     let states = ["COMPLETED", "FAILED", "RUNNING", "SUBMITTED", "suspended"];
     // Every fifth of the running ones has a driver; most of a fleet has ended.
-    let made = stream::iter(0..FLEET).map(|i| async move {
+    let made = stream::iter(0..count).map(|i| async move {
         let state = if i % 10 == 0 { states[i / 10 % states.len()] } else { states[i % 2] };
         make_one(namespace, &format!("app-{i}"), state).await;
     });

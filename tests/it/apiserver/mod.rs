@@ -66,6 +66,8 @@ mod restarts;
 pub(crate) mod rotation;
 /// Applications that are made at set times.
 pub(crate) mod schedules;
+/// `sparkctl` at a terminal.
+mod screen;
 /// SIGTERM.
 mod signals;
 /// What `spark-submit` reads.

@@ -17,7 +17,7 @@ async fn start() {
     let mut results = Results::default();
     for applications in [0, fleet::FLEET] {
         if applications > 0 {
-            fleet::make(&namespace).await;
+            fleet::make(&namespace, applications).await;
         }
         let begin = Instant::now();
         let listed = namespace.list::<SparkApplication>().await.len();

@@ -2,7 +2,7 @@
 
 use super::{
     Installed, application, browser::Browser, install, native::python_job, reverse_proxy::ReverseProxy,
-    state_is, until,
+    state_is, until, verbs::sparkctl,
 };
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
@@ -73,6 +73,9 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls() {
     assert_eq!(driver["webUIIngressAddress"], address, "{driver:#}");
     assert_eq!(driver["webUIIngressName"], "ui-by-ingress-ui-ingress", "{driver:#}");
 
+    // Where the output is no terminal no browser is opened.
+    assert_eq!(sparkctl(&["ui", "ui-by-ingress"], 0), format!("{address}\n"));
+
     let proxy = ReverseProxy::start("default");
     let mut browser = Browser::start(&proxy.address.to_string());
     shows_jobs(&mut browser, address, address);
@@ -82,7 +85,7 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls() {
 }
 
 /// Starts an application that does nothing but show its UI; its status, once `address` in it tells where that is.
-fn runs(name: &str, address: &str) -> Value {
+pub(super) fn runs(name: &str, address: &str) -> Value {
     kubectl_with(&python_job(name, "ui-job", "tests/data/node/ui/job.py"), &["apply", "-f", "-"]);
     state_is(name, "RUNNING");
     let mut status = Value::Null;
@@ -95,7 +98,7 @@ fn runs(name: &str, address: &str) -> Value {
 }
 
 /// Opens the UI at `address`: the page of jobs has its styles, and whatever it leads to is there, below `within`.
-fn shows_jobs(browser: &mut Browser, address: &str, within: &str) {
+pub(super) fn shows_jobs(browser: &mut Browser, address: &str, within: &str) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while let Err(why) = browser.open(address) {
         assert!(Instant::now() < deadline, "{address}: {why}");

@@ -1,9 +1,26 @@
 //! Does `sparkctl` show what drivers and executors say?
 
-use super::{install, native::python_job, state_is};
+use super::{
+    EndedOnDrop,
+    browser::Browser,
+    install,
+    native::python_job,
+    state_is,
+    ui::{runs, shows_jobs},
+};
 use crate::{
     apiserver::kubectl::{kubectl, kubectl_with},
+    golden::{data, yaml},
     program::run,
+    terminal::Terminal,
+};
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 #[test]
@@ -18,6 +35,17 @@ fn create_follows_the_driver_and_fails_if_the_application_does() {
     assert_eq!(sparkctl(&["log", "spark-pi", "--tail", "2"], 0).lines().count(), 2);
     assert!(sparkctl(&["status", "spark-pi"], 0).starts_with("spark-pi is COMPLETED\n"));
     sparkctl(&["create", "--delete", "--logs", "tests/data/node/exit-3.yaml"], 5);
+
+    let terminal = Terminal::new(110, 30);
+    terminal.types("sparkctl create --delete --logs manifests/examples/spark-pi.yaml; echo \"code $?\"");
+    // What it waits for stands there, and goes.
+    terminal.until(|screen| screen.contains(" waiting for the driver of spark-pi: "));
+    let screen = terminal.until(|screen| screen.contains("\ncode 0\n"));
+    assert!(
+        !screen.contains("waiting for") && screen.contains("spark-pi is completed\ncode 0\n"),
+        "{screen}"
+    );
+    terminal.keeps("sparkctl-create.txt");
     kubectl(&["delete", "sparkapp", "spark-pi", "exit-3"]);
 }
 
@@ -33,8 +61,100 @@ fn each_line_of_all_executors_says_whose_it_is() {
     kubectl(&["delete", "sparkapp", "logged"]);
 }
 
+#[test]
+#[ignore = "needs a node: make test"]
+fn the_log_is_followed_from_one_driver_to_the_next_and_beside_a_sidecar() {
+    install();
+    let mut job: Value = yaml(&data("node/exit-3.yaml"));
+    job["metadata"]["name"] = json!("retried");
+    job["spec"]["restartPolicy"] =
+        json!({"type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 1});
+    let chatter = ["sh", "-c", "echo chatter"];
+    job["spec"]["driver"]["sidecars"] =
+        json!([{"name": "chatter", "image": job["spec"]["image"], "command": chatter}]);
+    kubectl_with(&job, &["apply", "-f", "-"]);
+    let said = sparkctl(&["log", "retried", "--follow"], 0);
+    assert_eq!(said.lines().filter(|line| *line == "exiting with 3").count(), 2, "{said}");
+    assert!(!said.contains("chatter"), "{said}");
+
+    let status = sparkctl(&["status", "retried"], 0);
+    assert!(status.starts_with("retried is FAILED: driver container failed with ExitCode: 3"), "{status}");
+    let (_, words) = status.split_once("\nThe driver's last words:\n  ").expect(&status);
+    assert!(words.contains("\n  exiting with 3\n"), "{status}");
+    let whole = sparkctl(&["log", "retried"], 0);
+    assert!(whole.lines().count() > 5 && said.ends_with(&whole), "{whole}");
+    assert_eq!(sparkctl(&["log", "retried", "--since", "1h"], 0), whole);
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(sparkctl(&["log", "retried", "--since", "1s"], 0), "");
+    // The pod of that run is gone.
+    let before = sparkctl(&["log", "retried", "--previous"], 0);
+    assert_eq!(before, "driver container failed with ExitCode: 3, Reason: Error\n");
+    kubectl(&["delete", "sparkapp", "retried"]);
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn forward_and_ui_lead_to_the_driver_until_it_has_ended() {
+    install();
+    runs("led-to", "webUIAddress");
+    let (mut forwards, said) = spawn(&["forward", "led-to", "--local-port", "0"]);
+    let port =
+        said.strip_prefix("forwarding from ").and_then(|said| said.strip_suffix(" -> 4040")).expect(&said);
+    let page = jobs_page(port);
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("Completed Jobs"), "{page}");
+    let (_forwards_too, taken) = spawn(&["forward", "led-to", "--local-port", "0", "--remote-port", "4041"]);
+    assert!(taken.ends_with(" -> 4041"), "{taken}");
+    let occupied = format!("--local-port={port}");
+    sparkctl(&["forward", "led-to", &occupied], 1);
+
+    let (mut shows, address) = spawn(&["ui", "led-to", "--local-port", "0"]);
+    let mut browser = Browser::start("127.0.0.1");
+    shows_jobs(&mut browser, &address, &address);
+    browser.keeps_picture("sparkctl-ui.png");
+
+    let terminal = Terminal::new(110, 12);
+    terminal.types("sparkctl top");
+    let row = |screen: &str, words: [&str; 2]| {
+        screen.lines().any(|line| line.starts_with("led-to ") && words.iter().all(|word| line.contains(word)))
+    };
+    terminal.until(|screen| row(screen, ["RUNNING", "1 running"]));
+    terminal.keeps("sparkctl-top-node.txt");
+    sparkctl(&["suspend", "led-to"], 0);
+    terminal.until(|screen| row(screen, ["SUSPENDED", ""]));
+
+    for child in [&mut forwards, &mut shows] {
+        assert!(child.0.wait().unwrap().success());
+        let mut complaint = String::new();
+        child.0.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
+        assert!(complaint.contains("the driver of led-to has ended"), "{complaint}");
+    }
+    kubectl(&["delete", "sparkapp", "led-to"]);
+}
+
+/// What a port of this machine answers when it is asked for the page of jobs.
+fn jobs_page(port: &str) -> String {
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    stream.write_all(b"GET /jobs/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Starts `sparkctl`; the first line that it prints.
+fn spawn(arguments: &[&str]) -> (EndedOnDrop, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sparkctl"))
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (EndedOnDrop(child), line.trim_end().to_owned())
+}
+
 /// What `sparkctl` prints; it has to exit with this code.
-fn sparkctl(arguments: &[&str], code: i32) -> String {
+pub(super) fn sparkctl(arguments: &[&str], code: i32) -> String {
     let output = run(env!("CARGO_BIN_EXE_sparkctl"), arguments, "");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "sparkctl {}: {stderr}", arguments.join(" "));

@@ -17,5 +17,7 @@ mod kills;
 mod rotation;
 /// Thousands of schedules at once.
 mod schedules;
+/// Many applications are looked at.
+mod screen;
 /// The real `spark-submit` of each line of Spark.
 mod spark_lines;

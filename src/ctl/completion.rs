@@ -1,0 +1,129 @@
+//! What may come next on a command line? Commands and flags, as clap knows them, and names, as the cluster does.
+
+use super::{
+    Flags as Line,
+    cluster::{Cluster, ClusterFlags, Kind},
+    show::print,
+};
+use crate::api::{ScheduledSparkApplication, SparkApplication};
+use clap::{Args, CommandFactory, FromArgMatches, ValueEnum};
+use clap_complete::{
+    CompletionCandidate,
+    env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh},
+};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Resource, ResourceExt, api::ListParams};
+use serde::de::DeserializeOwned;
+use std::{env, ffi::OsStr, fmt::Debug, time::Duration};
+use tokio::{runtime, time::timeout};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  source <(sparkctl completion bash)
+  sparkctl completion fish | source
+
+In a shell's start-up file, it is in each shell that is started afterwards.")]
+pub(super) struct Flags {
+    /// The shell
+    shell: Shell,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    Powershell,
+    Zsh,
+}
+
+/// By which the script has us say what may come next.
+const ASKED: &str = "COMPLETE";
+
+/// How long somebody who has pressed a key waits for the cluster.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// As many names as somebody can look at.
+const MOST: u32 = 500;
+
+pub(super) fn print_script(flags: &Flags) -> anyhow::Result<()> {
+    let shell: &dyn EnvCompleter = match flags.shell {
+        Shell::Bash => &Bash,
+        Shell::Elvish => &Elvish,
+        Shell::Fish => &Fish,
+        Shell::Powershell => &Powershell,
+        Shell::Zsh => &Zsh,
+    };
+    let mut script = Vec::new();
+    let program = env::current_exe()?;
+    let name = Line::command().get_name().to_owned();
+    shell.write_registration(ASKED, &name, &name, &program.to_string_lossy(), &mut script)?;
+    print(&String::from_utf8_lossy(&script))
+}
+
+/// Ends the process with what may come next, if it is a shell that asks for it.
+pub fn complete() {
+    clap_complete::CompleteEnv::with_factory(Line::command).var(ASKED).complete();
+}
+
+pub(super) fn applications(begun: &OsStr) -> Vec<CompletionCandidate> {
+    names(begun, async |cluster| in_namespace::<SparkApplication>(&cluster).await)
+}
+
+pub(super) fn schedules(begun: &OsStr) -> Vec<CompletionCandidate> {
+    names(begun, async |cluster| in_namespace::<ScheduledSparkApplication>(&cluster).await)
+}
+
+/// Schedules, if the line says that it is about them.
+pub(super) fn applications_or_schedules(begun: &OsStr) -> Vec<CompletionCandidate> {
+    let is_about_schedules = words().any(|word| word == "--schedule" || word == "-s");
+    if is_about_schedules { schedules(begun) } else { applications(begun) }
+}
+
+pub(super) fn namespaces(begun: &OsStr) -> Vec<CompletionCandidate> {
+    names(begun, async |cluster| listed(&Api::<Namespace>::all(cluster.client)).await)
+}
+
+pub(super) fn contexts(begun: &OsStr) -> Vec<CompletionCandidate> {
+    let contexts = of_line().and_then(|flags| flags.contexts().ok()).unwrap_or_default();
+    beginning(begun, contexts)
+}
+
+/// What of `found` in the cluster that the line means begins so. Without a cluster there is nothing to say, and nobody to say it to.
+fn names(
+    begun: &OsStr,
+    found: impl AsyncFnOnce(Cluster) -> kube::Result<Vec<String>>,
+) -> Vec<CompletionCandidate> {
+    let all = async {
+        let cluster = of_line()?.connect().await.ok()?;
+        found(cluster).await.ok()
+    };
+    let Ok(runtime) = runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
+    let all = runtime.block_on(async { timeout(PATIENCE, all).await.ok().flatten() });
+    beginning(begun, all.unwrap_or_default())
+}
+
+fn beginning(begun: &OsStr, all: Vec<String>) -> Vec<CompletionCandidate> {
+    let begun = begun.to_string_lossy();
+    all.into_iter().filter(|name| name.starts_with(&*begun)).map(CompletionCandidate::new).collect()
+}
+
+async fn in_namespace<K: Kind>(cluster: &Cluster) -> kube::Result<Vec<String>> {
+    listed(&cluster.api::<K>()).await
+}
+
+async fn listed<K: Resource + Clone + DeserializeOwned + Debug>(api: &Api<K>) -> kube::Result<Vec<String>> {
+    let list = api.list_metadata(&ListParams::default().limit(MOST)).await?;
+    Ok(list.items.iter().map(ResourceExt::name_any).collect())
+}
+
+/// The words of the line that is being written.
+fn words() -> impl Iterator<Item = std::ffi::OsString> {
+    env::args_os().skip_while(|word| word != "--").skip(1)
+}
+
+/// Which cluster and namespace the line means, as far as it is written.
+fn of_line() -> Option<ClusterFlags> {
+    let matches = Line::command().ignore_errors(true).try_get_matches_from(words()).ok()?;
+    ClusterFlags::from_arg_matches(&matches).ok()
+}

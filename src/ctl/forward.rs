@@ -1,0 +1,213 @@
+//! How is a port of the driver reached from this machine? Through the API server, as `kubectl port-forward` does it; from one driver
+//! to the next.
+
+use super::{
+    cluster::Cluster,
+    completion,
+    failure::of_call,
+    log::next_driver,
+    show::{complain, name as name_of, print},
+    waiting::Waiting,
+};
+use crate::plan::children::ui_port;
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use clap_complete::ArgValueCompleter;
+use futures::future::{Either, select, select_all};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, ResourceExt, runtime::wait::await_condition};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    pin::pin,
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time::sleep,
+};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparkctl forward spark-pi --local-port 8080")]
+pub(super) struct Flags {
+    /// The application
+    #[arg(add = ArgValueCompleter::new(completion::applications))]
+    name: String,
+
+    /// The port of this machine, on its loopback addresses alone; 0 takes one that is free
+    #[arg(short, long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
+    local_port: u16,
+
+    /// The driver's port [default: that of its web UI]
+    #[arg(short, long, value_name = "PORT")]
+    remote_port: Option<u16>,
+}
+
+/// What Spark's web UI listens on, unless told otherwise.
+pub(super) const DEFAULT_PORT: u16 = 4040;
+
+/// How often is looked whether something listens yet, or asked again what was not answered.
+const PAUSE: Duration = Duration::from_millis(500);
+
+pub(super) async fn forward(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
+    let door = Door::open(flags.local_port).await?;
+    let remote = match flags.remote_port {
+        Some(port) => port,
+        None => ui_port_of(cluster, &flags.name).await?,
+    };
+    through(cluster, &flags.name, remote, &door, async |_| {
+        print(&format!("forwarding from {} -> {remote}\n", door.port))
+    })
+    .await
+}
+
+/// The port that the web UI of an application listens on.
+///
+/// # Errors
+///
+/// When there is no such application, or it leaves the port to Spark.
+pub(super) async fn ui_port_of(cluster: &Cluster, name: &str) -> anyhow::Result<u16> {
+    let port = ui_port(&cluster.application(name).await?).and_then(|port| port.try_into().ok());
+    port.ok_or_else(|| {
+        anyhow!(
+            "{name} lets Spark draw the port of its web UI (`spark.ui.port`): find it with sparkctl log, \
+             and give it with sparkctl forward --remote-port"
+        )
+    })
+}
+
+/// Lets whoever comes through `door` to this port of each driver, until the application has ended. `begun` is called for each.
+pub(super) async fn through(
+    cluster: &Cluster,
+    name: &str,
+    port: u16,
+    door: &Door,
+    begun: impl AsyncFn(&Way) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut last = None;
+    let mut was_open = false;
+    while let Some(driver) = next_driver(cluster, name, last.as_deref()).await? {
+        last = driver.uid();
+        if has_ended(Some(&driver)) {
+            continue;
+        }
+        was_open = true;
+        let way = Way { pods: cluster.api(), driver: driver.name_any(), port };
+        let over = pin!(over(&way, &driver));
+        let open = pin!(async {
+            begun(&way).await?;
+            door.serve(&way).await
+        });
+        if let Either::Right((failed, _)) = select(over, open).await {
+            return failed;
+        }
+        complain(&format!("the driver of {name} has ended"));
+    }
+    if was_open {
+        return Ok(());
+    }
+    let state = name_of(cluster.application(name).await?.state());
+    bail!("the driver of {name} has ended: the application is {state}")
+}
+
+/// Ends when the driver has.
+async fn over(way: &Way, driver: &Pod) {
+    let uid = driver.uid();
+    loop {
+        let is_over = |pod: Option<&Pod>| has_ended(pod.filter(|pod| pod.uid() == uid));
+        if await_condition(way.pods.clone(), &way.driver, is_over).await.is_ok() {
+            return;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Whether nothing can listen there any more.
+fn has_ended(pod: Option<&Pod>) -> bool {
+    let phase = pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.phase.as_deref());
+    pod.is_none() || matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// The way to a port of a driver.
+pub(super) struct Way {
+    pods: Api<Pod>,
+    driver: String,
+    port: u16,
+}
+
+impl Way {
+    /// Waits until something there answers HTTP.
+    pub(super) async fn answers(&self) {
+        let mut waiting = Waiting::default();
+        loop {
+            if let Ok(true) = self.is_answered().await {
+                return;
+            }
+            waiting.say(&format!("waiting for {} to listen on port {}", self.driver, self.port));
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn is_answered(&self) -> anyhow::Result<bool> {
+        let mut forwarder = self.pods.portforward(&self.driver, &[self.port]).await.map_err(of_call)?;
+        let mut stream = forwarder.take_stream(self.port).context("no stream")?;
+        stream.write_all(b"HEAD / HTTP/1.0\r\n\r\n").await?;
+        Ok(stream.read(&mut [0]).await? > 0)
+    }
+
+    /// Carries what the two ends have to say to each other.
+    async fn carry(&self, mut here: TcpStream) -> anyhow::Result<()> {
+        let mut forwarder = self.pods.portforward(&self.driver, &[self.port]).await.map_err(of_call)?;
+        let error = forwarder.take_error(self.port).context("no stream of errors")?;
+        let mut there = forwarder.take_stream(self.port).context("no stream")?;
+        // How either end goes away is its own business; what the kubelet says of the port is not.
+        copy_bidirectional(&mut here, &mut there).await.ok();
+        drop(there);
+        match error.await {
+            Some(refused) => bail!("port {} of {}: {}", self.port, self.driver, refused.trim()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A port of this machine's loopback addresses.
+pub(super) struct Door {
+    listeners: Vec<TcpListener>,
+    pub port: u16,
+}
+
+impl Door {
+    /// # Errors
+    ///
+    /// When the port is taken.
+    pub(super) async fn open(port: u16) -> anyhow::Result<Self> {
+        let first = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|error| {
+            anyhow!("port {port} of this machine cannot be listened on: {error}: choose another with --local-port (0: any that is free)")
+        })?;
+        let port = first.local_addr()?.port();
+        // Not every machine has it.
+        let second = TcpListener::bind(SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), port)).await;
+        Ok(Self { listeners: [first].into_iter().chain(second.ok()).collect(), port })
+    }
+
+    /// Lets in whoever comes; ends only by a failure.
+    async fn serve(&self, way: &Way) -> anyhow::Result<()> {
+        let mut guests = JoinSet::new();
+        loop {
+            let accept = select_all(self.listeners.iter().map(|listener| Box::pin(listener.accept())));
+            tokio::select! {
+                (accepted, ..) = accept => {
+                    let (guest, _) = accepted?;
+                    let way = Way { pods: way.pods.clone(), driver: way.driver.clone(), port: way.port };
+                    guests.spawn(async move { way.carry(guest).await });
+                }
+                Some(left) = guests.join_next() => {
+                    if let Err(error) = left? {
+                        complain(&error.to_string());
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Where is the web UI of an application, for whoever sits here? At its Ingress, if it has one; else at a port of this machine.
+
+use super::{
+    cluster::Cluster,
+    completion,
+    forward::{DEFAULT_PORT, Door, through, ui_port_of},
+    log::next_driver,
+    show::{complain, print},
+};
+use crate::{api::names::conf, plan::children::is_ui_off};
+use anyhow::bail;
+use clap::Args;
+use clap_complete::ArgValueCompleter;
+use std::io::{self, IsTerminal};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparkctl ui spark-pi")]
+pub(super) struct Flags {
+    /// The application
+    #[arg(add = ArgValueCompleter::new(completion::applications))]
+    name: String,
+
+    /// Print the address, but open no browser; so it is where the output is not a terminal
+    #[arg(long)]
+    no_browser: bool,
+
+    /// The port of this machine, where there is no Ingress [default: 4040 if it is free, else any that is]
+    #[arg(short, long, value_name = "PORT")]
+    local_port: Option<u16>,
+}
+
+pub(super) async fn ui(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
+    let name = &flags.name;
+    let application = cluster.application(name).await?;
+    if is_ui_off(&application) {
+        bail!("{name} has no web UI: its sparkConf has {}=false", conf::UI_ENABLED);
+    }
+    let driver = application.status.map(|status| status.driver_info).unwrap_or_default();
+    if let Some(address) = driver.web_ui_ingress_address {
+        // Whoever asks for it before there is a driver, or when there is none any more, would see an error page.
+        next_driver(cluster, name, None).await?;
+        return flags.show(&address);
+    }
+    let door = match flags.local_port {
+        Some(port) => Door::open(port).await?,
+        None => match Door::open(DEFAULT_PORT).await {
+            Ok(door) => door,
+            Err(_) => Door::open(0).await?,
+        },
+    };
+    let port = ui_port_of(cluster, name).await?;
+    through(cluster, name, port, &door, async |way| {
+        way.answers().await;
+        flags.show(&format!("http://localhost:{}", door.port))
+    })
+    .await
+}
+
+impl Flags {
+    fn show(&self, address: &str) -> anyhow::Result<()> {
+        print(&format!("{address}\n"))?;
+        if !self.no_browser
+            && io::stdout().is_terminal()
+            && let Err(error) = open::that_detached(address)
+        {
+            complain(&format!("no browser could be opened ({error}): open the address yourself"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! What does somebody see who sits at a terminal? A shell in one of tmux, which keeps what stands on it.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, id},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// What takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(240);
+/// What a shell is given at most: one whose test was killed ends too, and its tmux with it.
+const LONGEST: &str = "600";
+
+/// A terminal with a shell that finds our programs; it ends with this value.
+pub struct Terminal {
+    socket: String,
+}
+
+impl Terminal {
+    pub fn new(width: u16, height: u16) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let socket = format!("spark-operator-{}-{}", id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let terminal = Self { socket };
+        let programs = Path::new(env!("CARGO_BIN_EXE_sparkctl")).parent().unwrap().display().to_string();
+        let path = format!("PATH={programs}:{}", std::env::var("PATH").unwrap());
+        let size = [width, height].map(|length| length.to_string());
+        let shell = ["timeout", "--foreground", LONGEST, "bash", "--norc", "--noprofile"];
+        terminal.tmux(
+            &[
+                &[
+                    "-f",
+                    "/dev/null",
+                    "new-session",
+                    "-d",
+                    "-x",
+                    &size[0],
+                    "-y",
+                    &size[1],
+                    "env",
+                    &path,
+                    "PS1=$ ",
+                ],
+                &shell[..],
+            ]
+            .concat(),
+        );
+        terminal.until(|screen| screen.starts_with('$'));
+        terminal
+    }
+
+    /// Types a line, and the key that ends it.
+    pub fn types(&self, line: &str) {
+        self.begins(line);
+        self.presses("Enter");
+    }
+
+    /// Types what is not a whole line yet.
+    pub fn begins(&self, line: &str) {
+        self.tmux(&["send-keys", "-l", line]);
+    }
+
+    /// Presses a key, by its name in tmux.
+    pub fn presses(&self, key: &str) {
+        self.tmux(&["send-keys", key]);
+    }
+
+    pub fn resizes(&self, width: u16, height: u16) {
+        let size = [width, height].map(|length| length.to_string());
+        self.tmux(&["resize-window", "-x", &size[0], "-y", &size[1]]);
+    }
+
+    /// What stands on the screen, without colours.
+    pub fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// The same with colours.
+    pub fn coloured(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-e"])
+    }
+
+    /// Waits until what stands on the screen is as wanted.
+    pub fn until(&self, is_so: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let screen = self.screen();
+            if is_so(&screen) {
+                return screen;
+            }
+            assert!(Instant::now() < deadline, "never stood on the screen; what stands there is\n{screen}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Keeps what stands on the screen under this name, for people to look at.
+    pub fn keeps(&self, name: &str) {
+        fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name), self.screen()).unwrap();
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let output = Command::new("tmux")
+            .args(["-L", &self.socket])
+            .args(arguments)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .env("LC_ALL", "C.UTF-8")
+            .output()
+            .expect("tmux is installed by tests/cluster");
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "tmux {}: {complaint}", arguments.join(" "));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        Command::new("tmux").args(["-L", &self.socket, "kill-server"]).status().ok();
+    }
+}
