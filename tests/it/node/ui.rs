@@ -1,8 +1,13 @@
 //! Is the Spark UI where the status says that it is?
 
 use super::{
-    Installed, application, browser::Browser, install, native::python_job, reverse_proxy::ReverseProxy,
-    state_is, until, verbs::sparkctl,
+    Installed, application,
+    browser::Browser,
+    install,
+    native::python_job,
+    reverse_proxy::ReverseProxy,
+    state_is, until,
+    verbs::{ended, sparkctl, spawn},
 };
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
@@ -53,7 +58,12 @@ fn the_ui_is_found_through_its_service() {
     let mut browser = Browser::start("127.0.0.1");
     shows_jobs(&mut browser, &format!("http://{address}/"), &format!("http://{address}"));
     browser.keeps_picture("ui-by-service.png");
+
+    let (mut follows, _) = spawn(&["log", "ui-by-service", "--follow"]);
     kubectl(&["delete", "sparkapp", "ui-by-service"]);
+    let (code, complaint) = ended(&mut follows);
+    assert_eq!(code, Some(3), "{complaint}");
+    assert!(complaint.contains("\"ui-by-service\" not found"), "{complaint}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::{Command, Stdio},
     thread,
@@ -123,9 +123,8 @@ fn forward_and_ui_lead_to_the_driver_until_it_has_ended() {
     terminal.until(|screen| row(screen, ["SUSPENDED", ""]));
 
     for child in [&mut forwards, &mut shows] {
-        assert!(child.0.wait().unwrap().success());
-        let mut complaint = String::new();
-        child.0.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
+        let (code, complaint) = ended(child);
+        assert_eq!(code, Some(0), "{complaint}");
         assert!(complaint.contains("the driver of led-to has ended"), "{complaint}");
     }
     kubectl(&["delete", "sparkapp", "led-to"]);
@@ -140,16 +139,26 @@ fn jobs_page(port: &str) -> String {
     answer
 }
 
+/// Waits for the end of a `sparkctl`: the exit code, and what it has complained of.
+pub(super) fn ended(process: &mut EndedOnDrop) -> (Option<i32>, String) {
+    let mut complaint = String::new();
+    process.0.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
+    (process.0.wait().unwrap().code(), complaint)
+}
+
 /// Starts `sparkctl`; the first line that it prints.
-fn spawn(arguments: &[&str]) -> (EndedOnDrop, String) {
+pub(super) fn spawn(arguments: &[&str]) -> (EndedOnDrop, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_sparkctl"))
         .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    lines.read_line(&mut line).unwrap();
+    // Somebody has to read the rest for it to go on.
+    thread::spawn(move || io::copy(&mut lines, &mut io::sink()));
     (EndedOnDrop(child), line.trim_end().to_owned())
 }
 
