@@ -5,6 +5,7 @@ use super::{
     change::make_room,
     cluster::Cluster,
     failure::of_call,
+    hadoop_conf::HadoopConf,
     log::{self, How},
     manifest,
     show::print,
@@ -14,7 +15,7 @@ use crate::api::{ScheduledSparkApplication, SparkApplication};
 use anyhow::Context;
 use clap::Args;
 use kube::{
-    Resource, ResourceExt,
+    Api, Resource, ResourceExt,
     api::{DynamicObject, PostParams},
 };
 use serde_json::json;
@@ -24,7 +25,10 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   sparkctl create app.yaml
   helm template pi chart | sparkctl create -
-  sparkctl create nightly-by-hand --from nightly")]
+  sparkctl create nightly-by-hand --from nightly
+
+HADOOP_CONF_DIR, if it is set, is a folder whose files become the ConfigMap NAME-hadoop-config, for each application that names no
+hadoopConfigMap of its own.")]
 pub(super) struct Flags {
     /// The file with applications and schedules, or - for standard input; with --from, the name of the application
     #[arg(value_name = "FILE|NAME")]
@@ -52,26 +56,34 @@ pub(super) struct ValidateFlags {
 }
 
 pub(super) async fn create(cluster: &Cluster, flags: &Flags, namespace: Option<&str>) -> anyhow::Result<()> {
-    let objects = match &flags.from {
+    let mut objects = match &flags.from {
         Some(schedule) => vec![of_schedule(cluster, schedule, &flags.what).await?],
         None => of_file(cluster, Path::new(&flags.what), namespace)?,
     };
+    let hadoop_conf = HadoopConf::of_environment()?;
+    let wanted = objects
+        .iter_mut()
+        .map(|object| hadoop_conf.as_ref().map_or(Ok(None), |hadoop_conf| hadoop_conf.wanted_by(object)));
+    let config_maps = manifest::all(wanted)?;
+    if config_maps.iter().any(Option::is_some) {
+        try_out(cluster, flags, &objects).await?;
+    }
     let mut applications = Vec::new();
-    for object in &objects {
-        let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
-        let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
-        let place = Cluster { client: cluster.client.clone(), namespace };
-        let api = if kind == ScheduledSparkApplication::kind(&()) {
-            place.whole::<ScheduledSparkApplication>()
-        } else {
-            if flags.delete && !name.is_empty() {
-                make_room(&place, &name).await?;
-            }
-            place.whole::<SparkApplication>()
-        };
+    for (object, config_map) in objects.iter().zip(config_maps) {
+        let (place, api) = place(cluster, object);
+        let name = object.name_any();
+        if flags.delete && !name.is_empty() && is_application(object) {
+            make_room(&place, &name).await?;
+        }
+        if let Some(config_map) = &config_map {
+            config_map.make(&place).await?;
+        }
         let made = api.create(&PostParams::default(), object).await.map_err(of_call)?;
-        print(&format!("{kind} \"{}\" created\n", made.name_any()))?;
-        if kind == SparkApplication::kind(&()) {
+        if let Some(config_map) = &config_map {
+            config_map.leave_to(&place, &made).await;
+        }
+        print(&format!("{} \"{}\" created\n", kind(object), made.name_any()))?;
+        if is_application(object) {
             applications.push((place, made.name_any()));
         }
     }
@@ -82,6 +94,39 @@ pub(super) async fn create(cluster: &Cluster, flags: &Flags, namespace: Option<&
         }
     }
     Ok(())
+}
+
+/// That the cluster would take `objects`, now: what it refuses is told before anything is done for it.
+async fn try_out(cluster: &Cluster, flags: &Flags, objects: &[DynamicObject]) -> anyhow::Result<()> {
+    let parameters = PostParams { dry_run: true, ..PostParams::default() };
+    for object in objects {
+        let goes_before = flags.delete && is_application(object);
+        match place(cluster, object).1.create(&parameters, object).await {
+            Err(kube::Error::Api(status)) if status.is_already_exists() && goes_before => {}
+            tried => drop(tried.map_err(of_call)?),
+        }
+    }
+    Ok(())
+}
+
+/// The namespace of an object, and those of its kind there.
+fn place(cluster: &Cluster, object: &DynamicObject) -> (Cluster, Api<DynamicObject>) {
+    let namespace = object.namespace().unwrap_or_default();
+    let place = Cluster { client: cluster.client.clone(), namespace };
+    let api = if is_application(object) {
+        place.whole::<SparkApplication>()
+    } else {
+        place.whole::<ScheduledSparkApplication>()
+    };
+    (place, api)
+}
+
+fn kind(object: &DynamicObject) -> &str {
+    object.types.as_ref().map_or("", |types| &types.kind)
+}
+
+fn is_application(object: &DynamicObject) -> bool {
+    kind(object) == SparkApplication::kind(&())
 }
 
 /// The objects of a manifest, as they are written there, if nothing is wrong with any.
@@ -118,6 +163,7 @@ async fn of_schedule(cluster: &Cluster, schedule: &str, name: &str) -> anyhow::R
         },
         "spec": schedule.data["spec"]["template"],
     });
+    manifest::of_object(&object)?.check()?;
     serde_json::from_value(object).context("the schedule's template cannot be read")
 }
 

@@ -77,28 +77,35 @@ fn contents(file: &Path) -> anyhow::Result<String> {
 fn applications(text: &str, namespace: Option<&str>) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(text).map_err(|error| anyhow!("not YAML: {error}"))?;
-    let applications: Vec<_> = documents
-        .iter()
-        .flat_map(items)
-        .filter_map(|object| {
-            let kind = object["kind"].as_str()?;
-            let read: fn(&Value) -> anyhow::Result<Read> = if kind == SparkApplication::kind(&()) {
-                of_application
-            } else if kind == ScheduledSparkApplication::kind(&()) {
-                of_schedule
-            } else {
-                return None;
-            };
-            let name = |field: &str| object["metadata"][field].as_str();
-            let title =
-                format!("{kind} {}", name("name").or(name("generateName")).unwrap_or("without a name"));
-            Some(found(object, &title, namespace, read).context(title))
-        })
-        .collect();
+    let applications: Vec<_> =
+        documents.iter().flat_map(items).filter_map(|object| of_item(object, namespace)).collect();
     if applications.is_empty() {
         bail!("no SparkApplication in it");
     }
     Ok(applications)
+}
+
+/// An application that is not from a file.
+///
+/// # Errors
+///
+/// When it cannot be read.
+pub(super) fn of_object(object: &Value) -> anyhow::Result<Found> {
+    of_item(object, None).context("no SparkApplication")?
+}
+
+fn of_item(object: &Value, namespace: Option<&str>) -> Option<anyhow::Result<Found>> {
+    let kind = object["kind"].as_str()?;
+    let read: fn(&Value) -> anyhow::Result<Read> = if kind == SparkApplication::kind(&()) {
+        of_application
+    } else if kind == ScheduledSparkApplication::kind(&()) {
+        of_schedule
+    } else {
+        return None;
+    };
+    let name = |field: &str| object["metadata"][field].as_str();
+    let title = format!("{kind} {}", name("name").or(name("generateName")).unwrap_or("without a name"));
+    Some(found(object, &title, namespace, read).context(title))
 }
 
 /// What `kubectl get` prints of several objects is one List of them.

@@ -7,6 +7,7 @@ mod create;
 mod events;
 mod failure;
 mod forward;
+mod hadoop_conf;
 mod list;
 mod log;
 mod manifest;

@@ -1,0 +1,192 @@
+//! How does the Hadoop configuration of this machine get into an application's pods? As a ConfigMap that goes with the application.
+
+use super::{cluster::Cluster, failure::of_call, show::complain};
+use crate::api::{ScheduledSparkApplication, names::env::HADOOP_CONF_DIR};
+use anyhow::{Context, bail};
+use k8s_openapi::{ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+/// As much as the API server takes for the values of a ConfigMap.
+const LARGEST: u64 = 1 << 20;
+
+/// The files of a folder.
+pub(super) struct HadoopConf {
+    folder: PathBuf,
+    text: BTreeMap<String, String>,
+    binary: BTreeMap<String, ByteString>,
+}
+
+impl HadoopConf {
+    /// That of the folder HADOOP_CONF_DIR, if it is set.
+    ///
+    /// # Errors
+    ///
+    /// When no ConfigMap can be made of it.
+    pub(super) fn of_environment() -> anyhow::Result<Option<Self>> {
+        let folder = env::var_os(HADOOP_CONF_DIR).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+        let read = folder.map(|folder| {
+            let shown = folder.display().to_string();
+            Self::of(folder).with_context(|| format!("{HADOOP_CONF_DIR}={shown}"))
+        });
+        read.transpose()
+    }
+
+    fn of(folder: PathBuf) -> anyhow::Result<Self> {
+        let files = plain_files(&folder)?;
+        if files.is_empty() {
+            bail!("has no files: put some there, or unset the variable");
+        }
+        let size: u64 = files.values().map(|(_, size)| size).sum();
+        if size > LARGEST {
+            bail!("has {size} bytes, and a ConfigMap holds {LARGEST}: take files out, or unset the variable");
+        }
+        let (mut text, mut binary) = (BTreeMap::new(), BTreeMap::new());
+        for (name, (path, _)) in files {
+            let content = fs::read(&path).with_context(|| format!("{name} cannot be read"))?;
+            match String::from_utf8(content) {
+                Ok(content) => drop(text.insert(name, content)),
+                Err(error) => drop(binary.insert(name, ByteString(error.into_bytes()))),
+            }
+        }
+        Ok(Self { folder, text, binary })
+    }
+
+    /// Makes `object` use it, unless it has chosen another; then there is no ConfigMap to make.
+    ///
+    /// # Errors
+    ///
+    /// When there is no name yet that a ConfigMap could have.
+    pub(super) fn wanted_by(&self, object: &mut DynamicObject) -> anyhow::Result<Option<Wanted<'_>>> {
+        let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
+        let name = object.name_any();
+        let spec = if kind == ScheduledSparkApplication::kind(&()) { "/spec/template" } else { "/spec" };
+        let Some(spec) = object.data.pointer_mut(spec) else { return Ok(None) };
+        let chosen = &mut spec["hadoopConfigMap"];
+        if let Some(chosen) = chosen.as_str().filter(|chosen| !chosen.is_empty()) {
+            complain(&format!(
+                "{kind} {name}: has the ConfigMap {chosen}, so that {HADOOP_CONF_DIR} is not used for it"
+            ));
+            return Ok(None);
+        }
+        if object.metadata.name.as_deref().is_none_or(str::is_empty) {
+            bail!(
+                "{kind} {name}: metadata.generateName: with {HADOOP_CONF_DIR}, write metadata.name: a ConfigMap is called after it"
+            );
+        }
+        let name = format!("{name}-hadoop-config");
+        *chosen = json!(name);
+        Ok(Some(Wanted { conf: self, name }))
+    }
+}
+
+/// The plain files in a folder that a ConfigMap can have, with their sizes.
+fn plain_files(folder: &Path) -> anyhow::Result<BTreeMap<String, (PathBuf, u64)>> {
+    let mut files = BTreeMap::new();
+    for entry in
+        fs::read_dir(folder).context("is no folder that can be read: set the variable to one, or unset it")?
+    {
+        let path = entry?.path();
+        // What a link leads to counts: so are ConfigMaps and packages laid out.
+        let metadata = fs::metadata(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        if !metadata.is_file() {
+            continue;
+        }
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if !name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)) {
+            bail!(
+                "has the file `{name}`: take it out, keys of ConfigMaps have only letters, digits, `-`, `_` and `.`"
+            );
+        }
+        files.insert(name, (path, metadata.len()));
+    }
+    Ok(files)
+}
+
+/// A ConfigMap for one application.
+pub(super) struct Wanted<'a> {
+    conf: &'a HadoopConf,
+    name: String,
+}
+
+impl Wanted<'_> {
+    /// Makes it, or puts it in the place of the one that is there.
+    ///
+    /// # Errors
+    ///
+    /// When the cluster refuses.
+    pub(super) async fn make(&self, place: &Cluster) -> anyhow::Result<()> {
+        let HadoopConf { folder, text, binary } = self.conf;
+        let config_map = ConfigMap {
+            metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+            data: Some(text.clone()),
+            binary_data: Some(binary.clone()),
+            ..ConfigMap::default()
+        };
+        let config_maps: Api<ConfigMap> = place.api();
+        let parameters = PostParams::default();
+        match config_maps.replace(&self.name, &parameters, &config_map).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => {
+                config_maps.create(&parameters, &config_map).await.map_err(of_call)?;
+            }
+            replaced => drop(replaced.map_err(of_call)?),
+        }
+        complain(&format!("ConfigMap {} has the files of {}", self.name, folder.display()));
+        Ok(())
+    }
+
+    /// Lets it go when `owner` goes. Without that nothing is amiss but that it stays.
+    pub(super) async fn leave_to(&self, place: &Cluster, owner: &DynamicObject) {
+        let types = owner.types.clone().unwrap_or_default();
+        let reference = OwnerReference {
+            api_version: types.api_version,
+            kind: types.kind,
+            name: owner.name_any(),
+            uid: owner.uid().unwrap_or_default(),
+            ..OwnerReference::default()
+        };
+        let patch = json!({"metadata": {"ownerReferences": [reference]}});
+        let config_maps: Api<ConfigMap> = place.api();
+        let patched = config_maps.patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+        if let Err(error) = patched.map_err(of_call) {
+            complain(&format!(
+                "Warning: ConfigMap {} stays when {} goes: {error:#}",
+                self.name,
+                owner.name_any()
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process;
+
+    #[test]
+    fn a_folder_is_read_as_a_config_map_has_it() {
+        let folder = env::temp_dir().join(format!("sparkctl-hadoop-{}", process::id()));
+        let complaint = || HadoopConf::of(folder.clone()).err().unwrap().to_string();
+        assert_eq!(complaint(), "is no folder that can be read: set the variable to one, or unset it");
+        fs::create_dir_all(folder.join("below")).unwrap();
+        assert!(complaint().starts_with("has no files"));
+        fs::write(folder.join("core-site.xml"), "<ü/>").unwrap();
+        fs::write(folder.join("key"), b"\xff").unwrap();
+        let conf = HadoopConf::of(folder.clone()).unwrap();
+        assert_eq!(conf.text, BTreeMap::from([("core-site.xml".to_owned(), "<ü/>".to_owned())]));
+        assert_eq!(conf.binary, BTreeMap::from([("key".to_owned(), ByteString(vec![0xff]))]));
+        fs::write(folder.join("large"), vec![b'x'; 1 << 20]).unwrap();
+        assert!(complaint().starts_with("has 1048582 bytes"), "{}", complaint());
+        fs::rename(folder.join("large"), folder.join("a b")).unwrap();
+        assert!(complaint().starts_with("has the file `a b`"), "{}", complaint());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
