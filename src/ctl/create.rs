@@ -1,9 +1,12 @@
-//! How does an application get into the cluster? From a file, or from a schedule's template. All is looked at before anything
-//! is made.
+//! How does an application get into the cluster? From a file, or from a schedule's template, with the files of this machine that it
+//! needs. All is looked at before anything is uploaded, and all is uploaded before anything is made.
 
+#[cfg(feature = "upload")]
+use super::upload;
 use super::{
     change::make_room,
     cluster::Cluster,
+    completion,
     failure::of_call,
     hadoop_conf::HadoopConf,
     log::{self, How},
@@ -14,6 +17,7 @@ use super::{
 use crate::api::{ScheduledSparkApplication, SparkApplication};
 use anyhow::Context;
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use kube::{
     Api, Resource, ResourceExt,
     api::{DynamicObject, PostParams},
@@ -26,16 +30,21 @@ use std::path::{Path, PathBuf};
   sparkctl create app.yaml
   helm template pi chart | sparkctl create -
   sparkctl create nightly-by-hand --from nightly
+  sparkctl create app.yaml --upload-to s3://jobs --upload-to-region eu-west-1
 
 HADOOP_CONF_DIR, if it is set, is a folder whose files become the ConfigMap NAME-hadoop-config, for each application that names no
-hadoopConfigMap of its own.")]
+hadoopConfigMap of its own.
+
+Credentials for uploads are looked for where the programs of AWS and Google look for them: AWS_ACCESS_KEY_ID, then the profile AWS_PROFILE in
+~/.aws; GOOGLE_APPLICATION_CREDENTIALS, then those of `gcloud auth application-default login`; then what a machine of their cloud is given.
+Proxies are those of HTTPS_PROXY and NO_PROXY.")]
 pub(super) struct Flags {
     /// The file with applications and schedules, or - for standard input; with --from, the name of the application
     #[arg(value_name = "FILE|NAME")]
     what: String,
 
     /// Make the application from the template of this schedule
-    #[arg(short, long, value_name = "SCHEDULE")]
+    #[arg(short, long, value_name = "SCHEDULE", add = ArgValueCompleter::new(completion::schedules))]
     from: Option<String>,
 
     /// Delete applications of the same names first, and wait until they are gone
@@ -45,6 +54,10 @@ pub(super) struct Flags {
     /// Follow the driver's log until the application has ended; a failure if it has failed
     #[arg(short, long)]
     logs: bool,
+
+    #[cfg(feature = "upload")]
+    #[command(flatten)]
+    upload: upload::UploadFlags,
 }
 
 #[derive(Debug, Args)]
@@ -65,8 +78,16 @@ pub(super) async fn create(cluster: &Cluster, flags: &Flags, namespace: Option<&
         .iter_mut()
         .map(|object| hadoop_conf.as_ref().map_or(Ok(None), |hadoop_conf| hadoop_conf.wanted_by(object)));
     let config_maps = manifest::all(wanted)?;
-    if config_maps.iter().any(Option::is_some) {
+    #[cfg(feature = "upload")]
+    let uploads = upload::prepare(&mut objects, &flags.upload).await?;
+    #[cfg(not(feature = "upload"))]
+    let uploads = None::<()>;
+    if uploads.is_some() || config_maps.iter().any(Option::is_some) {
         try_out(cluster, flags, &objects).await?;
+    }
+    #[cfg(feature = "upload")]
+    if let Some(uploads) = uploads {
+        uploads.carry_out().await?;
     }
     let mut applications = Vec::new();
     for (object, config_map) in objects.iter().zip(config_maps) {

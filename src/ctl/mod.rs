@@ -16,6 +16,8 @@ mod show;
 mod status;
 mod top;
 mod ui;
+#[cfg(feature = "upload")]
+mod upload;
 mod wait;
 mod waiting;
 mod yaml;

@@ -38,5 +38,6 @@ mod start;
 mod stored;
 mod submission;
 mod terminal;
+mod uploads;
 mod validation;
 mod webhook;

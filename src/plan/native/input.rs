@@ -114,7 +114,7 @@ pub(super) enum Kind {
 }
 
 /// No program at all: what is in the image already.
-pub(super) const NO_RESOURCE: &str = "spark-internal";
+pub const NO_RESOURCE: &str = "spark-internal";
 
 impl Kind {
     /// By the end of the program's name as it is written, so a Python program behind a URL with a query is

@@ -61,7 +61,7 @@ use crate::api::names::{conf as key, submit_conf};
 use conf::Conf;
 pub use dependencies::flag_list;
 use driver::Driver;
-pub use input::{Environment, Files, Ids, Submission};
+pub use input::{Environment, Files, Ids, NO_RESOURCE, Submission};
 pub use line::Line;
 use names::Names;
 pub use names::possible_children;

@@ -76,6 +76,8 @@ mod spark_files;
 mod sparkctl;
 /// More to do than can be done.
 mod turns;
+/// Files of the machine on which an application is created.
+mod uploads;
 /// The verbs of `sparkctl`.
 mod verbs;
 

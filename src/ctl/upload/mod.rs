@@ -1,0 +1,253 @@
+//! How do files of this machine get to where a cluster reads them? Into a bucket, before the application that names them is made.
+
+mod content;
+mod credentials;
+mod destination;
+mod local;
+mod refusal;
+mod store;
+
+use super::{manifest::all, show::complain};
+use crate::api::ScheduledSparkApplication;
+use anyhow::{Context, bail};
+use clap::Args;
+use content::{Content, content};
+use destination::{Destination, public_url};
+use futures::{StreamExt, stream};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use kube::{Resource, ResourceExt, api::DynamicObject};
+use local::Named;
+use object_store::path::Path as Key;
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    pin::pin,
+};
+use store::{Store, There};
+use tokio::signal::ctrl_c;
+use tokio_util::sync::CancellationToken;
+
+/// How many files are looked at or sent at once.
+const FILES_AT_ONCE: usize = 4;
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Uploads")]
+pub(super) struct UploadFlags {
+    /// The bucket to which files of this machine go that an application names in mainApplicationFile or deps (a path, or file://…):
+    /// s3://BUCKET or gs://BUCKET, with a folder behind it if you like. They become FOLDER/PREFIX/NAMESPACE/NAME/FILE, and the
+    /// application names them there
+    #[arg(short, long, value_name = "URL")]
+    upload_to: Option<Destination>,
+
+    /// A folder in the bucket
+    #[arg(short = 'p', long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    upload_prefix: String,
+
+    /// The region of a bucket of S3 [default: AWS_REGION, else the profile's, else the one that AWS says]
+    #[arg(short = 'r', long, value_name = "REGION")]
+    upload_to_region: Option<String>,
+
+    /// The URL of the store [default: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, else AWS; https://storage.googleapis.com]
+    #[arg(short = 'e', long, value_name = "URL")]
+    upload_to_endpoint: Option<String>,
+
+    /// Let everybody read what is uploaded, and name it in the application by its https URL
+    #[arg(short = 'c', long, requires = "upload_to")]
+    public: bool,
+
+    /// Ask S3 for ENDPOINT/BUCKET instead of BUCKET.ENDPOINT, as most stores want it that are not AWS
+    #[arg(long, requires = "upload_to")]
+    s3_force_path_style: bool,
+
+    /// Replace objects of the same name with other content. Those with the same content are never uploaded again: the store keeps
+    /// each one's SHA-256 in its metadata
+    #[arg(short = 'o', long = "override", requires = "upload_to")]
+    replace: bool,
+}
+
+/// What is to be uploaded, and where to.
+pub(super) struct Uploads {
+    store: Store,
+    files: Vec<Upload>,
+    replace: bool,
+}
+
+/// A file on its way.
+struct Upload {
+    /// Where it is named, and how.
+    title: String,
+    path: PathBuf,
+    content: Content,
+    key: Key,
+    /// What the application has in its place.
+    uri: String,
+}
+
+/// A file, as an object names it.
+struct Planned {
+    title: String,
+    path: PathBuf,
+    uri: String,
+}
+
+/// Finds the files of this machine that `objects` name, and replaces them there by what they will be read by; none where there are
+/// none. Nothing is uploaded yet.
+///
+/// # Errors
+///
+/// All that keeps files from being uploaded, as far as it can be seen from here.
+pub(super) async fn prepare(
+    objects: &mut [DynamicObject],
+    flags: &UploadFlags,
+) -> anyhow::Result<Option<Uploads>> {
+    let Some(destination) = &flags.upload_to else {
+        return all(objects.iter().flat_map(refused)).map(|_: Vec<()>| None);
+    };
+    let named = objects.iter().enumerate().flat_map(|(at, object)| {
+        files(object).into_iter().map(move |file| Ok((at, file.with_context(|| title(object))?)))
+    });
+    let named = all(named)?;
+    if named.is_empty() {
+        return Ok(None);
+    }
+    let store = Store::open(destination, flags).await?;
+    let mut planned = BTreeMap::new();
+    all(named.into_iter().map(|(at, file)| plan(&mut planned, &mut objects[at], file, &store, flags)))?;
+    let looked_at = stream::iter(planned).map(async |(key, Planned { title, path, uri })| {
+        let content = content(path.clone()).await.with_context(|| title.clone())?;
+        let key = Key::parse(&key).with_context(|| title.clone())?;
+        anyhow::Ok(Upload { title, path, content, key, uri })
+    });
+    let files = all(looked_at.buffered(FILES_AT_ONCE).collect::<Vec<_>>().await.into_iter())?;
+    Ok(Some(Uploads { store, files, replace: flags.replace }))
+}
+
+/// Puts the URI that `file` will have into `object`, and the file among those that are `planned`, by their keys.
+fn plan(
+    planned: &mut BTreeMap<String, Planned>,
+    object: &mut DynamicObject,
+    file: Named,
+    store: &Store,
+    flags: &UploadFlags,
+) -> anyhow::Result<()> {
+    let Named { field, pointer, path, fragment } = file;
+    let title = format!("{}: {field}: {}", title(object), path.display());
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+        bail!("{title}: has no name that an object can have");
+    };
+    let namespace = object.namespace().unwrap_or_default();
+    let key = store.destination.key(&flags.upload_prefix, &namespace, &object.name_any(), name);
+    let uri = if flags.public { public_url(&store.url, &key) } else { store.destination.uri(&key) };
+    let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
+    let (_, pointer_of_spec) = place(object);
+    if let Some(entry) = object.data.pointer_mut(&format!("{pointer_of_spec}{pointer}")) {
+        *entry = json!(format!("{uri}{fragment}"));
+    }
+    match planned.get(&key) {
+        Some(other) if !is_same_file(&other.path, &path) => {
+            bail!("{title}: would become the same object as {}: rename one of them", other.title)
+        }
+        Some(_) => {}
+        None => drop(planned.insert(key, Planned { title, path, uri })),
+    }
+    Ok(())
+}
+
+/// What is wrong with an object that is created without --upload-to.
+fn refused(object: &DynamicObject) -> Vec<anyhow::Result<()>> {
+    let (_, pointer) = place(object);
+    if object.data.pointer(pointer).is_some_and(local::are_the_operators) {
+        return Vec::new();
+    }
+    let refused = files(object).into_iter().map(|file| {
+        let Named { field, path, .. } = file.with_context(|| title(object))?;
+        bail!(
+            "{}: {field}: {} is a file of this machine: give --upload-to s3://BUCKET or gs://BUCKET, or write `local://` and its path in \
+             the image",
+            title(object),
+            path.display(),
+        )
+    });
+    refused.collect()
+}
+
+/// Where the spec of an application is in `object`, as messages have it, and as a JSON pointer.
+fn place(object: &DynamicObject) -> (&'static str, &'static str) {
+    let is_schedule =
+        object.types.as_ref().is_some_and(|types| types.kind == ScheduledSparkApplication::kind(&()));
+    if is_schedule { ("spec.template", "/spec/template") } else { ("spec", "/spec") }
+}
+
+fn files(object: &DynamicObject) -> Vec<anyhow::Result<Named>> {
+    let (name, pointer) = place(object);
+    let found = object.data.pointer(pointer).map(|spec| local::files(spec, name)).unwrap_or_default();
+    found.into_iter().map(|file| file.map_err(anyhow::Error::msg)).collect()
+}
+
+fn title(object: &DynamicObject) -> String {
+    let kind = object.types.as_ref().map(|types| types.kind.as_str()).unwrap_or_default();
+    format!("{kind} {}", object.name_any())
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let resolved = [one, other].map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
+    resolved[0] == resolved[1]
+}
+
+impl Uploads {
+    /// Uploads what is not there yet. Where it fails, no object is other than it was, or has anything but the whole content of a file.
+    ///
+    /// # Errors
+    ///
+    /// For every file that cannot be uploaded, or would replace another one.
+    pub(super) async fn carry_out(self) -> anyhow::Result<()> {
+        let looked_up = stream::iter(&self.files).map(async |file| {
+            let there = self.store.there(&file.key, &file.path, &file.content).await;
+            let there = there.with_context(|| file.title.clone())?;
+            if there == There::Other && !self.replace {
+                bail!(
+                    "{}: {}/{} has other content: give --override to replace it, or --upload-prefix for another place",
+                    file.title,
+                    self.store.destination,
+                    file.key
+                );
+            }
+            Ok((file, there))
+        });
+        // All are looked up before any is sent: one that cannot be uploaded is told before it costs anything.
+        let looked_up = all(looked_up.buffered(FILES_AT_ONCE).collect::<Vec<_>>().await.into_iter())?;
+        let (there, missing): (Vec<_>, Vec<_>) =
+            looked_up.into_iter().partition(|(_, there)| *there == There::Same);
+        for (file, _) in there {
+            complain(&format!("{}: is at {} already, and not uploaded again", file.title, file.uri));
+        }
+        let bars = MultiProgress::new();
+        let style =
+            ProgressStyle::with_template("{msg:.bold} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}")?;
+        let interrupted = CancellationToken::new();
+        let sending = stream::iter(missing).map(async |(file, _)| {
+            let bar = bars.add(ProgressBar::new(file.content.size).with_style(style.clone()));
+            bar.set_message(file.key.filename().unwrap_or_default().to_owned());
+            let sent = self.store.put(&file.key, &file.path, &file.content, &bar, &interrupted).await;
+            bar.finish_and_clear();
+            sent.with_context(|| file.title.clone())?;
+            bars.suspend(|| complain(&format!("{}: uploaded to {}", file.title, file.uri)));
+            Ok(())
+        });
+        let mut sending = pin!(sending.buffer_unordered(FILES_AT_ONCE).collect::<Vec<_>>());
+        loop {
+            tokio::select! {
+                sent = &mut sending => return all(sent.into_iter()).map(drop),
+                // What is on its way is given up in order; whoever does not want to wait for that says so again.
+                _ = ctrl_c() => {
+                    if interrupted.is_cancelled() {
+                        bail!("interrupted");
+                    }
+                    interrupted.cancel();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What does a store's answer mean to whoever uploads?
+
+use super::destination::{Destination, Kind};
+use std::error::Error;
+
+/// `error` in words.
+pub(super) fn words(error: &object_store::Error, destination: &Destination) -> String {
+    let whole = chain(error);
+    let told = Told::of(&whole);
+    let code = told.code.as_str();
+    let bucket = &destination.bucket;
+    let said = told.said();
+    match (told.status, code) {
+        (_, "NoSuchBucket") => {
+            format!("there is no bucket `{bucket}`: create it, or give another to --upload-to")
+        }
+        (
+            _,
+            "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "ExpiredToken" | "InvalidToken" | "NotSignedUp",
+        )
+        | (Some(401), _) => {
+            format!("the store does not accept the credentials{said}: log in again, or set other ones")
+        }
+        (_, "AccessControlListNotSupported") => format!(
+            "the bucket `{bucket}` lets no single object be public: leave --public out, or let everybody read by a policy of the bucket"
+        ),
+        (
+            _,
+            "QuotaExceeded"
+            | "XMinioStorageFull"
+            | "XMinioAdminBucketQuotaExceeded"
+            | "ServiceQuotaExceededException",
+        )
+        | (Some(507), _) => format!("the bucket `{bucket}` is full{said}"),
+        (_, "EntityTooLarge") => format!("it is larger than the store takes{said}"),
+        (_, "PermanentRedirect" | "AuthorizationHeaderMalformed" | "IllegalLocationConstraintException")
+        | (Some(301), _) => {
+            format!("the bucket `{bucket}` is in another region{said}: give it by --upload-to-region")
+        }
+        (Some(403), _) => {
+            format!(
+                "the credentials do not allow it in the bucket `{bucket}`{said}: have it allowed, or set other ones"
+            )
+        }
+        (Some(404), _) => {
+            format!("there is no bucket `{bucket}`, or nothing that keeps objects behind the endpoint{said}")
+        }
+        (Some(status), _) => format!("the store refuses it with status {status}{said}"),
+        (None, _) if whole.contains("without LOCATION") => {
+            format!("the bucket `{bucket}` is in another region: give it by --upload-to-region")
+        }
+        (None, _) if is_about_credentials(&whole) => {
+            let how = match destination.kind {
+                Kind::S3 => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+                Kind::Gcs => {
+                    "set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`"
+                }
+            };
+            format!("there are no credentials for {destination}: {how}")
+        }
+        (None, _) => format!("{destination} cannot be reached: {}", reason(&whole)),
+    }
+}
+
+/// Whether what failed was the search for credentials where machines of the cloud have them: there is no answer anywhere else.
+fn is_about_credentials(whole: &str) -> bool {
+    ["169.254.169.254", "metadata.google.internal", "169.254.170.2"].iter().any(|host| whole.contains(host))
+}
+
+/// An error and what led to it, each said once.
+fn chain(error: &object_store::Error) -> String {
+    let mut whole = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        let told = deeper.to_string();
+        if !whole.contains(&told) {
+            whole = format!("{whole}: {told}");
+        }
+        cause = deeper.source();
+    }
+    whole
+}
+
+/// What stands at the end of a chain of errors: the request that it begins with is ours and tells nobody anything.
+fn reason(whole: &str) -> &str {
+    let said = whole.rsplit_once(" - ").map_or(whole, |(_, said)| said);
+    said.trim_start_matches("HTTP error: ").trim()
+}
+
+/// What a server has answered.
+struct Told {
+    status: Option<u16>,
+    /// By which S3's kind of stores tells errors apart.
+    code: String,
+    message: String,
+}
+
+impl Told {
+    fn of(whole: &str) -> Self {
+        let status = whole.split_once("status code: ").and_then(|(_, rest)| rest.get(..3)?.parse().ok());
+        let tag = |name: &str| {
+            let (_, rest) = whole.split_once(&format!("<{name}>"))?;
+            Some(rest.split_once("</")?.0.trim().to_owned())
+        };
+        Self { status, code: tag("Code").unwrap_or_default(), message: tag("Message").unwrap_or_default() }
+    }
+
+    /// In parentheses, behind a sentence of ours.
+    fn said(&self) -> String {
+        match (self.code.as_str(), self.message.as_str()) {
+            ("", "") => String::new(),
+            (words, "") | ("", words) => format!(" ({words})"),
+            (code, message) => format!(" ({code}: {})", message.trim_end_matches('.')),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_told_in_one_sentence() {
+        let destination = "s3://jobs".parse().unwrap();
+        for (answer, beginning) in [
+            (
+                "status code: 404 Not Found: <Error><Code>NoSuchBucket</Code></Error>",
+                "there is no bucket `jobs`: ",
+            ),
+            (
+                "status code: 403 Forbidden: <Code>InvalidAccessKeyId</Code><Message>No such key.</Message>",
+                "the store does not accept the credentials (InvalidAccessKeyId: No such key): log in",
+            ),
+            (
+                "status code: 403 Forbidden: <Code>AccessDenied</Code>",
+                "the credentials do not allow it in the bucket `jobs` (AccessDenied): ",
+            ),
+            ("status code: 507 Insufficient Storage: ", "the bucket `jobs` is full"),
+            (
+                "status code: 400 Bad Request: <Code>AccessControlListNotSupported</Code>",
+                "the bucket `jobs` lets no single ",
+            ),
+            ("status code: 500 Internal Server Error: ", "the store refuses it with status 500"),
+            (
+                "PUT http://a/b in 1ms - HTTP error: connection refused",
+                "s3a://jobs cannot be reached: connection refused",
+            ),
+            (
+                "PUT http://169.254.169.254/latest/api/token in 1s - HTTP error: timeout",
+                "there are no credentials for ",
+            ),
+        ] {
+            let error = object_store::Error::Generic { store: "S3", source: answer.into() };
+            let told = words(&error, &destination);
+            assert!(told.starts_with(beginning) && !told.contains('\n'), "{told}");
+        }
+    }
+}

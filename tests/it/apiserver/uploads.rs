@@ -1,0 +1,101 @@
+//! Does `sparkctl create` make applications that name what it has uploaded, and nothing where it cannot upload?
+
+use super::{applications::application, namespace::Namespace};
+use crate::uploads::bucket::Bucket;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Value, json};
+use spark_operator::api::{ScheduledSparkApplication, SparkApplication};
+use std::{
+    fs,
+    io::Write,
+    process::{Command, Stdio},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_application_names_what_was_uploaded_for_it() {
+    let namespace = Namespace::new("uploads").await;
+    let bucket = Bucket::start(&namespace.folder).await;
+    let conf = namespace.folder.join("conf");
+    fs::create_dir(&conf).unwrap();
+    fs::write(conf.join("core-site.xml"), "<configuration/>").unwrap();
+    fs::write(conf.join("keystore"), b"\xfe\xff").unwrap();
+    for name in ["main.jar", "lib.jar"] {
+        fs::write(namespace.folder.join(name), name).unwrap();
+    }
+    let mut pi = application("pi");
+    pi["spec"]["mainApplicationFile"] = json!("main.jar");
+    pi["spec"]["deps"] = json!({"jars": ["s3a://other/a.jar", "lib.jar", "local:///b.jar"]});
+    let create_of = |what: &str, flags: &[&str], input: &str| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_sparkctl"));
+        program.args(["-n", "uploads", "create", what, "--upload-to", "s3://jobs"]).args(flags);
+        program.current_dir(&namespace.folder).env("HADOOP_CONF_DIR", &conf);
+        bucket.admit(&mut program);
+        let piped = program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let create = |flags: &[&str], application: &Value| create_of("-", flags, &application.to_string());
+
+    // What the cluster refuses is not uploaded either.
+    let mut refused = pi.clone();
+    refused["metadata"]["name"] = json!("No name");
+    assert_eq!((create(&[], &refused).0, bucket.asked().len()), (1, 0));
+
+    let (code, said) = create(&[], &pi);
+    assert_eq!(code, 0, "{said}");
+    let made = namespace.application("pi").await;
+    assert_eq!(made["spec"]["mainApplicationFile"], "s3a://jobs/uploads/pi/main.jar");
+    assert_eq!(
+        made["spec"]["deps"]["jars"],
+        json!(["s3a://other/a.jar", "s3a://jobs/uploads/pi/lib.jar", "local:///b.jar"])
+    );
+    for name in ["main.jar", "lib.jar"] {
+        assert_eq!(bucket.object(&format!("uploads/pi/{name}")).unwrap(), name.as_bytes());
+    }
+    assert_eq!(made["spec"]["hadoopConfigMap"], "pi-hadoop-config");
+    let config_map = namespace.get::<ConfigMap>("pi-hadoop-config").await.unwrap();
+    assert_eq!(config_map["data"], json!({"core-site.xml": "<configuration/>"}));
+    assert_eq!(config_map["binaryData"], json!({"keystore": "/v8="}));
+    assert_eq!(config_map["metadata"]["ownerReferences"][0]["uid"], made["metadata"]["uid"]);
+
+    // One that is there is not touched, nor is its ConfigMap, unless it is to be deleted.
+    fs::remove_file(conf.join("keystore")).unwrap();
+    bucket.asked();
+    let (code, said) = create(&[], &pi);
+    assert!(code == 1 && said.contains("\"pi\" already exists"), "{said}");
+    assert_eq!(bucket.asked().len(), 0);
+    assert_eq!(namespace.get::<ConfigMap>("pi-hadoop-config").await.unwrap(), config_map);
+    let (code, said) = create(&["--delete"], &pi);
+    assert_eq!((code, bucket.written()), (0, 0), "{said}");
+    let again = namespace.get::<ConfigMap>("pi-hadoop-config").await.unwrap();
+    assert_eq!(again["binaryData"], Value::Null);
+    assert_ne!(again["metadata"]["ownerReferences"], config_map["metadata"]["ownerReferences"]);
+
+    let mut lost = pi;
+    lost["metadata"]["name"] = json!("lost");
+    lost["spec"]["deps"]["jars"] = json!(["none.jar"]);
+    let (code, said) = create(&[], &lost);
+    assert!(code == 1 && said.contains("spec.deps.jars[0]: none.jar: there is no such file"), "{said}");
+    assert_eq!(namespace.list::<SparkApplication>().await.len(), 1);
+    assert!(namespace.get::<ConfigMap>("lost-hadoop-config").await.is_none());
+
+    let schedule = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "ScheduledSparkApplication",
+        "metadata": {"name": "nightly"},
+        "spec": {"schedule": "@yearly", "suspend": true, "template": {
+            "type": "Python", "sparkVersion": "4.0.1", "image": "spark", "mainApplicationFile": "main.jar",
+            "driver": {}, "executor": {}, "hadoopConfigMap": "mine",
+        }},
+    });
+    namespace.apply(&schedule);
+    let (code, said) = create_of("by-hand", &["--from", "nightly"], "");
+    assert_eq!(code, 0, "{said}");
+    let by_hand = namespace.application("by-hand").await;
+    assert_eq!(by_hand["spec"]["mainApplicationFile"], "s3a://jobs/uploads/by-hand/main.jar");
+    assert_eq!(by_hand["spec"]["hadoopConfigMap"], "mine");
+    namespace.clear::<ScheduledSparkApplication>().await;
+}

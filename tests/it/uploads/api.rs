@@ -1,0 +1,78 @@
+//! What is there to create applications in? As much of an API server as `sparkctl create` speaks to, which takes everything.
+
+use axum::{
+    Json, Router,
+    extract::Request,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::any,
+};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+use tokio::{net::TcpListener, task::JoinHandle};
+
+/// Ends with the test.
+pub(super) struct ApiServer {
+    /// By which it is found.
+    pub kubeconfig: PathBuf,
+    written: Arc<Mutex<Vec<(String, Value)>>>,
+    serving: JoinHandle<()>,
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl ApiServer {
+    pub(super) async fn start(folder: &Path) -> Self {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let keeps = Arc::clone(&written);
+        let answer = move |request: Request| {
+            let keeps = Arc::clone(&keeps);
+            async move { answer(request, &keeps).await }
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().fallback(any(answer));
+        let serving = tokio::spawn(async { axum::serve(listener, router).await.unwrap() });
+        let kubeconfig = folder.join("kubeconfig");
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "it",
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it", "namespace": "team"}}],
+            "clusters": [{"name": "it", "cluster": {"server": server}}],
+            "users": [{"name": "it", "user": {}}],
+        });
+        fs::write(&kubeconfig, config.to_string()).unwrap();
+        Self { kubeconfig, written, serving }
+    }
+
+    /// What was written since somebody last wanted to know: the method and the kind, and what was sent.
+    pub(super) fn written(&self) -> Vec<(String, Value)> {
+        std::mem::take(&mut *self.written.lock().unwrap())
+    }
+}
+
+async fn answer(request: Request, written: &Mutex<Vec<(String, Value)>>) -> Response {
+    let (parts, body) = request.into_parts();
+    let mut object: Value = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap();
+    if parts.method == "PUT" {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404});
+        return (StatusCode::NOT_FOUND, Json(status)).into_response();
+    }
+    if !parts.uri.query().unwrap_or_default().contains("dryRun=All") {
+        let plural =
+            parts.uri.path().split('/').find(|part| {
+                ["configmaps", "sparkapplications", "scheduledsparkapplications"].contains(part)
+            });
+        written.lock().unwrap().push((format!("{} {}", parts.method, plural.unwrap()), object.clone()));
+    }
+    object["metadata"]["uid"] = json!("6c1f0b5e-0000-4000-8000-000000000001");
+    (StatusCode::CREATED, Json(object)).into_response()
+}
