@@ -149,10 +149,14 @@ reads_null_as_absent!("spec": SparkApplicationSpec);
 /// Language of a program. Spark gives Python and R more memory beside the heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ApplicationType {
+    /// A jar, with a main class.
     Java,
+    /// A `.py` file.
     Python,
+    /// A jar, with a main class.
     #[default]
     Scala,
+    /// A `.R` file.
     R,
 }
 
@@ -160,8 +164,10 @@ pub enum ApplicationType {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeployMode {
+    /// In a pod of its own.
     #[default]
     Cluster,
+    /// Inside the operator, which refuses it.
     Client,
 }
 
@@ -230,9 +236,12 @@ pub struct RestartPolicy {
 /// When a program is run again; see [`RestartPolicy::restart_type`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RestartPolicyType {
+    /// One run.
     #[default]
     Never,
+    /// Again whatever the outcome, without end.
     Always,
+    /// Again after a failure, so many times.
     OnFailure,
 }
 

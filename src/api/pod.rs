@@ -19,6 +19,7 @@ use super::{Embedded, embedded};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DriverSpec {
+    /// What it has in common with the others; in the manifest its fields stand beside these.
     #[serde(flatten)]
     pub pod: SparkPodSpec,
 
@@ -44,6 +45,7 @@ pub struct DriverSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExecutorSpec {
+    /// What it has in common with the others; in the manifest its fields stand beside these.
     #[serde(flatten)]
     pub pod: SparkPodSpec,
 
@@ -234,11 +236,15 @@ pub struct SecretInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(with = "String")]
 pub enum SecretType {
+    /// A key of a service account of Google Cloud, `key.json`.
     #[serde(rename = "GCPServiceAccount")]
     GcpServiceAccount,
+    /// Hadoop's delegation tokens, `hadoop.token`.
     HadoopDelegationToken,
+    /// Anything: it is only mounted.
     #[default]
     Generic,
+    /// Any other string, which means the same as `Generic`.
     #[serde(untagged)]
     Other(String),
 }

@@ -8,7 +8,9 @@ use crate::api::{
 /// Which of Spark's two kinds of pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
+    /// The pod that runs the program's main function and asks for executors. One a run.
     Driver,
+    /// A pod that does the work.
     Executor,
 }
 

@@ -114,9 +114,13 @@ reads_null_as_absent!("spec": ScheduledSparkApplicationSpec, "status": Scheduled
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(with = "String")]
 pub enum ConcurrencyPolicy {
+    /// Make the next one beside it.
     Allow,
+    /// Wait for its end.
     Forbid,
+    /// Delete it, and make the next one when it is gone.
     Replace,
+    /// A string that is none of them: the operator says what is wrong, and makes nothing.
     #[serde(untagged)]
     Other(String),
 }

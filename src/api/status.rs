@@ -233,9 +233,13 @@ pub struct DriverInfo {
 #[serde(rename_all = "UPPERCASE")]
 #[schemars(with = "String")]
 pub enum ExecutorState {
+    /// Its pod waits for a node, an image or a volume.
     Pending,
+    /// It works, or could.
     Running,
+    /// It has ended with exit code 0.
     Completed,
+    /// It has ended otherwise.
     Failed,
     /// Neither of the others. Also what a state that we do not know is read as.
     #[default]
