@@ -12,7 +12,7 @@ CLUSTER := tests/cluster/cluster
 RELEASE := $(CARGO_TARGET_DIR)/release
 export SPARK ?= 4.0.1
 
-.PHONY: help build images check fmt clippy deny manifests test test-pure test-cluster test-api test-node explore soak bench recordings record demo clean
+.PHONY: help build images check fmt clippy lean docs deny manifests test test-pure test-cluster test-api test-node explore soak bench recordings record demo clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -26,13 +26,24 @@ images: build ## Build the images and keep them in the cache
 demo: build ## Local cluster, operator, SparkPi to COMPLETED, its result
 	tests/demo --operator-binary $(RELEASE)/spark-operator --spark $(SPARK)
 
-check: fmt clippy deny manifests-current ## Formatting, lints, dependencies, generated manifests
+check: fmt clippy lean docs deny manifests-current ## Formatting, lints, documentation, dependencies, generated manifests
 
 fmt:
 	cargo fmt --check
 
 clippy:
 	cargo clippy --locked --all-targets -- -D warnings
+
+# What programs have that use the operator, and each of our programs without the other.
+lean: ## Is the library lean? Without the programs, and each of them without the other
+	cargo clippy --locked --no-default-features --lib -- -D warnings
+	cargo check --locked --no-default-features --features ctl --bins
+	cargo check --locked --no-default-features --features operator --bins
+
+# Of the programs' modules, which are hidden there, links to what is private are for those who read the source.
+docs: ## Is the documentation without gaps and broken links?
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --lib --no-default-features
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' cargo doc --locked --no-deps --lib
 
 deny: $(CARGO_DENY)
 	$(CARGO_DENY) --locked check --hide-inclusion-graph bans licenses sources

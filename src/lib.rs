@@ -1,38 +1,76 @@
-//! A Kubernetes operator for Apache Spark, and where in it things are.
+//! A Kubernetes operator for Apache Spark: its API, as types for programs that use it.
+//!
+//! ```toml
+//! spark-operator = { path = "…", default-features = false }
+//! ```
+//!
+//! is [`api`], with what it needs. All else is the two programs `spark-operator`
+//! and `sparkctl`, which the features `operator` and `ctl` make. It is public for them and for `tests/it`, and promises nothing to
+//! others:
 //!
 //! | module | what | may use |
 //! |---|---|---|
-//! | [`api`] | what users write: kinds, names, defaults | nothing here |
-//! | [`plan`] | what is to be done: pure functions and values | `api` |
-//! | [`controller`] | observe, decide, act: watches, API calls, `spark-submit` | `plan`, `api` |
-//! | [`webhook`] | HTTPS: admission reviews, certificates | `plan`, `api` |
-//! | [`ctl`] | the command line `sparkctl` | `plan`, `api` |
-//! | [`operator`] | `spark-operator run`: all of them in one process | all |
-//! | [`certs`] | `spark-operator certs`: the certificates, for an admin | all |
-//! | [`installation`], [`manifests`] | is the cluster set up for it, and what that takes | `webhook`, `api` |
-//! | [`settings`], [`api_server`], [`admin`], [`metrics`], [`telemetry`], [`shutdown`], [`kernel`] | what the process as a whole needs | |
+//! | `api` | what users write: kinds, names, defaults | nothing here |
+//! | `plan` | what is to be done: pure functions and values | `api` |
+//! | `controller` | observe, decide, act: watches, API calls, `spark-submit` | `plan`, `api` |
+//! | `webhook` | HTTPS: admission reviews, certificates | `plan`, `api` |
+//! | `ctl` | the command line `sparkctl` | `plan`, `api` |
+//! | `operator` | `spark-operator run`: all of them in one process | all |
+//! | `certs` | `spark-operator certs`: the certificates, for an admin | all |
+//! | `installation`, `manifests` | is the cluster set up for it, and what that takes | `webhook`, `api` |
+//! | `settings`, `api_server`, `admin`, `metrics`, `telemetry`, `shutdown`, `kernel` | what the process as a whole needs | |
 //!
 //! `controller` and `webhook` never use each other: all that they have to tell each other stands in
-//! annotations on pods ([`plan::customization`]). `tests/it/architecture.rs` keeps it so.
+//! annotations on pods (`plan::customization`). `tests/it/architecture.rs` keeps it so.
 
-pub mod admin;
+#![warn(missing_docs)]
+
 pub mod api;
-pub mod api_server;
-pub mod certs;
-pub mod controller;
-pub mod ctl;
-pub mod installation;
-pub mod kernel;
-pub mod manifests;
-pub mod metrics;
 
-pub mod operator;
+#[cfg(feature = "plan")]
+#[doc(hidden)]
 pub mod plan;
-pub mod settings;
-pub mod shutdown;
-pub mod telemetry;
-pub mod webhook;
 
-/// Reviews, watches and statuses are trees of small objects, made by one thread and dropped by another.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+#[cfg(feature = "ctl")]
+#[doc(hidden)]
+pub mod ctl;
+
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod admin;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod api_server;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod certs;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod controller;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod installation;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod kernel;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod manifests;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod metrics;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod operator;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod settings;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod shutdown;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod telemetry;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod webhook;

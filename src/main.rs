@@ -10,6 +10,10 @@ use spark_operator::{
 use std::{fs, io::Write, path::Path, process::ExitCode};
 use tokio::runtime::{Builder, Runtime};
 
+/// Reviews, watches and statuses are trees of small objects, made by one thread and dropped by another.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match run(Flags::parse().command) {
         Ok(()) => ExitCode::SUCCESS,

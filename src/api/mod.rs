@@ -20,6 +20,7 @@ pub mod scheduled;
 /// The values of fields that the user left out.
 pub mod defaults;
 /// Whether two specs ask for the same run.
+#[cfg(feature = "plan")]
 pub mod spec_hash;
 
 /// The CustomResourceDefinitions of both kinds.
@@ -44,5 +45,6 @@ pub use scheduled::{
     ConcurrencyPolicy, ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationSpec,
     ScheduledSparkApplicationStatus,
 };
+#[cfg(feature = "plan")]
 pub use spec_hash::{hash_version, spec_hash};
 pub use status::{ApplicationState, DriverInfo, ExecutorState, RunRecord, SparkApplicationStatus, State};

@@ -4,6 +4,10 @@ use clap::Parser;
 use spark_operator::ctl;
 use std::{io::Write, process::ExitCode};
 
+/// Lists of applications are trees of small objects.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Before there are threads: a shell that asks what may come next tells it by the environment.
     ctl::complete();

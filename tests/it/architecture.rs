@@ -1,6 +1,7 @@
 //! Is the core pure, do the arrows between the layers go one way, and does each thing stand where it belongs?
 
-use std::{fs, path::Path};
+use serde_json::Value;
+use std::{collections::BTreeSet, env, fs, path::Path, process::Command};
 
 const WAITS: &str =
     "waiting is an effect: return a value that says what to do, and let controller/ or webhook/ do it";
@@ -42,6 +43,22 @@ const KEYS: [&str; 4] =
 /// Where all of them stand.
 const NAMES: &str = "api/names.rs";
 
+/// What a library brings along that has the API's types and a client: their names, as Cargo has them. Everything else is optional.
+const OF_THE_LIBRARY: [&str; 10] = [
+    "futures",
+    "k8s-openapi",
+    "kube",
+    "schemars",
+    "serde",
+    "serde-saphyr",
+    "serde_json",
+    "serde_path_to_error",
+    "thiserror",
+    "tokio",
+];
+/// How many crates these are with all that they need; 128 when this was written, of the 250 of both programs.
+const MOST_CRATES: usize = 135;
+
 /// More lines than this usually hide two nouns.
 const LONGEST_FILE: usize = 500;
 
@@ -63,6 +80,79 @@ fn every_source_file_keeps_the_rules() {
     }
     assert!(files > 50, "only {files} files were looked at");
     assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+/// `make check` compiles it so; this says why it does not, or that it has become fat.
+#[test]
+fn the_library_needs_nothing_of_the_programs() {
+    let package: Value =
+        serde_json::from_str(&cargo(&["metadata", "--no-deps", "--format-version=1"])).unwrap();
+    let dependencies = package["packages"][0]["dependencies"].as_array().unwrap().iter();
+    let (optional, needed): (Vec<_>, Vec<_>) = dependencies
+        .filter(|dependency| dependency["kind"].is_null())
+        .partition(|dependency| dependency["optional"] == true);
+    let names = |of: Vec<&Value>| {
+        of.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
+    let (optional, needed) = (names(optional), names(needed));
+    assert!(
+        needed.iter().eq(OF_THE_LIBRARY.iter()),
+        "the library needs {needed:?}: let what only a program needs be `optional = true`, and a feature of that program name it"
+    );
+
+    let tree = cargo(&[
+        "tree",
+        "--no-default-features",
+        "--edges=normal",
+        "--prefix=none",
+        "--no-dedupe",
+        "--format={p}",
+    ]);
+    let crates: BTreeSet<_> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    // kube's client is made of the others.
+    for fat in [
+        "axum",
+        "clap",
+        "kube-runtime",
+        "mimalloc",
+        "procfs",
+        "prometheus-client",
+        "rcgen",
+        "tracing-subscriber",
+        "uuid",
+    ] {
+        assert!(
+            !crates.contains(fat),
+            "{fat} is in the library's tree: cargo tree --no-default-features --invert {fat}"
+        );
+    }
+    assert!(crates.len() <= MOST_CRATES, "the library is {} crates", crates.len());
+
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for file in ["api"].into_iter().flat_map(|folder| fs::read_dir(root.join(folder)).unwrap()) {
+        let file = file.unwrap().path();
+        let text = fs::read_to_string(&file).unwrap();
+        let code = blanked(text.split("#[cfg(test)]\nmod ").next().unwrap(), true);
+        // Two specs ask for the same run, or not: the programs' question, and a feature's.
+        for name in optional.iter().filter(|name| !(file.ends_with("spec_hash.rs") && *name == "sha2")) {
+            let lines = said(&code, &format!("{}::", name.replace('-', "_")));
+            assert!(lines.is_empty(), "{}: {name} is not the library's, in lines {lines:?}", file.display());
+        }
+    }
+}
+
+/// What cargo says about this package, without the network.
+fn cargo(arguments: &[&str]) -> String {
+    let cargo = env::var_os("CARGO").expect("tests are run by cargo");
+    let folder = env!("CARGO_MANIFEST_DIR");
+    let output = Command::new(cargo)
+        .args(arguments)
+        .args(["--locked", "--offline"])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Which numbers tell of applications and executors? KF's, under KF's names and labels. What there is at a moment is
-//! taken from what is seen then; what has happened is added up by what was written ([`tally`]).
+//! taken from what is seen then; what has happened is added up by what was written (`tally`).
 
 mod options;
 mod tally;
