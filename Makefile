@@ -34,9 +34,11 @@ fmt:
 clippy:
 	cargo clippy --locked --all-targets -- -D warnings
 
-# What programs have that use the operator, and each of our programs without the other.
+# What programs have that use the operator, and each of our programs without the other. Examples have what tests have, so that they
+# stand apart from the library.
 lean: ## Is the library lean? Without the programs, and each of them without the other
 	cargo clippy --locked --no-default-features --lib -- -D warnings
+	cargo clippy --locked --no-default-features --examples -- -D warnings
 	cargo check --locked --no-default-features --features ctl --bins
 	cargo check --locked --no-default-features --features operator --bins
 

@@ -1,20 +1,21 @@
-//! A Kubernetes operator for Apache Spark: its API, as types for programs that use it.
+//! A Kubernetes operator for Apache Spark: its API, as types, and a [`client`] for programs that use it.
 //!
 //! ```toml
 //! spark-operator = { path = "…", default-features = false }
 //! ```
 //!
-//! is [`api`], with what it needs. All else is the two programs `spark-operator`
+//! is [`api`] and [`client`], with what they need; [`client`] begins with an example. All else is the two programs `spark-operator`
 //! and `sparkctl`, which the features `operator` and `ctl` make. It is public for them and for `tests/it`, and promises nothing to
 //! others:
 //!
 //! | module | what | may use |
 //! |---|---|---|
 //! | `api` | what users write: kinds, names, defaults | nothing here |
+//! | `client` | applications in a cluster, for programs: build, submit, follow | `api` |
 //! | `plan` | what is to be done: pure functions and values | `api` |
 //! | `controller` | observe, decide, act: watches, API calls, `spark-submit` | `plan`, `api` |
 //! | `webhook` | HTTPS: admission reviews, certificates | `plan`, `api` |
-//! | `ctl` | the command line `sparkctl` | `plan`, `api` |
+//! | `ctl` | the command line `sparkctl` | `plan`, `client`, `api` |
 //! | `operator` | `spark-operator run`: all of them in one process | all |
 //! | `certs` | `spark-operator certs`: the certificates, for an admin | all |
 //! | `installation`, `manifests` | is the cluster set up for it, and what that takes | `webhook`, `api` |
@@ -26,6 +27,7 @@
 #![warn(missing_docs)]
 
 pub mod api;
+pub mod client;
 
 #[cfg(feature = "plan")]
 #[doc(hidden)]

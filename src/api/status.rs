@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Embedded, SparkApplication, nulls::reads_null_as_absent};
+use super::{Embedded, SparkApplication, names::annotation, nulls::reads_null_as_absent};
 
 /// What became of an application. KF's fields and what we add to them: `observedGeneration`, `specHash`,
 /// `runOrdinal`, `lastRerun`, `runs` and `conditions`.
@@ -73,6 +73,26 @@ impl SparkApplication {
     #[must_use]
     pub fn state(&self) -> State {
         self.status.as_ref().map_or(State::New, |status| status.application_state.state)
+    }
+
+    /// Whether the operator has seen all that is asked of the application. While it has not, what is recorded is of the application as it
+    /// was before an edit, or before somebody asked for another run (annotation [`annotation::RERUN`]).
+    ///
+    /// KF's operator records neither: its applications always are.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let status = self.status.as_ref();
+        let seen = status.and_then(|status| status.observed_generation);
+        let is_newest = seen.zip(self.metadata.generation).is_none_or(|(seen, now)| seen >= now);
+        let annotations = self.metadata.annotations.as_ref();
+        let rerun = annotations.and_then(|annotations| annotations.get(annotation::RERUN));
+        is_newest && (rerun.is_none() || rerun == status.and_then(|status| status.last_rerun.as_ref()))
+    }
+
+    /// Whether its last run is over and, as it is, no other will be: it [is settled](Self::is_settled), and COMPLETED or FAILED.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.is_settled() && matches!(self.state(), State::Completed | State::Failed)
     }
 }
 

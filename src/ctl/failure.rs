@@ -1,5 +1,6 @@
 //! How does a command end that does not end well? With one sentence on standard error, and an exit code that a script can go by.
 
+use crate::client;
 use std::io;
 
 /// What --help says below the commands.
@@ -76,6 +77,16 @@ pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
             }
             anyhow::anyhow!(words)
         }
+    }
+}
+
+/// What the client library says, in words for whoever typed the command.
+pub(super) fn of_client(error: client::Error) -> anyhow::Error {
+    match error {
+        client::Error::Refused(status) => of_call(kube::Error::Api(status)),
+        client::Error::Call(error) => of_call(error),
+        client::Error::NotFound { .. } => Failure::NotFound(error.to_string()).into(),
+        error => error.into(),
     }
 }
 

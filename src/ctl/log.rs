@@ -6,7 +6,7 @@ use super::{
     completion,
     failure::{Failure, of_call},
     show,
-    wait::{duration, is_settled},
+    wait::duration,
     waiting::Waiting,
 };
 use crate::api::{
@@ -178,7 +178,7 @@ pub(super) async fn next_driver(
             return Ok(Some(pod));
         }
         let state = application.state();
-        if matches!(state, State::Completed | State::Failed | State::Suspended) && is_settled(&application) {
+        if matches!(state, State::Completed | State::Failed | State::Suspended) && application.is_settled() {
             if last.is_some() {
                 return Ok(None);
             }

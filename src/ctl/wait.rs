@@ -1,24 +1,20 @@
 //! When is an application where somebody wants it? For pipelines: an exit code when it is, and another when it never will be.
 
 use super::{
-    cluster::{Cluster, readable},
+    cluster::Cluster,
     completion,
-    failure::{Failure, of_call},
+    failure::{Failure, of_client},
     show,
 };
 use crate::{
-    api::{SparkApplication, State, names::annotation},
+    api::{SparkApplication, State},
+    client::{self, Applications},
     plan::go_duration,
 };
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use futures::StreamExt;
-use kube::{
-    ResourceExt,
-    core::DeserializeGuard,
-    runtime::{WatchStreamExt, watcher},
-};
-use std::{pin::pin, time::Duration};
+use std::time::Duration;
 use tokio::time::timeout;
 
 #[derive(Debug, Args)]
@@ -87,37 +83,12 @@ pub(super) async fn ended_well(cluster: &Cluster, name: &str) -> anyhow::Result<
 }
 
 async fn one(cluster: &Cluster, name: &str, aim: Aim) -> anyhow::Result<()> {
-    let api = cluster.api::<DeserializeGuard<SparkApplication>>();
-    // Whatever keeps us from looking is told at once; the watch would try for ever.
-    let found = api.get_opt(name).await.map_err(of_call)?;
-    if found.is_none() && aim != Aim::Deleted {
-        return Err(Failure::NotFound(format!(
-            "there is no SparkApplication {name} in {}",
-            cluster.namespace
-        ))
-        .into());
-    }
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut watch = pin!(watcher(api, config).default_backoff());
-    let mut is_there = false;
-    while let Some(event) = watch.next().await {
-        let guarded = match event {
-            Ok(watcher::Event::Init) => {
-                is_there = false;
-                continue;
-            }
-            Ok(watcher::Event::InitDone) if is_there => continue,
-            Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) if aim == Aim::Deleted => {
-                return reached(name, aim);
-            }
-            Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => {
-                return Err(Failure::NotFound(format!("SparkApplication {name} was deleted")).into());
-            }
-            Ok(watcher::Event::InitApply(guarded) | watcher::Event::Apply(guarded)) => guarded,
-            Err(_) => continue,
+    let mut changes = Applications::new(cluster.client.clone(), &*cluster.namespace).changes(name);
+    while let Some(change) = changes.next().await {
+        let application = match change {
+            Err(client::Error::NotFound { .. }) if aim == Aim::Deleted => break,
+            change => change.map_err(of_client)?,
         };
-        is_there = true;
-        let application = readable(guarded)?;
         match reach(&application, aim) {
             Reach::There => return reached(name, aim),
             Reach::OnItsWay => {}
@@ -130,7 +101,10 @@ async fn one(cluster: &Cluster, name: &str, aim: Aim) -> anyhow::Result<()> {
             }
         }
     }
-    Ok(())
+    if aim == Aim::Deleted {
+        return reached(name, aim);
+    }
+    Err(Failure::NotFound(format!("SparkApplication {name} was deleted")).into())
 }
 
 fn reached(name: &str, aim: Aim) -> anyhow::Result<()> {
@@ -141,8 +115,7 @@ fn reached(name: &str, aim: Aim) -> anyhow::Result<()> {
 
 fn reach(application: &SparkApplication, aim: Aim) -> Reach {
     let state = application.state();
-    // What is recorded is of an application as it was before an edit, or before somebody asked for another run.
-    if !is_settled(application) {
+    if !application.is_settled() {
         return Reach::OnItsWay;
     }
     match (aim, state) {
@@ -154,15 +127,6 @@ fn reach(application: &SparkApplication, aim: Aim) -> Reach {
         (_, State::Completed | State::Failed) => Reach::Never,
         _ => Reach::OnItsWay,
     }
-}
-
-/// Whether the operator has seen all that is asked of it.
-pub(super) fn is_settled(application: &SparkApplication) -> bool {
-    let status = application.status.as_ref();
-    let seen = status.and_then(|status| status.observed_generation);
-    let rerun = application.annotations().get(annotation::RERUN);
-    let is_newest = seen.zip(application.metadata.generation).is_none_or(|(seen, now)| seen >= now);
-    is_newest && (rerun.is_none() || rerun == status.and_then(|status| status.last_rerun.as_ref()))
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {

@@ -16,6 +16,8 @@ mod certificates;
 mod characters;
 /// Some namespaces only.
 mod chosen;
+/// The client library.
+pub(crate) mod client;
 /// The operator is killed at bad moments.
 mod crash;
 /// What users write is stored, or refused with a reason.

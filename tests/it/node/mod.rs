@@ -5,6 +5,8 @@
 mod browser;
 /// Strings that are hard to carry.
 mod characters;
+/// A program that uses the library.
+mod client;
 /// Everything that the webhook can do.
 mod customized;
 /// From Kubeflow's operator to this one, back, and away.

@@ -1,6 +1,8 @@
 //! What if the API server goes away for a minute?
 
-use crate::apiserver::{outage::goes_on_after, proxy::Line};
+use crate::apiserver::{
+    client::goes_on_after_a_quiet_minute_and_a_lost_connection, outage::goes_on_after, proxy::Line,
+};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -29,6 +31,13 @@ async fn an_operator_whose_packets_were_dropped_goes_on() {
 #[ignore = "takes minutes: make soak"]
 async fn an_operator_whose_connections_are_lost_goes_on() {
     goes_on(Line::Lost, "silent, connections lost").await;
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: make soak"]
+async fn a_program_that_waits_goes_on() {
+    goes_on_after_a_quiet_minute_and_a_lost_connection().await;
+    println!("soak: a program that waits goes on after a quiet minute and after a lost connection");
 }
 
 async fn goes_on(line: Line, how: &str) {

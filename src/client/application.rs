@@ -1,0 +1,159 @@
+//! How is an application built? From its program on, and what is not said stays open, for the operator's defaults.
+
+use crate::api::{ApplicationType, SparkApplication, SparkApplicationSpec};
+
+/// An application in the making: the fields of [`SparkApplicationSpec`] that nearly every one has.
+///
+/// [`Self::with`] reaches the others; [`Self::named`] ends it. What is not said is left out, as in a manifest: the operator fills it in
+/// as [`with_defaults`](crate::api::with_defaults) does. Nothing is checked here: whether it can be run is said by the webhook
+/// when it is submitted ([`Error::Refused`](super::Error::Refused)), or without a webhook by the operator in its status.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "it becomes an application by `named`"]
+pub struct Builder {
+    spec: SparkApplicationSpec,
+}
+
+impl Builder {
+    /// A Scala program: the class with its main function, and its jar. `local://` is a path inside the image, anything else a URL that
+    /// Spark can fetch (`s3a://`, `gs://`, `hdfs://`, `https://`).
+    pub fn scala(main_class: impl Into<String>, jar: impl Into<String>) -> Self {
+        Self::of(ApplicationType::Scala, Some(main_class.into()), jar.into())
+    }
+
+    /// A Java program, otherwise like [`Self::scala`].
+    pub fn java(main_class: impl Into<String>, jar: impl Into<String>) -> Self {
+        Self::of(ApplicationType::Java, Some(main_class.into()), jar.into())
+    }
+
+    /// A Python program: its file, where [`Self::scala`] has a jar.
+    pub fn python(file: impl Into<String>) -> Self {
+        Self::of(ApplicationType::Python, None, file.into())
+    }
+
+    /// An R program, otherwise like [`Self::python`].
+    pub fn r(file: impl Into<String>) -> Self {
+        Self::of(ApplicationType::R, None, file.into())
+    }
+
+    fn of(
+        application_type: ApplicationType,
+        main_class: Option<String>,
+        main_application_file: String,
+    ) -> Self {
+        Self {
+            spec: SparkApplicationSpec {
+                application_type,
+                main_class,
+                main_application_file,
+                ..SparkApplicationSpec::default()
+            },
+        }
+    }
+
+    /// The version of Spark, `4.0.1`, and the container image that it is in. Every application needs them, unless driver and executors have
+    /// images of their own.
+    pub fn spark(mut self, version: impl Into<String>, image: impl Into<String>) -> Self {
+        self.spec.spark_version = version.into();
+        self.spec.image = Some(image.into());
+        self
+    }
+
+    /// Arguments of the program, behind those that it has already.
+    pub fn arguments(mut self, arguments: impl IntoIterator<Item: Into<String>>) -> Self {
+        self.spec.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// A Spark property, as with `--conf`. A field of the spec that stands for the same property wins.
+    pub fn conf(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.spec.spark_conf.insert(key.into(), value.into());
+        self
+    }
+
+    /// Size of the driver: its cores, and its heap in Java's notation (`512m`, `4g`). The pod's memory is the heap and an overhead, which is
+    /// Spark's business.
+    pub fn driver(mut self, cores: i32, memory: impl Into<String>) -> Self {
+        self.spec.driver.pod.cores = Some(cores);
+        self.spec.driver.pod.memory = Some(memory.into());
+        self
+    }
+
+    /// The ServiceAccount that the driver runs as: one that may make pods, Services and ConfigMaps in the namespace.
+    pub fn service_account(mut self, name: impl Into<String>) -> Self {
+        self.spec.driver.pod.service_account = Some(name.into());
+        self
+    }
+
+    /// Number of executors, and the size of each as in [`Self::driver`].
+    pub fn executors(mut self, instances: i32, cores: i32, memory: impl Into<String>) -> Self {
+        self.spec.executor.instances = Some(instances);
+        self.spec.executor.pod.cores = Some(cores);
+        self.spec.executor.pod.memory = Some(memory.into());
+        self
+    }
+
+    /// Changes whatever else the spec has, or has said here.
+    ///
+    /// ```
+    /// use spark_operator::{api::RestartPolicyType, client::Builder};
+    ///
+    /// let pi = Builder::python("local:///opt/spark/examples/src/main/python/pi.py")
+    ///     .spark("4.0.1", "docker.io/apache/spark:4.0.1-python3")
+    ///     .with(|spec| {
+    ///         spec.restart_policy.restart_type = RestartPolicyType::OnFailure;
+    ///         spec.restart_policy.on_failure_retries = Some(3);
+    ///         spec.time_to_live_seconds = Some(3_600);
+    ///     })
+    ///     .named("pi");
+    /// assert_eq!(pi.spec.restart_policy.on_failure_retries, Some(3));
+    /// ```
+    pub fn with(mut self, change: impl FnOnce(&mut SparkApplicationSpec)) -> Self {
+        change(&mut self.spec);
+        self
+    }
+
+    /// The application, called so: a DNS label of at most 63 characters, since Services and labels have it too.
+    ///
+    /// Labels and annotations are in its `metadata`. Where each submission is to have a name of its own, leave `metadata.name` empty and put
+    /// the beginning of the name, `spark-pi-`, into `metadata.generate_name`:
+    /// [`Applications::submit`](super::Applications::submit) gives the application with the name that it has got.
+    #[must_use]
+    pub fn named(self, name: &str) -> SparkApplication {
+        SparkApplication::new(name, self.spec)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_built_is_the_example_of_the_readme() {
+        let readme = include_str!("../../README.md");
+        let manifest = readme.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        let mut pi = Builder::scala(
+            "org.apache.spark.examples.SparkPi",
+            "local:///opt/spark/examples/jars/spark-examples.jar",
+        )
+        .spark("4.0.1", "docker.io/apache/spark:4.0.1")
+        .arguments(["1000"])
+        .driver(1, "512m")
+        .service_account("spark")
+        .executors(1, 1, "512m")
+        .named("spark-pi");
+        pi.metadata.namespace = Some("default".to_owned());
+        assert_eq!(pi, serde_saphyr::from_str::<SparkApplication>(manifest).unwrap());
+    }
+
+    #[test]
+    fn what_is_not_said_stays_open() {
+        let pi = Builder::python("pi.py").conf("spark.executor.instances", "3").named("pi");
+        let expected = SparkApplicationSpec {
+            application_type: ApplicationType::Python,
+            main_application_file: "pi.py".to_owned(),
+            spark_conf: [("spark.executor.instances".to_owned(), "3".to_owned())].into(),
+            ..SparkApplicationSpec::default()
+        };
+        assert_eq!(pi.spec, expected);
+    }
+}

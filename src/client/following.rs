@@ -1,0 +1,188 @@
+//! How is an application followed through all that can happen to a connection? By looking at it, then watching from what was seen, and
+//! looking again wherever the watch cannot go on.
+//!
+//! kube-runtime's watcher does that for lists of objects, at the price of 27 crates more; one object is less to do.
+
+use super::{Error, Which};
+use crate::api::SparkApplication;
+use futures::{Stream, StreamExt, stream, stream::BoxStream};
+use kube::{
+    Api, ResourceExt,
+    api::{WatchEvent, WatchParams},
+    core::DeserializeGuard,
+};
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    io,
+    time::Duration,
+};
+use tokio::time::{sleep, timeout};
+
+/// An application, or what is there under its name.
+type Found = DeserializeGuard<SparkApplication>;
+type Watch = BoxStream<'static, Result<WatchEvent<Found>, kube::Error>>;
+
+/// How long the API server is asked to keep a watch open. A connection whose other end has vanished without a word is noticed after
+/// this and [`GRACE`]; each watch costs the API server a request in so many seconds.
+const WATCH: Duration = Duration::from_secs(60);
+/// How long after its time an answer, or the end of a watch, is waited for.
+const GRACE: Duration = Duration::from_secs(15);
+/// The pause after a first failure, doubled after each in a row.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// The application as it is, then after each change. Ends with its deletion.
+pub(super) fn changes(
+    api: Api<Found>,
+    namespace: &str,
+    which: Which,
+) -> impl Stream<Item = Result<SparkApplication, Error>> + Send + use<> {
+    let following = Following {
+        api,
+        namespace: namespace.to_owned(),
+        which,
+        told: None,
+        version: None,
+        watch: None,
+        failures: 0,
+        has_looked: false,
+        is_over: false,
+    };
+    stream::try_unfold(following, Following::change)
+}
+
+struct Following {
+    api: Api<Found>,
+    namespace: String,
+    which: Which,
+    /// `metadata.resourceVersion` of what was told last.
+    told: Option<String>,
+    /// From where a watch goes on; where it cannot, none.
+    version: Option<String>,
+    watch: Option<Watch>,
+    /// In a row.
+    failures: u32,
+    has_looked: bool,
+    is_over: bool,
+}
+
+/// What a look or a watch has to tell.
+enum Seen {
+    Present(Found),
+    /// The last of it: it is deleted.
+    Last(Found),
+    Absent,
+    /// Everything up to this version.
+    Nothing(String),
+    /// The watch has reached its end, as all do.
+    End,
+}
+
+impl Following {
+    /// The next change, and what goes on behind it.
+    async fn change(mut self) -> Result<Option<(SparkApplication, Self)>, Error> {
+        while !self.is_over {
+            match self.see().await {
+                Ok(Seen::Present(found)) => {
+                    self.has_looked = true;
+                    if let Some(application) = self.news(found)? {
+                        return Ok(Some((application, self)));
+                    }
+                }
+                Ok(Seen::Last(found)) => {
+                    self.is_over = true;
+                    if let Some(application) = self.news(found)? {
+                        return Ok(Some((application, self)));
+                    }
+                }
+                // Whoever knows its uid has seen it before.
+                Ok(Seen::Absent) if self.has_looked || self.which.uid.is_some() => self.is_over = true,
+                Ok(Seen::Absent) => {
+                    return Err(Error::NotFound { namespace: self.namespace, name: self.which.name });
+                }
+                Ok(Seen::Nothing(version)) => self.version = Some(version),
+                Ok(Seen::End) => {
+                    self.watch = None;
+                    self.pause().await;
+                }
+                Err(error) => {
+                    if !(self.has_looked && can_pass(&error)) {
+                        return Err(Error::of_call(error));
+                    }
+                    (self.watch, self.version) = (None, None);
+                    self.pause().await;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks, or begins to watch and waits for what the watch tells.
+    async fn see(&mut self) -> Result<Seen, kube::Error> {
+        let Some(version) = &self.version else {
+            let found = in_time(GRACE, self.api.get_opt(&self.which.name)).await??;
+            return Ok(found.map_or(Seen::Absent, Seen::Present));
+        };
+        let watch = match &mut self.watch {
+            Some(watch) => watch,
+            none => {
+                let parameters = WatchParams::default()
+                    .fields(&format!("metadata.name={}", self.which.name))
+                    .timeout(WATCH.as_secs().try_into().unwrap_or(u32::MAX));
+                none.insert(in_time(GRACE, self.api.watch(&parameters, version)).await??.boxed())
+            }
+        };
+        let Some(event) = in_time(WATCH + GRACE, watch.next()).await? else {
+            return Ok(Seen::End);
+        };
+        let seen = match event? {
+            WatchEvent::Added(found) | WatchEvent::Modified(found) => Seen::Present(found),
+            WatchEvent::Deleted(found) => Seen::Last(found),
+            WatchEvent::Bookmark(bookmark) => Seen::Nothing(bookmark.metadata.resource_version),
+            WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
+        };
+        self.failures = 0;
+        Ok(seen)
+    }
+
+    /// The application, if it is the one that is meant and not as it was told last.
+    fn news(&mut self, found: Found) -> Result<Option<SparkApplication>, Error> {
+        if *self.which.uid.get_or_insert(found.uid().unwrap_or_default()) != found.uid().unwrap_or_default() {
+            self.is_over = true;
+            return Ok(None);
+        }
+        self.version = found.resource_version();
+        if self.told == self.version {
+            return Ok(None);
+        }
+        self.told.clone_from(&self.version);
+        let application = found
+            .0
+            .map_err(|invalid| Error::Unreadable { name: self.which.name.clone(), reason: invalid.error })?;
+        Ok(Some(application))
+    }
+
+    /// Many clients that have lost the API server at the same moment do not come back to it at the same moment.
+    async fn pause(&mut self) {
+        let longest = LONGEST_PAUSE.min(FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)));
+        self.failures += 1;
+        let chance = RandomState::new().build_hasher().finish() >> 32;
+        sleep(longest.mul_f64(0.5 + 0.5 * chance as f64 / f64::from(u32::MAX))).await;
+    }
+}
+
+/// What comes of `call`, unless it takes too long.
+async fn in_time<T>(limit: Duration, call: impl Future<Output = T>) -> Result<T, kube::Error> {
+    timeout(limit, call).await.map_err(|_| kube::Error::ReadEvents(io::ErrorKind::TimedOut.into()))
+}
+
+/// Whether it can be otherwise when the same is asked again: the API server has not refused, or refuses because it does not remember
+/// from where the watch is to go on (410), or because it has too much to do (429).
+pub(super) fn can_pass(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => {
+            !(400..500).contains(&status.code) || matches!(status.code, 408 | 410 | 429)
+        }
+        _ => true,
+    }
+}

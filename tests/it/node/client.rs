@@ -1,0 +1,30 @@
+//! Does a program that uses the library get its application to run? The example does, and sees its end.
+
+use super::{install, log};
+use crate::{apiserver::kubectl::kubectl, program::run};
+use std::path::Path;
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn the_example_submits_an_application_and_sees_its_end() {
+    install();
+    let example =
+        Path::new(env!("CARGO_BIN_EXE_sparkctl")).with_file_name("examples").join("submit_and_wait");
+    let example = example.to_str().unwrap();
+    let output = run(example, &["by-a-program"], "");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).unwrap();
+    let end = "by-a-program is Running\nby-a-program is Succeeding\nby-a-program is Completed\n\
+               the result is in the log of by-a-program-driver\n";
+    assert!(said.ends_with(end), "{said}");
+    assert!(log("by-a-program-driver").contains("Pi is roughly 3."));
+
+    let output = run(example, &["by-a-program"], "");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success()
+            && said.starts_with("there is a SparkApplication by-a-program in default already"),
+        "{said}"
+    );
+    kubectl(&["delete", "sparkapp", "by-a-program"]);
+}
