@@ -1,7 +1,7 @@
 //! Does `sparkctl create` make applications that name what it has uploaded, and nothing where it cannot upload?
 
 use super::{applications::application, namespace::Namespace};
-use crate::uploads::bucket::Bucket;
+use crate::{terminal::Terminal, uploads::bucket::Bucket};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 use spark_operator::api::{ScheduledSparkApplication, SparkApplication};
@@ -10,6 +10,9 @@ use std::{
     io::Write,
     process::{Command, Stdio},
 };
+
+/// Of several parts.
+const LARGE: usize = 64 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs kube-apiserver: make test"]
@@ -98,4 +101,42 @@ async fn an_application_names_what_was_uploaded_for_it() {
     assert_eq!(by_hand["spec"]["mainApplicationFile"], "s3a://jobs/uploads/by-hand/main.jar");
     assert_eq!(by_hand["spec"]["hadoopConfigMap"], "mine");
     namespace.clear::<ScheduledSparkApplication>().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs kube-apiserver: make test"]
+async fn at_a_terminal_bars_show_how_far_an_upload_is() {
+    let namespace = Namespace::new("uploads").await;
+    let bucket = Bucket::start(&namespace.folder).await;
+    fs::write(namespace.folder.join("etl.py"), "print()").unwrap();
+    // Long enough on its way to be seen.
+    fs::write(namespace.folder.join("lib.zip"), vec![7; LARGE]).unwrap();
+    let mut etl = application("etl");
+    etl["spec"]["mainApplicationFile"] = json!("etl.py");
+    etl["spec"]["deps"] = json!({"pyFiles": ["lib.zip"]});
+    fs::write(namespace.folder.join("etl.json"), etl.to_string()).unwrap();
+
+    let terminal = Terminal::new(120, 20);
+    let mut program = Command::new("env");
+    bucket.admit(&mut program);
+    for (name, value) in program.get_envs() {
+        let [name, value] = [name, value.unwrap()].map(|word| word.to_str().unwrap());
+        terminal.types(&format!("export {name}='{value}'"));
+    }
+    terminal.types(&format!("cd {}; clear", namespace.folder.display()));
+    terminal.until(|screen| screen.trim_end() == "$");
+    let endpoint: Vec<_> = program.get_args().map(|word| word.to_str().unwrap()).collect();
+    let create = format!("sparkctl -n uploads create etl.json --upload-to s3://jobs {}", endpoint.join(" "));
+    terminal.types(&format!("{create}; echo \"code $?\""));
+    let screen = terminal.until(|screen| screen.contains(" MiB/64.00 MiB "));
+    assert!(screen.lines().any(|line| line.starts_with("lib.zip ") && line.contains('█')), "{screen}");
+    terminal.keeps("sparkctl-upload.txt");
+    let screen = terminal.until(|screen| screen.contains("\ncode 0\n"));
+    assert!(!screen.contains(" MiB/"), "{screen}");
+    let said = screen.replace('\n', "");
+    for name in ["etl.py", "lib.zip"] {
+        assert!(said.contains(&format!(": {name}: uploaded to s3a://jobs/uploads/etl/{name}")), "{screen}");
+    }
+    assert!(said.contains("SparkApplication \"etl\" created"), "{screen}");
+    assert_eq!(bucket.object("uploads/etl/lib.zip").unwrap().len(), LARGE);
 }
