@@ -12,7 +12,7 @@ CLUSTER := tests/cluster/cluster
 RELEASE := $(CARGO_TARGET_DIR)/release
 export SPARK ?= 4.0.1
 
-.PHONY: help build images check fmt clippy lean docs deny manifests test test-pure test-cluster test-api test-node explore soak bench recordings record demo clean
+.PHONY: help build images check fmt clippy lean apart docs deny manifests test test-pure test-cluster test-api test-node explore soak bench recordings record demo clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -34,18 +34,20 @@ fmt:
 clippy:
 	cargo clippy --locked --all-targets -- -D warnings
 
-# What programs have that use the operator, and each of our programs without the other. Examples have what tests have, so that they
-# stand apart from the library.
-lean: ## Is the library lean? Without the programs, and each of them without the other
+# What programs have that use the operator. Examples have what tests have, so that they stand apart from the library.
+lean: ## Does the library do without the programs?
 	cargo clippy --locked --no-default-features --lib -- -D warnings
 	cargo clippy --locked --no-default-features --examples -- -D warnings
+
+apart: ## Does each program do without the other, and sparkctl without uploads?
 	cargo check --locked --no-default-features --features ctl --bins
 	cargo check --locked --no-default-features --features operator --bins
 
-# Of the programs' modules, which are hidden there, links to what is private are for those who read the source.
+# Of the programs' modules, which are hidden there, links to what is private are for those who read the source, and what --help prints
+# has addresses as they are.
 docs: ## Is the documentation without gaps and broken links?
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --lib --no-default-features
-	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' cargo doc --locked --no-deps --lib
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links -A rustdoc::bare-urls' cargo doc --locked --no-deps --lib
 
 deny: $(CARGO_DENY)
 	$(CARGO_DENY) --locked check --hide-inclusion-graph bans licenses sources
@@ -87,7 +89,7 @@ explore: ## All that can happen to an application, within wider bounds than in C
 	tests/level explore cargo test --locked --profile harness --test it -- --ignored --nocapture exploration::
 
 # What does not fit CI; each prints its result, a line that begins with `soak:`. CI's node has one line of Spark, here are others.
-soak: build explore ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
+soak: build apart explore ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
 	tests/fuzz/run
 	tests/level simulation cargo test --locked --profile harness --test it -- --ignored --nocapture schedules::simulation
 	cargo test --locked --no-run
