@@ -32,12 +32,12 @@ use std::path::{Path, PathBuf};
   sparkctl create nightly-by-hand --from nightly
   sparkctl create app.yaml --upload-to s3://jobs --upload-to-region eu-west-1
 
-HADOOP_CONF_DIR, if it is set, is a folder whose files become the ConfigMap NAME-hadoop-config, for each application that names no
-hadoopConfigMap of its own.
+HADOOP_CONF_DIR, if it is set, is a folder whose files become the ConfigMap NAME-hadoop-config, for each application that \
+names no hadoopConfigMap of its own.
 
-Credentials for uploads are looked for where the programs of AWS and Google look for them: AWS_ACCESS_KEY_ID, then the profile AWS_PROFILE in
-~/.aws; GOOGLE_APPLICATION_CREDENTIALS, then those of `gcloud auth application-default login`; then what a machine of their cloud is given.
-Proxies are those of HTTPS_PROXY and NO_PROXY.")]
+Credentials for uploads are looked for where the programs of AWS and Google look for them: AWS_ACCESS_KEY_ID, then the profile \
+AWS_PROFILE in ~/.aws; GOOGLE_APPLICATION_CREDENTIALS, then those of `gcloud auth application-default login`; then what a \
+machine of their cloud is given.")]
 pub(super) struct Flags {
     /// The file with applications and schedules, or - for standard input; with --from, the name of the application
     #[arg(value_name = "FILE|NAME")]

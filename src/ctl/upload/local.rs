@@ -1,6 +1,9 @@
 //! Which files of this machine does an application name, and in which fields?
 
-use crate::{api::names::submit_conf, plan::native::NO_RESOURCE};
+use crate::{
+    api::names::submit_conf,
+    plan::native::{NO_RESOURCE, is_scheme},
+};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use std::{
@@ -83,11 +86,6 @@ fn file(entry: &str) -> Option<Result<(PathBuf, Option<String>), String>> {
     };
     let bytes: Vec<u8> = percent_decode_str(path).collect();
     Some(Ok((Path::new(&OsString::from_vec(bytes)).to_owned(), fragment)))
-}
-
-fn is_scheme(text: &str) -> bool {
-    text.starts_with(|first: char| first.is_ascii_alphabetic())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
 }
 
 #[cfg(test)]

@@ -61,8 +61,8 @@ pub(super) struct UploadFlags {
     #[arg(long, requires = "upload_to")]
     s3_force_path_style: bool,
 
-    /// Replace objects of the same name with other content. Those with the same content are never uploaded again: the store keeps
-    /// each one's SHA-256 in its metadata
+    /// Replace objects of the same name with other content, or such as you may write and not read. Those with the same content are not
+    /// uploaded again: each has its SHA-256 in its metadata
     #[arg(short = 'o', long = "override", requires = "upload_to")]
     replace: bool,
 }
@@ -204,8 +204,11 @@ impl Uploads {
     /// For every file that cannot be uploaded, or would replace another one.
     pub(super) async fn carry_out(self) -> anyhow::Result<()> {
         let looked_up = stream::iter(&self.files).map(async |file| {
-            let there = self.store.there(&file.key, &file.path, &file.content).await;
-            let there = there.with_context(|| file.title.clone())?;
+            let there = match self.store.there(&file.key, &file.path, &file.content).await {
+                // Whoever may only write cannot tell; if nothing is amiss but that, it can be replaced.
+                Err(_) if self.replace => There::Other,
+                there => there.with_context(|| file.title.clone())?,
+            };
             if there == There::Other && !self.replace {
                 bail!(
                     "{}: {}/{} has other content: give --override to replace it, or --upload-prefix for another place",
@@ -224,8 +227,9 @@ impl Uploads {
             complain(&format!("{}: is at {} already, and not uploaded again", file.title, file.uri));
         }
         let bars = MultiProgress::new();
-        let style =
-            ProgressStyle::with_template("{msg:.bold} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}")?;
+        let style = ProgressStyle::with_template(
+            "{msg:24!} {wide_bar} {bytes:>10} / {total_bytes:>10} {bytes_per_sec:>12}",
+        )?;
         let interrupted = CancellationToken::new();
         let sending = stream::iter(missing).map(async |(file, _)| {
             let bar = bars.add(ProgressBar::new(file.content.size).with_style(style.clone()));

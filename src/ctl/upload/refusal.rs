@@ -11,9 +11,7 @@ pub(super) fn words(error: &object_store::Error, destination: &Destination) -> S
     let bucket = &destination.bucket;
     let said = told.said();
     match (told.status, code) {
-        (_, "NoSuchBucket") => {
-            format!("there is no bucket `{bucket}`: create it, or give another to --upload-to")
-        }
+        (_, "NoSuchBucket") => no_bucket(bucket),
         (
             _,
             "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "ExpiredToken" | "InvalidToken" | "NotSignedUp",
@@ -49,6 +47,7 @@ pub(super) fn words(error: &object_store::Error, destination: &Destination) -> S
         (None, _) if whole.contains("without LOCATION") => {
             format!("the bucket `{bucket}` is in another region: give it by --upload-to-region")
         }
+        (None, _) if whole.ends_with(&format!("Bucket '{bucket}' not found")) => no_bucket(bucket),
         (None, _) if is_about_credentials(&whole) => {
             let how = match destination.kind {
                 Kind::S3 => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
@@ -60,6 +59,10 @@ pub(super) fn words(error: &object_store::Error, destination: &Destination) -> S
         }
         (None, _) => format!("{destination} cannot be reached: {}", reason(&whole)),
     }
+}
+
+fn no_bucket(bucket: &str) -> String {
+    format!("there is no bucket `{bucket}`: create it, or give another to --upload-to")
 }
 
 /// Whether what failed was the search for credentials where machines of the cloud have them: there is no answer anywhere else.
@@ -145,6 +148,7 @@ mod tests {
                 "PUT http://a/b in 1ms - HTTP error: connection refused",
                 "s3a://jobs cannot be reached: connection refused",
             ),
+            ("Bucket 'jobs' not found", "there is no bucket `jobs`: "),
             (
                 "PUT http://169.254.169.254/latest/api/token in 1s - HTTP error: timeout",
                 "there are no credentials for ",

@@ -70,6 +70,7 @@ pub use properties_file::{keys_alone, read_properties, trimmed};
 pub(super) use properties_text::{SYNTAX, escaped};
 use serde_json::Value;
 use std::collections::BTreeMap;
+pub use uri::is_scheme;
 
 /// What a submission consists of.
 #[derive(Clone, Debug, PartialEq)]

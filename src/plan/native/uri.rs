@@ -49,7 +49,9 @@ impl Uri<'_> {
     }
 }
 
-fn is_scheme(text: &str) -> bool {
+/// Whether a URI can begin so, before its first colon.
+#[must_use]
+pub fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
 }

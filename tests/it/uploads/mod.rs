@@ -172,6 +172,32 @@ async fn what_another_program_has_uploaded_is_known_by_its_md5() {
     assert_eq!(bucket.written(), 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_write_and_not_read_says_that_objects_can_be_replaced() {
+    let place = Place::new("write").await;
+    let denied = "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>";
+    let refuse = move |asked: &bucket::Asked| (asked.method != "PUT").then_some((403, denied));
+    let bucket = Bucket::start_with(&place.folder, Box::new(refuse)).await;
+    place.write("main.py", b"print()");
+    let (code, said) = place.upload(&bucket, &[], &simple());
+    let told = "main.py: the credentials do not allow it in the bucket `jobs` (AccessDenied: Access Denied): have it allowed, ";
+    assert!(code == 1 && said.contains(told), "{said}");
+    let (code, said) = place.upload(&bucket, &["--override"], &simple());
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(bucket.object("team/pi/main.py").unwrap(), b"print()");
+}
+
+/// They are in the operator's container: spark-submit uploads them from there.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_spark_submit_uploads_are_left_to_it() {
+    let place = Place::new("operators").await;
+    let mut application = application("main.py", &json!({"jars": ["/opt/a.jar"]}));
+    application["spec"]["sparkConf"] = json!({"spark.kubernetes.file.upload.path": "s3a://jobs/uploads"});
+    let (code, said) = place.create(&[], std::slice::from_ref(&application), |_| {});
+    assert_eq!((code, &*said), (0, ""));
+    assert_eq!(place.made()["spec"], application["spec"]);
+}
+
 /// Each in one sentence, and nothing is uploaded or created.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_uploaded_is_told_before_anything_is_made() {
@@ -238,6 +264,26 @@ async fn what_cannot_be_uploaded_is_told_before_anything_is_made() {
         program.env("AWS_CONFIG_FILE", configuration);
     });
     assert!(code == 1 && said.contains("aws configure export-credentials --profile work"), "{said}");
+    let (code, said) = place.create(&[], &[simple()], |program| {
+        program.env("HADOOP_CONF_DIR", "/nonexistent");
+    });
+    let told = "sparkctl: HADOOP_CONF_DIR=/nonexistent: is no folder that can be read: set the variable to one, or unset it: ";
+    assert!(code == 1 && said.starts_with(told) && said.lines().count() == 1, "{said}");
+    let mut unnamed = application("local:///main.py", &json!({}));
+    unnamed["metadata"] = json!({"generateName": "pi-"});
+    let (code, said) = place.create(&[], &[unnamed], |program| {
+        program.env("HADOOP_CONF_DIR", place.folder.join("below"));
+    });
+    assert!(
+        code == 1 && said.contains("pi-: metadata.generateName: with HADOOP_CONF_DIR, write metadata.name: "),
+        "{said}"
+    );
+    // AWS is asked for the bucket's region; the way there is a proxy that is none.
+    let (code, said) = place.create(&flags, &[simple()], |program| {
+        program.env("ALL_PROXY", "http://127.0.0.1:9");
+    });
+    let told = "sparkctl: the region of the bucket is not known, give it by --upload-to-region: s3a://jobs cannot be reached: ";
+    assert!(code == 1 && said.starts_with(told), "{said}");
     let nowhere = ["--upload-to-endpoint", "http://127.0.0.1:9"];
     let (code, said) = place.create(&[&flags[..], &nowhere].concat(), &[simple()], |program| {
         program.envs([("AWS_ACCESS_KEY_ID", "SOMEBODY"), ("AWS_SECRET_ACCESS_KEY", "guessed")]);
@@ -356,7 +402,11 @@ async fn files_go_to_google_cloud_storage() {
     let bucket = Bucket::start_google(&place.folder).await;
     place.write("main.py", b"print()");
     place.write("large", &large());
-    let application = application("main.py", &json!({"archives": ["gs://other/a.zip", "large#data"]}));
+    place.write("below/a b,c.jar", b"jar");
+    let application = application(
+        "main.py",
+        &json!({"archives": ["gs://other/a.zip", "large#data"], "jars": ["below/a b,c.jar"]}),
+    );
     let upload = |flags: &[&str]| {
         let flags = [&["--upload-to", "gs://jobs/folder"], flags].concat();
         place.create(&flags, std::slice::from_ref(&application), |program| {
@@ -372,6 +422,8 @@ async fn files_go_to_google_cloud_storage() {
         json!(["gs://other/a.zip", "gs://jobs/folder/team/pi/large#data"])
     );
     assert!(bucket.object("folder/team/pi/large").unwrap() == large());
+    assert_eq!(made["spec"]["deps"]["jars"], json!(["gs://jobs/folder/team/pi/a%20b%2Cc.jar"]));
+    assert_eq!(bucket.object("folder/team/pi/a b,c.jar").unwrap(), b"jar");
     assert!(bucket.written() > 3);
     // Everybody may read here anyway.
     let (code, said) = upload(&["--public"]);
