@@ -94,8 +94,10 @@ soak: build apart explore ## Fuzzing, long outages, kills at random moments, cer
 	tests/level simulation cargo test --locked --profile harness --test it -- --ignored --nocapture schedules::simulation
 	cargo test --locked --no-run
 	$(CLUSTER) build --level node
+	tests/level "soak: lines of Spark," cargo test --locked --test it -- --ignored --nocapture soak::spark_lines
 	SPARKCTL=$(RELEASE)/sparkctl SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
-		tests/level soak tests/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak::
+		tests/level soak tests/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak:: \
+		--skip soak::spark_lines
 	for line in 3.5.6 4.1.4; do \
 		SPARK=$$line tests/level "soak: Spark $$line on a node," tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=1 node::native; \
 	done

@@ -16,7 +16,7 @@ from layout import Cluster
 NODE_ADDRESS = "198.18.0.1"
 NODE_SUBNET = "198.18.0.0/18"
 POD_SUBNET = "198.18.64.0/18"
-SERVICE_SUBNET = "198.19.0.0/24"
+SERVICE_SUBNET = "198.19.0.0/16"  # hundreds of applications have a Service for their web UI
 API_SERVICE_ADDRESS = "198.19.0.1"  # the first of the service subnet, by Kubernetes' own rule
 
 CLONE_NEWNET = 0x40000000
