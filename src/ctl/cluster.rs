@@ -5,6 +5,7 @@ use crate::api::{ScheduledSparkApplication, SparkApplication};
 use anyhow::{anyhow, bail};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
+use hyper_util::client::proxy::matcher::Matcher;
 use kube::{
     Api, Client, Config, Resource, ResourceExt,
     api::{ApiResource, DynamicObject},
@@ -12,7 +13,7 @@ use kube::{
     core::{DeserializeGuard, NamespaceResourceScope},
 };
 use serde::de::DeserializeOwned;
-use std::{fmt::Debug, path::PathBuf};
+use std::{env, fmt::Debug, net::IpAddr, path::PathBuf};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
@@ -87,8 +88,10 @@ impl ClusterFlags {
             }
         };
         let contexts = names(&kubeconfig);
+        let names_proxy = names_proxy(&kubeconfig, self.context.as_deref());
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
-        Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| match error {
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        let mut config = config.map_err(|error| match error {
             KubeconfigError::LoadContext(name) => {
                 anyhow!("the kubeconfig has no context `{name}`: choose one of {}", contexts.join(", "))
             }
@@ -99,12 +102,47 @@ impl ClusterFlags {
                 )
             }
             error => anyhow!("the kubeconfig cannot be used: {error}"),
-        })
+        })?;
+        if !names_proxy {
+            choose_proxy(&mut config, |name| env::var(name).ok());
+        }
+        Ok(config)
     }
 }
 
 fn names(kubeconfig: &Kubeconfig) -> Vec<String> {
     kubeconfig.contexts.iter().map(|context| context.name.clone()).collect()
+}
+
+/// Whether the kubeconfig says by which proxy the cluster of a context is reached.
+fn names_proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> bool {
+    let context = context.or(kubeconfig.current_context.as_deref());
+    let contexts = kubeconfig.contexts.iter().filter(|named| Some(&*named.name) == context);
+    let cluster = contexts.filter_map(|named| named.context.as_ref()).map(|context| &context.cluster).next();
+    let mut clusters = kubeconfig.clusters.iter().filter(|named| Some(&named.name) == cluster);
+    let proxy = clusters
+        .next()
+        .and_then(|named| named.cluster.as_ref())
+        .and_then(|cluster| cluster.proxy_url.as_ref());
+    proxy.is_some_and(|proxy| !proxy.is_empty())
+}
+
+/// Chooses a proxy by the environment, as kubectl does: none for this machine itself and for what NO_PROXY has. kube looks in
+/// NO_PROXY for the proxy, not for the cluster.
+fn choose_proxy(config: &mut Config, variable: impl Fn(&str) -> Option<String>) {
+    let either = |name: &str| {
+        [name.to_owned(), name.to_lowercase()]
+            .iter()
+            .filter_map(|name| variable(name))
+            .find(|value| !value.is_empty())
+    };
+    let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    let [http, https, no] =
+        ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"].map(|name| either(name).unwrap_or_default());
+    let proxies = Matcher::builder().http(http).https(https).no(no).build();
+    let chosen = proxies.intercept(&config.cluster_url).filter(|_| !is_here);
+    config.proxy_url = chosen.map(|proxy| proxy.uri().clone());
 }
 
 /// An application that the cluster has, whether or not it can be one.
@@ -136,5 +174,56 @@ impl Cluster {
     pub(super) fn whole<K: Kind>(&self) -> Api<DynamicObject> {
         let kind = ApiResource::erase::<K>(&());
         Api::namespaced_with(self.client.clone(), &self.namespace, &kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn a_proxy_is_chosen_as_kubectl_chooses_it() {
+        let chosen = |cluster: &str, variables: &[(&str, &str)]| {
+            let mut config = Config::new(cluster.parse().unwrap());
+            choose_proxy(&mut config, |name| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            });
+            config.proxy_url.map(|proxy| proxy.to_string())
+        };
+        let cluster = "https://api.example.com:6443";
+        let proxy = ("HTTPS_PROXY", "http://proxy.corp.example.com:3128");
+        let through = Some("http://proxy.corp.example.com:3128/".to_owned());
+        assert_eq!(chosen(cluster, &[]), None);
+        assert_eq!(chosen(cluster, &[proxy]), through);
+        assert_eq!(chosen(cluster, &[("https_proxy", "proxy.corp.example.com:3128")]), through);
+        // What the proxy itself is called does not matter.
+        assert_eq!(chosen(cluster, &[proxy, ("NO_PROXY", ".corp.example.com")]), through);
+        for no in ["api.example.com", ".example.com", "example.com", "*", "10.0.0.0/8,example.com"] {
+            assert_eq!(chosen(cluster, &[proxy, ("NO_PROXY", no)]), None, "{no}");
+        }
+        assert_eq!(chosen("https://10.1.2.3", &[proxy, ("no_proxy", "10.0.0.0/8")]), None);
+        for here in ["https://localhost:6443", "https://127.0.0.1:6443", "https://[::1]:6443"] {
+            assert_eq!(chosen(here, &[proxy]), None, "{here}");
+        }
+        assert_eq!(chosen("http://api.example.com", &[proxy]), None);
+    }
+
+    #[test]
+    fn the_proxy_of_a_kubeconfig_is_that_of_the_contexts_cluster() {
+        let kubeconfig: Kubeconfig = from_value(json!({
+            "clusters": [
+                {"name": "far", "cluster": {"server": "https://far", "proxy-url": "http://proxy:1"}},
+                {"name": "near", "cluster": {"server": "https://near"}},
+            ],
+            "contexts": [
+                {"name": "a", "context": {"cluster": "far", "user": "me"}},
+                {"name": "b", "context": {"cluster": "near", "user": "me"}},
+            ],
+            "current-context": "a",
+        }))
+        .unwrap();
+        assert!(names_proxy(&kubeconfig, None) && names_proxy(&kubeconfig, Some("a")));
+        assert!(!names_proxy(&kubeconfig, Some("b")) && !names_proxy(&kubeconfig, Some("none")));
     }
 }

@@ -9,6 +9,11 @@ use std::{
     fs,
     process::{Child, Command, Output, Stdio},
 };
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional},
+    net::{TcpListener, TcpStream},
+    sync::mpsc::unbounded_channel,
+};
 
 /// Exit codes that scripts know.
 const FAILED: i32 = 1;
@@ -277,6 +282,43 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
     let output = unread.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(UNREAD));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "sparkctl: nobody reads standard output any more\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_cluster_is_reached_by_the_proxy_that_its_kubeconfig_names_and_without_where_no_proxy_has_it() {
+    let namespace = Namespace::new("verbs").await;
+    namespace.apply(&application("pi"));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (asked_for, mut targets) = unbounded_channel();
+    tokio::spawn(async move {
+        let (mut client, _) = listener.accept().await.unwrap();
+        let mut asked = BufReader::new(&mut client).lines();
+        let first = asked.next_line().await.unwrap().unwrap();
+        while asked.next_line().await.unwrap().is_some_and(|line| !line.is_empty()) {}
+        let target = first.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()).expect(&first);
+        asked_for.send(target.to_owned()).unwrap();
+        let mut server = TcpStream::connect(target).await.unwrap();
+        client.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").await.unwrap();
+        copy_bidirectional(&mut client, &mut server).await.ok();
+    });
+    let kubeconfig = fs::read_to_string(std::env::var("KUBECONFIG").unwrap()).unwrap();
+    let mut config: Value = serde_saphyr::from_str(&kubeconfig).unwrap();
+    config["clusters"][0]["cluster"]["proxy-url"] = json!(format!("http://{address}"));
+    let file = namespace.folder.join("by-proxy");
+    fs::write(&file, config.to_string()).unwrap();
+    let said = does(&["--kubeconfig", file.to_str().unwrap(), "list", "-o", "name"], "");
+    assert_eq!(said, "sparkapplication.sparkoperator.k8s.io/pi\n");
+    let server = targets.recv().await.unwrap();
+
+    let host = server.rsplit_once(':').unwrap().0;
+    let output = Command::new(env!("CARGO_BIN_EXE_sparkctl"))
+        .args(["-n", "verbs", "list", "-o", "name"])
+        .envs([("HTTPS_PROXY", "http://127.0.0.1:9"), ("NO_PROXY", host)])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn nightly() -> Value {
