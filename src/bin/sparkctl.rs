@@ -10,18 +10,23 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // Before there are threads: a shell that asks what may come next tells it by the environment.
-    ctl::complete();
-    run()
+    match ctl::complete() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => run(),
+        Err(error) => failed(&error),
+    }
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn run() -> ExitCode {
     match ctl::run(ctl::Flags::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Where stderr is closed nobody wants to know.
-            writeln!(std::io::stderr(), "sparkctl: {error:#}").ok();
-            ctl::exit_code(&error).into()
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    // Where stderr is closed nobody wants to know.
+    writeln!(std::io::stderr(), "sparkctl: {error:#}").ok();
+    ctl::exit_code(error).into()
 }

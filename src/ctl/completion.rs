@@ -14,7 +14,13 @@ use clap_complete::{
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Resource, ResourceExt, api::ListParams};
 use serde::de::DeserializeOwned;
-use std::{env, ffi::OsStr, fmt::Debug, time::Duration};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fmt::{Debug, Write},
+    path::Path,
+    time::Duration,
+};
 use tokio::{runtime, time::timeout};
 
 #[derive(Debug, Args)]
@@ -22,7 +28,8 @@ use tokio::{runtime, time::timeout};
   source <(sparkctl completion bash)
   sparkctl completion fish | source
 
-In a shell's start-up file, it is in each shell that is started afterwards.")]
+In a shell's start-up file, it is in each shell that is started afterwards. Where sparkctl is linked as kubectl-spark, link it as
+kubectl_complete-spark too: then kubectl's own completion asks it.")]
 pub(super) struct Flags {
     /// The shell
     shell: Shell,
@@ -39,6 +46,11 @@ enum Shell {
 
 /// By which the script has us say what may come next.
 const ASKED: &str = "COMPLETE";
+
+/// As which kubectl asks, if it is linked so.
+const PLUGINS: &str = "kubectl_complete-spark";
+/// Cobra's word for: nothing else, no names of files either.
+const NO_FILES: &str = ":4";
 
 /// How long somebody who has pressed a key waits for the cluster.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -61,9 +73,38 @@ pub(super) fn print_script(flags: &Flags) -> anyhow::Result<()> {
     print(&String::from_utf8_lossy(&script))
 }
 
-/// Ends the process with what may come next, if it is a shell that asks for it.
-pub fn complete() {
+/// Says what may come next, if it is a shell or kubectl that asks for it; whether one does. A shell's answer ends the process.
+///
+/// # Errors
+///
+/// When nobody reads the answer.
+pub fn complete() -> anyhow::Result<bool> {
+    if is_plugins() {
+        return for_kubectl().map(|()| true);
+    }
     clap_complete::CompleteEnv::with_factory(Line::command).var(ASKED).complete();
+    Ok(false)
+}
+
+/// Whether kubectl asks what may come behind `kubectl spark`.
+fn is_plugins() -> bool {
+    let program = env::args_os().next().unwrap_or_default();
+    Path::new(&program).file_name().is_some_and(|name| name == PLUGINS)
+}
+
+/// <https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/>: a candidate a line, behind a tab what it is, and at last
+/// what the shell has to do.
+fn for_kubectl() -> anyhow::Result<()> {
+    let words: Vec<_> = words().collect();
+    let last = words.len().saturating_sub(1);
+    let found = clap_complete::engine::complete(&mut Line::command(), words, last, None)?;
+    let mut answer = String::new();
+    for candidate in found.iter().filter(|candidate| !candidate.is_hide_set()) {
+        let help = candidate.get_help().map(|help| help.to_string().replace('\n', " ")).unwrap_or_default();
+        writeln!(answer, "{}\t{help}", candidate.get_value().to_string_lossy())?;
+    }
+    writeln!(answer, "{NO_FILES}")?;
+    print(&answer)
 }
 
 pub(super) fn applications(begun: &OsStr) -> Vec<CompletionCandidate> {
@@ -118,8 +159,9 @@ async fn listed<K: Resource + Clone + DeserializeOwned + Debug>(api: &Api<K>) ->
 }
 
 /// The words of the line that is being written.
-fn words() -> impl Iterator<Item = std::ffi::OsString> {
-    env::args_os().skip_while(|word| word != "--").skip(1)
+fn words() -> impl Iterator<Item = OsString> {
+    let is_plugins = is_plugins();
+    env::args_os().skip_while(move |word| !is_plugins && word != "--").skip(usize::from(!is_plugins))
 }
 
 /// Which cluster and namespace the line means, as far as it is written.

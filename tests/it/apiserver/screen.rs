@@ -4,6 +4,7 @@ use super::{applications::application, namespace::Namespace};
 use crate::terminal::Terminal;
 use serde_json::json;
 use spark_operator::api::SparkApplication;
+use std::{env, os::unix::fs::symlink, process::Command};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -92,4 +93,29 @@ async fn a_shell_completes_names_that_the_cluster_knows() {
     terminal.presses("Tab");
     terminal.presses("Tab");
     terminal.until(|screen| screen.contains("nightly-import  nightly-report"));
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn kubectl_runs_and_completes_it_as_its_plugin() {
+    let namespace = Namespace::new("screen").await;
+    for name in ["nightly-import", "nightly-report"] {
+        namespace.apply(&application(name));
+    }
+    for name in ["kubectl-spark", "kubectl_complete-spark"] {
+        symlink(env!("CARGO_BIN_EXE_sparkctl"), namespace.folder.join(name)).unwrap();
+    }
+    let path = format!("{}:{}", namespace.folder.display(), env::var("PATH").unwrap());
+    let kubectl = |arguments: &[&str]| {
+        let output = Command::new("kubectl").args(arguments).env("PATH", &path).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let names = kubectl(&["spark", "-n", "screen", "list", "-o", "name"]);
+    assert!(names.ends_with("/nightly-report\n"), "{names}");
+    let told = kubectl(&["__complete", "spark", "-n", "screen", "status", "nightly-r"]);
+    assert_eq!(told, "nightly-report\n:4\n");
+    let verbs = kubectl(&["__complete", "spark", "re"]);
+    let verbs: Vec<_> = verbs.lines().map(|line| line.split('\t').next().unwrap()).collect();
+    assert_eq!(verbs, ["resume", "rerun", "render", ":4"]);
 }
