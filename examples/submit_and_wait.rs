@@ -32,6 +32,12 @@ async fn run(name: &str) -> Result<(), Box<dyn Error>> {
         .driver(1, "512m")
         .service_account("spark")
         .executors(1, 1, "512m")
+        // What the scheduler reserves: so little that there is room on a machine on a desk.
+        .with(|spec| {
+            for pod in [&mut spec.driver.pod, &mut spec.executor.pod] {
+                pod.core_request = Some("200m".to_owned());
+            }
+        })
         .named(name);
 
     let config = Config::infer().await?;

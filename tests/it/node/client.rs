@@ -10,8 +10,9 @@ fn the_example_submits_an_application_and_sees_its_end() {
     install();
     let example =
         Path::new(env!("CARGO_BIN_EXE_sparkctl")).with_file_name("examples").join("submit_and_wait");
-    let example = example.to_str().unwrap();
-    let output = run(example, &["by-a-program"], "");
+    // It waits for as long as the application takes; what takes longer than this hangs.
+    let submit = || run("timeout", &["240", example.to_str().unwrap(), "by-a-program"], "");
+    let output = submit();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout).unwrap();
     let end = "by-a-program is Running\nby-a-program is Succeeding\nby-a-program is Completed\n\
@@ -19,7 +20,7 @@ fn the_example_submits_an_application_and_sees_its_end() {
     assert!(said.ends_with(end), "{said}");
     assert!(log("by-a-program-driver").contains("Pi is roughly 3."));
 
-    let output = run(example, &["by-a-program"], "");
+    let output = submit();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         !output.status.success()
