@@ -103,7 +103,7 @@ pub(super) async fn create(cluster: &Cluster, flags: &Flags, namespace: Option<&
         if let Some(config_map) = &config_map {
             config_map.leave_to(&place, &made).await;
         }
-        print(&format!("{} \"{}\" created\n", kind(object), made.name_any()))?;
+        print(&format!("{} \"{}\" created\n", manifest::kind(object), made.name_any()))?;
         if is_application(object) {
             applications.push((place, made.name_any()));
         }
@@ -142,12 +142,8 @@ fn place(cluster: &Cluster, object: &DynamicObject) -> (Cluster, Api<DynamicObje
     (place, api)
 }
 
-fn kind(object: &DynamicObject) -> &str {
-    object.types.as_ref().map_or("", |types| &types.kind)
-}
-
 fn is_application(object: &DynamicObject) -> bool {
-    kind(object) == SparkApplication::kind(&())
+    manifest::kind(object) == SparkApplication::kind(&())
 }
 
 /// The objects of a manifest, as they are written there, if nothing is wrong with any.

@@ -1,11 +1,11 @@
 //! How does the Hadoop configuration of this machine get into an application's pods? As a ConfigMap that goes with the application.
 
-use super::{cluster::Cluster, failure::of_call, show::complain};
-use crate::api::{ScheduledSparkApplication, names::env::HADOOP_CONF_DIR};
+use super::{cluster::Cluster, failure::of_call, manifest, show::complain};
+use crate::api::names::env::HADOOP_CONF_DIR;
 use anyhow::{Context, bail};
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
-    Api, Resource, ResourceExt,
+    Api, ResourceExt,
     api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
@@ -66,20 +66,19 @@ impl HadoopConf {
     ///
     /// When there is no name yet that a ConfigMap could have.
     pub(super) fn wanted_by(&self, object: &mut DynamicObject) -> anyhow::Result<Option<Wanted<'_>>> {
-        let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
-        let name = object.name_any();
-        let spec = if kind == ScheduledSparkApplication::kind(&()) { "/spec/template" } else { "/spec" };
+        let (title, name) = (manifest::title(object), object.name_any());
+        let (_, spec) = manifest::place_of_spec(object);
         let Some(spec) = object.data.pointer_mut(spec) else { return Ok(None) };
         let chosen = &mut spec["hadoopConfigMap"];
         if let Some(chosen) = chosen.as_str().filter(|chosen| !chosen.is_empty()) {
             complain(&format!(
-                "{kind} {name}: has the ConfigMap {chosen}, so that {HADOOP_CONF_DIR} is not used for it"
+                "{title}: has the ConfigMap {chosen}, so that {HADOOP_CONF_DIR} is not used for it"
             ));
             return Ok(None);
         }
         if object.metadata.name.as_deref().is_none_or(str::is_empty) {
             bail!(
-                "{kind} {name}: metadata.generateName: with {HADOOP_CONF_DIR}, write metadata.name: a ConfigMap is called after it"
+                "{title}: metadata.generateName: with {HADOOP_CONF_DIR}, write metadata.name: a ConfigMap is called after it"
             );
         }
         let name = format!("{name}-hadoop-config");

@@ -6,7 +6,10 @@ use crate::{
     plan::validation::{self, Findings, Refusal},
 };
 use anyhow::{Context, anyhow, bail};
-use kube::{Resource, ResourceExt, api::ObjectMeta};
+use kube::{
+    Resource, ResourceExt,
+    api::{DynamicObject, ObjectMeta},
+};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{
@@ -106,6 +109,21 @@ fn of_item(object: &Value, namespace: Option<&str>) -> Option<anyhow::Result<Fou
     let name = |field: &str| object["metadata"][field].as_str();
     let title = format!("{kind} {}", name("name").or(name("generateName")).unwrap_or("without a name"));
     Some(found(object, &title, namespace, read).context(title))
+}
+
+/// An object's kind and name, as messages have them.
+pub(super) fn title(object: &DynamicObject) -> String {
+    format!("{} {}", kind(object), object.name_any())
+}
+
+pub(super) fn kind(object: &DynamicObject) -> &str {
+    object.types.as_ref().map_or("", |types| &types.kind)
+}
+
+/// Where the spec of an application is in an application or a schedule: as messages have it, and as a JSON pointer.
+pub(super) fn place_of_spec(object: &DynamicObject) -> (&'static str, &'static str) {
+    let is_schedule = kind(object) == ScheduledSparkApplication::kind(&());
+    if is_schedule { ("spec.template", "/spec/template") } else { ("spec", "/spec") }
 }
 
 /// What `kubectl get` prints of several objects is one List of them.

@@ -7,15 +7,17 @@ mod local;
 mod refusal;
 mod store;
 
-use super::{manifest::all, show::complain};
-use crate::api::ScheduledSparkApplication;
+use super::{
+    manifest::{all, place_of_spec, title},
+    show::complain,
+};
 use anyhow::{Context, bail};
 use clap::Args;
 use content::{Content, content};
 use destination::{Destination, public_url};
 use futures::{StreamExt, stream};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use kube::{Resource, ResourceExt, api::DynamicObject};
+use kube::{ResourceExt, api::DynamicObject};
 use local::Named;
 use object_store::path::Path as Key;
 use serde_json::json;
@@ -141,7 +143,7 @@ fn plan(
     let key = store.destination.key(&flags.upload_prefix, &namespace, &object.name_any(), name);
     let uri = if flags.public { public_url(&store.url, &key) } else { store.destination.uri(&key) };
     let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
-    let (_, pointer_of_spec) = place(object);
+    let (_, pointer_of_spec) = place_of_spec(object);
     if let Some(entry) = object.data.pointer_mut(&format!("{pointer_of_spec}{pointer}")) {
         *entry = json!(format!("{uri}{fragment}"));
     }
@@ -157,7 +159,7 @@ fn plan(
 
 /// What is wrong with an object that is created without --upload-to.
 fn refused(object: &DynamicObject) -> Vec<anyhow::Result<()>> {
-    let (_, pointer) = place(object);
+    let (_, pointer) = place_of_spec(object);
     if object.data.pointer(pointer).is_some_and(local::are_the_operators) {
         return Vec::new();
     }
@@ -173,22 +175,10 @@ fn refused(object: &DynamicObject) -> Vec<anyhow::Result<()>> {
     refused.collect()
 }
 
-/// Where the spec of an application is in `object`, as messages have it, and as a JSON pointer.
-fn place(object: &DynamicObject) -> (&'static str, &'static str) {
-    let is_schedule =
-        object.types.as_ref().is_some_and(|types| types.kind == ScheduledSparkApplication::kind(&()));
-    if is_schedule { ("spec.template", "/spec/template") } else { ("spec", "/spec") }
-}
-
 fn files(object: &DynamicObject) -> Vec<anyhow::Result<Named>> {
-    let (name, pointer) = place(object);
+    let (name, pointer) = place_of_spec(object);
     let found = object.data.pointer(pointer).map(|spec| local::files(spec, name)).unwrap_or_default();
     found.into_iter().map(|file| file.map_err(anyhow::Error::msg)).collect()
-}
-
-fn title(object: &DynamicObject) -> String {
-    let kind = object.types.as_ref().map(|types| types.kind.as_str()).unwrap_or_default();
-    format!("{kind} {}", object.name_any())
 }
 
 fn is_same_file(one: &Path, other: &Path) -> bool {
