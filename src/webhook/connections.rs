@@ -3,10 +3,15 @@
 //!
 //! The API server speaks HTTP/1.1 to a webhook that it finds through a Service, so that requests are spread
 //! over replicas, and HTTP/2 to one that it finds by URL. Over HTTP/2 one may hang up at any time and says
-//! which requests will be answered (GOAWAY). Over HTTP/1.1 a request may be on its way whenever one hangs up,
+//! which requests will be answered (GOAWAY), so that others are sent elsewhere; it has to be heard, though
+//! (`lent`). Over HTTP/1.1 a request may be on its way whenever one hangs up,
 //! and a POST is not sent again; so an answer says that it is the last one.
 
-use super::{bodies::Bodies, crowd::Place};
+use super::{
+    bodies::Bodies,
+    crowd::Place,
+    lent::{Lent, hear_out},
+};
 use axum::{
     Router,
     body::Body,
@@ -74,9 +79,22 @@ impl Connection {
     /// closed.
     pub(super) async fn serve(self: Arc<Self>, stream: Box<TlsStream<TcpStream>>) {
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let (stream, returned) = Lent::new(stream);
+        let is_in_order = self.converse(stream, is_http2).await;
+        // Over HTTP/1.1 the client knows that nothing more is heard.
+        if is_in_order
+            && is_http2
+            && let Ok(stream) = returned.await
+        {
+            timeout(GOODBYE, hear_out(stream)).await.ok();
+        }
+    }
+
+    /// Whether it has ended as both sides can know.
+    async fn converse(self: &Arc<Self>, stream: Lent, is_http2: bool) -> bool {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().max_buf_size(LARGEST_HEAD);
-        let answer = service_fn(|request| Arc::clone(&self).answer(request));
+        let answer = service_fn(|request| Arc::clone(self).answer(request));
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
         let old = async {
             match self.host.closing.max_age {
@@ -86,28 +104,33 @@ impl Connection {
         };
         let time = async {
             tokio::select! {
-                () = old => LAST_ANSWERS,
-                () = self.host.closed.cancelled() => LAST_ANSWERS,
-                () = self.place.idle() => GOODBYE,
+                () = old => (LAST_ANSWERS, true),
+                () = self.host.closed.cancelled() => (LAST_ANSWERS, true),
+                () = self.place.idle() => (GOODBYE, true),
+                // Its place is wanted.
                 () = self.place.ousted() => {
                     debug!("closed for others");
-                    GOODBYE
+                    (GOODBYE, false)
                 }
             }
         };
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            rest = time => {
+        let (ended, is_patient) = tokio::select! {
+            ended = connection.as_mut() => (ended, false),
+            (rest, is_patient) = time => {
                 connection.as_mut().graceful_shutdown();
                 match timeout(rest, connection).await {
-                    Ok(ended) => ended,
-                    Err(_) => return debug!("hung up on"),
+                    Ok(ended) => (ended, is_patient),
+                    Err(_) => {
+                        debug!("hung up on");
+                        return false;
+                    }
                 }
             }
         };
-        if let Err(error) = ended {
+        if let Err(error) = &ended {
             debug!(error, "connection failed");
         }
+        ended.is_ok() && is_patient
     }
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {

@@ -9,6 +9,7 @@ mod configurations;
 mod connections;
 mod crowd;
 mod expiry;
+mod lent;
 mod listener;
 mod object;
 mod own;

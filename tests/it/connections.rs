@@ -18,8 +18,15 @@ use std::{
     convert::Infallible,
     time::{Duration, Instant},
 };
-use tokio::time::{sleep, timeout};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::{sleep, timeout},
+};
 
+/// Types of HTTP/2 frames.
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
 /// As old as the connections of these tests may become.
 const AGE: Duration = Duration::from_millis(300);
 /// Long enough for any machine; what takes longer hangs.
@@ -48,6 +55,37 @@ async fn an_old_http2_connection_is_hung_up_on_and_what_was_asked_is_answered() 
     timeout(DEADLINE, connection).await.expect("it ends when nothing is left to answer").unwrap().unwrap();
     assert!(opened.elapsed() >= AGE);
     assert!(sender.is_closed());
+}
+
+/// A client that begins a request just then learns which one is the last to be answered, and sends its own to another. A reset would take
+/// that from it.
+#[tokio::test]
+async fn what_an_http2_client_says_while_it_is_hung_up_on_is_not_answered_by_a_reset() {
+    let server = Server::closing(Tls::default(), Closing { max_age: Some(AGE), ..Closing::default() }).await;
+    let mut stream = server.handshake(&["h2"]).await.unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    stream.write_all(&[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0]).await.unwrap();
+    loop {
+        let mut head = [0; 9];
+        timeout(DEADLINE, stream.read_exact(&mut head)).await.unwrap().unwrap();
+        let mut rest = vec![0; usize::from(head[2])];
+        stream.read_exact(&mut rest).await.unwrap();
+        match (head[3], head[4]) {
+            (PING, 0) => {
+                head[4] = 1;
+                stream.write_all(&[&head[..], &rest].concat()).await.unwrap();
+            }
+            // No request was answered; the first one says only that there will be a last.
+            (GOAWAY, _) if rest[..4] == [0; 4] => break,
+            _ => {}
+        }
+    }
+    for _ in 0..3 {
+        sleep(AGE / 3).await;
+        stream.write_all(&[0, 0, 0, 1, 5, 0, 0, 0, 1]).await.unwrap();
+    }
+    let mut rest = Vec::new();
+    timeout(DEADLINE, stream.read_to_end(&mut rest)).await.unwrap().unwrap();
 }
 
 /// Whoever hangs up on an idle one loses the request that is on its way.
