@@ -1,7 +1,7 @@
 //! Whatever becomes of a driver: does its application say so?
 
 use super::{Namespace, application, condition, running, runs, submitted, wait_for};
-use crate::apiserver::{kubectl::kubectl_with, kubelet, operator::Operator};
+use crate::apiserver::{eventually, kubectl::kubectl_with, kubelet, operator::Operator, seen};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -159,8 +159,12 @@ async fn what_a_driver_waits_for_stands_in_the_status() {
     let why = "FailedMount: MountVolume.SetUp failed for volume \"data\" : secret \"nowhere\" not found";
     waits(&namespace, "unmounted", why).await;
     let pending = |event: &[String; 4]| event[1] == "SparkDriverPending";
-    let told = namespace.events().await.into_iter().filter(pending).count();
-    assert_eq!(told, 3, "one for each reason");
+    // An event is written after the status that it tells of.
+    eventually("one is told for each reason", async || {
+        let told = namespace.events().await.into_iter().filter(pending).count();
+        seen(told == 3, told)
+    })
+    .await;
 }
 
 /// Waits until it is SUBMITTED and says why it does not run.
