@@ -1,8 +1,11 @@
 //! What does it cost to look at thousands of applications?
 
-use crate::apiserver::{fleet, kubectl::kubectl, namespace::Namespace};
+use crate::{
+    apiserver::{fleet, kubectl::kubectl, namespace::Namespace},
+    terminal::Terminal,
+};
 use spark_operator::api::SparkApplication;
-use std::process::Command;
+use std::{env, process::Command};
 
 const MANY: usize = 5_000;
 /// Of CPU time; a program that asks for all at once would not take it, but the API server would suffer.
@@ -24,21 +27,52 @@ async fn five_thousand_applications_are_listed_page_by_page_in_less_than_a_secon
         assert_eq!(pages, MANY.div_ceil(PAGE), "{command}");
         assert!(seconds < SECONDS, "{command}");
     }
+    let seconds = looked_at();
+    println!("soak: sparkctl top: {MANY} applications on a screen, {seconds:.2} s of CPU");
+    assert!(seconds < SECONDS, "top, on a screen");
     namespace.clear::<SparkApplication>().await;
 }
 
 /// What the released `sparkctl` prints, and how many seconds of CPU that took.
 fn timed(arguments: &[&str]) -> (String, f64) {
-    let sparkctl = std::env::var("SPARKCTL").expect("SPARKCTL is the released sparkctl: make soak");
     let output = Command::new("bash")
-        .args(["-c", "TIMEFORMAT='%U %S'; time \"$@\"", "bash", &sparkctl])
+        .args(["-c", &format!("{TIMED} \"$@\""), "bash", &sparkctl()])
         .args(arguments)
         .output()
         .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    let seconds = said.split_whitespace().map(|part| part.parse::<f64>().expect(&said)).sum();
-    (String::from_utf8(output.stdout).unwrap(), seconds)
+    (String::from_utf8(output.stdout).unwrap(), seconds(&said))
+}
+
+/// How many seconds of CPU the live screen took while somebody sorted it by each column and looked at both its ends.
+fn looked_at() -> f64 {
+    let terminal = Terminal::new(120, 40);
+    terminal.types(&format!("{TIMED} {} -n soak-screen top", sparkctl()));
+    terminal.until(|screen| screen.starts_with(&format!("{MANY} applications")));
+    for column in ["age", "name", "executors", "restarts", "state"] {
+        terminal.presses("s");
+        terminal.until(|screen| screen.contains(&format!(", by {column}")));
+    }
+    for (key, rows) in [("End", format!("-{MANY} of {MANY}")), ("Home", format!(" 1-36 of {MANY}"))] {
+        terminal.presses(key);
+        terminal.until(|screen| screen.contains(&rows));
+    }
+    terminal.presses("q");
+    let screen = terminal.until(|screen| screen.trim_end().ends_with("\n$"));
+    seconds(&screen)
+}
+
+/// Has bash say what CPU the command behind it took, on standard error.
+const TIMED: &str = "TIMEFORMAT='CPU %U %S'; time";
+
+fn seconds(said: &str) -> f64 {
+    let told = said.lines().find_map(|line| line.strip_prefix("CPU ")).expect(said);
+    told.split_whitespace().map(|part| part.parse::<f64>().expect(said)).sum()
+}
+
+fn sparkctl() -> String {
+    env::var("SPARKCTL").expect("SPARKCTL is the released sparkctl: make soak")
 }
 
 /// How many LISTs of applications the API server has answered.
