@@ -1,6 +1,5 @@
 //! `sparkctl`: flags, then what they ask for, then an exit code.
 
-use clap::Parser;
 use spark_operator::ctl;
 use std::{io::Write, process::ExitCode};
 
@@ -19,7 +18,7 @@ fn main() -> ExitCode {
 
 #[tokio::main(flavor = "current_thread")]
 async fn run() -> ExitCode {
-    match ctl::run(ctl::Flags::parse()).await {
+    match ctl::run(ctl::Flags::of_process()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }

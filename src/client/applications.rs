@@ -7,13 +7,19 @@ use futures::{
     stream::{self, BoxStream},
 };
 use kube::{Api, Client, ResourceExt, api::PostParams};
-use std::future;
+use std::{fmt, future};
 
 /// The SparkApplications of one namespace. A handle: cloning it costs nothing.
 #[derive(Clone)]
 pub struct Applications {
     client: Client,
     namespace: String,
+}
+
+impl fmt::Debug for Applications {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Applications").field("namespace", &self.namespace).finish_non_exhaustive()
+    }
 }
 
 /// What is told of an application, one after the other. It can be sent to another thread and waited for anywhere, with the methods of
@@ -31,17 +37,31 @@ pub struct Which {
     pub name: String,
     /// Its uid, if it is known.
     pub uid: Option<String>,
+    /// Its namespace, if it is known: there is no such application in another.
+    pub namespace: Option<String>,
 }
 
 impl From<&str> for Which {
     fn from(name: &str) -> Self {
-        Self { name: name.to_owned(), uid: None }
+        Self { name: name.to_owned(), uid: None, namespace: None }
+    }
+}
+
+impl From<&String> for Which {
+    fn from(name: &String) -> Self {
+        Self::from(name.as_str())
+    }
+}
+
+impl From<String> for Which {
+    fn from(name: String) -> Self {
+        Self { name, uid: None, namespace: None }
     }
 }
 
 impl From<&SparkApplication> for Which {
     fn from(application: &SparkApplication) -> Self {
-        Self { name: application.name_any(), uid: application.uid() }
+        Self { name: application.name_any(), uid: application.uid(), namespace: application.namespace() }
     }
 }
 
@@ -54,8 +74,10 @@ impl Applications {
 
     /// Creates an application, and gives it as the cluster has it: with its uid, and with what admission has filled in.
     ///
-    /// It is made once, and never overwrites another. Dropped before its end, or after an [`Error::Call`], it may have been made
-    /// nevertheless: submitting it again tells, by [`Error::NameTaken`].
+    /// It never overwrites another. Dropped before its end, or after an [`Error::Call`], it may have been made nevertheless: submitting it
+    /// again tells, by [`Error::NameTaken`]. So does a call that kube's client has sent again by itself, as it does where the API server
+    /// has answered that it is too busy (429, 503, 504); one of an application without a name, for which the cluster makes one up, can
+    /// make two then. `Config::default_retry = false` for the [`Client`] keeps it from that.
     ///
     /// # Errors
     ///

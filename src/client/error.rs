@@ -1,6 +1,6 @@
 //! What can go wrong between a program and a cluster?
 
-use super::following::can_pass;
+use super::patience::can_pass;
 use kube::core::Status;
 
 /// Why something could not be done, as a sentence for a person and as cases for a program.

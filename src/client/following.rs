@@ -3,7 +3,10 @@
 //!
 //! kube-runtime's watcher does that for lists of objects, at the price of 27 crates more; one object is less to do.
 
-use super::{Error, Which};
+use super::{
+    Error, Which,
+    patience::{GRACE, Patience, can_pass, in_time},
+};
 use crate::api::SparkApplication;
 use futures::{Stream, StreamExt, stream, stream::BoxStream};
 use kube::{
@@ -11,12 +14,7 @@ use kube::{
     api::{WatchEvent, WatchParams},
     core::DeserializeGuard,
 };
-use std::{
-    hash::{BuildHasher, Hasher, RandomState},
-    io,
-    time::Duration,
-};
-use tokio::time::{sleep, timeout};
+use std::time::Duration;
 
 /// An application, or what is there under its name.
 type Found = DeserializeGuard<SparkApplication>;
@@ -25,11 +23,6 @@ type Watch = BoxStream<'static, Result<WatchEvent<Found>, kube::Error>>;
 /// How long the API server is asked to keep a watch open. A connection whose other end has vanished without a word is noticed after
 /// this and [`GRACE`]; each watch costs the API server a request in so many seconds.
 const WATCH: Duration = Duration::from_secs(60);
-/// How long after its time an answer, or the end of a watch, is waited for.
-const GRACE: Duration = Duration::from_secs(15);
-/// The pause after a first failure, doubled after each in a row.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// The application as it is, then after each change. Ends with its deletion.
 pub(super) fn changes(
@@ -44,7 +37,7 @@ pub(super) fn changes(
         told: None,
         version: None,
         watch: None,
-        failures: 0,
+        patience: Patience::default(),
         has_looked: false,
         is_over: false,
     };
@@ -60,8 +53,7 @@ struct Following {
     /// From where a watch goes on; where it cannot, none.
     version: Option<String>,
     watch: Option<Watch>,
-    /// In a row.
-    failures: u32,
+    patience: Patience,
     has_looked: bool,
     is_over: bool,
 }
@@ -81,6 +73,9 @@ enum Seen {
 impl Following {
     /// The next change, and what goes on behind it.
     async fn change(mut self) -> Result<Option<(SparkApplication, Self)>, Error> {
+        if self.which.namespace.as_ref().is_some_and(|namespace| *namespace != self.namespace) {
+            return Err(Error::NotFound { namespace: self.namespace, name: self.which.name });
+        }
         while !self.is_over {
             match self.see().await {
                 Ok(Seen::Present(found)) => {
@@ -103,14 +98,14 @@ impl Following {
                 Ok(Seen::Nothing(version)) => self.version = Some(version),
                 Ok(Seen::End) => {
                     self.watch = None;
-                    self.pause().await;
+                    self.patience.pause().await;
                 }
                 Err(error) => {
                     if !(self.has_looked && can_pass(&error)) {
                         return Err(Error::of_call(error));
                     }
                     (self.watch, self.version) = (None, None);
-                    self.pause().await;
+                    self.patience.pause().await;
                 }
             }
         }
@@ -141,7 +136,7 @@ impl Following {
             WatchEvent::Bookmark(bookmark) => Seen::Nothing(bookmark.metadata.resource_version),
             WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
         };
-        self.failures = 0;
+        self.patience.restore();
         Ok(seen)
     }
 
@@ -160,29 +155,5 @@ impl Following {
             .0
             .map_err(|invalid| Error::Unreadable { name: self.which.name.clone(), reason: invalid.error })?;
         Ok(Some(application))
-    }
-
-    /// Many clients that have lost the API server at the same moment do not come back to it at the same moment.
-    async fn pause(&mut self) {
-        let longest = LONGEST_PAUSE.min(FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)));
-        self.failures += 1;
-        let chance = RandomState::new().build_hasher().finish() >> 32;
-        sleep(longest.mul_f64(0.5 + 0.5 * chance as f64 / f64::from(u32::MAX))).await;
-    }
-}
-
-/// What comes of `call`, unless it takes too long.
-async fn in_time<T>(limit: Duration, call: impl Future<Output = T>) -> Result<T, kube::Error> {
-    timeout(limit, call).await.map_err(|_| kube::Error::ReadEvents(io::ErrorKind::TimedOut.into()))
-}
-
-/// Whether it can be otherwise when the same is asked again: the API server has not refused, or refuses because it does not remember
-/// from where the watch is to go on (410), or because it has too much to do (429).
-pub(super) fn can_pass(error: &kube::Error) -> bool {
-    match error {
-        kube::Error::Api(status) => {
-            !(400..500).contains(&status.code) || matches!(status.code, 408 | 410 | 429)
-        }
-        _ => true,
     }
 }

@@ -39,6 +39,7 @@ mod applications;
 mod end;
 mod error;
 mod following;
+pub(crate) mod patience;
 
 pub use application::Builder;
 pub use applications::{Applications, Changes, Which};

@@ -4,38 +4,40 @@ use super::{
     cluster::{Cluster, Kind},
     completion,
     events::gone,
-    failure::of_call,
+    failure::{Failure, of_call, together},
+    names::{self, Either},
     show::{now, print},
+    waiting::Waiting,
 };
 use crate::api::{ScheduledSparkApplication, SparkApplication, names::annotation};
+use anyhow::bail;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use kube::{
     ResourceExt,
     api::{DeleteParams, Patch, PatchParams},
-    core::PartialObjectMeta,
 };
 use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
 pub(super) struct Named {
     /// The applications
-    #[arg(required = true, value_name = "NAME", add = ArgValueCompleter::new(completion::applications))]
+    #[arg(required = true, value_name = "NAME", value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
     names: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Schedules {
     /// The schedules
-    #[arg(required = true, value_name = "NAME", add = ArgValueCompleter::new(completion::schedules))]
+    #[arg(required = true, value_name = "NAME", value_parser = names::schedule, add = ArgValueCompleter::new(completion::schedules))]
     names: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct NamedOrSchedule {
     /// The applications
-    #[arg(required = true, value_name = "NAME", add = ArgValueCompleter::new(completion::applications_or_schedules))]
-    names: Vec<String>,
+    #[arg(required = true, value_name = "NAME", value_parser = names::either, add = ArgValueCompleter::new(completion::applications_or_schedules))]
+    names: Vec<Either>,
 
     /// They are schedules
     #[arg(short, long)]
@@ -60,10 +62,25 @@ pub(super) async fn suspend(
 ) -> anyhow::Result<()> {
     let patch = json!({"spec": {"suspend": is_to_be}});
     let done = if is_to_be { "suspended" } else { "resumed" };
-    if which.schedule {
-        patched::<ScheduledSparkApplication>(cluster, &which.names, &patch, done).await
-    } else {
-        patched::<SparkApplication>(cluster, &which.names, &patch, done).await
+    let (applications, schedules) = which.by_kind()?;
+    together(vec![
+        patched::<SparkApplication>(cluster, &applications, &patch, done).await,
+        patched::<ScheduledSparkApplication>(cluster, &schedules, &patch, done).await,
+    ])
+}
+
+impl NamedOrSchedule {
+    /// The names of applications, and those of schedules.
+    fn by_kind(&self) -> anyhow::Result<(Vec<String>, Vec<String>)> {
+        let (mut applications, mut schedules) = (Vec::new(), Vec::new());
+        for Either { name, is_schedule } in &self.names {
+            if self.schedule && *is_schedule == Some(false) {
+                bail!("{name} is said to be an application, and --schedule says that all are schedules");
+            }
+            let names = if is_schedule.unwrap_or(self.schedule) { &mut schedules } else { &mut applications };
+            names.push(name.clone());
+        }
+        Ok((applications, schedules))
     }
 }
 
@@ -91,39 +108,58 @@ async fn patched<K: Kind>(
     done: &str,
 ) -> anyhow::Result<()> {
     let objects = cluster.whole::<K>();
+    let mut results = Vec::new();
     for name in names {
-        objects.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map_err(of_call)?;
-        print(&format!("{} \"{name}\" {done}\n", K::kind(&())))?;
+        let patched = objects.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        results.push(match patched {
+            Ok(_) => print(&format!("{} \"{name}\" {done}\n", K::kind(&()))),
+            Err(error) => Err(of_call(error)),
+        });
     }
-    Ok(())
+    together(results)
 }
 
 pub(super) async fn delete(cluster: &Cluster, flags: &DeleteFlags) -> anyhow::Result<()> {
-    let DeleteFlags { which: NamedOrSchedule { names, schedule }, wait } = flags;
-    for name in names {
-        if *schedule {
-            deleted::<ScheduledSparkApplication>(cluster, name, *wait).await.map_err(of_call)?;
-        } else {
-            deleted::<SparkApplication>(cluster, name, *wait).await.map_err(of_call)?;
-        }
-    }
-    Ok(())
+    let (applications, schedules) = flags.which.by_kind()?;
+    together(vec![
+        deleted::<SparkApplication>(cluster, &applications, flags.wait).await,
+        deleted::<ScheduledSparkApplication>(cluster, &schedules, flags.wait).await,
+    ])
 }
 
-async fn deleted<K: Kind>(cluster: &Cluster, name: &str, wait: bool) -> Result<(), kube::Error> {
-    let objects = cluster.whole::<K>();
-    let deleted = objects.delete(name, &DeleteParams::default()).await?;
-    if wait && let Some(left) = deleted.left() {
-        gone(cluster.api::<PartialObjectMeta<K>>(), name, &left.uid().unwrap_or_default()).await;
+/// Deletes all, then waits for all.
+async fn deleted<K: Kind>(cluster: &Cluster, names: &[String], wait: bool) -> anyhow::Result<()> {
+    let (objects, mut results, mut left) = (cluster.whole::<K>(), Vec::new(), Vec::new());
+    for name in names {
+        results.push(match objects.delete(name, &DeleteParams::default()).await {
+            Ok(deleted) => match deleted.left().filter(|_| wait) {
+                Some(object) => {
+                    left.push((name, object.uid().unwrap_or_default()));
+                    continue;
+                }
+                None => tell_deleted::<K>(name),
+            },
+            Err(error) => Err(of_call(error)),
+        });
     }
-    print(&format!("{} \"{name}\" deleted\n", K::kind(&()))).ok();
-    Ok(())
+    for (name, uid) in left {
+        results.push(match gone(&cluster.api::<K>(), name, &uid, Some(Waiting::default())).await {
+            Ok(()) => tell_deleted::<K>(name),
+            Err(error) => Err(of_call(error)),
+        });
+    }
+    together(results)
+}
+
+fn tell_deleted<K: Kind>(name: &str) -> anyhow::Result<()> {
+    print(&format!("{} \"{name}\" deleted\n", K::kind(&())))
 }
 
 /// Deletes an application, if there is one, and waits until its name is free.
 pub(super) async fn make_room(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
-    match deleted::<SparkApplication>(cluster, name, true).await {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        deleted => deleted.map_err(of_call),
+    match deleted::<SparkApplication>(cluster, &[name.to_owned()], true).await {
+        // What comes next is worth more than telling it.
+        Err(error) if matches!(error.downcast_ref(), Some(Failure::NotFound(_) | Failure::Unread)) => Ok(()),
+        deleted => deleted,
     }
 }

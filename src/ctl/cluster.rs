@@ -1,8 +1,11 @@
 //! Which cluster and which namespace? As kubectl chooses them.
 
-use super::{completion, failure::of_call};
-use crate::api::{ScheduledSparkApplication, SparkApplication};
-use anyhow::{anyhow, bail};
+use super::{completion, failure::of_call, names};
+use crate::{
+    api::{ScheduledSparkApplication, SparkApplication},
+    client::patience::{GRACE, in_time},
+};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use hyper_util::client::proxy::matcher::Matcher;
@@ -13,14 +16,14 @@ use kube::{
     core::{DeserializeGuard, NamespaceResourceScope},
 };
 use serde::de::DeserializeOwned;
-use std::{env, fmt::Debug, net::IpAddr, path::PathBuf};
+use std::{env, fmt::Debug, io, net::IpAddr, path::PathBuf};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterFlags {
     /// The namespace [default: the context's; what is rendered is in `default`]
-    #[arg(short, long, global = true, add = ArgValueCompleter::new(completion::namespaces))]
-    pub namespace: Option<String>,
+    #[arg(short, long, global = true, value_parser = names::namespace, add = ArgValueCompleter::new(completion::namespaces))]
+    namespace: Option<String>,
 
     /// The kubeconfig to use [default: those that KUBECONFIG lists, else ~/.kube/config, else the pod's service
     /// account]
@@ -32,6 +35,9 @@ pub(super) struct ClusterFlags {
     context: Option<String>,
 }
 
+/// Where nobody says another.
+pub(super) const NAMESPACE: &str = "default";
+
 /// A kind that the operator drives.
 pub(super) trait Kind:
     Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static
@@ -42,21 +48,34 @@ impl Kind for SparkApplication {}
 impl Kind for ScheduledSparkApplication {}
 
 /// A cluster, and the namespace that is meant where none is said.
+#[derive(Clone)]
 pub(super) struct Cluster {
     pub client: Client,
     pub namespace: String,
 }
 
 impl ClusterFlags {
-    /// The cluster that the flags and the kubeconfig mean. Nothing is asked of it yet.
+    /// The cluster that the flags and the kubeconfig mean. Nothing is asked of it yet. `again`: a call that it is too busy for is made
+    /// again; whoever makes objects could make two.
     ///
     /// # Errors
     ///
     /// When there is none, or not as it is called.
-    pub(super) async fn connect(&self) -> anyhow::Result<Cluster> {
-        let config = self.config().await?;
-        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    pub(super) async fn connect(&self, again: bool) -> anyhow::Result<Cluster> {
+        let mut config = self.config().await?;
+        config.default_retry = again;
+        let by_context = Some(config.default_namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let namespace = self.namespace().or(by_context).unwrap_or(NAMESPACE).to_owned();
         Ok(Cluster { client: Client::try_from(config).map_err(of_call)?, namespace })
+    }
+
+    /// The namespace, if one is said.
+    pub(super) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref().filter(|namespace| !namespace.is_empty())
+    }
+
+    fn context(&self) -> Option<&str> {
+        self.context.as_deref().filter(|context| !context.is_empty())
     }
 
     /// The contexts that there are.
@@ -65,71 +84,103 @@ impl ClusterFlags {
     ///
     /// When there is no kubeconfig that can be read.
     pub(super) fn contexts(&self) -> Result<Vec<String>, KubeconfigError> {
-        Ok(names(&self.kubeconfig()?))
+        Ok(self.kubeconfig()?.as_ref().map(contexts_of).unwrap_or_default())
     }
 
-    fn kubeconfig(&self) -> Result<Kubeconfig, KubeconfigError> {
-        match &self.kubeconfig {
-            Some(file) => Kubeconfig::read_from(file),
-            None => Kubeconfig::read(),
+    /// What is configured, if anything is: files that KUBECONFIG lists need not be there, as for kubectl.
+    fn kubeconfig(&self) -> Result<Option<Kubeconfig>, KubeconfigError> {
+        let listed = env::var_os("KUBECONFIG").unwrap_or_default();
+        let mut files: Vec<_> =
+            env::split_paths(&listed).filter(|file| !file.as_os_str().is_empty()).collect();
+        if let Some(file) = &self.kubeconfig {
+            files = vec![file.clone()];
+        } else if files.is_empty() {
+            files.extend(env::home_dir().map(|home| home.join(".kube/config")));
         }
+        let mut merged = None;
+        for file in files {
+            match Kubeconfig::read_from(file) {
+                Err(KubeconfigError::ReadConfig(error, _))
+                    if error.kind() == io::ErrorKind::NotFound && self.kubeconfig.is_none() => {}
+                read => {
+                    let mut read = read?;
+                    // As `kubectl config unset current-context` leaves it.
+                    read.current_context.take_if(|name| name.is_empty());
+                    merged = Some(merged.unwrap_or_else(Kubeconfig::default).merge(read)?);
+                }
+            }
+        }
+        Ok(merged)
     }
 
     async fn config(&self) -> anyhow::Result<Config> {
-        let kubeconfig = match self.kubeconfig() {
-            Ok(kubeconfig) => kubeconfig,
-            Err(error) if self.kubeconfig.is_some() || self.context.is_some() => {
-                bail!("the kubeconfig cannot be read: {error}")
+        let kubeconfig =
+            self.kubeconfig().map_err(|error| anyhow!("the kubeconfig cannot be read: {error}"))?;
+        let Some(kubeconfig) = kubeconfig else {
+            if let Some(context) = self.context() {
+                bail!(
+                    "there is no kubeconfig that could have the context `{context}`: set KUBECONFIG, or give --kubeconfig"
+                );
             }
-            Err(error) => {
-                return Config::incluster().map_err(|_| {
-                    anyhow!("no cluster is configured: set KUBECONFIG, or give --kubeconfig ({error})")
-                });
-            }
+            return Config::incluster().map_err(|error| {
+                anyhow!("no cluster is configured: set KUBECONFIG, or give --kubeconfig ({error})")
+            });
         };
-        let contexts = names(&kubeconfig);
-        let names_proxy = names_proxy(&kubeconfig, self.context.as_deref());
-        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let contexts = contexts_of(&kubeconfig);
+        let proxy = proxy_of(&kubeconfig, self.context());
+        let context = self.context().map(str::to_owned);
+        let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
         let mut config = config.map_err(|error| match error {
             KubeconfigError::LoadContext(name) => {
-                anyhow!("the kubeconfig has no context `{name}`: choose one of {}", contexts.join(", "))
+                anyhow!("the kubeconfig has no context `{name}`: {}", choose(&contexts))
             }
             KubeconfigError::CurrentContextNotSet => {
-                anyhow!(
-                    "the kubeconfig has no current context: choose one of {} with --context",
-                    contexts.join(", ")
-                )
+                anyhow!("the kubeconfig has no current context: {}", choose(&contexts))
             }
             error => anyhow!("the kubeconfig cannot be used: {error}"),
         })?;
-        if !names_proxy {
-            choose_proxy(&mut config, |name| env::var(name).ok());
+        let proxy = proxy.or_else(|| chosen_proxy(&config, |name| env::var(name).ok()));
+        if let Some(proxy) = &proxy {
+            // It may hold a password, which is nobody's to print.
+            let scheme = proxy.split("://").next().unwrap_or_default();
+            let has_password = proxy.contains('@');
+            if !["http", "https", "socks5"].contains(&scheme) || (scheme == "socks5" && has_password) {
+                bail!(
+                    "the proxy of the kubeconfig or of HTTPS_PROXY cannot be used: it has to be http://, https://, or socks5:// \
+                       without a password"
+                );
+            }
         }
+        let proxy = proxy.map(|proxy| proxy.parse()).transpose();
+        config.proxy_url = proxy.context("the proxy of the kubeconfig or of HTTPS_PROXY is no URL")?;
         Ok(config)
     }
 }
 
-fn names(kubeconfig: &Kubeconfig) -> Vec<String> {
+/// What somebody can do who has chosen none of these contexts.
+fn choose(contexts: &[String]) -> String {
+    if contexts.is_empty() {
+        return "there are none in it: set KUBECONFIG, or give --kubeconfig".to_owned();
+    }
+    format!("choose one of {} with --context", contexts.join(", "))
+}
+
+fn contexts_of(kubeconfig: &Kubeconfig) -> Vec<String> {
     kubeconfig.contexts.iter().map(|context| context.name.clone()).collect()
 }
 
-/// Whether the kubeconfig says by which proxy the cluster of a context is reached.
-fn names_proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> bool {
+/// By which proxy the cluster of a context is reached, if the kubeconfig says it.
+fn proxy_of(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
     let context = context.or(kubeconfig.current_context.as_deref());
-    let contexts = kubeconfig.contexts.iter().filter(|named| Some(&*named.name) == context);
-    let cluster = contexts.filter_map(|named| named.context.as_ref()).map(|context| &context.cluster).next();
-    let mut clusters = kubeconfig.clusters.iter().filter(|named| Some(&named.name) == cluster);
-    let proxy = clusters
-        .next()
-        .and_then(|named| named.cluster.as_ref())
-        .and_then(|cluster| cluster.proxy_url.as_ref());
-    proxy.is_some_and(|proxy| !proxy.is_empty())
+    let context = kubeconfig.contexts.iter().find(|named| Some(&*named.name) == context)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter().find(|named| named.name == context.cluster)?.cluster.as_ref()?;
+    cluster.proxy_url.clone().filter(|proxy| !proxy.is_empty())
 }
 
-/// Chooses a proxy by the environment, as kubectl does: none for this machine itself and for what NO_PROXY has. kube looks in
+/// The proxy that the environment says, as kubectl reads it: none for this machine itself and for what NO_PROXY has. kube looks in
 /// NO_PROXY for the proxy, not for the cluster.
-fn choose_proxy(config: &mut Config, variable: impl Fn(&str) -> Option<String>) {
+fn chosen_proxy(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let either = |name: &str| {
         [name.to_owned(), name.to_lowercase()]
             .iter()
@@ -138,11 +189,12 @@ fn choose_proxy(config: &mut Config, variable: impl Fn(&str) -> Option<String>) 
     };
     let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']);
     let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    let [http, https, no] =
-        ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"].map(|name| either(name).unwrap_or_default());
-    let proxies = Matcher::builder().http(http).https(https).no(no).build();
-    let chosen = proxies.intercept(&config.cluster_url).filter(|_| !is_here);
-    config.proxy_url = chosen.map(|proxy| proxy.uri().clone());
+    let name = if config.cluster_url.scheme_str() == Some("http") { "HTTP_PROXY" } else { "HTTPS_PROXY" };
+    let proxy = either(name).filter(|_| !is_here)?;
+    let matcher = Matcher::builder().all("http://proxy").no(either("NO_PROXY").unwrap_or_default()).build();
+    matcher.intercept(&config.cluster_url)?;
+    // As it is written, with the name and the password that may stand in it.
+    Some(if proxy.contains("://") { proxy } else { format!("http://{proxy}") })
 }
 
 /// An application that the cluster has, whether or not it can be one.
@@ -156,6 +208,11 @@ pub(super) fn readable(guarded: DeserializeGuard<SparkApplication>) -> anyhow::R
 }
 
 impl Cluster {
+    /// The same in another namespace.
+    pub(super) fn at(&self, namespace: String) -> Self {
+        Self { namespace, ..self.clone() }
+    }
+
     /// The objects of a kind in the namespace.
     pub(super) fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
         Api::namespaced(self.client.clone(), &self.namespace)
@@ -167,7 +224,12 @@ impl Cluster {
     ///
     /// When there is none, or it cannot be read.
     pub(super) async fn application(&self, name: &str) -> anyhow::Result<SparkApplication> {
-        readable(self.api::<DeserializeGuard<SparkApplication>>().get(name).await.map_err(of_call)?)
+        readable(self.look(name).await.map_err(of_call)?)
+    }
+
+    /// The same, whether or not it can be read.
+    pub(super) async fn look(&self, name: &str) -> Result<DeserializeGuard<SparkApplication>, kube::Error> {
+        in_time(GRACE, self.api().get(name)).await?
     }
 
     /// The objects of a kind as the cluster has them: with every field, known to us or not.
@@ -185,15 +247,13 @@ mod tests {
     #[test]
     fn a_proxy_is_chosen_as_kubectl_chooses_it() {
         let chosen = |cluster: &str, variables: &[(&str, &str)]| {
-            let mut config = Config::new(cluster.parse().unwrap());
-            choose_proxy(&mut config, |name| {
+            chosen_proxy(&Config::new(cluster.parse().unwrap()), |name| {
                 variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-            });
-            config.proxy_url.map(|proxy| proxy.to_string())
+            })
         };
         let cluster = "https://api.example.com:6443";
         let proxy = ("HTTPS_PROXY", "http://proxy.corp.example.com:3128");
-        let through = Some("http://proxy.corp.example.com:3128/".to_owned());
+        let through = Some("http://proxy.corp.example.com:3128".to_owned());
         assert_eq!(chosen(cluster, &[]), None);
         assert_eq!(chosen(cluster, &[proxy]), through);
         assert_eq!(chosen(cluster, &[("https_proxy", "proxy.corp.example.com:3128")]), through);
@@ -207,6 +267,9 @@ mod tests {
             assert_eq!(chosen(here, &[proxy]), None, "{here}");
         }
         assert_eq!(chosen("http://api.example.com", &[proxy]), None);
+        for known in ["http://me:p%40ss@proxy:1/", "socks5://proxy:1/"] {
+            assert_eq!(chosen(cluster, &[("HTTPS_PROXY", known)]).as_deref(), Some(known));
+        }
     }
 
     #[test]
@@ -223,7 +286,9 @@ mod tests {
             "current-context": "a",
         }))
         .unwrap();
-        assert!(names_proxy(&kubeconfig, None) && names_proxy(&kubeconfig, Some("a")));
-        assert!(!names_proxy(&kubeconfig, Some("b")) && !names_proxy(&kubeconfig, Some("none")));
+        let proxy = |context| proxy_of(&kubeconfig, context);
+        assert_eq!(proxy(None).as_deref(), Some("http://proxy:1"));
+        assert_eq!(proxy(Some("a")), proxy(None));
+        assert_eq!((proxy(Some("b")), proxy(Some("none"))), (None, None));
     }
 }

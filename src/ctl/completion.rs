@@ -3,6 +3,7 @@
 use super::{
     Flags as Line,
     cluster::{Cluster, ClusterFlags, Kind},
+    is_called,
     show::print,
 };
 use crate::api::{ScheduledSparkApplication, SparkApplication};
@@ -18,7 +19,6 @@ use std::{
     env,
     ffi::{OsStr, OsString},
     fmt::{Debug, Write},
-    path::Path,
     time::Duration,
 };
 use tokio::{runtime, time::timeout};
@@ -79,17 +79,11 @@ pub(super) fn print_script(flags: &Flags) -> anyhow::Result<()> {
 ///
 /// When nobody reads the answer.
 pub fn complete() -> anyhow::Result<bool> {
-    if is_plugins() {
+    if is_called(PLUGINS) {
         return for_kubectl().map(|()| true);
     }
     clap_complete::CompleteEnv::with_factory(Line::command).var(ASKED).complete();
     Ok(false)
-}
-
-/// Whether kubectl asks what may come behind `kubectl spark`.
-fn is_plugins() -> bool {
-    let program = env::args_os().next().unwrap_or_default();
-    Path::new(&program).file_name().is_some_and(|name| name == PLUGINS)
 }
 
 /// <https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/>: a candidate a line, behind a tab what it is, and at last
@@ -136,7 +130,7 @@ fn names(
     found: impl AsyncFnOnce(Cluster) -> kube::Result<Vec<String>>,
 ) -> Vec<CompletionCandidate> {
     let all = async {
-        let cluster = of_line()?.connect().await.ok()?;
+        let cluster = of_line()?.connect(true).await.ok()?;
         found(cluster).await.ok()
     };
     let Ok(runtime) = runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
@@ -160,7 +154,7 @@ async fn listed<K: Resource + Clone + DeserializeOwned + Debug>(api: &Api<K>) ->
 
 /// The words of the line that is being written.
 fn words() -> impl Iterator<Item = OsString> {
-    let is_plugins = is_plugins();
+    let is_plugins = is_called(PLUGINS);
     env::args_os().skip_while(move |word| !is_plugins && word != "--").skip(usize::from(!is_plugins))
 }
 

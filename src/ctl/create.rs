@@ -10,20 +10,24 @@ use super::{
     failure::of_call,
     hadoop_conf::HadoopConf,
     log::{self, How},
-    manifest,
+    manifest::{self, Looks},
+    names,
     show::print,
     wait,
 };
 use crate::api::{ScheduledSparkApplication, SparkApplication};
-use anyhow::Context;
-use clap::Args;
+use anyhow::{Context, bail};
+use clap::{Args, ValueHint};
 use clap_complete::ArgValueCompleter;
 use kube::{
     Api, Resource, ResourceExt,
-    api::{DynamicObject, PostParams},
+    api::{DynamicObject, PostParams, Request},
 };
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -40,11 +44,11 @@ AWS_PROFILE in ~/.aws; GOOGLE_APPLICATION_CREDENTIALS, then those of `gcloud aut
 machine of their cloud is given.")]
 pub(super) struct Flags {
     /// The file with applications and schedules, or - for standard input; with --from, the name of the application
-    #[arg(value_name = "FILE|NAME")]
+    #[arg(value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
     what: String,
 
     /// Make the application from the template of this schedule
-    #[arg(short, long, value_name = "SCHEDULE", add = ArgValueCompleter::new(completion::schedules))]
+    #[arg(short, long, value_name = "SCHEDULE", value_parser = names::template, add = ArgValueCompleter::new(completion::schedules))]
     from: Option<String>,
 
     /// Delete applications of the same names first, and wait until they are gone
@@ -82,8 +86,22 @@ pub(super) async fn create(cluster: &Cluster, flags: &Flags, namespace: Option<&
     let uploads = upload::prepare(&mut objects, &flags.upload).await?;
     #[cfg(not(feature = "upload"))]
     let uploads = None::<()>;
-    if uploads.is_some() || config_maps.iter().any(Option::is_some) {
+    let is_alone = objects.len() == 1 && !flags.delete;
+    if !is_alone || uploads.is_some() || config_maps.iter().any(Option::is_some) {
         try_out(cluster, flags, &objects).await?;
+    }
+    let mut taken = BTreeSet::new();
+    for (object, config_map) in objects.iter().zip(&config_maps) {
+        if let Some(config_map) = config_map {
+            if !taken.insert((object.namespace(), &config_map.name)) {
+                bail!(
+                    "{}: two objects would have the ConfigMap {}: rename one",
+                    manifest::title(object),
+                    config_map.name
+                );
+            }
+            config_map.check(&place(cluster, object).0, object).await?;
+        }
     }
     #[cfg(feature = "upload")]
     if let Some(uploads) = uploads {
@@ -99,7 +117,7 @@ pub(super) async fn create(cluster: &Cluster, flags: &Flags, namespace: Option<&
         if let Some(config_map) = &config_map {
             config_map.make(&place).await?;
         }
-        let made = api.create(&PostParams::default(), object).await.map_err(of_call)?;
+        let made = post(&api, &PostParams::default(), object).await.map_err(of_call)?;
         if let Some(config_map) = &config_map {
             config_map.leave_to(&place, &made).await;
         }
@@ -122,7 +140,7 @@ async fn try_out(cluster: &Cluster, flags: &Flags, objects: &[DynamicObject]) ->
     let parameters = PostParams { dry_run: true, ..PostParams::default() };
     for object in objects {
         let goes_before = flags.delete && is_application(object);
-        match place(cluster, object).1.create(&parameters, object).await {
+        match post(&place(cluster, object).1, &parameters, object).await {
             Err(kube::Error::Api(status)) if status.is_already_exists() && goes_before => {}
             tried => drop(tried.map_err(of_call)?),
         }
@@ -130,10 +148,24 @@ async fn try_out(cluster: &Cluster, flags: &Flags, objects: &[DynamicObject]) ->
     Ok(())
 }
 
+/// Creates an object, as kubectl does: the API server refuses fields that it does not know, and does not drop them.
+async fn post(
+    api: &Api<DynamicObject>,
+    parameters: &PostParams,
+    object: &DynamicObject,
+) -> kube::Result<DynamicObject> {
+    let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+    let mut request =
+        Request::new(api.resource_url()).create(parameters, body).map_err(kube::Error::BuildRequest)?;
+    let join = if request.uri().query().is_some() { "&" } else { "?" };
+    let uri = format!("{}{join}fieldValidation=Strict", request.uri());
+    *request.uri_mut() = uri.parse().map_err(|error| kube::Error::HttpError(Into::into(error)))?;
+    api.clone().into_client().request(request).await
+}
+
 /// The namespace of an object, and those of its kind there.
 fn place(cluster: &Cluster, object: &DynamicObject) -> (Cluster, Api<DynamicObject>) {
-    let namespace = object.namespace().unwrap_or_default();
-    let place = Cluster { client: cluster.client.clone(), namespace };
+    let place = cluster.at(object.namespace().unwrap_or_default());
     let api = if is_application(object) {
         place.whole::<SparkApplication>()
     } else {
@@ -148,7 +180,7 @@ fn is_application(object: &DynamicObject) -> bool {
 
 /// The objects of a manifest, as they are written there, if nothing is wrong with any.
 fn of_file(cluster: &Cluster, file: &Path, namespace: Option<&str>) -> anyhow::Result<Vec<DynamicObject>> {
-    let found = manifest::of_file(file, namespace)?.into_iter();
+    let found = manifest::of_file(file, namespace, Looks::BeforeTheServer)?.into_iter();
     manifest::all(found.map(|found| {
         let found = found?;
         found.check()?;
@@ -158,6 +190,19 @@ fn of_file(cluster: &Cluster, file: &Path, namespace: Option<&str>) -> anyhow::R
         }
         Ok(serde_json::from_value(object)?)
     }))
+    .and_then(each_once)
+}
+
+/// That no object stands there twice.
+fn each_once(objects: Vec<DynamicObject>) -> anyhow::Result<Vec<DynamicObject>> {
+    let mut names = BTreeSet::new();
+    for object in &objects {
+        let Some(name) = &object.metadata.name else { continue };
+        if !names.insert((manifest::kind(object), object.namespace(), name)) {
+            bail!("{} stands there twice: give one of them another name", manifest::title(object));
+        }
+    }
+    Ok(objects)
 }
 
 /// An application called `name`, with the template of a schedule for its spec. The schedule owns it, and does not count it
@@ -186,7 +231,7 @@ async fn of_schedule(cluster: &Cluster, schedule: &str, name: &str) -> anyhow::R
 
 /// Says of each object in a file what admission would.
 pub(super) fn validate(flags: &ValidateFlags, namespace: Option<&str>) -> anyhow::Result<()> {
-    let found = manifest::of_file(&flags.filename, namespace)?.into_iter();
+    let found = manifest::of_file(&flags.filename, namespace, Looks::AtAll)?.into_iter();
     let (valid, complaints): (Vec<_>, Vec<_>) = found
         .map(|found| {
             let found = found?;

@@ -3,10 +3,15 @@
 use super::{
     cluster::{Cluster, Kind},
     completion,
-    failure::{Failure, of_call},
-    show::{Style, columns, print},
+    failure::{Failure, lasting, of_call},
+    names,
+    show::{Style, columns, line, print},
+    waiting::Waiting,
 };
-use crate::api::SparkApplication;
+use crate::{
+    api::SparkApplication,
+    client::patience::{GRACE, can_pass, in_time},
+};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use futures::{StreamExt, TryStreamExt};
@@ -15,22 +20,26 @@ use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time}
 use kube::{
     Api, ResourceExt,
     api::ListParams,
-    core::PartialObjectMeta,
     runtime::{WatchStreamExt, watcher},
 };
-use std::pin::pin;
+use std::{pin::pin, time::Duration};
+use tokio::time::sleep;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparkctl event spark-pi --follow")]
 pub(super) struct Flags {
     /// The application
-    #[arg(add = ArgValueCompleter::new(completion::applications))]
+    #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
     name: String,
 
     /// Go on until the application is deleted, or this is interrupted
     #[arg(short, long)]
     follow: bool,
 }
+
+/// How long after a look is looked again whether something is gone, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 pub(super) async fn event(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     let applications = cluster.api::<SparkApplication>();
@@ -76,7 +85,7 @@ fn row(event: &Event, style: Style) -> Vec<String> {
     let age = style.age(when(event).map(Time).as_ref());
     let count = event.series.as_ref().and_then(|series| series.count).or(event.count);
     let times = count.filter(|count| *count > 1).map(|count| format!(" (x{count})")).unwrap_or_default();
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let text = |text: &Option<String>| line(text.as_deref().unwrap_or_default());
     vec![age + &times, text(&event.type_), text(&event.reason), text(&event.message)]
 }
 
@@ -89,39 +98,54 @@ async fn follow(cluster: &Cluster, name: &str, uid: &str, known: &[Event]) -> an
         .try_filter(move |event| {
             std::future::ready(!versions.contains(&(event.name_any(), event.resource_version())))
         });
-    let gone = gone(cluster.api::<PartialObjectMeta<SparkApplication>>(), name, uid);
+    let applications = cluster.api::<SparkApplication>();
+    let gone = gone(&applications, name, uid, None);
     let (mut events, mut gone) = (pin!(events), pin!(gone));
     loop {
         tokio::select! {
             Some(event) = events.next() => {
-                // The watch goes on after an error.
-                if let Ok(event) = event {
-                    let text = row(&event, Style::of_stdout()).join("   ");
-                    print(&format!("{text}\n"))?;
+                match event {
+                    Ok(event) => print(&format!("{}\n", row(&event, Style::of_stdout()).join("   ")))?,
+                    Err(error) => if let Some(error) = lasting(error) {
+                        return Err(of_call(error));
+                    }
                 }
             }
-            () = &mut gone => {
+            gone = &mut gone => {
+                gone.map_err(of_call)?;
                 return Err(Failure::NotFound(format!("SparkApplication {name} was deleted")).into());
             }
         }
     }
 }
 
-/// Ends when there is no such object any more.
-pub(super) async fn gone<K: Kind>(api: Api<PartialObjectMeta<K>>, name: &str, uid: &str) {
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut watch = pin!(watcher(api, config).default_backoff());
-    let is_it = |object: &PartialObjectMeta<K>| object.uid().as_deref() == Some(uid);
-    let mut is_there = false;
-    while let Some(event) = watch.next().await {
-        match event {
-            Ok(watcher::Event::Init) => is_there = false,
-            Ok(watcher::Event::InitApply(object)) => is_there |= is_it(&object),
-            Ok(watcher::Event::InitDone) if !is_there => return,
-            Ok(watcher::Event::Delete(object)) if is_it(&object) => return,
-            // Tried again.
+/// Ends when there is no such object any more. It is looked for with `get`, which whoever deletes mostly may. `waiting` says what it is
+/// that holds it.
+///
+/// # Errors
+///
+/// When the API server refuses to tell.
+pub(super) async fn gone<K: Kind>(
+    api: &Api<K>,
+    name: &str,
+    uid: &str,
+    mut waiting: Option<Waiting>,
+) -> Result<(), kube::Error> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match in_time(GRACE, api.get_metadata_opt(name)).await.flatten() {
+            Ok(found) if found.as_ref().and_then(ResourceExt::uid).as_deref() != Some(uid) => return Ok(()),
+            Err(error) if !can_pass(&error) => return Err(error),
             Ok(_) | Err(_) => {}
         }
+        // Most go at once.
+        if let Some(waiting) = waiting.as_mut().filter(|_| pause > Duration::from_secs(1)) {
+            waiting.say(&format!(
+                "waiting for {name} to go: it is deleted, and held by finalizers or by what it owns"
+            ));
+        }
+        sleep(pause).await;
+        pause = LONGEST_PAUSE.min(2 * pause);
     }
 }
 

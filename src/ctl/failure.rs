@@ -1,6 +1,8 @@
 //! How does a command end that does not end well? With one sentence on standard error, and an exit code that a script can go by.
 
-use crate::client;
+use super::show;
+use crate::client::{self, patience::can_pass};
+use kube::{client::AuthError, runtime::watcher};
 use std::io;
 
 /// What --help says below the commands.
@@ -46,28 +48,41 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 /// A failed call, in words for whoever typed the command.
 pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
     match error {
-        kube::Error::Api(status) if status.is_not_found() => {
-            // The server says this of a path that it does not know.
-            if status.message == "the server could not find the requested resource"
-                || status.message.starts_with("404 page not found")
-            {
-                return anyhow::anyhow!(
-                    "the cluster has no such kind of object: install the operator's CRDs (kubectl apply -k manifests)"
-                );
-            }
-            Failure::NotFound(status.message).into()
+        // So it is said of a path that the server does not know: an object that is not there has a name.
+        kube::Error::Api(status)
+            if status.code == 404
+                && status.details.as_ref().is_none_or(|details| details.name.is_empty()) =>
+        {
+            anyhow::anyhow!(
+                "the cluster has no such kind of object: install the operator's CRDs (kubectl apply -k manifests)"
+            )
         }
+        kube::Error::Api(status) if status.is_not_found() => Failure::NotFound(status.message).into(),
         kube::Error::Api(status) if status.code == 401 => anyhow::anyhow!(
             "the API server does not accept who you say you are ({}): log in again, or choose another --context",
             status.message
         ),
         kube::Error::Api(status) => anyhow::anyhow!(status.message),
+        kube::Error::Auth(AuthError::AuthExecStart(error)) => anyhow::anyhow!(
+            "the program that the kubeconfig names for credentials (users[].user.exec) cannot be run: {error}: install it, or choose \
+             another --context"
+        ),
+        kube::Error::Auth(AuthError::AuthExecRun { out, .. }) => anyhow::anyhow!(
+            "the program that the kubeconfig names for credentials (users[].user.exec) has failed ({}): {}: log in again",
+            out.status,
+            show::line(String::from_utf8_lossy(&out.stderr).trim())
+        ),
         kube::Error::Auth(error) => {
             anyhow::anyhow!("the credentials of the context cannot be used: {error}: log in again")
         }
         error => {
-            let mut words = format!("the API server cannot be reached: {error}");
-            let mut cause = std::error::Error::source(&error);
+            let mut words = "the API server cannot be reached".to_owned();
+            // What only says that one layer above another has failed says nothing.
+            let mut cause = match &error {
+                kube::Error::Service(error) => Some(&**error as &dyn std::error::Error),
+                kube::Error::ReadEvents(error) => Some(error as &dyn std::error::Error),
+                error => Some(error as &dyn std::error::Error),
+            };
             while let Some(deeper) = cause {
                 let told = deeper.to_string();
                 if !words.ends_with(&told) {
@@ -77,6 +92,38 @@ pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
             }
             anyhow::anyhow!(words)
         }
+    }
+}
+
+/// What a watch has failed by, if it is in vain to begin it again.
+pub(super) fn lasting(error: watcher::Error) -> Option<kube::Error> {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error)
+            if !can_pass(&error) =>
+        {
+            Some(error)
+        }
+        _ => None,
+    }
+}
+
+/// All that has failed, as one failure: a line each.
+///
+/// # Errors
+///
+/// If anything has.
+pub(super) fn together(results: Vec<anyhow::Result<()>>) -> anyhow::Result<()> {
+    let failures: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    let words: Vec<_> = failures.iter().map(|failure| format!("{failure:#}")).collect();
+    let is_missing = |failure: &anyhow::Error| matches!(failure.downcast_ref(), Some(Failure::NotFound(_)));
+    let all_are_missing = failures.iter().all(is_missing);
+    match <[_; 1]>::try_from(failures) {
+        Ok([failure]) => Err(failure),
+        Err(none) if none.is_empty() => Ok(()),
+        Err(_) if all_are_missing => Err(Failure::NotFound(words.join("\n")).into()),
+        Err(_) => Err(anyhow::anyhow!(words.join("\n"))),
     }
 }
 
@@ -95,5 +142,40 @@ pub(super) fn of_output(written: io::Result<()>) -> anyhow::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::Unread.into()),
         written => Ok(written?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn a_kind_that_is_not_there_is_told_from_an_object_that_is_not_there() {
+        let told = |status| of_call(kube::Error::Api(Box::new(from_value::<Status>(status).unwrap())));
+        for message in ["404 page not found\n", "the server could not find the requested resource"] {
+            let error = told(
+                json!({"status": "Failure", "message": message, "reason": "Failed to parse error data", "code": 404}),
+            );
+            assert_eq!(exit_code(&error), 1);
+            assert!(error.to_string().contains("install the operator's CRDs"), "{error}");
+        }
+        let details = json!({"name": "pi", "group": "sparkoperator.k8s.io", "kind": "sparkapplications"});
+        let message = "sparkapplications.sparkoperator.k8s.io \"pi\" not found";
+        let error = told(
+            json!({"status": "Failure", "message": message, "reason": "NotFound", "code": 404, "details": details}),
+        );
+        assert_eq!((exit_code(&error), error.to_string()), (3, message.to_owned()));
+    }
+
+    #[test]
+    fn several_failures_are_missing_objects_only_if_all_are() {
+        let missing = |name: &str| anyhow::Error::from(Failure::NotFound(name.to_owned()));
+        let code = |failures| together(failures).map_err(|error| (exit_code(&error), error.to_string()));
+        assert_eq!(code(vec![Ok(())]), Ok(()));
+        assert_eq!(code(vec![Err(missing("a")), Ok(())]), Err((3, "a".to_owned())));
+        assert_eq!(code(vec![Err(missing("a")), Err(missing("b"))]), Err((3, "a\nb".to_owned())));
+        assert_eq!(code(vec![Err(missing("a")), Err(anyhow::anyhow!("b"))]), Err((1, "a\nb".to_owned())));
     }
 }

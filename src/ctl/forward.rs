@@ -5,8 +5,9 @@ use super::{
     cluster::Cluster,
     completion,
     failure::of_call,
-    log::next_driver,
-    show::{complain, name as name_of, print},
+    log::{is_gone, next_driver},
+    names,
+    show::{complain, print},
     waiting::Waiting,
 };
 use crate::plan::children::ui_port;
@@ -32,7 +33,7 @@ use tokio::{
 #[command(after_help = "Example: sparkctl forward spark-pi --local-port 8080")]
 pub(super) struct Flags {
     /// The application
-    #[arg(add = ArgValueCompleter::new(completion::applications))]
+    #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
     name: String,
 
     /// The port of this machine, on its loopback addresses alone; 0 takes one that is free
@@ -107,8 +108,7 @@ pub(super) async fn through(
     if was_open {
         return Ok(());
     }
-    let state = name_of(cluster.application(name).await?.state());
-    bail!("the driver of {name} has ended: the application is {state}")
+    bail!(is_gone(&cluster.application(name).await?))
 }
 
 /// Ends when the driver has.
@@ -124,7 +124,7 @@ async fn over(way: &Way, driver: &Pod) {
 }
 
 /// Whether nothing can listen there any more.
-fn has_ended(pod: Option<&Pod>) -> bool {
+pub(super) fn has_ended(pod: Option<&Pod>) -> bool {
     let phase = pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.phase.as_deref());
     pod.is_none() || matches!(phase, Some("Succeeded" | "Failed"))
 }

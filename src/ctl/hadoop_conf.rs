@@ -113,10 +113,32 @@ fn plain_files(folder: &Path) -> anyhow::Result<BTreeMap<String, (PathBuf, u64)>
 /// A ConfigMap for one application.
 pub(super) struct Wanted<'a> {
     conf: &'a HadoopConf,
-    name: String,
+    pub name: String,
 }
 
 impl Wanted<'_> {
+    /// That `object` does not take it from another.
+    ///
+    /// # Errors
+    ///
+    /// When it does, or when the cluster does not tell.
+    pub(super) async fn check(&self, place: &Cluster, object: &DynamicObject) -> anyhow::Result<()> {
+        let present = place.api::<ConfigMap>().get_metadata_opt(&self.name).await.map_err(of_call)?;
+        let owners = present.map(|present| present.owner_references().to_vec()).unwrap_or_default();
+        let is_another = |owner: &&OwnerReference| {
+            (&*owner.kind, &*owner.name) != (manifest::kind(object), &*object.name_any())
+        };
+        let Some(other) = owners.iter().find(is_another) else { return Ok(()) };
+        bail!(
+            "{}: with {HADOOP_CONF_DIR} it would have the ConfigMap {}, which is that of {} {}: name another as its \
+             hadoopConfigMap, or rename it",
+            manifest::title(object),
+            self.name,
+            other.kind,
+            other.name
+        )
+    }
+
     /// Makes it, or puts it in the place of the one that is there.
     ///
     /// # Errors

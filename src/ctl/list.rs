@@ -1,15 +1,20 @@
 //! Which applications are there, and how are they?
 
 use super::{
-    cluster::Cluster,
+    cluster::{Cluster, Kind},
     failure::of_call,
-    show::{NONE, Output, Style, columns, complain, executors, or_none, print, reference, ui, whole},
+    show::{
+        NONE, Output, Style, columns, complain, executors, line, or_none, print, reference, short, ui, whole,
+    },
 };
-use crate::{api::SparkApplication, plan::takeover};
+use crate::{
+    api::{ScheduleState, ScheduledSparkApplication, SparkApplication},
+    plan::takeover,
+};
 use clap::Args;
 use kube::{
     Api, ResourceExt,
-    api::{ApiResource, DynamicObject, ListParams, ObjectList},
+    api::{ApiResource, ListParams, ObjectList},
     core::DeserializeGuard,
 };
 use serde::de::DeserializeOwned;
@@ -35,6 +40,10 @@ pub(super) struct Flags {
     /// this one: let them end before you put this one in its place
     #[arg(long, conflicts_with = "output")]
     needs_drain: bool,
+
+    /// Schedules instead
+    #[arg(short, long, conflicts_with = "needs_drain")]
+    schedule: bool,
 }
 
 /// How many objects are asked for at once: what kubectl asks for.
@@ -43,37 +52,43 @@ const PAGE: u32 = 500;
 type Guarded = DeserializeGuard<SparkApplication>;
 
 pub(super) async fn list(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
-    let Cluster { client, namespace } = cluster;
+    if flags.schedule {
+        return listed::<ScheduledSparkApplication>(cluster, flags, "schedules", schedules).await;
+    }
+    let what = if flags.needs_drain { "applications that need to be drained" } else { "applications" };
+    listed::<SparkApplication>(cluster, flags, what, table).await
+}
+
+/// Lists the objects of a kind, which are called `what`, in the form that is asked for.
+async fn listed<K: Kind>(
+    cluster: &Cluster,
+    flags: &Flags,
+    what: &str,
+    table: fn(&[DeserializeGuard<K>], &Flags, Style) -> anyhow::Result<String>,
+) -> anyhow::Result<()> {
+    let Cluster { client, namespace, .. } = cluster;
     if let Some(output @ (Output::Json | Output::Yaml)) = flags.output {
-        let kind = ApiResource::erase::<SparkApplication>(&());
-        let api: Api<DynamicObject> = if flags.all_namespaces {
-            Api::all_with(client.clone(), &kind)
+        let api = if flags.all_namespaces {
+            Api::all_with(client.clone(), &ApiResource::erase::<K>(&()))
         } else {
-            Api::namespaced_with(client.clone(), namespace, &kind)
+            cluster.whole::<K>()
         };
         let items = all(&api, flags.selector.as_deref()).await?;
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         return print(&whole(&list, output == Output::Json)?);
     }
-    let api: Api<Guarded> = if flags.all_namespaces {
-        Api::all(client.clone())
-    } else {
-        Api::namespaced(client.clone(), namespace)
-    };
-    let mut applications = all(&api, flags.selector.as_deref()).await?;
-    if flags.needs_drain {
-        applications.retain(|guarded| !lacking(guarded).is_empty());
-    }
+    let api = if flags.all_namespaces { Api::all(client.clone()) } else { cluster.api() };
+    let found = all(&api, flags.selector.as_deref()).await?;
     if flags.output == Some(Output::Name) {
-        return print(&applications.iter().map(reference).collect::<String>());
+        return print(&found.iter().map(reference::<K>).collect::<String>());
     }
-    if applications.is_empty() {
-        let place = if flags.all_namespaces { "any namespace" } else { &format!("namespace {namespace}") };
-        let which = if flags.needs_drain { "applications that need to be drained" } else { "applications" };
-        complain(&format!("No {which} found in {place}."));
-        return Ok(());
+    let text = table(&found, flags, Style::of_stdout())?;
+    if text.lines().count() > 1 {
+        return print(&text);
     }
-    print(&table(&applications, flags, Style::of_stdout())?)
+    let place = if flags.all_namespaces { "any namespace" } else { &format!("namespace {namespace}") };
+    complain(&format!("No {what} found in {place}."));
+    Ok(())
 }
 
 /// All objects, page by page.
@@ -114,7 +129,8 @@ fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Resul
         ["RUN", "DRIVER", "UI"].map(str::to_owned),
         "EXECUTORS LACK".to_owned(),
     )];
-    rows.extend(applications.iter().map(|guarded| {
+    let wanted = applications.iter().filter(|guarded| !flags.needs_drain || !lacking(guarded).is_empty());
+    rows.extend(wanted.map(|guarded| {
         let application = guarded.0.as_ref().ok();
         let status = application.and_then(|application| application.status.as_ref());
         let driver = status.map(|status| &status.driver_info);
@@ -140,10 +156,97 @@ fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Resul
     columns(&rows)
 }
 
+fn schedules(
+    schedules: &[DeserializeGuard<ScheduledSparkApplication>],
+    flags: &Flags,
+    style: Style,
+) -> anyhow::Result<String> {
+    let is_wide = flags.output == Some(Output::Wide);
+    let row = |namespace: String, cells: [String; 7], wide: [String; 2]| {
+        let namespace = flags.all_namespaces.then_some(namespace);
+        namespace.into_iter().chain(cells).chain(wide.into_iter().filter(|_| is_wide)).collect::<Vec<_>>()
+    };
+    let mut rows = vec![row(
+        "NAMESPACE".to_owned(),
+        ["NAME", "SCHEDULE", "SUSPENDED", "STATE", "LAST", "NEXT", "AGE"].map(str::to_owned),
+        ["TIME ZONE", "LAST NAME"].map(str::to_owned),
+    )];
+    rows.extend(schedules.iter().map(|guarded| {
+        let spec = guarded.0.as_ref().ok().map(|schedule| &schedule.spec);
+        let status = guarded.0.as_ref().ok().and_then(|schedule| schedule.status.as_ref());
+        let state = spec.map(|_| status.map(|status| status.schedule_state).unwrap_or_default());
+        let is_suspended = spec.map(|spec| spec.suspend == Some(true));
+        let next = status.and_then(|status| status.next_run.as_ref()).filter(|_| is_suspended != Some(true));
+        row(
+            guarded.namespace().unwrap_or_default(),
+            [
+                guarded.name_any(),
+                or_none(spec.map(|spec| line(&spec.schedule)).as_ref()),
+                or_none(is_suspended.as_ref()),
+                state.map_or("UNREADABLE", schedule_state).to_owned(),
+                style.age(status.and_then(|status| status.last_run.as_ref())),
+                next.map_or_else(
+                    || NONE.to_owned(),
+                    |next| format!("in {}", short(next.0.duration_since(style.now))),
+                ),
+                style.age(guarded.creation_timestamp().as_ref()),
+            ],
+            [
+                or_none(spec.and_then(|spec| spec.time_zone.as_deref()).map(line).as_ref()),
+                or_none(status.and_then(|status| status.last_run_name.as_ref())),
+            ],
+        )
+    }));
+    columns(&rows)
+}
+
+const fn schedule_state(state: ScheduleState) -> &'static str {
+    match state {
+        ScheduleState::New => "NEW",
+        ScheduleState::Validating => "VALIDATING",
+        ScheduleState::Scheduled => "SCHEDULED",
+        ScheduleState::FailedValidation => "FAILED VALIDATION",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::from_value;
+
+    #[test]
+    fn schedules_have_a_last_and_a_next_time() {
+        let schedule = |name: &str, suspend: bool, schedule: serde_json::Value| {
+            from_value(json!({
+                "metadata": {"name": name, "namespace": "default", "creationTimestamp": "2026-11-21T10:00:00Z"},
+                "spec": {
+                    "schedule": schedule, "suspend": suspend, "timeZone": "Europe/Berlin",
+                    "template": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+                },
+                "status": {
+                    "scheduleState": "Scheduled", "lastRun": "2026-11-21T11:30:00Z", "nextRun": "2026-11-21T12:30:00Z",
+                    "lastRunName": "nightly-1",
+                },
+            }))
+            .unwrap()
+        };
+        let found = [
+            schedule("nightly", false, json!("@hourly")),
+            schedule("stopped", true, json!("@hourly")),
+            schedule("odd", false, json!(1)),
+        ];
+        let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
+        assert_eq!(
+            schedules(&found, &Flags::default(), style).unwrap(),
+            "NAME      SCHEDULE   SUSPENDED   STATE        LAST     NEXT     AGE\n\
+             nightly   @hourly    false       SCHEDULED    30m      in 30m   2h\n\
+             stopped   @hourly    true        SCHEDULED    30m      <none>   2h\n\
+             odd       <none>     <none>      UNREADABLE   <none>   <none>   2h\n"
+        );
+        let flags = Flags { all_namespaces: true, output: Some(Output::Wide), ..Flags::default() };
+        let wide = schedules(&found[..1], &flags, style).unwrap();
+        assert!(wide.lines().nth(1).unwrap().ends_with("   Europe/Berlin   nightly-1"), "{wide}");
+    }
 
     #[test]
     fn an_application_that_cannot_be_read_is_listed_too() {

@@ -1,6 +1,12 @@
 //! Which applications are in a manifest?
 
-use super::{show::complain, yaml};
+use super::{
+    cluster::NAMESPACE,
+    failure::together,
+    schema,
+    show::{self, complain},
+    yaml,
+};
 use crate::{
     api::{ScheduledSparkApplication, SparkApplication, names::annotation},
     plan::validation::{self, Findings, Refusal},
@@ -20,7 +26,6 @@ use std::{
 
 /// What Kubernetes puts behind a `generateName`, in length.
 const RANDOM: &str = "xxxxx";
-const NAMESPACE: &str = "default";
 /// In place of a uid that only the cluster gives: an owner has to have one.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -36,14 +41,29 @@ pub(super) struct Found {
     findings: Findings,
 }
 
+/// How much of an object is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Looks {
+    /// What the cluster will look at.
+    AtAll,
+    /// The same, but for what the cluster itself knows better: which fields there are.
+    BeforeTheServer,
+    /// What the operator will look at: of an object that the cluster has, or as if it had it.
+    AtWhatRuns,
+}
+
 /// The applications in `file`, or on standard input for `-`.
 ///
 /// # Errors
 ///
 /// When it is not YAML or has none; for each application, when it cannot be read.
-pub(super) fn of_file(file: &Path, namespace: Option<&str>) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
+pub(super) fn of_file(
+    file: &Path,
+    namespace: Option<&str>,
+    looks: Looks,
+) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
     let shown = || file.display().to_string();
-    let found = applications(&contents(file)?, namespace).with_context(shown)?;
+    let found = applications(&contents(file)?, namespace, looks).with_context(shown)?;
     Ok(found.into_iter().map(|found| found.with_context(shown)).collect())
 }
 
@@ -53,14 +73,8 @@ pub(super) fn of_file(file: &Path, namespace: Option<&str>) -> anyhow::Result<Ve
 ///
 /// If there are any: all of them, a line each.
 pub(super) fn all<T>(results: impl Iterator<Item = anyhow::Result<T>>) -> anyhow::Result<Vec<T>> {
-    let (mut good, mut complaints) = (Vec::new(), Vec::new());
-    for result in results {
-        match result {
-            Ok(result) => good.push(result),
-            Err(error) => complaints.push(format!("{error:#}")),
-        }
-    }
-    if complaints.is_empty() { Ok(good) } else { bail!(complaints.join("\n")) }
+    let mut good = Vec::new();
+    together(results.map(|result| result.map(|result| good.push(result))).collect()).map(|()| good)
 }
 
 fn contents(file: &Path) -> anyhow::Result<String> {
@@ -77,15 +91,41 @@ fn contents(file: &Path) -> anyhow::Result<String> {
 /// # Errors
 ///
 /// When it is not YAML or has none; for each application, when it cannot be read.
-fn applications(text: &str, namespace: Option<&str>) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
-    let documents: Vec<Value> =
-        serde_saphyr::from_multiple(text).map_err(|error| anyhow!("not YAML: {error}"))?;
-    let applications: Vec<_> =
-        documents.iter().flat_map(items).filter_map(|object| of_item(object, namespace)).collect();
-    if applications.is_empty() {
-        bail!("no SparkApplication in it");
+fn applications(
+    text: &str,
+    namespace: Option<&str>,
+    looks: Looks,
+) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
+    // As kubectl reads YAML: 0644 is a mode.
+    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
+        .map_err(|error| anyhow!("not YAML: {error}"))?;
+    let objects: Vec<_> = documents.iter().flat_map(items).filter(|object| !object.is_null()).collect();
+    let read: Vec<_> = objects.iter().map(|object| of_item(object, namespace, looks)).collect();
+    let others: Vec<_> = objects
+        .iter()
+        .zip(&read)
+        .filter(|(_, read)| read.is_none())
+        .map(|(object, _)| named(object))
+        .collect();
+    if others.len() == read.len() {
+        let found = if others.is_empty() { String::new() } else { format!(", but {}", others.join(", ")) };
+        bail!("no SparkApplication in it{found}");
     }
-    Ok(applications)
+    if looks != Looks::AtWhatRuns && !others.is_empty() {
+        complain(&format!(
+            "Warning: what is neither SparkApplication nor schedule is passed over: {}",
+            others.join(", ")
+        ));
+    }
+    Ok(read.into_iter().flatten().collect())
+}
+
+/// An object that is none of ours.
+fn named(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().map(show::line);
+    let kind = text(&object["kind"]).unwrap_or_else(|| "something without a kind".to_owned());
+    text(&object["metadata"]["name"]).map_or_else(|| kind.clone(), |name| format!("{kind} {name}"))
 }
 
 /// An application that is not from a file.
@@ -94,21 +134,24 @@ fn applications(text: &str, namespace: Option<&str>) -> anyhow::Result<Vec<anyho
 ///
 /// When it cannot be read.
 pub(super) fn of_object(object: &Value) -> anyhow::Result<Found> {
-    of_item(object, None).context("no SparkApplication")?
+    of_item(object, None, Looks::AtWhatRuns).context("no SparkApplication")?
 }
 
-fn of_item(object: &Value, namespace: Option<&str>) -> Option<anyhow::Result<Found>> {
+fn of_item(object: &Value, namespace: Option<&str>, looks: Looks) -> Option<anyhow::Result<Found>> {
     let kind = object["kind"].as_str()?;
     let read: fn(&Value) -> anyhow::Result<Read> = if kind == SparkApplication::kind(&()) {
         of_application
     } else if kind == ScheduledSparkApplication::kind(&()) {
         of_schedule
+    } else if object["apiVersion"] == *SparkApplication::api_version(&()) {
+        let all = [SparkApplication::kind(&()), ScheduledSparkApplication::kind(&())];
+        return Some(Err(anyhow!("{}: kind: is not known: write one of {}", named(object), all.join(", "))));
     } else {
         return None;
     };
     let name = |field: &str| object["metadata"][field].as_str();
     let title = format!("{kind} {}", name("name").or(name("generateName")).unwrap_or("without a name"));
-    Some(found(object, &title, namespace, read).context(title))
+    Some(found(object, &title, namespace, looks, read).context(title))
 }
 
 /// An object's kind and name, as messages have them.
@@ -159,13 +202,29 @@ fn found(
     object: &Value,
     title: &str,
     namespace: Option<&str>,
+    looks: Looks,
     read: fn(&Value) -> anyhow::Result<Read>,
 ) -> anyhow::Result<Found> {
     let version = SparkApplication::api_version(&());
     if let Some(other) = object["apiVersion"].as_str().filter(|found| *found != version) {
         bail!("apiVersion: `{other}` is not known: write `{version}`");
     }
-    let (mut application, findings, remark) = read(object)?;
+    let faults = match looks {
+        Looks::AtAll => schema::faults(object, true),
+        Looks::BeforeTheServer => schema::faults(object, false),
+        Looks::AtWhatRuns => Vec::new(),
+    };
+    if looks != Looks::AtWhatRuns && object["apiVersion"].is_null() {
+        bail!("apiVersion: is missing: write `{version}`");
+    }
+    let read = read(object).map_err(|error| match &*faults {
+        [] => error,
+        faults => Refusal(faults.to_owned()).into(),
+    });
+    let (mut application, mut findings, remark) = read?;
+    // What both have to say is said once.
+    findings.invalid.retain(|invalid| faults.iter().all(|fault| fault.field != invalid.field));
+    findings.invalid.splice(..0, faults);
     let ObjectMeta { namespace: given, uid, .. } = &mut application.metadata;
     if uid.as_deref().is_none_or(str::is_empty) {
         *uid = Some(NO_UID.to_owned());

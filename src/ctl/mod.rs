@@ -11,7 +11,9 @@ mod hadoop_conf;
 mod list;
 mod log;
 mod manifest;
+mod names;
 mod render;
+mod schema;
 mod show;
 mod status;
 mod top;
@@ -22,10 +24,11 @@ mod wait;
 mod waiting;
 mod yaml;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use cluster::ClusterFlags;
 pub use completion::complete;
 pub use failure::{Failure, exit_code};
+use std::{env, path::Path};
 
 /// Work with Spark applications on Kubernetes.
 #[derive(Debug, Parser)]
@@ -38,18 +41,40 @@ pub struct Flags {
     command: Command,
 }
 
+impl Flags {
+    /// What was typed. Wrong flags, and a wish for help, end the process.
+    #[must_use]
+    pub fn of_process() -> Self {
+        let mut command = Self::command();
+        if is_called(PLUGIN) {
+            command = command.bin_name(AS_PLUGIN);
+        }
+        Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// As which kubectl runs it, if it is linked so.
+const PLUGIN: &str = "kubectl-spark";
+const AS_PLUGIN: &str = "kubectl spark";
+
+/// Whether this program is linked under `name`, and was started so.
+fn is_called(name: &str) -> bool {
+    let program = env::args_os().next().unwrap_or_default();
+    Path::new(&program).file_name().is_some_and(|program| program == name)
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Create applications and schedules from a file, or an application from a schedule
     Create(create::Flags),
-    /// List applications
+    /// List applications, or schedules
     List(list::Flags),
     /// Show how an application is, the runs that led there and the latest events
     Status(status::Flags),
     /// Show the events of an application
     #[command(visible_alias = "events")]
     Event(events::Flags),
-    /// Show what the driver or executors say
+    /// Show what the driver or executors say; the driver is waited for
     Log(log::Flags),
     /// Let a port of this machine lead to one of the driver's, by default to its web UI
     Forward(forward::Flags),
@@ -88,14 +113,14 @@ enum Command {
 ///
 /// When the cluster cannot be reached or refuses; a [`Failure`] where scripts tell it from others.
 pub async fn run(flags: Flags) -> anyhow::Result<()> {
-    let namespace = flags.cluster.namespace.as_deref();
+    let namespace = flags.cluster.namespace();
     match &flags.command {
         Command::Render(flags) => return render::render(flags, namespace),
         Command::Validate(flags) => return create::validate(flags, namespace),
         Command::Completion(flags) => return completion::print_script(flags),
         _ => {}
     }
-    let cluster = flags.cluster.connect().await?;
+    let cluster = flags.cluster.connect(!matches!(flags.command, Command::Create(_))).await?;
     match &flags.command {
         Command::Create(flags) => create::create(&cluster, flags, namespace).await,
         Command::List(flags) => list::list(&cluster, flags).await,

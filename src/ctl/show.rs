@@ -1,6 +1,6 @@
 //! How does what is shown look? Columns and ages as kubectl has them, colour for states alone and on a terminal alone.
 
-use super::{failure::of_output, yaml};
+use super::{cluster::Kind, failure::of_output, yaml};
 use crate::api::{DriverInfo, ExecutorState, SparkApplication, State};
 use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
@@ -70,6 +70,14 @@ pub(super) fn name(state: State) -> &'static str {
     }
 }
 
+/// The state that an application is in, and what is said of it: `FAILED: out of memory`.
+pub(super) fn state_and_why(application: &SparkApplication) -> String {
+    let status = application.status.as_ref();
+    let why = status.and_then(|status| status.application_state.error_message.as_deref());
+    let why = why.map(|why| format!(": {}", line(why.trim_end()))).unwrap_or_default();
+    format!("{}{why}", name(application.state()))
+}
+
 /// How many executors are in which state: `2 running, 1 failed`.
 pub(super) fn executors(application: &SparkApplication) -> String {
     let mut counts = BTreeMap::<ExecutorState, usize>::new();
@@ -99,6 +107,11 @@ pub(super) fn executors(application: &SparkApplication) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
+/// Text that somebody else has written, as one line that does nothing to a terminal but to stand on it.
+pub(super) fn line(text: &str) -> String {
+    yaml::printable(&text.replace(['\t', '\n', '\r'], " "))
+}
+
 /// Rows of cells, as text in columns.
 pub(super) fn columns(rows: &[Vec<String>]) -> anyhow::Result<String> {
     let mut table = TabWriter::new(Vec::new()).minwidth(0).padding(3).ansi(true);
@@ -114,16 +127,16 @@ pub(super) fn columns(rows: &[Vec<String>]) -> anyhow::Result<String> {
 /// Where an application's web UI is: from outside, where it has an address there.
 pub(super) fn ui(driver: &DriverInfo) -> String {
     let address = driver.web_ui_ingress_address.as_ref().or(driver.web_ui_address.as_ref());
-    or_none(address)
+    or_none(address.map(|address| line(address)).as_ref())
 }
 
 pub(super) fn or_none(text: Option<&impl ToString>) -> String {
     text.map_or_else(|| NONE.to_owned(), ToString::to_string)
 }
 
-/// An application as kubectl takes it.
-pub(super) fn reference(application: &impl ResourceExt) -> String {
-    format!("sparkapplication.sparkoperator.k8s.io/{}\n", application.name_any())
+/// An object of a kind as kubectl takes it.
+pub(super) fn reference<K: Kind>(object: &impl ResourceExt) -> String {
+    format!("{}.{}/{}\n", K::kind(&()).to_lowercase(), K::group(&()), object.name_any())
 }
 
 /// An object as JSON, or as YAML.

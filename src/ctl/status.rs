@@ -4,13 +4,16 @@ use super::{
     cluster::Cluster,
     completion, events,
     failure::of_call,
-    log,
-    show::{NONE, Output, Style, columns, executors, name, or_none, print, reference, short, ui, whole},
+    log, names,
+    show::{
+        NONE, Output, Style, columns, complain, executors, line, name, or_none, print, reference, short, ui,
+        whole,
+    },
 };
 use crate::api::{RunRecord, SparkApplication, SparkApplicationStatus, State};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
 use kube::ResourceExt;
 use std::fmt::Write;
 
@@ -18,7 +21,7 @@ use std::fmt::Write;
 #[command(after_help = "Example: sparkctl status spark-pi")]
 pub(super) struct Flags {
     /// The application
-    #[arg(add = ArgValueCompleter::new(completion::applications))]
+    #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
     name: String,
 
     /// In another form than for people
@@ -39,12 +42,15 @@ pub(super) async fn status(cluster: &Cluster, flags: &Flags) -> anyhow::Result<(
         }
         Some(Output::Name) => {
             let found = cluster.api::<SparkApplication>().get_metadata(&flags.name).await.map_err(of_call)?;
-            return print(&reference(&found));
+            return print(&reference::<SparkApplication>(&found));
         }
         Some(Output::Wide) | None => {}
     }
     let application = cluster.application(&flags.name).await?;
-    let events = events::of(cluster, &application.uid().unwrap_or_default()).await?;
+    let events = events::of(cluster, &application.uid().unwrap_or_default()).await.unwrap_or_else(|error| {
+        complain(&format!("Warning: its events are not shown: {error:#}"));
+        Vec::new()
+    });
     let words = match has_failed(&application) {
         true => log::last_lines(cluster, &application, WORDS).await,
         false => None,
@@ -68,36 +74,31 @@ fn text(
     let state = application.state();
     let mut text = format!("{} is {}", application.name_any(), style.state(state));
     if let Some(why) = status.application_state.error_message.as_ref().filter(|why| !why.is_empty()) {
-        write!(text, ": {}", why.trim_end())?;
+        write!(text, ": {}", lines(why.trim_end()))?;
     }
     text += "\n\n";
 
     let driver = &status.driver_info;
-    let since = status.termination_time.as_ref().or(status.last_submission_attempt_time.as_ref());
     let plural = if status.submission_attempts == 1 { "" } else { "s" };
     let attempts = format!(
         "{} of the driver, {} submission{plural}",
         status.execution_attempts, status.submission_attempts
     );
+    let ago = |time: Option<&Time>| time.map(|time| format!("{} ago", style.age(Some(time))));
     let facts = [
-        ("Namespace", application.namespace().unwrap_or_default()),
-        ("Created", format!("{} ago", style.age(application.creation_timestamp().as_ref()))),
-        (
-            match state {
-                State::Completed | State::Failed => "Ended",
-                _ => "Submitted",
-            },
-            since
-                .filter(|_| state != State::New)
-                .map_or_else(|| NONE.to_owned(), |time| format!("{} ago", style.age(Some(time)))),
-        ),
-        ("Spark calls it", or_none(status.spark_application_id.as_ref())),
-        ("Driver", or_none(driver.pod_name.as_ref())),
-        ("UI", ui(driver)),
-        ("Executors", executors(application)),
-        ("Attempts", attempts),
+        ("Waits for", waits_for(application, style)),
+        ("Namespace", application.namespace()),
+        ("Created", ago(application.creation_timestamp().as_ref())),
+        ("Submitted", ago(status.last_submission_attempt_time.as_ref())),
+        ("Ended", ago(status.termination_time.as_ref())),
+        ("Spark calls it", Some(or_none(status.spark_application_id.as_ref()))),
+        ("Driver", Some(or_none(driver.pod_name.as_ref()))),
+        ("UI", Some(ui(driver))),
+        ("Executors", Some(executors(application))),
+        ("Attempts", Some(attempts)),
     ];
-    let facts: Vec<_> = facts.into_iter().map(|(what, is)| vec![format!("{what}:"), is]).collect();
+    let facts: Vec<_> =
+        facts.into_iter().filter_map(|(what, is)| Some(vec![format!("{what}:"), is?])).collect();
     text += &columns(&facts)?;
 
     if !status.runs.is_empty() {
@@ -105,12 +106,13 @@ fn text(
         let runs = status.runs.iter().map(|run| timeline(run, style));
         write!(text, "\n{}", columns(&[header].into_iter().chain(runs).collect::<Vec<_>>())?)?;
     }
-    // Where its pod is gone, what was kept of it; the first line alone says no more than the state does.
+    // Where its pod is gone, what was kept of it, if that says more than the state does.
     let kept = status.runs.last().filter(|_| has_failed(application)).and_then(|run| run.message.as_deref());
-    if let Some(words) = words.or(kept.filter(|words| words.contains('\n'))) {
+    let told = status.application_state.error_message.as_deref().unwrap_or_default();
+    if let Some(words) = words.or(kept.filter(|words| !told.contains(words.trim()))) {
         text += "\nThe driver's last words:\n";
-        for line in words.lines() {
-            writeln!(text, "  {line}")?;
+        for words in words.lines() {
+            writeln!(text, "  {}", line(words))?;
         }
     }
     if !events.is_empty() {
@@ -118,6 +120,28 @@ fn text(
         write!(text, "\n{}", events::table(latest, style)?)?;
     }
     Ok(text)
+}
+
+/// What keeps it as it is that its state does not tell.
+fn waits_for(application: &SparkApplication, style: Style) -> Option<String> {
+    if let Some(deleted) = &application.metadata.deletion_timestamp {
+        let holders = match application.finalizers() {
+            [] => "the pods and other objects that go before it".to_owned(),
+            finalizers => format!("whoever takes away {}", finalizers.join(", ")),
+        };
+        return Some(format!("{holders}: it was deleted {} ago", style.age(Some(deleted))));
+    }
+    let what = match application.state() {
+        State::New => "it",
+        _ if !application.is_settled() => "what was asked last",
+        _ => return None,
+    };
+    Some(format!("the operator, which has not looked at {what} yet"))
+}
+
+/// What somebody else has written in lines, as such.
+fn lines(text: &str) -> String {
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// One run, as a row.
@@ -132,7 +156,7 @@ fn timeline(run: &RunRecord, style: Style) -> Vec<String> {
         run.state.map_or_else(|| name(State::Unknown).to_owned(), |state| style.state(state)),
         style.age(run.submitted_time.as_ref()),
         took.map_or_else(|| NONE.to_owned(), |(from, to)| short(to.0.duration_since(from.0))),
-        why.join(", "),
+        line(&why.join(", ")),
     ]
 }
 
@@ -170,6 +194,7 @@ pi is FAILED: driver container failed with ExitCode: 1, Reason: Error
 
 Namespace:        default
 Created:          2h ago
+Submitted:        1m ago
 Ended:            1m ago
 Spark calls it:   spark-1f
 Driver:           pi-driver

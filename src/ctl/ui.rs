@@ -3,21 +3,23 @@
 use super::{
     cluster::Cluster,
     completion,
-    forward::{DEFAULT_PORT, Door, through, ui_port_of},
-    log::next_driver,
-    show::{complain, print},
+    forward::{DEFAULT_PORT, Door, has_ended, through, ui_port_of},
+    log::{is_gone, next_driver},
+    names,
+    show::{complain, line, print},
 };
 use crate::{api::names::conf, plan::children::is_ui_off};
 use anyhow::bail;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
+use kube::ResourceExt;
 use std::io::{self, IsTerminal};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparkctl ui spark-pi")]
 pub(super) struct Flags {
     /// The application
-    #[arg(add = ArgValueCompleter::new(completion::applications))]
+    #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
     name: String,
 
     /// Print the address, but open no browser; so it is where the output is not a terminal
@@ -38,7 +40,13 @@ pub(super) async fn ui(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     let driver = application.status.map(|status| status.driver_info).unwrap_or_default();
     if let Some(address) = driver.web_ui_ingress_address {
         // Whoever asks for it before there is a driver, or when there is none any more, would see an error page.
-        next_driver(cluster, name, None).await?;
+        let mut driver = next_driver(cluster, name, None).await?;
+        while let Some(ended) = driver.as_ref().filter(|driver| has_ended(Some(driver))) {
+            driver = next_driver(cluster, name, ended.uid().as_deref()).await?;
+        }
+        if driver.is_none() {
+            bail!(is_gone(&cluster.application(name).await?));
+        }
         return flags.show(&address);
     }
     let door = match flags.local_port {
@@ -58,8 +66,10 @@ pub(super) async fn ui(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
 
 impl Flags {
     fn show(&self, address: &str) -> anyhow::Result<()> {
-        print(&format!("{address}\n"))?;
-        if !self.no_browser
+        print(&format!("{}\n", line(address)))?;
+        let is_page = ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme));
+        if is_page
+            && !self.no_browser
             && io::stdout().is_terminal()
             && let Err(error) = open::that_detached(address)
         {

@@ -4,7 +4,7 @@ use super::{
     cluster::Cluster,
     completion,
     failure::{Failure, of_client},
-    show,
+    names, show,
 };
 use crate::{
     api::{SparkApplication, State},
@@ -13,8 +13,8 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use futures::StreamExt;
-use std::time::Duration;
+use futures::{StreamExt, future::try_join_all};
+use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 use tokio::time::timeout;
 
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ use tokio::time::timeout;
 )]
 pub(super) struct Flags {
     /// The applications
-    #[arg(required = true, value_name = "NAME", add = ArgValueCompleter::new(completion::applications))]
+    #[arg(required = true, value_name = "NAME", value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
     names: Vec<String>,
 
     /// What is waited for
@@ -52,7 +52,7 @@ enum Aim {
 }
 
 /// Where an application is on its way to an aim.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     There,
     OnItsWay,
@@ -61,47 +61,60 @@ enum Reach {
 }
 
 pub(super) async fn wait(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
-    let all = async {
-        for name in &flags.names {
-            one(cluster, name, flags.aim).await?;
-        }
-        Ok(())
-    };
+    let seen = RefCell::new(BTreeMap::new());
+    let all = try_join_all(flags.names.iter().map(|name| one(cluster, name, flags.aim, &seen)));
+    let all = async { all.await.map(drop) };
     match flags.timeout {
         None => all.await,
         Some(limit) => timeout(limit, all).await.unwrap_or_else(|_| {
-            let what = flags.aim.to_possible_value().map(|value| value.get_name().to_owned());
-            let (names, what) = (flags.names.join(", "), what.unwrap_or_default());
-            Err(Failure::TimedOut(format!("{names}: not {what} within {} s", limit.as_secs())).into())
+            let aim = flags.aim.to_possible_value().map(|value| value.get_name().to_owned());
+            let late = flags.names.iter().filter_map(|name| match seen.borrow().get(name.as_str()) {
+                Some((_, Reach::There)) => None,
+                Some((state, _)) => Some(format!("{name} is {state}")),
+                None => Some(format!("the API server has told nothing of {name}")),
+            });
+            let (late, aim) = (late.collect::<Vec<_>>().join(", "), aim.unwrap_or_default());
+            Err(Failure::TimedOut(format!("not {aim} within {limit:?}: {late}")).into())
         }),
     }
 }
 
 /// Waits for an application's end; a failure if it is not a good one.
 pub(super) async fn ended_well(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
-    one(cluster, name, Aim::Completed).await
+    one(cluster, name, Aim::Completed, &RefCell::default()).await
 }
 
-async fn one(cluster: &Cluster, name: &str, aim: Aim) -> anyhow::Result<()> {
+/// Waits for one, and keeps in `seen` how it is and how far.
+async fn one<'a>(
+    cluster: &Cluster,
+    name: &'a str,
+    aim: Aim,
+    seen: &RefCell<BTreeMap<&'a str, (String, Reach)>>,
+) -> anyhow::Result<()> {
     let mut changes = Applications::new(cluster.client.clone(), &*cluster.namespace).changes(name);
     while let Some(change) = changes.next().await {
         let application = match change {
             Err(client::Error::NotFound { .. }) if aim == Aim::Deleted => break,
             change => change.map_err(of_client)?,
         };
-        match reach(&application, aim) {
+        let reach = reach(&application, aim);
+        let asked = if application.is_settled() {
+            ""
+        } else {
+            ", and the operator has not looked at what was asked last"
+        };
+        seen.borrow_mut().insert(name, (format!("{}{asked}", show::name(application.state())), reach));
+        match reach {
             Reach::There => return reached(name, aim),
             Reach::OnItsWay => {}
             Reach::Never => {
-                let status = application.status.as_ref();
-                let why = status.and_then(|status| status.application_state.error_message.clone());
-                let why = why.map(|why| format!(": {}", why.trim_end())).unwrap_or_default();
-                let state = show::name(application.state());
-                return Err(Failure::Ended(format!("SparkApplication {name} is {state}{why}")).into());
+                let why = show::state_and_why(&application);
+                return Err(Failure::Ended(format!("SparkApplication {name} is {why}")).into());
             }
         }
     }
     if aim == Aim::Deleted {
+        seen.borrow_mut().insert(name, (String::new(), Reach::There));
         return reached(name, aim);
     }
     Err(Failure::NotFound(format!("SparkApplication {name} was deleted")).into())

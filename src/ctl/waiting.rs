@@ -1,6 +1,8 @@
 //! How does a person see that something is waited for? On a terminal, by a line that moves; elsewhere by a line for each thing
 //! that is waited for.
 
+use super::show;
+use crossterm::terminal::size;
 use std::io::{self, IsTerminal, Write};
 
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
@@ -15,13 +17,16 @@ pub(super) struct Waiting {
 impl Waiting {
     /// It is `what` now; said again and again.
     pub(super) fn say(&mut self, what: &str) {
-        let what = what.trim_end().replace('\n', " ");
+        let what = show::line(what.trim_end());
         let mut stderr = io::stderr();
         let is_news = self.said != what;
         // Where stderr is closed nobody wants to know.
         if stderr.is_terminal() {
             self.frame = (self.frame + 1) % FRAMES.len();
-            write!(stderr, "\r{} {what}\u{1b}[K", FRAMES[self.frame]).ok();
+            // What does not fit in one line could not be taken back.
+            let room = size().map_or(usize::MAX, |(width, _)| usize::from(width).saturating_sub(3));
+            let begin: String = what.chars().take(room).collect();
+            write!(stderr, "\r{} {begin}\u{1b}[K", FRAMES[self.frame]).ok();
         } else if is_news {
             writeln!(stderr, "{what}").ok();
         }

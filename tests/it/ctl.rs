@@ -257,7 +257,7 @@ fn render_says_what_is_wrong_with_a_file_and_exits_with_1() {
     let refused = "SparkApplication client cannot be submitted: spec.mode: `client` would run the driver inside the operator, \
                    with the operator's rights: write `cluster`\n";
     for (input, flags, complaint) in [
-        ("kind: ConfigMap\n", [].as_slice(), "sparkctl: -: no SparkApplication in it\n"),
+        ("kind: ConfigMap\n", [].as_slice(), "sparkctl: -: no SparkApplication in it, but ConfigMap\n"),
         ("", &[], "sparkctl: -: no SparkApplication in it\n"),
         (odd, &[], read),
         (client, &[], &format!("sparkctl: {refused}")),
@@ -323,6 +323,55 @@ fn an_owner_that_is_not_known_is_not_among_the_properties_that_are_run() {
     known.metadata.uid = Some("6c1f0b5e-0000-4000-8000-000000000001".to_owned());
     let owner = "#$ spark.kubernetes.driver.annotation.sparkoperator.k8s.io/owner-reference";
     assert_eq!(lines(&known), [owner, "#$ spark.uid"]);
+}
+
+#[test]
+fn validate_says_what_the_api_server_would_say() {
+    let mut application = json!(application(json!({})));
+    let said = |application: &Value| {
+        let output = sparkctl(&["validate", "-f", "-"], &application.to_string());
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    assert_eq!(said(&application), (Some(0), "SparkApplication pi is valid\n".to_owned()));
+    application["spec"]["driver"] = json!({"memroy": "4g", "cores": "one"});
+    application["spec"].as_object_mut().unwrap().remove("sparkVersion");
+    let (code, complaint) = said(&application);
+    assert_eq!(code, Some(1));
+    for fault in [
+        "spec.driver.memroy: there is no such field",
+        "spec.driver.cores: `one` is not of type integer",
+        "spec.sparkVersion: is missing",
+    ] {
+        assert!(complaint.contains(fault), "no `{fault}` in {complaint}");
+    }
+    assert!(
+        complaint.starts_with("sparkctl: -: SparkApplication pi: spec.") && complaint.lines().count() == 1
+    );
+
+    let mode = "driver: {configMaps: [{name: a, path: /a}]}, volumes: [{name: b, configMap: {name: b, defaultMode: 0644}}]";
+    let text = format!(
+        "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {{name: a}}\nspec: {{type: Java, sparkVersion: 4.0.1, image: spark, mainClass: Main, \
+         mainApplicationFile: 'local:///a.jar', executor: {{}}, {mode}}}\n---\nkind: ConfigMap\nmetadata: {{name: b}}\n"
+    );
+    let output = sparkctl(&["validate", "-f", "-"], &text);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "SparkApplication a is valid\n");
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "Warning: what is neither SparkApplication nor schedule is passed over: ConfigMap b\n"
+    );
+    let misspelt = sparkctl(
+        &["validate", "-f", "-"],
+        "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkAplication\n",
+    );
+    assert_eq!(
+        String::from_utf8(misspelt.stderr).unwrap(),
+        "sparkctl: -: SparkAplication: kind: is not known: write one of SparkApplication, ScheduledSparkApplication\n"
+    );
+    let torn = sparkctl(&["validate", "-f", "-"], "kind: SparkApplication\nspec: {type: [\n");
+    assert_eq!(String::from_utf8_lossy(&torn.stderr).lines().count(), 1, "{torn:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod difference;
 mod listing;
 
 use super::{
-    manifest::{self, Found},
+    manifest::{self, Found, Looks},
     show::print,
 };
 use crate::{
@@ -34,7 +34,8 @@ it by hand, where SPARK_HOME/bin is on the PATH and the API server is called as 
 A manifest knows no uid: ownerReferences that need one are left out, and names that follow from it are others in \
 the cluster. With its uid (`kubectl get sparkapp NAME -o yaml | sparkctl render -f -`) they are those of the \
 application's next run. Times are those of 1970, so that the same manifest gives the same text. What the operator's \
-own surroundings add (spark-defaults.conf, files in SPARK_CONF_DIR, SPARK_USER) is not known here.
+own surroundings and flags add (spark-defaults.conf, files in SPARK_CONF_DIR, SPARK_USER; the web UI's Service and \
+Ingress, and the path under which it is seen) is not known here.
 
 Of a schedule, an application that it makes is rendered. Other objects are passed over.
 
@@ -73,7 +74,7 @@ const OPERATOR: &str = "spark";
 
 /// Prints what becomes of each application in the file, which is in `namespace` unless it says otherwise.
 pub(super) fn render(flags: &Flags, namespace: Option<&str>) -> anyhow::Result<()> {
-    let found = manifest::of_file(&flags.filename, namespace)?.into_iter();
+    let found = manifest::of_file(&flags.filename, namespace, Looks::AtWhatRuns)?.into_iter();
     let texts = manifest::all(found.map(|found| flags.rendered(&found?)))?;
     print(&texts.join("\n"))
 }

@@ -119,9 +119,9 @@ impl Screen {
     pub(super) fn move_by(&mut self, to: Move) {
         self.first = match to {
             Move::Up => self.first.saturating_sub(1),
-            Move::Down => self.first + 1,
+            Move::Down => self.first.saturating_add(1),
             Move::PageUp => self.first.saturating_sub(self.room),
-            Move::PageDown => self.first + self.room,
+            Move::PageDown => self.first.saturating_add(self.room),
             Move::Home => 0,
             Move::End => usize::MAX,
         };
@@ -334,6 +334,8 @@ mod tests {
             ]
         );
         screen.move_by(Move::End);
+        screen.move_by(Move::PageDown);
+        screen.move_by(Move::Down);
         assert_eq!(
             screen.lines(200, 7, style(false)).unwrap().last().unwrap(),
             &format!("{KEYS}   3-5 of 5, by state")

@@ -44,8 +44,11 @@ impl Profile {
         self.values.get(key).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The id of a key and the key.
+    /// The id of a key and the key, unless they are but the way to those of a role.
     pub(super) fn keys(&self) -> Option<(&str, &str)> {
+        if self.value("role_arn").is_some() {
+            return None;
+        }
         Some((self.value("aws_access_key_id")?, self.value("aws_secret_access_key")?))
     }
 
@@ -88,5 +91,11 @@ mod tests {
         );
         let sso = Profile::of("a".to_owned(), "[profile a]\nsso_session = team\n", "");
         assert!(sso.has_detour());
+        let role = Profile::of(
+            "team".to_owned(),
+            "[profile team]\nrole_arn = arn:aws:iam::1:role/jobs\n",
+            credentials,
+        );
+        assert!(role.keys().is_none() && role.has_detour());
     }
 }

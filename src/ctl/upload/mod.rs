@@ -26,10 +26,14 @@ use std::{
     fs,
     path::{Path, PathBuf},
     pin::pin,
+    process,
 };
 use store::{Store, There};
 use tokio::signal::ctrl_c;
 use tokio_util::sync::CancellationToken;
+
+/// What a shell calls the end of a program by Ctrl-C.
+const INTERRUPTED: i32 = 130;
 
 /// How many files are looked at or sent at once.
 const FILES_AT_ONCE: usize = 4;
@@ -233,7 +237,10 @@ impl Uploads {
         let mut sending = pin!(sending.buffer_unordered(FILES_AT_ONCE).collect::<Vec<_>>());
         loop {
             tokio::select! {
-                sent = &mut sending => return all(sent.into_iter()).map(drop),
+                sent = &mut sending => {
+                    all(sent.into_iter())?;
+                    break;
+                }
                 // What is on its way is given up in order; whoever does not want to wait for that says so again.
                 _ = ctrl_c() => {
                     if interrupted.is_cancelled() {
@@ -243,5 +250,14 @@ impl Uploads {
                 }
             }
         }
+        if interrupted.is_cancelled() {
+            bail!("interrupted: nothing was created, and what is uploaded by now stays");
+        }
+        // Whoever has listened for it once has to do what the system did before.
+        tokio::spawn(async {
+            ctrl_c().await.ok();
+            process::exit(INTERRUPTED);
+        });
+        Ok(())
     }
 }

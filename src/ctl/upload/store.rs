@@ -121,6 +121,13 @@ impl Store {
         let are_in_environment = ["AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE"];
         if are_in_environment.into_iter().all(|name| variable(name).is_none()) {
             if let Some((id, key)) = profile.keys() {
+                if variable("AWS_SESSION_TOKEN").is_some() {
+                    bail!(
+                        "AWS_SESSION_TOKEN is set, and AWS_ACCESS_KEY_ID is not: unset it to use the keys of the AWS profile `{}`, or set \
+                         them all",
+                        profile.name
+                    );
+                }
                 builder = builder.with_access_key_id(id).with_secret_access_key(key);
                 if let Some(token) = profile.value("aws_session_token") {
                     builder = builder.with_token(token);

@@ -26,6 +26,7 @@ use crate::{
     },
     plan::{events, schedule::Precision},
 };
+pub use names::is_object_name;
 pub use schedule::shortest_named_run;
 use std::fmt::Display;
 

@@ -68,7 +68,7 @@ fn object(kind: &str, metadata: &kube::api::ObjectMeta, possible: usize, finding
 /// A name that was given to the driver's pod; one that is derived follows from the application's.
 pub(super) fn driver_pod(subject: &Subject, findings: &mut Findings) {
     let name = driver::pod_name(subject.application);
-    let is_name = name.len() <= LONGEST_NAME && name.split('.').all(is_segment);
+    let is_name = is_object_name(&name);
     let given = subject.spec.driver.pod_name.as_ref() == Some(&name);
     let configured = subject.spec.spark_conf.get(conf::DRIVER_POD_NAME) == Some(&name);
     let field = match (given, configured) {
@@ -94,6 +94,12 @@ pub(super) fn is_port_name(name: &str) -> bool {
 /// DNS-1035: begins with a letter.
 fn is_label(name: &str) -> bool {
     is_segment(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
+}
+
+/// DNS-1123: of an object, whatever its kind.
+#[must_use]
+pub fn is_object_name(name: &str) -> bool {
+    name.len() <= LONGEST_NAME && name.split('.').all(is_segment)
 }
 
 /// DNS-1123: a part of a name between dots.

@@ -1,7 +1,7 @@
 //! What if a call to the API server goes wrong, or all do? A proxy between the API server and the operator
 //! with its `spark-submit`s, which holds calls, ends connections and goes away when the test says so.
 
-use super::{DEADLINE, PAUSE};
+use super::{DEADLINE, PAUSE, kubectl::kubectl};
 use futures::future::join;
 use http_body_util::{BodyExt, Either, Full};
 use hyper::{
@@ -24,9 +24,11 @@ use serde_json::{Value, json};
 use spark_operator::webhook::Certificates;
 use std::{
     error::Error,
+    fs,
     future::pending,
     io,
     net::{Ipv4Addr, SocketAddr},
+    path::Path,
     pin::pin,
     process::Command,
     sync::{Arc, Mutex, OnceLock},
@@ -160,6 +162,16 @@ impl Proxy {
             "server": format!("https://{}", self.address),
             "certificate-authority-data": ByteString(self.ca.clone().into_bytes()),
         })
+    }
+
+    /// The administrator's kubeconfig, with the API server behind the proxy, as a file in `folder`.
+    pub(crate) fn kubeconfig(&self, folder: &Path) -> String {
+        let mut config: Value =
+            serde_json::from_str(&kubectl(&["config", "view", "--raw", "--output=json"])).unwrap();
+        config["clusters"][0]["cluster"] = self.cluster();
+        let file = folder.join(format!("by-proxy-{}.kubeconfig", self.address.port()));
+        fs::write(&file, config.to_string()).unwrap();
+        file.to_str().unwrap().to_owned()
     }
 
     /// Holds the next such call at this moment.

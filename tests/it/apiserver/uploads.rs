@@ -99,6 +99,13 @@ async fn an_application_names_what_was_uploaded_for_it() {
             "driver": {}, "executor": {}, "hadoopConfigMap": "mine",
         }},
     });
+    // It would go with the application.
+    let mut of_the_same_name = schedule.clone();
+    of_the_same_name["metadata"]["name"] = json!("pi");
+    of_the_same_name["spec"]["template"]["hadoopConfigMap"].take();
+    let (code, said) = create(&[], &of_the_same_name);
+    assert!(code == 1 && said.contains("pi-hadoop-config, which is that of SparkApplication pi"), "{said}");
+    assert!(namespace.list::<ScheduledSparkApplication>().await.is_empty());
     namespace.apply(&schedule);
     let (code, said) = create_of("by-hand", &["--from", "nightly"], "");
     assert_eq!(code, 0, "{said}");
@@ -152,4 +159,10 @@ async fn at_a_terminal_bars_show_how_far_an_upload_is() {
     }
     assert!(said.contains("SparkApplication \"etl\" created"), "{screen}");
     assert_eq!(bucket.object("uploads/etl/lib.zip").unwrap().len(), LARGE);
+
+    // Whoever has seen enough can go, after an upload too.
+    terminal.types(&format!("clear; {create} --delete --logs; echo \"code $?\""));
+    terminal.until(|screen| screen.contains(" waiting for the driver of etl: "));
+    terminal.presses("C-c");
+    terminal.until(|screen| screen.contains("code 130"));
 }

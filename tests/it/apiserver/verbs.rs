@@ -1,12 +1,20 @@
 //! What does `sparkctl` do to a cluster, and how does it fail?
 
-use super::{applications::application, kubectl::kubectl, namespace::Namespace};
+use super::{
+    applications::application,
+    kubectl::kubectl,
+    kubelet,
+    namespace::Namespace,
+    proxy::{Call, Fault, Moment, Proxy},
+};
 use crate::program::run;
-use k8s_openapi::api::events::v1::Event;
+use hyper::StatusCode;
+use k8s_openapi::api::{core::v1::Pod, events::v1::Event};
 use serde_json::{Value, json};
 use spark_operator::api::{ScheduledSparkApplication, SparkApplication};
 use std::{
     fs,
+    io::Read,
     process::{Child, Command, Output, Stdio},
 };
 use tokio::{
@@ -17,6 +25,7 @@ use tokio::{
 
 /// Exit codes that scripts know.
 const FAILED: i32 = 1;
+const WRONG_FLAGS: i32 = 2;
 const NOT_FOUND: i32 = 3;
 const TIMED_OUT: i32 = 4;
 const ENDED_OTHERWISE: i32 = 5;
@@ -44,14 +53,128 @@ async fn create_makes_all_that_is_in_a_file_or_nothing() {
         complaint.contains("SparkApplication wrong") && complaint.contains("spec.driver.memory"),
         "{complaint}"
     );
+    let (code, complaint) = fails(&["create", "-"], &documents(&[application("fourth"), first.clone()]));
+    assert_eq!(code, FAILED);
+    assert!(complaint.contains("\"first\" already exists"), "{complaint}");
+    let twice = documents(&[application("fourth"), nightly(), application("fourth")]);
+    let (code, complaint) = fails(&["create", "-"], &twice);
+    assert_eq!(code, FAILED);
+    assert!(complaint.contains("SparkApplication fourth stands there twice"), "{complaint}");
     assert!(namespace.get::<SparkApplication>("fourth").await.is_none());
 
     let (code, complaint) = fails(&["create", "-"], &first.to_string());
     assert_eq!(code, FAILED);
     assert!(complaint.contains("\"first\" already exists"), "{complaint}");
     let before = namespace.application("first").await["metadata"]["uid"].take();
+    // Only the cluster knows that it is wrong, and it is asked before anything is deleted.
+    let mut odd = first.clone();
+    odd["metadata"]["labels"] = json!({"team": "not a label"});
+    let (code, complaint) = fails(&["create", "--delete", "-"], &odd.to_string());
+    assert_eq!(code, FAILED);
+    assert!(complaint.contains("metadata.labels"), "{complaint}");
+    assert_eq!(namespace.application("first").await["metadata"]["uid"], before);
     does(&["create", "--delete", "-"], &first.to_string());
     assert_ne!(namespace.application("first").await["metadata"]["uid"], before);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_is_no_name_never_comes_to_the_cluster() {
+    let namespace = Namespace::new("verbs").await;
+    namespace.apply(&application("pi"));
+    namespace.apply(&nightly());
+    for verb in ["rerun", "status", "event", "log", "forward", "ui", "wait"] {
+        assert_eq!(fails(&[verb, "scheduledsparkapp/nightly"], "").0, WRONG_FLAGS, "{verb}");
+    }
+    for odd in ["?", "?x", "pi?x", "#", "/", "pi/", "", ".."] {
+        for verb in
+            ["delete", "suspend", "resume", "rerun", "status", "event", "log", "forward", "ui", "wait"]
+        {
+            let (code, complaint) = fails(&[verb, odd], "");
+            assert_eq!(code, WRONG_FLAGS, "{verb} {odd}: {complaint}");
+        }
+        assert_eq!(fails(&["trigger", odd], "").0, WRONG_FLAGS);
+        assert_eq!(fails(&["delete", "--schedule", odd], "").0, WRONG_FLAGS, "{odd}");
+    }
+    for odd in ["../x", "verbs/sparkapplications/pi?", "Verbs"] {
+        let output = run(env!("CARGO_BIN_EXE_sparkctl"), &["--namespace", odd, "delete", "pi"], "");
+        assert_eq!(output.status.code(), Some(WRONG_FLAGS), "{odd}");
+    }
+    assert!(namespace.get::<SparkApplication>("pi").await.is_some());
+    assert!(namespace.get::<ScheduledSparkApplication>("nightly").await.is_some());
+
+    let names =
+        [&["list", "-o", "name"][..], &["list", "--schedule", "-o", "name"]].map(|list| does(list, ""));
+    let names: Vec<_> = names.iter().map(|name| name.trim_end()).collect();
+    // The flag says one thing and the name another.
+    assert_eq!(fails(&["delete", "--schedule", names[0]], "").0, FAILED);
+    let deleted = "SparkApplication \"pi\" deleted\nScheduledSparkApplication \"nightly\" deleted\n";
+    assert_eq!(does(&["delete", names[0], names[1]], ""), deleted);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_can_be_done_is_done_whatever_fails_beside_it() {
+    let namespace = Namespace::new("verbs").await;
+    for name in ["a", "b"] {
+        namespace.apply(&application(name));
+    }
+    let (code, complaint) = fails(&["suspend", "a", "none", "b", "neither"], "");
+    assert_eq!((code, complaint.lines().count()), (NOT_FOUND, 2), "{complaint}");
+    for name in ["a", "b"] {
+        assert_eq!(namespace.application(name).await["spec"]["suspend"], true);
+    }
+    let (code, complaint) = fails(&["delete", "--wait", "a", "none", "b"], "");
+    assert_eq!((code, complaint.lines().count()), (NOT_FOUND, 1), "{complaint}");
+    assert!(namespace.list::<SparkApplication>().await.is_empty());
+
+    // Nobody reads what is told, and all is done.
+    for name in ["a", "b"] {
+        namespace.apply(&application(name));
+    }
+    let mut unread = spawn(&["delete", "a", "b"]);
+    drop(unread.stdout.take());
+    unread.wait().unwrap();
+    assert!(namespace.list::<SparkApplication>().await.is_empty());
+    let mut misspelt = application("a");
+    misspelt["spec"]["driver"]["memroy"] = json!("4g");
+    let (code, complaint) = fails(&["create", "-"], &misspelt.to_string());
+    assert_eq!(code, FAILED);
+    assert!(complaint.contains("unknown field \"spec.driver.memroy\""), "{complaint}");
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn somebody_elses_pod_is_not_taken_for_the_driver() {
+    let namespace = Namespace::new("verbs").await;
+    namespace.apply(&application("pi"));
+    let pod = |labels: Value| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pi-driver", "labels": labels},
+            "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]},
+        })
+    };
+    namespace.create::<Pod>(&pod(json!({"sparkoperator.k8s.io/submission-id": "another"}))).await;
+    kubelet::ends(&namespace, "pi-driver", 0).await;
+    let status = json!({
+        "applicationState": {"state": "FAILED", "errorMessage": "pod pi-driver is\u{1b}[31m somebody else's"},
+        "driverInfo": {"podName": "pi-driver"}, "submissionID": "mine",
+    });
+    namespace.patch_status::<SparkApplication>("pi", &status).await;
+    for verb in ["log", "forward", "ui"] {
+        let (code, complaint) = fails(&[verb, "pi"], "");
+        // What others have written does nothing to a terminal.
+        assert_eq!(
+            (code, &*complaint),
+            (
+                FAILED,
+                "sparkctl: pi has no driver: it is FAILED: pod pi-driver is\u{fffd}[31m somebody else's\n"
+            ),
+            "{verb}"
+        );
+    }
+    let text = does(&["status", "pi"], "");
+    assert!(!text.contains('\u{1b}') && !text.contains("last words"), "{text}");
 }
 
 #[tokio::test]
@@ -122,7 +245,7 @@ async fn wait_tells_by_its_exit_code_what_became_of_an_application() {
     };
     namespace.apply(&application("pi"));
     let (code, complaint) = fails(&["wait", "pi", "--timeout", "1s"], "");
-    assert_eq!((code, &*complaint), (TIMED_OUT, "sparkctl: pi: not completed within 1 s\n"));
+    assert_eq!((code, &*complaint), (TIMED_OUT, "sparkctl: not completed within 1s: pi is NEW\n"));
 
     let waits = spawn(&["wait", "pi", "--for=running"]);
     state("RUNNING").await;
@@ -138,11 +261,21 @@ async fn wait_tells_by_its_exit_code_what_became_of_an_application() {
         "sparkctl: SparkApplication pi is FAILED: out of luck\n"
     );
     assert!(failed.wait_with_output().unwrap().status.success());
+    // Whichever of several it is, and however long the others take.
+    namespace.apply(&application("tau"));
+    assert_eq!(fails(&["wait", "tau", "pi"], "").0, ENDED_OTHERWISE);
 
     state("RUNNING").await;
-    let [vanishes, follows] = [&["wait", "pi"][..], &["event", "pi", "--follow"]].map(spawn);
+    let proxy = Proxy::start().await;
+    let file = proxy.kubeconfig(&namespace.folder);
+    let call = Call { method: "GET", path: "/namespaces/verbs/sparkapplications" };
+    let (looks, watches) = (proxy.hold(call, Moment::Before), proxy.hold(call, Moment::Before));
+    let vanishes = spawn(&["--kubeconfig", &file, "wait", "pi"]);
+    let mut follows = spawn(&["event", "pi", "--follow"]);
     // Both have to know it before it goes.
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    looks.caught().await.release();
+    watches.caught().await.release();
+    follows.stdout.as_mut().unwrap().read_exact(b"AGE".to_vec().as_mut_slice()).unwrap();
     namespace.kubectl(&["delete", "sparkapp", "pi"]);
     for child in [vanishes, follows] {
         let output = child.wait_with_output().unwrap();
@@ -151,6 +284,9 @@ async fn wait_tells_by_its_exit_code_what_became_of_an_application() {
         assert!(said.contains("SparkApplication pi was deleted"), "{said}");
     }
     assert!(deleted.wait_with_output().unwrap().status.success());
+    let (code, complaint) = fails(&["wait", "pi", "tau", "--for=deleted", "--timeout=1s"], "");
+    let told = "pi is deleted\nsparkctl: not deleted within 1s: tau is NEW\n";
+    assert_eq!((code, &*complaint), (TIMED_OUT, told));
 }
 
 #[tokio::test]
@@ -220,6 +356,19 @@ async fn list_chooses_by_labels_and_prints_what_other_programs_read() {
     let list: Value = serde_saphyr::from_str(&does(&["list", "-o", "yaml"], "")).unwrap();
     assert_eq!((&list["kind"], &list["items"][0]["kind"]), (&json!("List"), &json!("SparkApplication")));
     assert!(does(&["list", "-o", "wide"], "").lines().next().unwrap().ends_with("UI"));
+
+    assert_eq!(does(&["list", "--schedule"], ""), "");
+    namespace.apply(&nightly());
+    let schedules = does(&["list", "--schedule"], "");
+    assert!(
+        schedules.lines().nth(1).unwrap().starts_with("nightly   @yearly    false       NEW "),
+        "{schedules}"
+    );
+    let name = does(&["list", "--schedule", "-o", "name"], "");
+    assert_eq!(name, "scheduledsparkapplication.sparkoperator.k8s.io/nightly\n");
+    let list: Value = serde_json::from_str(&does(&["list", "--schedule", "-A", "-o", "json"], "")).unwrap();
+    assert_eq!(list["items"][0]["kind"], "ScheduledSparkApplication");
+    does(&["delete", "--schedule", "nightly"], "");
 }
 
 #[tokio::test]
@@ -245,6 +394,19 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
     let powerless = kubectl(&["-n", "verbs", "create", "serviceaccount", "powerless"]);
     assert!(powerless.contains("created"));
     let token_of_powerless = kubectl(&["-n", "verbs", "create", "token", "powerless"]);
+    kubectl(&["-n", "verbs", "create", "role", "reader", "--verb=get", "--resource=sparkapplications"]);
+    kubectl(&[
+        "-n",
+        "verbs",
+        "create",
+        "rolebinding",
+        "reader",
+        "--role=reader",
+        "--serviceaccount=verbs:reader",
+    ]);
+    kubectl(&["-n", "verbs", "create", "serviceaccount", "reader"]);
+    let token_of_reader = kubectl(&["-n", "verbs", "create", "token", "reader"]);
+    let reader = variant("reader", &|config| user(config, json!({"token": token_of_reader.trim()})));
     let gone = variant("gone", &|config| user(config, json!({"token": token.trim()})));
     let denied = variant("denied", &|config| user(config, json!({"token": token_of_powerless.trim()})));
     for (flags, complaint) in [
@@ -277,6 +439,28 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
     assert_eq!(fails(&["list", "--outputs"], "").0, 2);
 
     namespace.apply(&application("pi"));
+    // Who may not see everything sees what he may.
+    let output = sparkctl(&["--kubeconfig", &reader, "status", "pi"], "");
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("pi is NEW\n"), "{output:?}");
+    let warning = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(warning.starts_with("Warning: its events are not shown: events is forbidden: "), "{warning}");
+    for kind in ["rolebinding", "role", "serviceaccount"] {
+        kubectl(&["-n", "verbs", "delete", kind, "reader"]);
+    }
+    // Files that are not there are passed over, those that cannot be read are not.
+    let listed = std::env::join_paths(["/nonexistent", &std::env::var("KUBECONFIG").unwrap()]).unwrap();
+    let broken = variant("broken", &|config| *config = json!("no kubeconfig"));
+    for (variable, code) in [(listed, Some(0)), (broken.into(), Some(FAILED))] {
+        let output = Command::new(env!("CARGO_BIN_EXE_sparkctl"))
+            .args(["-n", "verbs", "list"])
+            .env("KUBECONFIG", variable)
+            .envs([("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "9")])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), code, "{said}");
+        assert!(code == Some(0) || said.starts_with("sparkctl: the kubeconfig cannot be read: "), "{said}");
+    }
     let mut unread = spawn(&["list"]);
     drop(unread.stdout.take());
     let output = unread.wait_with_output().unwrap();
@@ -319,6 +503,22 @@ async fn a_cluster_is_reached_by_the_proxy_that_its_kubeconfig_names_and_without
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_may_have_made_something_is_not_sent_again() {
+    let namespace = Namespace::new("verbs").await;
+    let proxy = Proxy::start().await;
+    proxy.guarded_by(Box::new(|request| {
+        let is_busy = request.method() == "POST";
+        if is_busy { vec![Fault::Refused(StatusCode::SERVICE_UNAVAILABLE)] } else { Vec::new() }
+    }));
+    let mut application = application("x");
+    application["metadata"] = json!({"generateName": "pi-"});
+    let file = proxy.kubeconfig(&namespace.folder);
+    assert_eq!(fails(&["--kubeconfig", &file, "create", "-"], &application.to_string()).0, FAILED);
+    assert_eq!(proxy.writes_in("verbs").len(), 1);
 }
 
 fn nightly() -> Value {

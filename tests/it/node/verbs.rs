@@ -9,15 +9,20 @@ use super::{
     ui::{runs, shows_jobs},
 };
 use crate::{
-    apiserver::kubectl::{kubectl, kubectl_with},
+    apiserver::{
+        kubectl::{kubectl, kubectl_with},
+        proxy::{Line, Proxy},
+    },
     golden::{data, yaml},
     program::run,
     terminal::Terminal,
 };
 use serde_json::{Value, json};
 use std::{
+    fs::{self, File},
     io::{self, BufRead, BufReader, Read, Write},
     net::TcpStream,
+    path::Path,
     process::{Command, Stdio},
     thread,
     time::Duration,
@@ -90,6 +95,61 @@ fn the_log_is_followed_from_one_driver_to_the_next_and_beside_a_sidecar() {
     let before = sparkctl(&["log", "retried", "--previous"], 0);
     assert_eq!(before, "driver container failed with ExitCode: 3, Reason: Error\n");
     kubectl(&["delete", "sparkapp", "retried"]);
+}
+
+#[tokio::test]
+#[ignore = "needs a node: make test"]
+async fn each_line_of_a_followed_log_comes_once_though_connections_are_cut() {
+    install();
+    let proxy = Proxy::start().await;
+    let kubeconfig = proxy.kubeconfig(Path::new(env!("CARGO_TARGET_TMPDIR")));
+
+    kubectl_with(
+        &python_job("counting", "counting-job", "tests/data/node/verbs/job.py"),
+        &["apply", "-f", "-"],
+    );
+    let follow = |more: &[&str], to: &str| {
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(to);
+        let child = Command::new(env!("CARGO_BIN_EXE_sparkctl"))
+            .args([&["--kubeconfig", &*kubeconfig, "log", "counting", "--follow"], more].concat())
+            .stdout(File::create(&file).unwrap())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        (EndedOnDrop(child), file)
+    };
+    let numbers = |file: &Path| {
+        let said = fs::read_to_string(file).unwrap();
+        let numbers = said.lines().filter_map(|line| line.strip_prefix("number ")?.parse::<u32>().ok());
+        let mut numbers: Vec<_> = numbers.collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    let (mut whole, told) = follow(&[], "counting-whole.txt");
+    let comes_to = |number: u32| {
+        for _ in 0..1_200 {
+            if numbers(&told).contains(&number) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        panic!("it never comes to {number}: {:?}", numbers(&told));
+    };
+    for number in [5, 25, 45] {
+        comes_to(number);
+        proxy.line_is(Line::Refused);
+        thread::sleep(Duration::from_secs(1));
+        proxy.line_is(Line::Up);
+    }
+    // For a while there is nothing for this one to hear.
+    comes_to(69);
+    let (mut late, told_late) = follow(&["--tail=0"], "counting-late.txt");
+    for child in [&mut whole, &mut late] {
+        assert!(child.0.wait().unwrap().success());
+    }
+    assert_eq!(numbers(&told), Vec::from_iter(0..=100));
+    assert_eq!(numbers(&told_late), Vec::from_iter(70..=100));
+    kubectl(&["delete", "sparkapp", "counting"]);
 }
 
 #[test]

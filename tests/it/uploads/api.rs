@@ -61,11 +61,12 @@ impl ApiServer {
 
 async fn answer(request: Request, written: &Mutex<Vec<(String, Value)>>) -> Response {
     let (parts, body) = request.into_parts();
-    let mut object: Value = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap();
-    if parts.method == "PUT" {
+    // Nothing is there yet.
+    if parts.method == "GET" || parts.method == "PUT" {
         let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404});
         return (StatusCode::NOT_FOUND, Json(status)).into_response();
     }
+    let mut object: Value = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap();
     if !parts.uri.query().unwrap_or_default().contains("dryRun=All") {
         let plural =
             parts.uri.path().split('/').find(|part| {

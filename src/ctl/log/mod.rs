@@ -1,30 +1,30 @@
 //! What do the driver and the executors say? Their Spark containers' output, whichever other containers stand beside them, and
 //! through the driver's restarts.
 
+mod output;
+
 use super::{
-    cluster::Cluster,
+    cluster::{Cluster, readable},
     completion,
     failure::{Failure, of_call},
-    show,
+    names, show,
     wait::duration,
     waiting::Waiting,
 };
-use crate::api::{
-    RunRecord, SparkApplication, State,
-    names::{container, label, role},
+use crate::{
+    api::{
+        RunRecord, SparkApplication, State,
+        names::{container, label, role},
+    },
+    client::patience::{GRACE, Patience, can_pass, in_time},
 };
 use anyhow::bail;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
-use futures::{
-    AsyncBufRead, AsyncBufReadExt, StreamExt,
-    stream::{FuturesUnordered, LocalBoxStream},
-};
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
-use kube::{
-    Api, ResourceExt,
-    api::{ListParams, LogParams},
-};
+use futures::{StreamExt, TryStreamExt, stream::FuturesUnordered};
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
+use kube::{ResourceExt, api::ListParams};
+use output::lines;
 use std::{collections::BTreeSet, pin::pin, str::FromStr, time::Duration};
 use tokio::time::sleep;
 
@@ -34,7 +34,7 @@ use tokio::time::sleep;
   sparkctl log spark-pi --executor all --tail 20")]
 pub(super) struct Flags {
     /// The application
-    #[arg(add = ArgValueCompleter::new(completion::applications))]
+    #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
     name: String,
 
     /// Of the executor with this number, or of `all`, instead of the driver's
@@ -48,7 +48,8 @@ pub(super) struct Flags {
 /// Which part of a log is shown.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct How {
-    /// Go on as lines come, also in the driver of the next run, until the application has ended
+    /// Go on as lines come, also in the driver of the next run and after a connection that breaks, until the application
+    /// has ended
     #[arg(short, long)]
     follow: bool,
 
@@ -61,8 +62,8 @@ pub(super) struct How {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     since: Option<Duration>,
 
-    /// Only so many of the last lines
-    #[arg(long, value_name = "LINES")]
+    /// Only so many of the last lines of what is there now [default: -1, all of them]
+    #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
     tail: Option<i64>,
 }
 
@@ -76,6 +77,11 @@ impl How {
     /// All of it, to the application's end.
     pub(super) fn to_the_end() -> Self {
         Self { follow: true, ..Self::default() }
+    }
+
+    /// The same for what has come since: --since and --tail are about what was there before.
+    fn of_others(&self) -> Self {
+        if self.follow { Self::to_the_end() } else { self.clone() }
     }
 }
 
@@ -98,22 +104,27 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) async fn log(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     match &flags.executor {
-        None => of_driver(cluster, &flags.name, &flags.how).await,
+        None if flags.how.previous => {
+            let application = cluster.application(&flags.name).await?;
+            show::print(&last_words(&application, &flags.how)?)
+        }
+        None => match of_driver(cluster, &flags.name, &flags.how).await? {
+            0 => bail!(is_gone(&cluster.application(&flags.name).await?)),
+            _ => Ok(()),
+        },
         Some(which) => of_executors(cluster, &flags.name, which, &flags.how).await,
     }
 }
 
-/// The driver's output; with `--follow` that of each driver until the application has ended.
-pub(super) async fn of_driver(cluster: &Cluster, name: &str, how: &How) -> anyhow::Result<()> {
-    if how.previous {
-        return show::print(&last_words(&cluster.application(name).await?, how)?);
-    }
-    let mut last = None;
+/// Prints the driver's output; with `--follow` that of each driver until the application has ended. How many drivers there were.
+pub(super) async fn of_driver(cluster: &Cluster, name: &str, how: &How) -> anyhow::Result<usize> {
+    let (mut last, mut count, mut how) = (None, 0, how.clone());
     while let Some(driver) = next_driver(cluster, name, last.as_deref()).await? {
         if last.is_some() {
             show::complain(&format!("--- the next driver of {name} ---"));
         }
-        let mut lines = pin!(lines(cluster, &driver, how).await?);
+        count += 1;
+        let mut lines = pin!(lines(cluster.api(), &driver, &how));
         while let Some(line) = lines.next().await {
             show::print_bytes(&line?)?;
         }
@@ -121,8 +132,14 @@ pub(super) async fn of_driver(cluster: &Cluster, name: &str, how: &How) -> anyho
             break;
         }
         last = driver.uid();
+        how = how.of_others();
     }
-    Ok(())
+    Ok(count)
+}
+
+/// Why there is no driver of `application`, which has ended.
+pub(super) fn is_gone(application: &SparkApplication) -> String {
+    format!("{} has no driver: it is {}", application.name_any(), show::state_and_why(application))
 }
 
 /// The end of the driver's log, if its pod is there and says anything to us.
@@ -131,12 +148,10 @@ pub(super) async fn last_lines(
     application: &SparkApplication,
     count: i64,
 ) -> Option<String> {
-    let pods = cluster.api::<Pod>();
-    let driver = application.status.as_ref()?.driver_info.pod_name.as_deref()?;
-    let pod = pods.get_opt(driver).await.ok()??;
-    let container = Some(spark_container(&pod));
-    let parameters = LogParams { container, tail_lines: Some(count), ..LogParams::default() };
-    pods.logs(driver, &parameters).await.ok().filter(|lines| !lines.is_empty())
+    let pod = driver(cluster, application).await.ok()??;
+    let how = How { tail: Some(count), ..How::default() };
+    let lines: Vec<_> = lines(cluster.api(), &pod, &how).try_collect().await.ok()?;
+    Some(String::from_utf8_lossy(&lines.concat()).into_owned()).filter(|lines| !lines.is_empty())
 }
 
 /// What is kept of the run before the present one: its driver's pod is gone, and no container starts again in a driver's pod.
@@ -157,132 +172,164 @@ fn last_words(application: &SparkApplication, how: &How) -> anyhow::Result<Strin
     Ok(lines[lines.len().saturating_sub(wanted)..].iter().flat_map(|line| [line, "\n"]).collect())
 }
 
-/// Waits for a driver that has begun and is not the one with the uid `last`. None if there will be no other.
+/// Waits for a driver that has begun and is not the one with the uid `last`. None if there will be no other. Once the API server has
+/// been reached it is waited for too.
 pub(super) async fn next_driver(
     cluster: &Cluster,
     name: &str,
     last: Option<&str>,
 ) -> anyhow::Result<Option<Pod>> {
+    let mut look = Look { patience: Patience::default(), has_seen: last.is_some() };
     let mut waiting = Waiting::default();
     loop {
-        let application = cluster.application(name).await?;
-        let status = application.status.as_ref();
-        let driver = status.and_then(|status| status.driver_info.pod_name.clone());
-        let pods = cluster.api::<Pod>();
-        let pod = match &driver {
-            Some(driver) => pods.get_opt(driver).await.map_err(of_call)?,
-            None => None,
+        let seen = async {
+            let application = cluster.look(name).await?;
+            let pod = match &application.0 {
+                Ok(application) => driver(cluster, application).await?,
+                Err(_) => None,
+            };
+            Ok((application, pod))
         };
+        let Some((application, pod)) = look.patiently(seen, &mut waiting).await? else {
+            continue;
+        };
+        let application = readable(application)?;
         let is_next = |pod: &Pod| last.is_none_or(|last| pod.uid().as_deref() != Some(last));
         if let Some(pod) = pod.filter(|pod| is_next(pod) && has_begun(pod)) {
             return Ok(Some(pod));
         }
-        let state = application.state();
-        if matches!(state, State::Completed | State::Failed | State::Suspended) && application.is_settled() {
-            if last.is_some() {
-                return Ok(None);
-            }
-            bail!("the driver of {name} is gone: the application is {}", show::name(state));
+        if has_ended(&application) {
+            return Ok(None);
         }
+        let status = application.status.as_ref();
         let why =
             status.and_then(|status| status.application_state.error_message.clone()).unwrap_or_default();
-        waiting.say(&format!("waiting for the driver of {name}: {} {why}", show::name(state)));
+        waiting.say(&format!("waiting for the driver of {name}: {} {why}", show::name(application.state())));
         sleep(PAUSE).await;
+    }
+}
+
+/// The driver of the present run, if its pod is there: one that somebody else has made may have its name.
+async fn driver(cluster: &Cluster, application: &SparkApplication) -> Result<Option<Pod>, kube::Error> {
+    let Some(status) = &application.status else { return Ok(None) };
+    let Some(name) = &status.driver_info.pod_name else { return Ok(None) };
+    let pod = in_time(GRACE, cluster.api::<Pod>().get_opt(name)).await??;
+    let run = status.submission_id.as_ref();
+    Ok(pod.filter(|pod| run.is_none_or(|run| pod.labels().get(label::SUBMISSION_ID) == Some(run))))
+}
+
+/// Whether there will be no other driver by itself.
+fn has_ended(application: &SparkApplication) -> bool {
+    let state = application.state();
+    matches!(state, State::Completed | State::Failed | State::Suspended) && application.is_settled()
+}
+
+/// Somebody who looks again and again.
+struct Look {
+    patience: Patience,
+    /// Whether what is looked for has been seen: before, there may be nobody to be patient with.
+    has_seen: bool,
+}
+
+impl Look {
+    /// What is seen; none where it has to be looked for once more.
+    async fn patiently<T>(
+        &mut self,
+        look: impl Future<Output = Result<T, kube::Error>>,
+        waiting: &mut Waiting,
+    ) -> anyhow::Result<Option<T>> {
+        match look.await {
+            Ok(seen) => {
+                self.has_seen = true;
+                self.patience.restore();
+                Ok(Some(seen))
+            }
+            Err(error) if self.has_seen && can_pass(&error) => {
+                waiting.say(&of_call(error).to_string());
+                self.patience.pause().await;
+                Ok(None)
+            }
+            Err(error) => Err(of_call(error)),
+        }
     }
 }
 
 /// The output of executors. Where it is that of several, each line says whose it is.
 async fn of_executors(cluster: &Cluster, name: &str, which: &Executors, how: &How) -> anyhow::Result<()> {
-    let mut known = BTreeSet::new();
+    let (mut known, mut how, mut trouble) = (BTreeSet::new(), how.clone(), None);
     let mut streams = FuturesUnordered::new();
+    let mut look = Look { patience: Patience::default(), has_seen: false };
     loop {
-        let application = cluster.application(name).await?;
-        let pods = executors(cluster, &application, which).await?;
-        if pods.is_empty() && known.is_empty() && !how.follow {
+        let seen = async {
+            let application = cluster.look(name).await?;
+            let run = application.0.as_ref().ok().and_then(|application| application.status.as_ref());
+            let run = run.and_then(|status| status.submission_id.as_deref()).unwrap_or_default();
+            let pods = executors(cluster, run, which).await?;
+            Ok((application, pods))
+        };
+        let Some((application, pods)) = look.patiently(seen, &mut Waiting::default()).await? else {
+            continue;
+        };
+        let application = readable(application)?;
+        let (begun, others): (Vec<_>, Vec<_>) = pods.into_iter().partition(has_begun);
+        if begun.is_empty() && known.is_empty() && !how.follow {
             let which = match which {
                 Executors::One(number) => format!("executor {number}"),
                 Executors::All => "executors".to_owned(),
             };
-            return Err(Failure::NotFound(format!("{name} has no {which} now")).into());
+            let yet = if others.is_empty() { "now" } else { "that has begun: wait for it with --follow" };
+            return Err(Failure::NotFound(format!("{name} has no {which} {yet}")).into());
         }
-        for pod in pods.into_iter().filter(has_begun) {
+        for pod in begun {
             if known.insert(pod.uid()) {
                 let number = pod.labels().get(label::SPARK_EXEC_ID).cloned().unwrap_or_default();
-                let prefix = if *which == Executors::All { format!("[{number}] ") } else { String::new() };
-                let lines = lines(cluster, &pod, how).await?;
-                let lines: LocalBoxStream<_> =
-                    lines.map(move |line| line.map(|line| (prefix.clone(), line))).boxed_local();
-                streams.push(lines.into_future());
+                let lines = lines(cluster.api(), &pod, &how).map(move |line| (number.clone(), line));
+                streams.push(lines.boxed_local().into_future());
             }
         }
-        let has_ended = matches!(application.state(), State::Completed | State::Failed | State::Suspended);
-        if streams.is_empty() && (!how.follow || has_ended) {
-            return Ok(());
+        how = how.of_others();
+        if streams.is_empty() && has_ended(&application) {
+            return trouble.map_or(Ok(()), Err);
         }
         // Others may come.
-        let mut look = pin!(sleep(4 * PAUSE));
+        let mut pause = pin!(sleep(4 * PAUSE));
         loop {
-            tokio::select! {
-                Some((line, rest)) = streams.next() => if let Some(line) = line {
-                    let (prefix, line) = line?;
-                    show::print_bytes(&[prefix.as_bytes(), &line].concat())?;
-                    streams.push(rest.into_future());
-                },
-                () = &mut look => break,
-                else => break,
+            if streams.is_empty() && !how.follow {
+                return trouble.map_or(Ok(()), Err);
             }
-        }
-        if streams.is_empty() {
-            sleep(PAUSE).await;
+            tokio::select! {
+                Some((line, rest)) = streams.next(), if !streams.is_empty() => match line {
+                    Some((number, Ok(line))) => {
+                        let whose = if *which == Executors::All { format!("[{number}] ") } else { String::new() };
+                        show::print_bytes(&[whose.as_bytes(), &line].concat())?;
+                        streams.push(rest.into_future());
+                    }
+                    // What one of them has to say is not lost because another cannot be heard.
+                    Some((number, Err(error))) => {
+                        if let Some(before) = trouble.replace(error.context(format!("executor {number}"))) {
+                            show::complain(&format!("{before:#}"));
+                        }
+                    }
+                    None => {}
+                },
+                () = &mut pause, if how.follow => break,
+            }
         }
     }
 }
 
-/// The pods of the executors of the present run.
-async fn executors(
-    cluster: &Cluster,
-    application: &SparkApplication,
-    which: &Executors,
-) -> anyhow::Result<Vec<Pod>> {
-    let run = application.status.as_ref().and_then(|status| status.submission_id.clone()).unwrap_or_default();
+/// The pods of a run's executors.
+async fn executors(cluster: &Cluster, run: &str, which: &Executors) -> Result<Vec<Pod>, kube::Error> {
     let mut labels = format!("{}={run},{}={}", label::SUBMISSION_ID, label::SPARK_ROLE, role::EXECUTOR);
     if let Executors::One(number) = which {
         labels = format!("{labels},{}={number}", label::SPARK_EXEC_ID);
     }
-    let mut pods =
-        cluster.api::<Pod>().list(&ListParams::default().labels(&labels)).await.map_err(of_call)?.items;
+    let parameters = ListParams::default().labels(&labels);
+    let mut pods = in_time(GRACE, cluster.api::<Pod>().list(&parameters)).await??.items;
     let number =
         |pod: &Pod| pod.labels().get(label::SPARK_EXEC_ID).and_then(|number| number.parse::<u64>().ok());
     pods.sort_by_key(number);
     Ok(pods)
-}
-
-/// The lines of a pod's Spark container, each with its end.
-async fn lines(
-    cluster: &Cluster,
-    pod: &Pod,
-    how: &How,
-) -> anyhow::Result<impl futures::Stream<Item = anyhow::Result<Vec<u8>>> + use<>> {
-    let parameters = LogParams {
-        container: Some(spark_container(pod)),
-        follow: how.follow,
-        previous: how.previous,
-        since_seconds: how.since.and_then(|since| since.as_secs().try_into().ok()),
-        tail_lines: how.tail,
-        ..LogParams::default()
-    };
-    let pods: Api<Pod> = cluster.api();
-    let stream = pods.log_stream(&pod.name_any(), &parameters).await.map_err(of_call)?;
-    Ok(futures::stream::unfold(Box::pin(stream), next_line))
-}
-
-async fn next_line<R: AsyncBufRead + Unpin>(mut stream: R) -> Option<(anyhow::Result<Vec<u8>>, R)> {
-    let mut line = Vec::new();
-    match stream.read_until(b'\n', &mut line).await {
-        Ok(0) => None,
-        Ok(_) => Some((Ok(line), stream)),
-        Err(error) => Some((Err(anyhow::anyhow!("the log has broken off: {error}")), stream)),
-    }
 }
 
 /// The container that Spark runs in: the one that it calls so, else the first.
@@ -296,15 +343,20 @@ fn spark_container(pod: &Pod) -> String {
 
 /// Whether there is a log to read.
 fn has_begun(pod: &Pod) -> bool {
+    let is_or_was = |state: &ContainerState| state.running.is_some() || state.terminated.is_some();
+    spark_status(pod)
+        .is_some_and(|status| [&status.state, &status.last_state].into_iter().flatten().any(is_or_was))
+}
+
+/// Whether more may come into its log.
+fn runs(pod: &Pod) -> bool {
+    spark_status(pod).and_then(|status| status.state.as_ref()).is_some_and(|state| state.running.is_some())
+}
+
+/// What is said of the container that Spark runs in.
+fn spark_status(pod: &Pod) -> Option<&ContainerStatus> {
     let name = spark_container(pod);
-    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-    let has_run = |status: &ContainerStatus| {
-        let is_now = |state: &k8s_openapi::api::core::v1::ContainerState| {
-            state.running.is_some() || state.terminated.is_some()
-        };
-        status.state.as_ref().is_some_and(is_now) || status.last_state.as_ref().is_some_and(is_now)
-    };
-    statuses.into_iter().any(|status| status.name == name && has_run(status))
+    pod.status.as_ref()?.container_statuses.as_ref()?.iter().find(|status| status.name == name)
 }
 
 #[cfg(test)]

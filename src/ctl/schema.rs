@@ -1,0 +1,164 @@
+//! What would the API server say of an object, by the definition of its kind?
+
+use crate::{api::crds::custom_resource_definitions, plan::validation::Invalid};
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::LazyLock};
+
+/// What is wrong with the fields of an object of one of our kinds: each has to be of its type, and there if it must be. `and_names`: it
+/// has to be one that there is.
+pub(super) fn faults(object: &Value, and_names: bool) -> Vec<Invalid> {
+    let mut faults = Vec::new();
+    let Some(schema) = object["kind"].as_str().and_then(|kind| SCHEMAS.get(kind)) else { return faults };
+    // Every object has these, and what is said of it is not for people to write.
+    let is_unknown = |name: &&String| {
+        !["apiVersion", "kind", "metadata"].contains(&name.as_str()) && schema["properties"][name].is_null()
+    };
+    let names = object.as_object().into_iter().flat_map(|object| object.keys());
+    faults.extend(names.filter(is_unknown).map(|name| no_field(name)));
+    match &object["spec"] {
+        Value::Null => faults.push(fault("spec", MISSING)),
+        spec => look(&schema["properties"]["spec"], spec, "spec", &mut faults),
+    }
+    faults.retain(|fault| and_names || fault.why != NO_FIELD);
+    faults
+}
+
+/// By kind.
+static SCHEMAS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
+    let kinds = custom_resource_definitions().into_iter().filter_map(|definition| {
+        let kind = definition.spec.names.kind.clone();
+        let mut definition = serde_json::to_value(definition).ok()?;
+        Some((kind, definition.pointer_mut("/spec/versions/0/schema/openAPIV3Schema")?.take()))
+    });
+    kinds.collect()
+});
+
+const MISSING: &str = "is missing";
+const NO_FIELD: &str = "there is no such field: correct it, or leave it out";
+
+fn fault(field: &str, why: impl Into<String>) -> Invalid {
+    Invalid { field: field.to_owned(), why: why.into() }
+}
+
+fn no_field(path: &str) -> Invalid {
+    fault(path, NO_FIELD)
+}
+
+/// As the API server does it: [structural schemas](https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema).
+fn look(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Invalid>) {
+    if let Some(why) = mismatch(schema, value) {
+        faults.push(fault(path, why));
+        return;
+    }
+    for (i, item) in value.as_array().into_iter().flatten().enumerate() {
+        look(&schema["items"], item, &format!("{path}[{i}]"), faults);
+    }
+    let Some(fields) = value.as_object() else { return };
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    for name in required.filter(|name| fields.get(*name).is_none_or(Value::is_null)) {
+        faults.push(fault(&format!("{path}.{name}"), MISSING));
+    }
+    let additional = &schema["additionalProperties"];
+    let keeps_all = schema["x-kubernetes-preserve-unknown-fields"] == true || *additional == true;
+    for (name, value) in fields {
+        let path = format!("{path}.{name}");
+        match [&schema["properties"][name], additional].into_iter().find(|schema| schema.is_object()) {
+            Some(schema) => look(schema, value, &path, faults),
+            None if keeps_all => {}
+            None => faults.push(no_field(&path)),
+        }
+    }
+}
+
+/// Why `value` cannot be what `schema` wants; of what stands in it nothing is said.
+fn mismatch(schema: &Value, value: &Value) -> Option<String> {
+    // It is as if it did not stand there.
+    if value.is_null() {
+        return None;
+    }
+    let is_of_type = match schema["type"].as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("boolean") => value.is_boolean(),
+        Some("number") => value.is_number(),
+        Some("integer") => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        _ => true,
+    };
+    if !is_of_type {
+        let wanted = schema["type"].as_str().unwrap_or_default();
+        let hint = if wanted == "string" { ": write it in quotes" } else { "" };
+        return Some(format!("`{}` is not of type {wanted}{hint}", shown(value)));
+    }
+    let choices: Vec<_> = schema["enum"].as_array().into_iter().flatten().collect();
+    if !choices.is_empty() && !choices.contains(&value) {
+        let choices: Vec<_> = choices.into_iter().map(|choice| format!("`{}`", shown(choice))).collect();
+        return Some(format!("`{}` is not known: write one of {}", shown(value), choices.join(", ")));
+    }
+    let number = value.as_f64()?;
+    let bound = |name: &str| schema[name].as_f64();
+    if let Some(least) = bound("minimum").filter(|least| number < *least) {
+        return Some(format!("{value} is too small: it is {least} at least"));
+    }
+    let most = bound("maximum").filter(|most| number > *most)?;
+    Some(format!("{value} is too large: it is {most} at most"))
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told(object: &Value) -> Vec<String> {
+        faults(object, true).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_field_is_known_and_of_its_type_and_there_if_it_must_be() {
+        let template = json!({
+            "type": "Ruby",
+            "mode": "cluster",
+            "sparkVersion": 4,
+            "sparkConf": {"spark.any": "thing", "spark.number": 1},
+            "nodeSelectr": {"a": "b"},
+            "mainApplicationFile": null,
+            "restartPolicy": {"type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 0},
+            "driver": {
+                "memroy": "4g",
+                "cores": "one",
+                "labels": {"any": "thing"},
+                "env": [{"name": "A", "valeu": "a"}],
+                "tolerations": [{"key": "a", "operater": "Exists"}],
+                "ports": [{"name": "a", "protocol": "TCP", "containerPort": 1.0}],
+            },
+        });
+        let found = [
+            "executor: is missing",
+            "mainApplicationFile: is missing",
+            "driver.cores: `one` is not of type integer",
+            "driver.env[0].valeu: there is no such field: correct it, or leave it out",
+            "driver.memroy: there is no such field: correct it, or leave it out",
+            "driver.tolerations[0].operater: there is no such field: correct it, or leave it out",
+            "nodeSelectr: there is no such field: correct it, or leave it out",
+            "restartPolicy.onFailureRetryInterval: 0 is too small: it is 1 at least",
+            "sparkConf.spark.number: `1` is not of type string: write it in quotes",
+            "sparkVersion: `4` is not of type string: write it in quotes",
+            "type: `Ruby` is not known: write one of `Java`, `Python`, `Scala`, `R`",
+        ];
+        let at = |place: &str| found.map(|fault| format!("{place}.{fault}"));
+        let mut application = json!({"apiVersion": "x", "kind": "SparkApplication", "metadata": {}, "spec": template, "status": {}});
+        assert_eq!(told(&application), at("spec"));
+        application["sepc"] = json!({});
+        assert_eq!(told(&application)[0], "sepc: there is no such field: correct it, or leave it out");
+        application["spec"].take();
+        assert_eq!(told(&application)[1..], ["spec: is missing"]);
+        let schedule = json!({"kind": "ScheduledSparkApplication", "spec": {"schedule": "@daily", "template": template}});
+        assert_eq!(told(&schedule), at("spec.template"));
+        assert!(faults(&json!({"kind": "Pod", "spec": {"any": 1}}), true).is_empty());
+        assert_eq!(faults(&schedule, false).len(), found.len() - 4);
+    }
+}
