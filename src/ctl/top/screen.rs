@@ -68,6 +68,11 @@ pub(super) struct Screen {
 const OTHER_LINES: usize = 4;
 const KEYS: &str = "q end   s sort   ↑ ↓ PgUp PgDn Home End";
 
+const HEADS: [&str; 7] = ["NAME", "STATE", "EXECUTORS", "RESTARTS", "SUBMITTED", "ENDED", "AGE"];
+
+/// The columns that a narrow screen has to do without, from its right end on.
+const SPARED: [&str; 2] = ["ENDED", "SUBMITTED"];
+
 impl Screen {
     pub(super) fn new(place: String, has_namespaces: bool, order: Order) -> Self {
         Self {
@@ -129,7 +134,7 @@ impl Screen {
 
     /// All of it, for whoever has no screen.
     pub(super) fn whole(&self, style: Style) -> anyhow::Result<String> {
-        Ok(format!("{}\n\n{}", self.summary(style), self.table(&self.sorted(), style)?))
+        Ok(format!("{}\n\n{}", self.summary(style), self.table(&self.sorted(), &[], style)?))
     }
 
     /// As many lines as there are, none of them longer than `width`.
@@ -138,7 +143,13 @@ impl Screen {
         self.first = self.first.min(self.rows.len().saturating_sub(self.room));
         let rows = self.sorted();
         let seen = &rows[self.first..rows.len().min(self.first + self.room)];
-        let table = self.table(seen, style)?;
+        let mut table = self.table(seen, &[], style)?;
+        for spared in 1..=SPARED.len() {
+            if table.lines().all(|line| cut(line, width) == line) {
+                break;
+            }
+            table = self.table(seen, &SPARED[..spared], style)?;
+        }
         let mut lines = vec![self.summary(style), String::new()];
         lines.extend(table.lines().map(str::to_owned));
         lines.resize(height.saturating_sub(1), String::new());
@@ -185,12 +196,13 @@ impl Screen {
         rows
     }
 
-    fn table(&self, rows: &[(&Key, &Row)], style: Style) -> anyhow::Result<String> {
+    fn table(&self, rows: &[(&Key, &Row)], spared: &[&str], style: Style) -> anyhow::Result<String> {
         let row = |namespace: &str, cells: [String; 7]| {
+            let cells =
+                HEADS.iter().zip(cells).filter(|(head, _)| !spared.contains(head)).map(|(_, cell)| cell);
             self.has_namespaces.then(|| namespace.to_owned()).into_iter().chain(cells).collect::<Vec<_>>()
         };
-        let heads = ["NAME", "STATE", "EXECUTORS", "RESTARTS", "SUBMITTED", "ENDED", "AGE"];
-        let mut cells = vec![row("NAMESPACE", heads.map(str::to_owned))];
+        let mut cells = vec![row("NAMESPACE", HEADS.map(str::to_owned))];
         cells.extend(rows.iter().map(|((namespace, name), application)| {
             let Row { state, executors, restarts, created, submitted, ended, .. } = application;
             let cells = [
@@ -345,6 +357,23 @@ mod tests {
         for (width, height) in [(0, 0), (1, 1), (200, 2), (3, 100)] {
             assert_eq!(screen.lines(width, height, style(true)).unwrap().len(), height, "{width}x{height}");
         }
+    }
+
+    #[test]
+    fn a_narrow_screen_does_without_times_before_it_does_without_the_age() {
+        let mut screen = screen(false);
+        let head = |screen: &mut Screen, width| screen.lines(width, 20, style(false)).unwrap()[2].clone();
+        let whole = "NAME    STATE        EXECUTORS              RESTARTS   SUBMITTED   ENDED    AGE";
+        assert_eq!(head(&mut screen, whole.len()), whole);
+        let narrow = "NAME    STATE        EXECUTORS              RESTARTS   SUBMITTED   AGE";
+        assert_eq!(head(&mut screen, whole.len() - 1), narrow);
+        assert_eq!(head(&mut screen, narrow.len()), narrow);
+        let narrowest = "NAME    STATE        EXECUTORS              RESTARTS   AGE";
+        assert_eq!(head(&mut screen, narrow.len() - 1), narrowest);
+        assert_eq!(
+            head(&mut screen, narrowest.len() - 1),
+            "NAME    STATE        EXECUTORS              RESTARTS   AG"
+        );
     }
 
     #[test]
