@@ -55,7 +55,7 @@ def build(names: list[str], operator: pathlib.Path | None, spark_version: str) -
     images = [target.image.format(spark=spark_version) for target in chosen]
     with locked(work() / ".build.lock", "image builds"):
         # What a killed build left; we hold the lock, so nobody uses it.
-        for leftover in work().glob("scratch-*"):
+        for leftover in (*work().glob("scratch-*"), *on_their_way().glob("storage*")):
             shutil.rmtree(leftover)
         with tempfile.TemporaryDirectory(dir=work(), prefix="scratch-") as scratch:
             build_all(chosen, images, operator, spark_version, pathlib.Path(scratch))
@@ -102,6 +102,13 @@ def build_one(
 def work() -> pathlib.Path:
     folder = cache() / "images"
     folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def on_their_way() -> pathlib.Path:
+    """Where buildah has layers between two places; Spark's is half a gigabyte."""
+    folder = work() / "on-their-way"
+    folder.mkdir(exist_ok=True)
     return folder
 
 
@@ -169,7 +176,7 @@ def try_buildah(*arguments: str) -> subprocess.CompletedProcess:
     # Its own storage, so that the machine's images are neither used nor touched. In a chroot, because a build step
     # that only installs packages needs no container runtime, and in a container it would have no network.
     places = ["--root", str(work() / "buildah"), "--runroot", str(work() / "buildah-run")]
-    environment = dict(os.environ, BUILDAH_ISOLATION="chroot", STORAGE_DRIVER="overlay")
+    environment = dict(os.environ, BUILDAH_ISOLATION="chroot", STORAGE_DRIVER="overlay", TMPDIR=str(on_their_way()))
     return subprocess.run(["buildah", *places, *arguments], env=environment, capture_output=True, text=True)
 
 

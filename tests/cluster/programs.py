@@ -139,8 +139,10 @@ def build(name: str, kubernetes: str) -> None:
     if not shutil.which("go"):
         raise SystemExit(f"{name} is built with Go, which is missing: install Go 1.24 or later (https://go.dev/dl)")
     target = program(name, kubernetes)
-    sources = cache() / "go" / target.parent.name
-    with locked(sources / ".lock", f"build of {name}"):
+    sources = go_folder() / target.parent.name
+    sources.mkdir(parents=True, exist_ok=True)
+    # One lock for all, as they share what Go keeps, which goes once all are built.
+    with locked(go_folder() / ".lock", f"build of {name}"):
         if target.exists():
             return
         started, tags = time.monotonic(), ""
@@ -167,11 +169,30 @@ def build(name: str, kubernetes: str) -> None:
             raise SystemExit(f"building {name} failed:\n{result.stderr[-3000:]}")
         unfinished.rename(target)
         say(f"built {name} in {time.monotonic() - started:.0f} s")
+        drop_what_go_keeps()
+
+
+def go_folder() -> pathlib.Path:
+    return cache() / "go"
+
+
+def go_keeps() -> dict[str, pathlib.Path]:
+    """Variable of Go's environment → folder: what it has compiled, and the modules that it has fetched."""
+    return {"GOCACHE": go_folder() / "compiled", "GOMODCACHE": go_folder() / "modules"}
+
+
+def drop_what_go_keeps() -> None:
+    """Once every program of today's versions is built: it is several gigabytes, and nothing is built with it again."""
+    if all(program(name).exists() for name in (*needed("node"), *WATCHING_PROGRAMS)):
+        for folder in go_keeps().values():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def go_environment() -> dict[str, str]:
-    # -mod=mod fills go.mod and go.sum in; GOWORK=off keeps a workspace file above the cache out of it.
-    return dict(os.environ, CGO_ENABLED="0", GOFLAGS="-mod=mod -buildvcs=false", GOWORK="off")
+    # -mod=mod fills go.mod and go.sum in; GOWORK=off keeps a workspace file above the cache out of it; modules that
+    # may be written to can be deleted.
+    kept = {variable: str(folder) for variable, folder in go_keeps().items()}
+    return dict(os.environ, CGO_ENABLED="0", GOFLAGS="-mod=mod -modcacherw -buildvcs=false", GOWORK="off", **kept)
 
 
 def write_go_mod(folder: pathlib.Path, module: str, version: str) -> None:

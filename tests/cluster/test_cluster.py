@@ -5,7 +5,9 @@ import dataclasses
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 
@@ -51,6 +53,18 @@ class Programs(unittest.TestCase):
     def test_versions_do_not_share_a_program(self):
         self.assertNotEqual(programs.program("kubelet", "1.34.4"), programs.program("kubelet", "1.33.13"))
         self.assertEqual(programs.program("etcd", "1.34.4"), programs.program("etcd", "1.33.13"))
+
+    def test_what_go_keeps_goes_with_the_last_program_that_is_built(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            kept = programs.go_keeps().values()
+            for path in kept:
+                path.mkdir(parents=True)
+            for name in (*programs.needed("node"), *programs.WATCHING_PROGRAMS):
+                self.assertTrue(all(path.exists() for path in kept), f"{name} is to be built")
+                programs.program(name).parent.mkdir(parents=True, exist_ok=True)
+                programs.program(name).touch()
+                programs.drop_what_go_keeps()
+            self.assertFalse(any(path.exists() for path in kept))
 
 
 if __name__ == "__main__":
