@@ -73,11 +73,11 @@ test-cluster: ## The local cluster's own unit tests, and the recorder's
 	tests/level cluster tests/cluster/test_cluster.py
 	tests/level recorder tests/record/test_record.py
 
-# A cluster of their own for each level, always a new one: whatever a killed run has left in it is gone.
+# Clusters of their own for each level, always new ones: whatever a killed run has left in them is gone.
 test-api: ## Against a real API server; the test plays kubelet
 	cargo test --locked --no-run
 	$(CLUSTER) build --level api
-	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level api tests/in-cluster api cargo test --locked --offline --test it -- --ignored --test-threads=1 apiserver::
+	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level api tests/side-by-side api apiserver::
 
 test-node: build ## On a real node, where Spark really runs
 	cargo test --locked --no-run
@@ -118,4 +118,4 @@ record: ## Record real submissions, SPARK=version CASES='java-*,vol*' DIR=folder
 	tests/record/record --spark $(SPARK) $(if $(CASES),--only '$(CASES)') $(if $(DIR),--to '$(abspath $(DIR))')
 
 clean: ## Stop the local clusters
-	for name in spark demo test-api test-node test-soak test-bench; do $(CLUSTER) down --name $$name; done
+	for name in spark demo test-api-1 test-api-2 test-node test-soak test-bench; do $(CLUSTER) down --name $$name; done

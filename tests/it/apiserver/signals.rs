@@ -2,13 +2,12 @@
 
 use super::{
     applications::application,
+    eventually,
     namespace::Namespace,
     operator::{Operator, is_group_alive, spark_home},
 };
 use std::{
-    collections::BTreeSet,
-    ffi::OsString,
-    fs,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -30,14 +29,15 @@ async fn an_idle_operator_stops_promptly() {
 async fn a_spark_submit_ends_with_the_operator_and_is_repeated_by_the_next() {
     let namespace = Namespace::new("stop-busy").await;
     let operator = Operator::with(&namespace).spark_home(spark_home()).start().await;
-    let others = submissions();
     namespace.apply(&application("pi"));
     let spark_submit = operator.submits().await;
+    let files = files_of_the_submission(&operator).await;
+    assert!(files.exists(), "{}", files.display());
     let asked = Instant::now();
     operator.stop().await;
     assert!(asked.elapsed() < PROMPT, "{:?}", asked.elapsed());
     assert!(!is_group_alive(spark_submit));
-    assert_eq!(submissions(), others, "its files are gone, since they may hold secrets");
+    assert!(!files.exists(), "{} may hold secrets", files.display());
     assert_eq!(namespace.application("pi").await["status"], serde_json::Value::Null);
 
     let _operator = Operator::with(&namespace).spark_home(spark_home()).start().await;
@@ -45,8 +45,13 @@ async fn a_spark_submit_ends_with_the_operator_and_is_repeated_by_the_next() {
     assert_eq!(submitted["status"]["submissionAttempts"], 1);
 }
 
-/// The folders of submissions.
-fn submissions() -> BTreeSet<OsString> {
-    let folders = fs::read_dir("/tmp/spark").into_iter().flatten();
-    folders.map(|folder| folder.unwrap().file_name()).collect()
+/// The folder of the only submission that the operator has told of.
+async fn files_of_the_submission(operator: &Operator) -> PathBuf {
+    eventually("the operator tells of a submission", async || {
+        let log = operator.log();
+        let (_, after) = log.split_once("/tmp/spark/").ok_or_else(|| log.clone())?;
+        let id = after.split('/').next().unwrap_or_default();
+        Ok(Path::new("/tmp/spark").join(id))
+    })
+    .await
 }
