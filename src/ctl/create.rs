@@ -10,7 +10,7 @@ use super::{
     failure::of_call,
     hadoop_conf::HadoopConf,
     log::{self, How},
-    manifest::{self, Looks},
+    manifest::{self, Looks, Manifest},
     names,
     show::print,
     wait,
@@ -24,10 +24,7 @@ use kube::{
     api::{DynamicObject, PostParams, Request},
 };
 use serde_json::json;
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::Path};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -65,11 +62,10 @@ pub(super) struct Flags {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: sparkctl validate -f app.yaml")]
+#[command(after_help = "Example: sparkctl validate app.yaml")]
 pub(super) struct ValidateFlags {
-    /// The file with applications and schedules, or - for standard input
-    #[arg(short, long, value_name = "FILE")]
-    filename: PathBuf,
+    #[command(flatten)]
+    manifest: Manifest,
 }
 
 pub(super) async fn create(cluster: &Cluster, flags: &Flags, namespace: Option<&str>) -> anyhow::Result<()> {
@@ -231,7 +227,7 @@ async fn of_schedule(cluster: &Cluster, schedule: &str, name: &str) -> anyhow::R
 
 /// Says of each object in a file what admission would.
 pub(super) fn validate(flags: &ValidateFlags, namespace: Option<&str>) -> anyhow::Result<()> {
-    let found = manifest::of_file(&flags.filename, namespace, Looks::AtAll)?.into_iter();
+    let found = manifest::of_file(flags.manifest.file(), namespace, Looks::AtAll)?.into_iter();
     let (valid, complaints): (Vec<_>, Vec<_>) = found
         .map(|found| {
             let found = found?;

@@ -12,6 +12,7 @@ use crate::{
     plan::validation::{self, Findings, Refusal},
 };
 use anyhow::{Context, anyhow, bail};
+use clap::{Args, ValueHint};
 use kube::{
     Resource, ResourceExt,
     api::{DynamicObject, ObjectMeta},
@@ -21,13 +22,34 @@ use serde_json::Value;
 use std::{
     fs,
     io::{self, Read as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
+/// What stands for standard input in place of a file.
+pub(super) const STDIN: &str = "-";
 /// What Kubernetes puts behind a `generateName`, in length.
 const RANDOM: &str = "xxxxx";
 /// In place of a uid that only the cluster gives: an owner has to have one.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// The manifest of a verb that asks no cluster.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct Manifest {
+    /// The file with applications and schedules, or - for standard input
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: Option<PathBuf>,
+
+    /// The same, as kubectl is given it
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    filename: Option<PathBuf>,
+}
+
+impl Manifest {
+    pub(super) fn file(&self) -> &Path {
+        self.file.as_ref().or(self.filename.as_ref()).map_or(Path::new(STDIN), PathBuf::as_path)
+    }
+}
 
 /// An application of a manifest, with a name and a namespace; or a schedule, and an application that it makes.
 pub(super) struct Found {
@@ -78,7 +100,7 @@ pub(super) fn all<T>(results: impl Iterator<Item = anyhow::Result<T>>) -> anyhow
 }
 
 fn contents(file: &Path) -> anyhow::Result<String> {
-    if file == Path::new("-") {
+    if file == Path::new(STDIN) {
         let mut text = String::new();
         io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
         return Ok(text);

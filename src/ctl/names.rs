@@ -1,6 +1,7 @@
 //! Which names can an object have? What is none must not come to the API server: behind a `?` in a path stands what is asked of all
 //! objects of a kind.
 
+use super::manifest::STDIN;
 use crate::{
     api::{ScheduledSparkApplication, SparkApplication},
     plan::validation::is_object_name,
@@ -37,7 +38,7 @@ pub(super) fn either(text: &str) -> Result<Either, String> {
 
 /// A schedule to create an application from; -f has another meaning for kubectl.
 pub(super) fn template(text: &str) -> Result<String, String> {
-    if text == "-" || [".yaml", ".yml", ".json"].iter().any(|end| text.ends_with(end)) {
+    if text == STDIN || [".yaml", ".yml", ".json"].iter().any(|end| text.ends_with(end)) {
         return Err("is a file, and -f is --from, a schedule: write `sparkctl create FILE`".to_owned());
     }
     schedule(text)

@@ -326,6 +326,19 @@ fn an_owner_that_is_not_known_is_not_among_the_properties_that_are_run() {
 }
 
 #[test]
+fn a_manifest_is_given_by_itself_or_as_kubectl_is_given_it() {
+    let file = "manifests/examples/spark-pi.yaml";
+    for verb in ["validate", "render"] {
+        let [plain, by_flag, both, none] =
+            [&[verb, file][..], &[verb, "-f", file], &[verb, file, "-f", file], &[verb]]
+                .map(|line| sparkctl(line, ""));
+        assert!(plain.status.success() && !plain.stdout.is_empty(), "{plain:?}");
+        assert_eq!(plain, by_flag);
+        assert_eq!((both.status.code(), none.status.code()), (Some(2), Some(2)), "{both:?} {none:?}");
+    }
+}
+
+#[test]
 fn validate_says_what_the_api_server_would_say() {
     let mut application = json!(application(json!({})));
     let said = |application: &Value| {

@@ -5,7 +5,7 @@ mod difference;
 mod listing;
 
 use super::{
-    manifest::{self, Found, Looks},
+    manifest::{self, Found, Looks, Manifest},
     show::print,
 };
 use crate::{
@@ -20,7 +20,6 @@ use crate::{
 use anyhow::{anyhow, bail};
 use clap::{ArgAction, Args};
 use jiff::Timestamp;
-use std::path::PathBuf;
 
 /// What --help says below the flags.
 const HELP: &str = "\
@@ -29,10 +28,10 @@ the driver's pod last. What spark-submit does is printed as the objects that it 
 first; the script that the operator runs, with the files that it names, stands before them in comments. To run \
 it by hand, where SPARK_HOME/bin is on the PATH and the API server is called as --master says:
 
-  sparkctl render -f app.yaml --submitter spark-submit | sed -n 's/^#[$] //p' > submit.sh
+  sparkctl render app.yaml --submitter spark-submit | sed -n 's/^#[$] //p' > submit.sh
 
 A manifest knows no uid: ownerReferences that need one are left out, and names that follow from it are others in \
-the cluster. With its uid (`kubectl get sparkapp NAME -o yaml | sparkctl render -f -`) they are those of the \
+the cluster. With its uid (`kubectl get sparkapp NAME -o yaml | sparkctl render -`) they are those of the \
 application's next run. Times are those of 1970, so that the same manifest gives the same text. What the operator's \
 own surroundings and flags add (spark-defaults.conf, files in SPARK_CONF_DIR, SPARK_USER; the web UI's Service and \
 Ingress, and the path under which it is seen) is not known here.
@@ -45,9 +44,8 @@ is printed but why.";
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(super) struct Flags {
-    /// The file with applications and schedules, or - for standard input
-    #[arg(short, long, value_name = "FILE")]
-    filename: PathBuf,
+    #[command(flatten)]
+    manifest: Manifest,
 
     /// Who submits: auto, native or spark-submit [default: whom the application's annotation
     /// sparkoperator.k8s.io/submitter names, else auto]
@@ -74,7 +72,7 @@ const OPERATOR: &str = "spark";
 
 /// Prints what becomes of each application in the file, which is in `namespace` unless it says otherwise.
 pub(super) fn render(flags: &Flags, namespace: Option<&str>) -> anyhow::Result<()> {
-    let found = manifest::of_file(&flags.filename, namespace, Looks::AtWhatRuns)?.into_iter();
+    let found = manifest::of_file(flags.manifest.file(), namespace, Looks::AtWhatRuns)?.into_iter();
     let texts = manifest::all(found.map(|found| flags.rendered(&found?)))?;
     print(&texts.join("\n"))
 }
