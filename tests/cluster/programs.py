@@ -5,6 +5,8 @@ from more places than release downloads are; the rest are Debian packages. What 
 cache by version, so only the first run on a machine pays for it.
 """
 
+import dataclasses
+import hashlib
 import json
 import os
 import pathlib
@@ -25,7 +27,7 @@ PROMETHEUS = "0.313.5"  # That is release 3.13.5: its module's versions begin wi
 LEVELS = ("api", "node")
 
 # In the order in which they are built: what the API-only level needs comes first.
-API_PROGRAMS = ("kube-apiserver", "etcd", "kubectl")
+API_PROGRAMS = ("kube-apiserver", "etcd", "kubectl", "json-patch")
 NODE_PROGRAMS = ("kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns")
 # Not of the cluster, but of tests that watch it.
 WATCHING_PROGRAMS = ("prometheus", "promtool")
@@ -34,19 +36,36 @@ WATCHING_PROGRAMS = ("prometheus", "promtool")
 # compiled in.
 PROMETHEUS_TAGS = "netgo,remove_all_sd,enable_kubernetes_sd"
 
-# program → (module, version, main function); Kubernetes' commands have a main of their own.
+# Applies JSON patches as the API server does, for tests.
+JSON_PATCH = (pathlib.Path(__file__).resolve().parents[1] / "json-patch" / "main.go").read_text()
+
+
+@dataclasses.dataclass(frozen=True)
+class SmallMain:
+    """A program that is a module of somebody else's and a main function of ours."""
+
+    module: str
+    version: str
+    main: str
+    edition: str = ""  # tells a main function that changes from what it was
+
+
+# Kubernetes' commands have a main of their own.
 SMALL_MAINS = {
-    "etcd": (
+    "etcd": SmallMain(
         "go.etcd.io/etcd/server/v3",
         ETCD,
         'package main\n\nimport (\n\t"os"\n\n\t"go.etcd.io/etcd/server/v3/etcdmain"\n)\n\n'
         "func main() { etcdmain.Main(os.Args) }\n",
     ),
-    "coredns": (
+    "coredns": SmallMain(
         "github.com/coredns/coredns",
         COREDNS,
         'package main\n\nimport (\n\t_ "github.com/coredns/coredns/core/plugin"\n'
         '\t"github.com/coredns/coredns/coremain"\n)\n\nfunc main() { coremain.Run() }\n',
+    ),
+    "json-patch": SmallMain(
+        "gopkg.in/evanphx/json-patch.v4", "4.12.0", JSON_PATCH, hashlib.sha256(JSON_PATCH.encode()).hexdigest()[:8]
     ),
 }
 
@@ -88,7 +107,8 @@ def needed(level: str) -> tuple[str, ...]:
 def program(name: str, kubernetes: str = KUBERNETES) -> pathlib.Path:
     """The path at which a built program is kept, whether it is there already or not."""
     if name in SMALL_MAINS:
-        version = f"{name}-{SMALL_MAINS[name][1]}"
+        small = SMALL_MAINS[name]
+        version = "-".join(filter(None, (name, small.version, small.edition)))
     elif name in WATCHING_PROGRAMS:
         version = f"prometheus-{PROMETHEUS}"
     else:
@@ -148,9 +168,9 @@ def build(name: str, kubernetes: str) -> None:
         started, tags = time.monotonic(), ""
         say(f"building {name} ({target.parent.name})")
         if name in SMALL_MAINS:
-            module, version, main = SMALL_MAINS[name]
-            write_go_mod(sources, module, version)
-            (sources / "main.go").write_text(main)
+            small = SMALL_MAINS[name]
+            write_go_mod(sources, small.module, small.version)
+            (sources / "main.go").write_text(small.main)
             package, flags = ".", "-s -w"
         elif name in WATCHING_PROGRAMS:
             module = "github.com/prometheus/prometheus"

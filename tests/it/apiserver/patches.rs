@@ -8,14 +8,13 @@ use serde_json::{Value, json};
 use spark_operator::plan::customization::customized;
 use std::{
     io::Write,
-    path::Path,
     process::{Command, Stdio},
 };
 
 const DRAWN: u32 = 3000;
 
 #[test]
-#[ignore = "needs Go, which builds kube-apiserver: make test"]
+#[ignore = "needs what `make test` builds"]
 fn the_api_servers_json_patch_makes_the_same_pods() {
     let golden = cases("customization").into_iter().map(|case| yaml::<Value>(&case.join("pod.before.yaml")));
     let patching = |pod: Value| {
@@ -27,14 +26,12 @@ fn the_api_servers_json_patch_makes_the_same_pods() {
     let patchings: Vec<_> = golden.chain(drawn(DRAWN)).filter_map(patching).collect();
     assert!(patchings.len() > 1000, "only {} of the pods are admitted", patchings.len());
 
-    let mut program = Command::new("go")
-        .args(["run", "."])
-        .env("GOWORK", "off")
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/json-patch"))
+    // tests/json-patch
+    let mut program = Command::new("json-patch")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("go can be run");
+        .expect("`tests/cluster/cluster exec` has it on its PATH");
     program.stdin.take().unwrap().write_all(json!(patchings).to_string().as_bytes()).unwrap();
     let output = program.wait_with_output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
