@@ -41,10 +41,16 @@ pub(super) fn sweep() {
     match std::fs::remove_dir_all(submission::DIRECTORY) {
         Ok(()) => info!("files of earlier submissions removed"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        // A volume is mounted there: the folder stays, and nothing in it.
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy && is_empty(submission::DIRECTORY) => {}
         Err(error) => {
             warn!(directory = submission::DIRECTORY, %error, "files of earlier submissions are left behind")
         }
     }
+}
+
+fn is_empty(directory: &str) -> bool {
+    std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// One `spark-submit`, from writing its files to removing them.
