@@ -11,7 +11,7 @@ use super::{
 };
 use crate::lifecycle::nothing;
 use futures::{StreamExt, stream};
-use k8s_openapi::api::{core::v1::Pod, events::v1::Event};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use spark_operator::{
     api::SparkApplication,
@@ -49,7 +49,7 @@ async fn two_thousand_applications_are_found_as_they_are_and_a_broken_one_delays
 
     let after = (versions::<SparkApplication>(&namespace).await, versions::<Pod>(&namespace).await);
     assert!(before == after, "something was written");
-    let events = namespace.list::<Event>().await;
+    let events = namespace.told().await;
     let told: Vec<_> = events.iter().filter(|event| event["regarding"]["name"] != "new").collect();
     assert_eq!(told.len(), 1, "that one cannot be read: {told:?}");
     assert!(!operator.log().contains("spark-submit started"), "something was run again");

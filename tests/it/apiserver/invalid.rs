@@ -8,7 +8,6 @@ use super::{
     operator::Operator,
     seen,
 };
-use k8s_openapi::api::events::v1::Event;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -53,7 +52,7 @@ async fn an_object_that_cannot_be_read_is_named_and_stops_no_other() {
 
 async fn told_once(namespace: &Namespace, complaint: &str) {
     let told = eventually("an event tells what is wrong", async || {
-        let events = namespace.list::<Event>().await;
+        let events = namespace.told().await;
         let told: Vec<_> =
             events.iter().filter(|event| event["regarding"]["name"] == "odd").cloned().collect();
         seen(!told.is_empty(), &events).map(|()| told)

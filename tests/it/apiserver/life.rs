@@ -1,7 +1,6 @@
 //! What becomes of an application for which all goes well?
 
 use super::{applications::owned_by, kubelet, namespace::Namespace, operator::Operator, spark};
-use k8s_openapi::api::events::v1::Event;
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
@@ -204,7 +203,7 @@ async fn an_application_is_submitted_followed_and_completed() {
         events,
         told.map(|(reason, action, note)| ["Normal", reason, action, note].map(str::to_owned))
     );
-    for event in namespace.list::<Event>().await {
+    for event in namespace.told().await {
         let regarding = &event["regarding"];
         assert_eq!(regarding["kind"], "SparkApplication");
         assert_eq!(regarding["uid"], completed["metadata"]["uid"]);

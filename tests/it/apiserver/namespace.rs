@@ -153,9 +153,19 @@ impl Namespace {
         .await
     }
 
-    /// Type, reason, action and note of every event, in the order in which they were told.
+    /// All that was told of applications and schedules. The API server tells of Services: when it repairs its
+    /// addresses, it may complain of one that is being made at that moment.
+    pub(crate) async fn told(&self) -> Vec<Value> {
+        let is_ours = |event: &Value| {
+            let of = event["regarding"]["apiVersion"].as_str().unwrap_or_default();
+            of.starts_with("sparkoperator.k8s.io/")
+        };
+        self.list::<Event>().await.into_iter().filter(is_ours).collect()
+    }
+
+    /// Type, reason, action and note of [`Self::told`], in the order in which it was told.
     pub(crate) async fn events(&self) -> Vec<[String; 4]> {
-        let mut events = self.list::<Event>().await;
+        let mut events = self.told().await;
         events.sort_by_key(|event| {
             event["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap()
         });

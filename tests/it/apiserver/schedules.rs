@@ -12,10 +12,7 @@ use super::{
 };
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp, ToSpan, tz::TimeZone};
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, Pod, Service},
-    events::v1::Event,
-};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use serde_json::{Value, json};
 use spark_operator::api::{ScheduledSparkApplication, SparkApplication};
 use std::{collections::BTreeSet, time::Duration};
@@ -499,7 +496,7 @@ async fn becomes(
 /// Waits until an event about a schedule has this reason: it comes after the status.
 async fn is_told(namespace: &Namespace, schedule: &str, reason: &str) {
     eventually(&format!("{schedule} has an event {reason}"), async || {
-        let events = namespace.list::<Event>().await;
+        let events = namespace.told().await;
         let about = events.iter().filter(|event| event["regarding"]["name"] == schedule);
         let reasons: BTreeSet<_> = about.map(|event| event["reason"].as_str().unwrap()).collect();
         seen(reasons.contains(reason), &reasons)
