@@ -74,6 +74,11 @@ fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens
     ];
     assert_eq!(ports, opened.map(|port| json!(port)).iter().collect::<Vec<_>>());
     assert!(deployment["spec"]["replicas"] == 2 && settings.election.leader_election);
+    // kube-proxy's default for changes of its rules is once in a second.
+    assert!(
+        deployment["spec"]["minReadySeconds"].as_u64() > Some(1),
+        "the rollout ends before nodes know the Service's pods"
+    );
     assert_eq!(settings.election.leader_election_lock_name, "spark-operator-lock", "the name in the Role");
 }
 

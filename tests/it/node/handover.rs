@@ -1,6 +1,6 @@
 //! Can an admin go from Kubeflow's operator to this one, back, and away? The commands are the README's.
 
-use super::{Installed, application, install, is_installed, native::python_job, state_is};
+use super::{Installed, application, install, is_installed_again, native::python_job, state_is};
 use crate::{
     apiserver::kubectl::{kubectl, kubectl_with},
     program,
@@ -23,7 +23,7 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
 
     does("Taking over from Kubeflow's operator");
     assert_eq!(kubeflows(), ["0", "0"]);
-    is_installed();
+    is_installed_again();
     for kind in CONFIGURATIONS {
         let names = "--output=jsonpath={.webhooks[*].name}";
         let webhooks = kubectl(&["get", kind, "spark-operator-webhook", names]);
