@@ -60,7 +60,10 @@ pub(super) async fn observe(
         _ => Surroundings::default(),
     };
     let mount_failure = match &driver {
-        Driver::Pod { pod, .. } if driver::may_lack_volumes(pod, now) => {
+        // Events are not among what the API server has at hand: it reads all of the namespace's for each such question.
+        Driver::Pod { pod, .. }
+            if driver::mounting(pod, now).is_some_and(|waited| waited >= driver::MOUNTING) =>
+        {
             mount_failure(context, &namespace, pod).await
         }
         _ => None,

@@ -44,17 +44,21 @@ const MAKING: Duration = Duration::from_secs(10);
 /// How long a driver's volumes may take to be mounted before somebody asks what is wrong.
 pub const MOUNTING: Duration = Duration::from_secs(15);
 
-/// Whether a driver has been about to start for so long that its volumes may be what is missing.
+/// How long a driver that has a node has been about to start there, if it does not say itself what it waits for.
 #[must_use]
-pub fn may_lack_volumes(pod: &PodRecord, now: Timestamp) -> bool {
-    pod.phase == Phase::Pending && !pod.started && pod.waiting.is_none() && age(pod, now) >= MOUNTING
+pub fn mounting(pod: &PodRecord, now: Timestamp) -> Option<Duration> {
+    let is_silent = pod.phase == Phase::Pending && !pod.started && pod.waiting.is_none();
+    pod.assigned.filter(|_| is_silent).map(|assigned| elapsed(assigned, now))
 }
 
 /// How long there has been such a pod.
 #[must_use]
 pub fn age(pod: &PodRecord, now: Timestamp) -> Duration {
-    let since = pod.created.map(|created| now.duration_since(created));
-    since.and_then(|since| Duration::try_from(since).ok()).unwrap_or_default()
+    pod.created.map(|created| elapsed(created, now)).unwrap_or_default()
+}
+
+fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }
 
 /// The adoption rule (design.md, section 2).

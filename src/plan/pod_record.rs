@@ -30,6 +30,8 @@ pub struct PodRecord {
     pub executor_id: Option<u64>,
     pub controller: Option<Controller>,
     pub created: Option<Timestamp>,
+    /// Since when a driver has a node; of executors nobody asks.
+    pub assigned: Option<Timestamp>,
     pub phase: Phase,
     /// Whether it is being deleted.
     pub terminating: bool,
@@ -91,6 +93,8 @@ impl PodRecord {
         let label = |key: &str| pod.metadata.labels.as_ref()?.get(key).cloned();
         let status = pod.status.as_ref();
         let spark = spark_container(pod);
+        let role = label(label::SPARK_ROLE).as_deref().and_then(Role::from_label);
+        let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let config_map = |spec: &k8s_openapi::api::core::v1::PodSpec| {
             let volumes = spec.volumes.as_deref().unwrap_or_default();
             let conf = volumes.iter().find(|volume| volume.name == volume::SPARK_CONF_DRIVER)?;
@@ -100,12 +104,15 @@ impl PodRecord {
             name: pod.metadata.name.clone().unwrap_or_default(),
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             application: label(label::APP_NAME),
-            role: label(label::SPARK_ROLE).as_deref().and_then(Role::from_label),
+            role,
             submission_id: label(label::SUBMISSION_ID),
             spark_application_id: label(label::SPARK_APP_SELECTOR),
             executor_id: label(label::SPARK_EXEC_ID).and_then(|id| id.parse().ok()),
             controller: controller(pod),
-            created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            created,
+            assigned: status
+                .filter(|_| role == Some(Role::Driver))
+                .and_then(|status| assigned(status, created)),
             phase: status.and_then(|status| status.phase.as_deref()).map_or(Phase::Pending, Phase::of),
             terminating: pod.metadata.deletion_timestamp.is_some(),
             ended: spark.and_then(|state| state.terminated.as_ref()).map(|terminated| Ended {
@@ -193,6 +200,14 @@ fn waiting(status: &PodStatus) -> Option<Waiting> {
     };
     let (reason, message) = held.or_else(unscheduled)?;
     Some(Waiting { reason: reason?.clone(), message: message.map(|message| brief(message)) })
+}
+
+/// When it was given a node, if it was.
+fn assigned(status: &PodStatus, created: Option<Timestamp>) -> Option<Timestamp> {
+    let mut conditions = status.conditions.iter().flatten();
+    let given =
+        conditions.find(|condition| condition.type_ == "PodScheduled" && condition.status == "True")?;
+    given.last_transition_time.as_ref().map(|time| time.0).or(created)
 }
 
 fn controller(pod: &Pod) -> Option<Controller> {

@@ -63,7 +63,9 @@ impl Pass<'_> {
         let wake = match state {
             State::Succeeding | State::Failing => SOON,
             // Kubernetes tells of a volume that cannot be mounted by an event alone.
-            State::Submitted if pod.waiting.is_none() => driver::age(pod, self.now).max(driver::MOUNTING),
+            State::Submitted => {
+                driver::mounting(pod, self.now).map_or(EVENTUALLY, |waited| waited.max(driver::MOUNTING))
+            }
             _ => EVENTUALLY,
         };
         let mut plan = self.with_executors(status, told, Some(wake));

@@ -109,27 +109,14 @@ async fn what_a_driver_waits_for_stands_in_the_status() {
     let namespace = Namespace::new("waiting").await;
     let _operator = Operator::start(&namespace).await;
     namespace.apply(&application("pi", &json!({})));
-    namespace.apply(&application("unmounted", &json!({})));
     submitted(&namespace, "pi", 1).await;
-    submitted(&namespace, "unmounted", 1).await;
-    let pod = namespace.pod("unmounted-driver").await.unwrap();
-    let event = json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": "unmounted-driver.1"},
-        "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": "unmounted-driver",
-            "namespace": namespace.name,
-            "uid": pod["metadata"]["uid"],
-        },
-        "reason": "FailedMount",
-        "type": "Warning",
-        "message": "MountVolume.SetUp failed for volume \"data\" : secret \"nowhere\" not found",
-        "lastTimestamp": "2026-01-01T00:00:00Z",
-    });
-    kubectl_with(&event, &["create", "--namespace", namespace.name, "-f", "-"]);
+    for name in ["unassigned", "unmounted"] {
+        namespace.apply(&application(name, &json!({})));
+        submitted(&namespace, name, 1).await;
+        mount_fails(&namespace, &format!("{name}-driver")).await;
+    }
+    let assigned = json!({"conditions": [{"type": "PodScheduled", "status": "True"}]});
+    kubelet::says(&namespace, "unmounted-driver", &assigned).await;
 
     let unscheduled = json!({"phase": "Pending", "conditions": [{
         "type": "PodScheduled",
@@ -158,6 +145,9 @@ async fn what_a_driver_waits_for_stands_in_the_status() {
 
     let why = "FailedMount: MountVolume.SetUp failed for volume \"data\" : secret \"nowhere\" not found";
     waits(&namespace, "unmounted", why).await;
+    let unassigned = namespace.application("unassigned").await;
+    let state = &unassigned["status"]["applicationState"];
+    assert_eq!(*state, json!({"state": "SUBMITTED"}), "nobody mounts anything for a pod without a node");
     let pending = |event: &[String; 4]| event[1] == "SparkDriverPending";
     // An event is written after the status that it tells of.
     eventually("one is told for each reason", async || {
@@ -165,6 +155,27 @@ async fn what_a_driver_waits_for_stands_in_the_status() {
         seen(told == 3, told)
     })
     .await;
+}
+
+/// An event of the kubelet's: a volume of `pod` cannot be mounted.
+async fn mount_fails(namespace: &Namespace, pod: &str) {
+    let event = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": format!("{pod}.1")},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": pod,
+            "namespace": namespace.name,
+            "uid": namespace.pod(pod).await.unwrap()["metadata"]["uid"],
+        },
+        "reason": "FailedMount",
+        "type": "Warning",
+        "message": "MountVolume.SetUp failed for volume \"data\" : secret \"nowhere\" not found",
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+    });
+    kubectl_with(&event, &["create", "--namespace", namespace.name, "-f", "-"]);
 }
 
 /// Waits until it is SUBMITTED and says why it does not run.
