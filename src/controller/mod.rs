@@ -17,6 +17,7 @@ mod pods;
 mod schedules;
 mod spark_submit;
 mod status;
+mod stopping;
 mod submission_metrics;
 mod submitter;
 mod surroundings;
@@ -233,7 +234,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         stop: stop.clone(),
     });
 
-    let (ready, known) = (reader.clone(), reader.clone());
+    let (ready, known, listed) = (reader.clone(), reader.clone(), reader.clone());
     let caches =
         Caches { applications: reader.clone(), pods: Arc::clone(&pods), namespaces: Arc::clone(&namespaces) };
     let moved = unbounded(namespaces_changed).flat_map(move |namespace| {
@@ -308,7 +309,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
                 AbortOnDropHandle::new(tokio::spawn(run)).await.expect("it neither panics nor is aborted");
             }
         };
-        futures::join!(controller, follow_schedules);
+        futures::join!(stopping::until_stopped(controller, listed, stop.clone()), follow_schedules);
     };
     tokio::select! {
         () = reconcile_all => {}

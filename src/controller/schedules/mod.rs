@@ -9,7 +9,9 @@ use super::{
     execute,
     namespaces::OurNamespaces,
     notes::{self, Notes},
-    status, unbounded,
+    status,
+    stopping::until_stopped,
+    unbounded,
 };
 use crate::{
     api::{ScheduledSparkApplication, SparkApplication, names::label},
@@ -87,7 +89,7 @@ pub(super) async fn run(
     stop: CancellationToken,
 ) {
     let (reader, writer) = reflector::store();
-    let known = reader.clone();
+    let (known, listed) = (reader.clone(), reader.clone());
     let moved = unbounded(occasions.namespaces).flat_map(move |namespace| {
         let schedules = known.state().into_iter().map(|schedule| ObjectRef::from_obj(&*schedule));
         let inside = schedules.filter(|schedule| schedule.namespace.as_ref() == Some(&namespace));
@@ -98,19 +100,19 @@ pub(super) async fn run(
         poking.waits(schedule.namespace.as_deref().unwrap_or_default(), &schedule.name);
     };
     let gone = context.workload.clone();
-    Controller::for_stream(watched(&context, watch_seconds, writer), reader)
+    let controller = Controller::for_stream(watched(&context, watch_seconds, writer), reader)
         .with_config(Config::default().concurrency(AT_ONCE))
         .reconcile_on(unbounded(occasions.children).inspect(poked.clone()))
         .reconcile_on(moved.inspect(poked))
-        .graceful_shutdown_on(stop.cancelled_owned())
+        .graceful_shutdown_on(stop.clone().cancelled_owned())
         .run(reconcile, |watched, error, context| context.notes.again(&*watched, error), Arc::clone(&context))
         .for_each(|ended| {
             if let Err(controller::Error::ObjectNotFound(schedule)) = ended {
                 gone.is_gone(schedule.namespace.as_deref().unwrap_or_default(), &schedule.name);
             }
             std::future::ready(())
-        })
-        .await;
+        });
+    until_stopped(controller, listed, stop).await;
 }
 
 fn watched(

@@ -5,6 +5,7 @@ use super::{
     eventually,
     namespace::Namespace,
     operator::{Operator, is_group_alive, spark_home},
+    proxy::{Call, Moment, Proxy},
 };
 use std::{
     path::{Path, PathBuf},
@@ -22,6 +23,21 @@ async fn an_idle_operator_stops_promptly() {
     let asked = Instant::now();
     operator.stop().await;
     assert!(asked.elapsed() < PROMPT, "{:?}", asked.elapsed());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_operator_that_has_not_seen_everything_yet_stops_promptly() {
+    let namespace = Namespace::new("stop-early").await;
+    for path in ["/v1beta2/sparkapplications", "/v1beta2/scheduledsparkapplications"] {
+        let proxy = Proxy::start().await;
+        let all_are_listed = proxy.hold(Call { method: "GET", path }, Moment::Before);
+        let operator = Operator::with(&namespace).through(&proxy).spawn();
+        let _held = all_are_listed.caught().await;
+        let asked = Instant::now();
+        operator.stop().await;
+        assert!(asked.elapsed() < PROMPT, "{path}: {:?}", asked.elapsed());
+    }
 }
 
 #[tokio::test]
