@@ -11,6 +11,8 @@ CARGO_DENY := $(CACHE)/tools/bin/cargo-deny
 CLUSTER := tests/cluster/cluster
 RELEASE := $(CARGO_TARGET_DIR)/release
 export SPARK ?= 4.0.1
+# How large the operator's image may be, unpacked.
+export IMAGE_MB := 40
 
 .PHONY: help build images check fmt clippy lean apart docs deny manifests test test-pure test-cluster test-api test-node explore soak bench recordings record demo clean
 
@@ -21,7 +23,7 @@ build: ## Compile the operator and sparkctl for release
 	cargo build --release --locked --bins
 
 images: build ## Build the images and keep them in the cache
-	$(CLUSTER) images build --operator-binary $(RELEASE)/spark-operator --spark $(SPARK)
+	$(CLUSTER) images build --operator-binary $(RELEASE)/spark-operator --at-most $(IMAGE_MB) --spark $(SPARK)
 
 demo: build ## Local cluster, operator, SparkPi to COMPLETED, its result
 	tests/demo --operator-binary $(RELEASE)/spark-operator --spark $(SPARK)
@@ -99,7 +101,8 @@ soak: build apart explore ## Fuzzing, long outages, kills at random moments, cer
 		tests/level soak tests/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak:: \
 		--skip soak::spark_lines
 	for line in 3.5.6 4.1.4; do \
-		SPARK=$$line tests/level "soak: Spark $$line on a node," tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=1 node::native; \
+		SPARK=$$line tests/level "soak: Spark $$line on a node," tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=1 \
+			node::native node::submission_pods; \
 	done
 
 # The operator that is measured is the released one. Results go to bench-results.json as well.

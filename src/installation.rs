@@ -73,8 +73,7 @@ pub async fn definitions(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether our account may do all that `manifests/rbac/operator.yaml` lets it do, be it for ourselves or for
-/// the `spark-submit`s that we start.
+/// Whether our account may do all that `manifests/rbac/operator.yaml` lets it do.
 ///
 /// # Errors
 ///
@@ -179,7 +178,7 @@ mod tests {
     use clap::Parser;
 
     fn needs(flags: &[&str]) -> Needs {
-        let arguments = ["run", "--spark-home=/opt/spark"].iter().chain(flags);
+        let arguments = ["run"].iter().chain(flags);
         let Command::Run(settings) = Flags::parse_from(["spark-operator"].iter().chain(arguments)).command
         else {
             unreachable!("`run` was asked for")

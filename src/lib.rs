@@ -13,7 +13,7 @@
 //! | `api` | what users write: kinds, names, defaults | nothing here |
 //! | `client` | applications in a cluster, for programs: build, submit, follow | `api` |
 //! | `plan` | what is to be done: pure functions and values | `api` |
-//! | `controller` | observe, decide, act: watches, API calls, `spark-submit` | `plan`, `api` |
+//! | `controller` | observe, decide, act: watches and API calls | `plan`, `api` |
 //! | `webhook` | HTTPS: admission reviews, certificates | `plan`, `api` |
 //! | `ctl` | the command line `sparkctl` | `plan`, `client`, `api` |
 //! | `operator` | `spark-operator run`: all of them in one process | all |

@@ -76,7 +76,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     if let Err(error) = kernel::raise_open_files() {
         warn!(%error, "the limit of open files stays as it is");
     }
-    let spark_submit = settings.spark_submit().map_err(|why| anyhow!(why))?;
+    let spark_configuration = settings.spark_configuration().map_err(|why| anyhow!(why))?;
     let timing = settings.election.timing().map_err(|why| anyhow!(why))?;
     let source = settings.webhook.source().map_err(|why| anyhow!(why))?;
     let (tls, closing) = (settings.webhook.tls(), settings.webhook.closing());
@@ -122,7 +122,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         policy: Policy {
             driver_creation_grace: settings.driver_pod_creation_grace_period,
             submitter: settings.submitter,
-            has_spark_submit: spark_submit.is_some(),
+            submission_pod: settings.submission_pod(),
             has_webhook,
             executor_limits: ExecutorLimits {
                 count: settings.max_tracked_executor_per_app,
@@ -136,8 +136,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
             ..Policy::new(master)
         },
         schedule_policy: schedule::Policy { precision, zone: TimeZone::system() },
-        submitter: SubmitterSettings { at_once: settings.max_submissions, spark_submit, has_webhook },
-        surroundings: Surroundings::of_process(settings.spark_configuration()),
+        submitter: SubmitterSettings { at_once: settings.max_submissions, has_webhook },
+        surroundings: Surroundings::of_process(spark_configuration),
         application_metrics: applications.clone(),
         submission_metrics: SubmissionMetrics::new(&mut registry),
         schedule_metrics: ScheduleMetrics::new(&mut registry),
@@ -155,7 +155,11 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         let registration = Registration::new(expected, &mut registry);
         let trust = Trust::new(client.clone(), places.clone(), source, serving, registration, &mut registry);
         let metrics = ReviewMetrics::new(&mut registry);
-        let reviews = Reviews { metrics, quotas: quotas.then(|| Quotas::new(client.clone())), precision };
+        let reviews = Reviews {
+            metrics,
+            quotas: quotas.then(|| Quotas::new(client.clone(), setup.policy.clone())),
+            precision,
+        };
         (tcp, certificate, Arc::new(trust), reviews)
     });
     let lock_namespace = settings.election.lock_namespace(&places.secret_namespace).to_owned();

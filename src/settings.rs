@@ -6,10 +6,7 @@ mod installation;
 mod metrics;
 mod webhook;
 
-use crate::{
-    controller::SparkSubmitSettings,
-    plan::{schedule::Precision, submission::Submitter},
-};
+use crate::plan::{quantity, schedule::Precision, submission::Submitter, submission_pod};
 use clap::{ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;
@@ -67,7 +64,7 @@ pub struct ManifestsSettings {
     pub namespace: String,
 
     /// The operator's image
-    #[arg(long, default_value = "localhost/spark-operator:dev-spark")]
+    #[arg(long, default_value = "localhost/spark-operator:dev")]
     pub image: String,
 
     /// What happens to objects that the webhook should review while no operator answers: they are refused, or
@@ -210,8 +207,9 @@ pub struct Settings {
     #[command(flatten)]
     pub exposure: ExposureSettings,
 
-    /// Who submits applications that do not say so themselves: the operator (`native`), Spark's own client
-    /// (`spark-submit`), or the operator but for what only Spark's own can do (`auto`)
+    /// Who submits applications: the operator itself (`native`), Spark's own client in a pod of the application's
+    /// (`spark-submit`), or the operator but for what only Spark's own can do (`auto`). An application can only ask for
+    /// less, by its annotation sparkoperator.k8s.io/submitter
     #[arg(long, env = "SPARK_OPERATOR_SUBMITTER", value_name = "SUBMITTER", default_value_t = Submitter::Auto, help_heading = "Submission")]
     pub submitter: Submitter,
 
@@ -219,21 +217,25 @@ pub struct Settings {
     #[arg(long, env = "SPARK_OPERATOR_MAX_SUBMISSIONS", value_name = "N", default_value_t = 32, value_parser = at_least_one, help_heading = "Submission")]
     pub max_submissions: usize,
 
-    /// The Spark distribution whose bin/spark-submit is run [default: there is none]
-    #[arg(long, env = "SPARK_HOME", value_name = "DIRECTORY", help_heading = "Submission")]
-    pub spark_home: Option<PathBuf>,
-
-    /// Where Spark's own configuration for submissions is: spark-defaults.conf (below all that an application
-    /// says), log4j2.properties and what else drivers are to find in their conf directory [default:
-    /// conf in --spark-home]
+    /// Where the admin's configuration for submissions is: spark-defaults.conf (below all that an application says),
+    /// log4j2.properties and what else drivers are to find in their conf directory. It is copied into ConfigMaps in the
+    /// namespaces of all applications, so no secret may be in it [default: there is none]
     #[arg(long, env = "SPARK_CONF_DIR", value_name = "DIRECTORY", help_heading = "Submission")]
     pub spark_conf_dir: Option<PathBuf>,
 
-    /// How many spark-submit processes may run at once; each is a JVM of some 300 MB
-    #[arg(long, env = "SPARK_OPERATOR_MAX_SPARK_SUBMITS", value_name = "N", default_value_t = 4, value_parser = at_least_one, help_heading = "Submission")]
-    pub max_spark_submits: usize,
+    /// The CPU request of submission pods, in which spark-submit runs
+    #[arg(long, env = "SPARK_OPERATOR_SUBMISSION_POD_CPU", value_name = "QUANTITY", default_value = "250m", value_parser = quantity, help_heading = "Submission")]
+    pub submission_pod_cpu: String,
 
-    /// How long a spark-submit may take before it is ended
+    /// The memory request and limit of submission pods; a quarter of it is the heap of spark-submit
+    #[arg(long, env = "SPARK_OPERATOR_SUBMISSION_POD_MEMORY", value_name = "QUANTITY", default_value = "1Gi", value_parser = quantity, help_heading = "Submission")]
+    pub submission_pod_memory: String,
+
+    /// The path of spark-submit in the images of applications
+    #[arg(long, env = "SPARK_OPERATOR_SPARK_SUBMIT_PATH", value_name = "PATH", default_value = "/opt/spark/bin/spark-submit", value_parser = absolute_path, help_heading = "Submission")]
+    pub spark_submit_path: String,
+
+    /// How long a submission pod may work, from the moment a node has it, before Kubernetes ends it
     #[arg(long, env = "SPARK_OPERATOR_SPARK_SUBMIT_TIMEOUT", value_name = "DURATION", default_value = "3m", value_parser = duration, help_heading = "Submission")]
     pub spark_submit_timeout: Duration,
 
@@ -283,46 +285,30 @@ pub enum LogFormat {
 }
 
 impl Settings {
-    /// How `spark-submit` is run, if there is one.
+    /// How submission pods are made.
+    #[must_use]
+    pub fn submission_pod(&self) -> submission_pod::Settings {
+        submission_pod::Settings {
+            cpu: self.submission_pod_cpu.clone(),
+            memory: self.submission_pod_memory.clone(),
+            program: self.spark_submit_path.clone(),
+            deadline: self.spark_submit_timeout,
+        }
+    }
+
+    /// The directory of the admin's Spark configuration, where there is one.
     ///
     /// # Errors
     ///
-    /// When it, or its configuration, is not where the settings say, with what to do about it.
-    pub fn spark_submit(&self) -> Result<Option<SparkSubmitSettings>, String> {
-        if let Some(directory) = self.spark_conf_dir.as_ref().filter(|directory| !directory.is_dir()) {
-            return Err(format!(
+    /// When it is not there, with what to do about it.
+    pub fn spark_configuration(&self) -> Result<Option<PathBuf>, String> {
+        match &self.spark_conf_dir {
+            Some(directory) if !directory.is_dir() => Err(format!(
                 "SPARK_CONF_DIR: {} is not a directory; set --spark-conf-dir or SPARK_CONF_DIR to Spark's configuration, or leave it out",
                 directory.display()
-            ));
+            )),
+            directory => Ok(directory.clone()),
         }
-        let Some(home) = self.spark_home.clone() else {
-            return match self.submitter {
-                Submitter::Auto | Submitter::Native => Ok(None),
-                Submitter::SparkSubmit => {
-                    Err("SPARK_HOME: is not set, and --submitter=spark-submit needs a Spark distribution; set it, or use the operator-spark image".to_owned())
-                }
-            };
-        };
-        let spark_submit = home.join("bin/spark-submit");
-        if !spark_submit.is_file() {
-            return Err(format!(
-                "SPARK_HOME: {} does not exist; set --spark-home or SPARK_HOME to a Spark distribution, or leave it out, or use the operator-spark image",
-                spark_submit.display()
-            ));
-        }
-        Ok(Some(SparkSubmitSettings {
-            home,
-            conf_dir: self.spark_conf_dir.clone(),
-            kubeconfig: self.cluster.kubeconfig.clone(),
-            at_once: self.max_spark_submits,
-            deadline: self.spark_submit_timeout,
-        }))
-    }
-
-    /// Where Spark's configuration for submissions is, if anywhere.
-    #[must_use]
-    pub fn spark_configuration(&self) -> Option<PathBuf> {
-        self.spark_conf_dir.clone().or_else(|| self.spark_home.as_ref().map(|home| home.join("conf")))
     }
 }
 
@@ -336,6 +322,18 @@ fn duration(text: &str) -> Result<Duration, String> {
 fn address(text: &str) -> Result<SocketAddr, String> {
     let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
     full.parse().map_err(|error| format!("{error} (try `:8081` or `127.0.0.1:8081`)"))
+}
+
+/// A Kubernetes quantity above zero, as it is written.
+fn quantity(text: &str) -> Result<String, String> {
+    match quantity::amount(text) {
+        Some(1..) => Ok(text.to_owned()),
+        _ => Err("is no quantity above zero (try `250m` or `1Gi`)".to_owned()),
+    }
+}
+
+fn absolute_path(text: &str) -> Result<String, String> {
+    if text.starts_with('/') { Ok(text.to_owned()) } else { Err("must begin with `/`".to_owned()) }
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -385,9 +383,7 @@ mod tests {
         assert!(address("8081").is_err());
         let metrics = |flag: &str| {
             let Command::Run(settings) =
-                Flags::try_parse_from(["spark-operator", "run", "--spark-home=/opt/spark", flag])
-                    .unwrap()
-                    .command
+                Flags::try_parse_from(["spark-operator", "run", flag]).unwrap().command
             else {
                 unreachable!("`run` was asked for")
             };
@@ -406,7 +402,9 @@ mod tests {
         for (flag, complaint) in [
             ("--controler-threads=3", "a similar argument exists: '--controller-threads'"),
             ("--controller-threads=0", "0 is not in 1..=65535"),
-            ("--max-spark-submits=0", "must be at least 1"),
+            ("--max-submissions=0", "must be at least 1"),
+            ("--submission-pod-memory=much", "is no quantity above zero (try `250m` or `1Gi`)"),
+            ("--spark-submit-path=bin/spark-submit", "must begin with `/`"),
             ("--spark-submit-timeout=soon", "(try `10s` or `1m30s`)"),
             ("--metrics-endpoint=metrics", "(try `/metrics`)"),
             ("--metrics-prefix=1", "(try `team_`)"),
@@ -425,7 +423,7 @@ mod tests {
             ("--webhook-tls-cipher-suites=TLS_AES_128_GCM_SHA256,RC4", "'RC4'"),
             ("--webhook-tls-cipher-suites=RC4", "is not one of TLS_AES_256_GCM_SHA384, "),
         ] {
-            let refused = Flags::try_parse_from(["spark-operator", "run", "--spark-home=/opt/spark", flag]);
+            let refused = Flags::try_parse_from(["spark-operator", "run", flag]);
             let message = refused.unwrap_err().to_string();
             assert!(message.contains(complaint), "{flag}: {message}");
         }

@@ -8,14 +8,15 @@ pub mod label {
     pub const SCHEDULED_APP_NAME: &str = "sparkoperator.k8s.io/scheduled-app-name";
     /// `status.submissionID` of the run that the object belongs to.
     pub const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
-    /// `"true"` on driver and executor pods; what the operator's pod watch selects.
+    /// `"true"` on driver, executor and submission pods; what the operator's pod watch selects.
     pub const LAUNCHED_BY: &str = "sparkoperator.k8s.io/launched-by-spark-operator";
     /// `"true"` on pods without a user's template; nothing reads it, kept because KF sets it.
     pub const MUTATED_BY: &str = "sparkoperator.k8s.io/mutated-by-spark-operator";
     /// `"true"` on what the operator makes beside pods: Services, Ingresses, the ConfigMap of an application's monitoring. What its
     /// watch of Services selects.
     pub const CREATED_BY: &str = "sparkoperator.k8s.io/created-by-spark-operator";
-    /// Spark's own: [`DRIVER`](super::role::DRIVER) or [`EXECUTOR`](super::role::EXECUTOR).
+    /// Spark's own: [`DRIVER`](super::role::DRIVER) or [`EXECUTOR`](super::role::EXECUTOR); on submission pods
+    /// [`SUBMISSION`](super::role::SUBMISSION), which Spark does not know.
     pub const SPARK_ROLE: &str = "spark-role";
     /// Spark's own application id (`spark-…`).
     pub const SPARK_APP_SELECTOR: &str = "spark-app-selector";
@@ -37,6 +38,8 @@ pub mod role {
     pub const DRIVER: &str = "driver";
     /// A pod that does the work.
     pub const EXECUTOR: &str = "executor";
+    /// A pod in which `spark-submit` runs for one run of an application.
+    pub const SUBMISSION: &str = "submission";
 }
 
 /// The annotation contract (version [`CONTRACT_VERSION`](annotation::CONTRACT_VERSION)): what the webhook is
@@ -123,6 +126,11 @@ pub mod annotation {
     /// Not of the contract, but on a SparkApplication: the time of the schedule that it was made for, RFC 3339.
     pub const SCHEDULED_TIME: &str = "sparkoperator.k8s.io/scheduled-time";
 
+    /// Istio's, as a label and as an annotation: whether its sidecar is injected into a pod, `"true"` or `"false"`.
+    pub const ISTIO_INJECT: &str = "sidecar.istio.io/inject";
+    /// Linkerd's: whether its sidecar is injected into a pod, `enabled` or `disabled`.
+    pub const LINKERD_INJECT: &str = "linkerd.io/inject";
+
     /// ingress-nginx's: what it asks the backend for in place of the path that it was asked for.
     pub const REWRITE_TARGET: &str = "nginx.ingress.kubernetes.io/rewrite-target";
 }
@@ -141,6 +149,8 @@ pub mod container {
     pub const EXECUTOR: &str = "spark-kubernetes-executor";
     /// What Spark 2 called its executor container.
     pub const EXECUTOR_SPARK_2: &str = "executor";
+    /// The container of a submission pod in which `spark-submit` runs.
+    pub const SPARK_SUBMIT: &str = "spark-submit";
 }
 
 /// Names of volumes.
@@ -178,6 +188,8 @@ pub mod env {
     pub const SPARK_CONF_DIR: &str = "SPARK_CONF_DIR";
     /// The key file of Google's clients.
     pub const GOOGLE_APPLICATION_CREDENTIALS: &str = "GOOGLE_APPLICATION_CREDENTIALS";
+    /// As whom Hadoop's client works where nobody logs in.
+    pub const HADOOP_USER_NAME: &str = "HADOOP_USER_NAME";
     /// The file with Hadoop's delegation tokens.
     pub const HADOOP_TOKEN_FILE_LOCATION: &str = "HADOOP_TOKEN_FILE_LOCATION";
     /// Who the program runs as, as Spark's UI and Hadoop are told.

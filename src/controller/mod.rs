@@ -15,7 +15,6 @@ mod notes;
 mod observe;
 mod pods;
 mod schedules;
-mod spark_submit;
 mod status;
 mod stopping;
 mod submission_metrics;
@@ -51,7 +50,6 @@ use notes::Notes;
 use pods::PodIndex;
 pub use schedules::ScheduleMetrics;
 use schedules::{Children, Occasions};
-pub use spark_submit::SparkSubmitSettings;
 use std::{sync::Arc, time::Duration};
 pub use submission_metrics::SubmissionMetrics;
 use submitter::Submitter;
@@ -159,7 +157,6 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         workloads,
         instance,
     } = setup;
-    spark_submit::sweep();
     workloads.forget();
     let workload = workloads.applications;
     let (ended, submissions_ended) = mpsc::unbounded_channel();

@@ -43,7 +43,7 @@ pub(super) async fn create(
     owner: &str,
     objects: &Objects,
 ) -> Result<(), Error> {
-    make_all(client, namespace, owner, &objects.children).await?;
+    make_all(client, namespace, owner, objects.children.iter()).await?;
     match post(client, namespace, &objects.pod).await {
         Err(error) if already_exists(&error) => Err(Error::DriverExists),
         made => made.map_err(|error| failed("create", &objects.pod, &error)),
@@ -59,7 +59,7 @@ pub(super) async fn make_all(
     client: &Client,
     namespace: &str,
     owner: &str,
-    children: &[Value],
+    children: impl Iterator<Item = &Value>,
 ) -> Result<(), Error> {
     for child in children {
         make(client, namespace, owner, child).await?;

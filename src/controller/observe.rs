@@ -9,6 +9,7 @@ use crate::{
         pod_record::PodRecord,
         run::Run,
         submission::Surroundings,
+        submission_pod,
     },
 };
 use jiff::Timestamp;
@@ -36,13 +37,28 @@ pub(super) async fn observe(
     let driver_name = recorded_name.unwrap_or_else(|| driver::pod_name(application));
 
     let submission = context.submitter.submission(&uid);
+    let launching = asked.launch.then(|| Run::next(application));
+    let of_next = |run: &&Run| submission.as_ref().is_some_and(|submission| submission.id == run.id);
+    let progress = launching.as_ref().filter(of_next).and(submission.as_ref()).map(|known| &known.progress);
     // Nobody has to look for what is being made, or is known to be there with all that there is to know of it.
-    let is_told = submission.as_ref().is_some_and(|submission| {
-        let tells = matches!(
-            submission.progress,
-            SubmissionProgress::Running | SubmissionProgress::Succeeded { spark_application_id: Some(_) }
-        );
-        tells && asked.launch && submission.id == Run::next(application).id
+    let is_told = matches!(
+        progress,
+        Some(SubmissionProgress::Running | SubmissionProgress::Succeeded { spark_application_id: Some(_) })
+    );
+    let mut submission_pods: Vec<_> = cached.values().filter(|pod| pod.submits).cloned().collect();
+    let submitting = |run: &&Run| submission_pods.iter().any(|pod| pod.submits_for(&uid, run.id.as_str()));
+    if progress == Some(&SubmissionProgress::PodMade)
+        && let Some(run) = launching.as_ref().filter(|run| !submitting(run))
+    {
+        // The cache has not heard of it yet, or it is gone.
+        let name = submission_pod::name(application, run);
+        submission_pods.extend(live_pod(context, &namespace, &name, "GET of the submission pod").await?);
+    }
+    // A driver that `spark-submit` makes is heard of by the watch.
+    let awaited = launching.as_ref().and_then(|run| {
+        let mut pods = submission_pods.iter();
+        let pod = pods.find(|pod| pod.submits_for(&uid, run.id.as_str()));
+        pod.filter(|pod| submission_pod::state(pod).may_go_on())
     });
     let submission_id = status.and_then(|status| status.submission_id.as_deref()).unwrap_or_default();
     let driver = match cached.remove(&driver_name) {
@@ -52,6 +68,7 @@ pub(super) async fn observe(
         Some(pod) if !asked.launch && pod.is_of(Role::Driver, submission_id) => {
             Driver::Pod { pod: Box::new(pod), complete: true }
         }
+        None if awaited.is_some() => Driver::Unseen,
         _ if asked.driver => live_driver(context, &namespace, &driver_name, asked).await?,
         _ => Driver::Unseen,
     };
@@ -59,14 +76,16 @@ pub(super) async fn observe(
         Driver::Gone if asked.launch => context.surroundings.found().await?,
         _ => Surroundings::default(),
     };
-    let mount_failure = match &driver {
-        // Events are not among what the API server has at hand: it reads all of the namespace's for each such question.
-        Driver::Pod { pod, .. }
-            if driver::mounting(pod, now).is_some_and(|waited| waited >= driver::MOUNTING) =>
-        {
-            mount_failure(context, &namespace, pod).await
-        }
-        _ => None,
+    let starting = match &driver {
+        Driver::Pod { pod, .. } => Some(&**pod),
+        Driver::Unseen | Driver::Gone => awaited,
+    };
+    // Events are not among what the API server has at hand: it reads all of the namespace's for each such question.
+    let is_late =
+        |pod: &&PodRecord| driver::mounting(pod, now).is_some_and(|waited| waited >= driver::MOUNTING);
+    let mount_failure = match starting.filter(is_late) {
+        Some(pod) => mount_failure(context, &namespace, pod).await,
+        None => None,
     };
     let strays = match &driver {
         Driver::Gone if asked.strays && cached.is_empty() => {
@@ -80,6 +99,7 @@ pub(super) async fn observe(
         driver,
         executors: cached.into_values().filter(|pod| pod.is_of(Role::Executor, submission_id)).collect(),
         strays,
+        submission_pods,
         departed,
         mount_failure,
         recorded,
@@ -96,11 +116,10 @@ async fn live_driver(
     name: &str,
     asked: Questions,
 ) -> Result<Driver, Error> {
-    let pods = Api::<Pod>::namespaced(context.client.clone(), namespace);
-    let Some(pod) = pods.get_opt(name).await.map_err(Error::api("GET of the driver pod"))? else {
+    let Some(pod) = live_pod(context, namespace, name, "GET of the driver pod").await? else {
         return Ok(Driver::Gone);
     };
-    let pod = Box::new(PodRecord::of(&pod));
+    let pod = Box::new(pod);
     // `spark-submit` creates the driver's ConfigMap last of all objects (Spark's
     // KubernetesClientApplication), so that where it exists, everything does.
     let complete = match &pod.driver_config_map {
@@ -112,6 +131,18 @@ async fn live_driver(
         _ => true,
     };
     Ok(Driver::Pod { pod, complete })
+}
+
+/// What the API server says of a pod now.
+async fn live_pod(
+    context: &Context,
+    namespace: &str,
+    name: &str,
+    what: &'static str,
+) -> Result<Option<PodRecord>, Error> {
+    let pods = Api::<Pod>::namespaced(context.client.clone(), namespace);
+    let pod = pods.get_opt(name).await.map_err(Error::api(what))?;
+    Ok(pod.as_ref().map(PodRecord::of))
 }
 
 /// All pods that carry the application's name, but the one called `driver`. What their metadata says of them.

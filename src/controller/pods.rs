@@ -27,7 +27,7 @@ type ApplicationKey = (String, String);
 /// Pods by their names.
 type Pods = BTreeMap<String, PodRecord>;
 
-/// The driver and executor pods that the API server has told us of.
+/// The driver, executor and submission pods that the API server has told us of.
 #[derive(Debug)]
 pub struct PodIndex {
     by_application: RwLock<BTreeMap<ApplicationKey, Pods>>,

@@ -17,7 +17,7 @@ pub struct SubmissionMetrics {
     fallbacks: Family<Fallback, Counter>,
 }
 
-/// Why an application went to `spark-submit`.
+/// Why an application went to a submission pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Fallback {
     reason: &'static str,
@@ -35,7 +35,6 @@ pub(super) enum Outcome {
     Succeeded,
     DriverExists,
     Failed,
-    TookTooLong,
 }
 
 /// One submission; whatever is not told to have ended was cancelled.
@@ -80,7 +79,7 @@ impl SubmissionMetrics {
         Measured { metrics: self, submitter, begun: None, outcome: "cancelled" }
     }
 
-    /// A submission is left to `spark-submit`.
+    /// A submission is left to a submission pod.
     pub(super) fn fell_back(&self, reason: Reason) {
         self.fallbacks.get_or_create(&Fallback { reason: reason.as_str() }).inc();
     }
@@ -98,7 +97,6 @@ impl Measured<'_> {
             Outcome::Succeeded => "succeeded",
             Outcome::DriverExists => "driver_exists",
             Outcome::Failed => "failed",
-            Outcome::TookTooLong => "timeout",
         };
     }
 }

@@ -1,9 +1,8 @@
-//! How are applications submitted? In the background, by us or by `spark-submit`; what becomes of it is an
-//! observation, by submission id, that the next reconcile makes.
+//! Creates the objects of submissions in the background: a driver's, or those of a submission pod. What becomes of it is
+//! an observation, by submission id, that the next reconcile makes.
 
 use super::{
     ApplicationRef, native,
-    spark_submit::{self, SparkSubmitSettings},
     submission_metrics::{Outcome, SubmissionMetrics},
     way::Way,
 };
@@ -14,10 +13,7 @@ use crate::{
 use kube::{Client, ResourceExt};
 use std::{
     collections::HashMap,
-    io,
-    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
 };
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -26,10 +22,8 @@ use tracing::{Instrument, field, info, info_span};
 /// How applications are submitted.
 #[derive(Clone, Debug)]
 pub struct SubmitterSettings {
-    /// How many are submitted by the operator itself at once.
+    /// For how many the operator creates objects at once.
     pub at_once: usize,
-    /// How `spark-submit` is run, if there is one.
-    pub spark_submit: Option<SparkSubmitSettings>,
     /// Whether there is a webhook that drivers need.
     pub has_webhook: bool,
 }
@@ -49,11 +43,8 @@ struct Means {
     client: Client,
     /// None where there is no webhook.
     way: Option<Way>,
-    /// How many more may be submitted by ourselves.
-    natives: Semaphore,
-    /// How many more JVMs there may be.
-    jvms: Semaphore,
-    spark_submit: Option<SparkSubmitSettings>,
+    /// How many more may be submitted at once.
+    permits: Semaphore,
     metrics: SubmissionMetrics,
 }
 
@@ -69,18 +60,13 @@ pub(super) enum Error {
     DriverExists,
     #[error("{0}")]
     Failed(String),
-    #[error("failed to run spark-submit: it took longer than {} s and was ended", .0.as_secs())]
-    TookTooLong(Duration),
-    #[error("failed to run spark-submit: {what} {}: {source}", path.display())]
-    Io { what: &'static str, path: PathBuf, source: io::Error },
 }
 
 impl Error {
     fn outcome(&self) -> Outcome {
         match self {
             Self::DriverExists => Outcome::DriverExists,
-            Self::TookTooLong(_) => Outcome::TookTooLong,
-            Self::Failed(_) | Self::Io { .. } => Outcome::Failed,
+            Self::Failed(_) => Outcome::Failed,
         }
     }
 }
@@ -93,13 +79,11 @@ impl Submitter {
         metrics: SubmissionMetrics,
         ended: mpsc::UnboundedSender<ApplicationRef>,
     ) -> Self {
-        let SubmitterSettings { at_once, spark_submit, has_webhook } = settings;
+        let SubmitterSettings { at_once, has_webhook } = settings;
         let means = Means {
             way: has_webhook.then(|| Way::new(client.clone())),
             client,
-            natives: Semaphore::new(at_once),
-            jvms: Semaphore::new(spark_submit.as_ref().map_or(0, |settings| settings.at_once)),
-            spark_submit,
+            permits: Semaphore::new(at_once),
             metrics,
         };
         Self { means: Arc::new(means), submissions: Arc::default(), ended, tasks: TaskTracker::new() }
@@ -189,44 +173,37 @@ impl Drop for Submitter {
 }
 
 impl Means {
-    /// Makes the driver of the application with this uid in `namespace`.
+    /// Creates the objects for the application with this uid in `namespace`.
     async fn submit(&self, namespace: &str, uid: &str, by: By) -> SubmissionProgress {
         let mut measured = self.metrics.waiting(by.submitter());
-        if let By::SparkSubmit { fallback: Some(reason), .. } = &by {
+        if let By::Pod { fallback: Some(reason), .. } = &by {
             self.metrics.fell_back(*reason);
         }
         if let Some(way) = &self.way {
             way.opens(namespace).await;
         }
-        let limit = match &by {
-            By::Native(_) => &self.natives,
-            By::SparkSubmit { .. } => &self.jvms,
-        };
-        let _permit = limit.acquire().await.expect("this semaphore is never closed");
+        let _permit = self.permits.acquire().await.expect("this semaphore is never closed");
         measured.begun();
-        let spark_application_id = by.spark_application_id();
-        let result = match (by, &self.spark_submit) {
-            (By::Native(objects), _) => native::create(&self.client, namespace, uid, &objects).await,
-            (By::SparkSubmit { command, before, .. }, Some(settings)) => {
-                match native::make_all(&self.client, namespace, uid, &before).await {
-                    Ok(()) => spark_submit::run(settings, command).await,
-                    failed => failed,
-                }
+        let made = match &by {
+            By::Native(objects) => native::create(&self.client, namespace, uid, objects).await,
+            // A submission pod of this run may be there already, whatever its state: that is the one.
+            By::Pod { objects, .. } => {
+                native::make_all(&self.client, namespace, uid, objects.children.iter().chain([&objects.pod]))
+                    .await
             }
-            (By::SparkSubmit { .. }, None) => Err(Error::Failed("there is no spark-submit".to_owned())),
         };
-        match result {
+        match made {
             Ok(()) => {
-                info!("submitted");
+                info!("{}", by.made());
                 measured.ended(Outcome::Succeeded);
-                SubmissionProgress::Succeeded { spark_application_id }
+                by.progress()
             }
             Err(error) => {
                 info!(%error, "submission failed");
                 measured.ended(error.outcome());
                 match error {
                     Error::DriverExists => SubmissionProgress::DriverExists,
-                    error => SubmissionProgress::Failed(error.to_string()),
+                    Error::Failed(why) => SubmissionProgress::Failed(why),
                 }
             }
         }
@@ -237,14 +214,27 @@ impl By {
     const fn submitter(&self) -> Name {
         match self {
             Self::Native(_) => Name::Native,
-            Self::SparkSubmit { .. } => Name::SparkSubmit,
+            Self::Pod { .. } => Name::SparkSubmit,
         }
     }
 
-    /// `spark-submit` draws one, which its driver tells.
-    fn spark_application_id(&self) -> Option<String> {
-        let Self::Native(objects) = self else { return None };
-        objects.pod["metadata"]["labels"][label::SPARK_APP_SELECTOR].as_str().map(str::to_owned)
+    /// What is logged once all objects are made.
+    const fn made(&self) -> &'static str {
+        match self {
+            Self::Native(_) => "submitted",
+            Self::Pod { .. } => "submission pod made",
+        }
+    }
+
+    /// How far the submission is once all objects are made.
+    fn progress(&self) -> SubmissionProgress {
+        match self {
+            Self::Native(objects) => {
+                let id = objects.pod["metadata"]["labels"][label::SPARK_APP_SELECTOR].as_str();
+                SubmissionProgress::Succeeded { spark_application_id: id.map(str::to_owned) }
+            }
+            Self::Pod { .. } => SubmissionProgress::PodMade,
+        }
     }
 }
 

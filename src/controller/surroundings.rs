@@ -1,5 +1,5 @@
-//! What does a submission find around it? The environment and the files that `spark-submit` would read, so that
-//! both submitters make the same of them.
+//! Reads the admin's part of every submission: environment variables of the operator and the files of its Spark and
+//! Hadoop configuration, so that native submission and submission pods make the same of them.
 
 use crate::{
     api::names::env,
@@ -41,13 +41,11 @@ impl Surroundings {
         let variable = |name| process_env::var(name).ok().filter(|value| !value.is_empty());
         let environment = Environment {
             spark_user: variable(env::SPARK_USER),
-            hadoop_user_name: variable("HADOOP_USER_NAME"),
+            hadoop_user_name: variable(env::HADOOP_USER_NAME),
             os_user: user_name().unwrap_or_else(|| NOBODY.to_owned()),
             pyspark_python: variable(env::PYSPARK_PYTHON),
             pyspark_driver_python: variable(env::PYSPARK_DRIVER_PYTHON),
             spark_local_dirs: variable(env::SPARK_LOCAL_DIRS),
-            spark_submit_opts: variable(env::SPARK_SUBMIT_OPTS),
-            hadoop_token_file: variable(env::HADOOP_TOKEN_FILE_LOCATION),
             ..Environment::default()
         };
         Self { spark_conf, hadoop_conf: variable(env::HADOOP_CONF_DIR).map(PathBuf::from), environment }

@@ -36,15 +36,15 @@ pub enum Standing {
     Foreign,
 }
 
-/// `spark-submit` makes a pod and all that belongs to it within 0.4 s. What is not complete after this long
-/// was left behind by one that was killed. Before, it may be the work of an orphan of an operator that was
-/// killed, and deleting it would start a second driver.
+/// `spark-submit` makes a pod and all that belongs to it within 0.4 s. What is not complete after this long was left
+/// behind, unless its submission pod is still at work. Before, it may be the work of a `spark-submit` whose pod was
+/// removed by force, and deleting it would start a second driver.
 const MAKING: Duration = Duration::from_secs(10);
 
-/// How long a driver's volumes may take to be mounted before somebody asks what is wrong.
+/// How long the volumes of a driver or a submission pod may take to be mounted before somebody asks what is wrong.
 pub const MOUNTING: Duration = Duration::from_secs(15);
 
-/// How long a driver that has a node has been about to start there, if it does not say itself what it waits for.
+/// How long a pod that has a node has been about to start there, if it does not say itself what it waits for.
 #[must_use]
 pub fn mounting(pod: &PodRecord, now: Timestamp) -> Option<Duration> {
     let is_silent = pod.phase == Phase::Pending && !pod.started && pod.waiting.is_none();

@@ -59,6 +59,12 @@ pub(super) fn submission_failed(name: &str, why: &str) -> Event {
     Event::new(Severity::Warning, "SparkApplicationSubmissionFailed", "Submit", note)
 }
 
+/// The submission pod cannot start.
+pub(super) fn submission_pending(pod: &str, why: &str) -> Event {
+    let note = format!("Submission pod {pod} is pending: {why}");
+    Event::of_pod(Severity::Normal, "SparkSubmissionPending", pod, note)
+}
+
 pub(super) fn application_completed(name: &str) -> Event {
     Event::new(
         Severity::Normal,

@@ -25,6 +25,7 @@ pub mod renewal;
 pub mod run;
 pub mod schedule;
 pub mod submission;
+pub mod submission_pod;
 pub mod takeover;
 pub mod validation;
 pub mod volume_name;
@@ -41,7 +42,7 @@ use pod_record::PodRecord;
 use run::{Run, SubmissionId};
 use serde_json::Value;
 use std::time::Duration;
-use submission::{SparkSubmit, Submitter, Surroundings};
+use submission::{Submitter, Surroundings};
 
 /// Everything that the controller saw of one application. Built by `controller::observe`; tests build it from
 /// YAML.
@@ -54,6 +55,8 @@ pub struct Observed {
     /// Pods that carry the application's name but neither stand under its driver's nor are executors of a run that is
     /// followed: all that there are, where the decision depends on it.
     pub strays: Vec<PodRecord>,
+    /// The application's submission pods, of whichever runs.
+    pub submission_pods: Vec<PodRecord>,
     /// The last that was seen of a driver which is gone.
     pub departed: Option<Box<PodRecord>>,
     /// Why the driver's volumes are not there, where somebody asked.
@@ -94,14 +97,15 @@ pub struct Submission {
     pub progress: SubmissionProgress,
 }
 
-/// How far a submission has come.
+/// How far a submission has come, as far as the operator itself works on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubmissionProgress {
+    /// The operator is creating the objects: the driver's, or those of a submission pod.
     Running,
-    /// All is made, for what Spark calls this application, where that is known.
-    Succeeded {
-        spark_application_id: Option<String>,
-    },
+    /// The driver and all that belongs to it are made, for what Spark calls this application, where that is known.
+    Succeeded { spark_application_id: Option<String> },
+    /// The submission pod is made; what becomes of it is seen from the pod.
+    PodMade,
     /// A pod had the driver's name already. That is no failure: whose pod it is decides what happens next.
     DriverExists,
     /// Why, in words for the user.
@@ -130,7 +134,7 @@ pub enum Action {
     StopSubmission,
     /// Make these, as far as they are not there. Where that fails, the run goes on without them.
     Make(Vec<Value>),
-    /// Delete what native submission has made for a run beside its driver's pod, as far as it is there.
+    /// Delete what the operator has made for a run beside its pods, as far as it is there.
     DeleteChildren(Vec<Child>),
     /// Delete the pod of this name if it still has this uid.
     DeletePod { name: String, uid: String },
@@ -154,12 +158,11 @@ pub struct SubmitRequest {
 pub enum By {
     /// The operator makes these.
     Native(Objects),
-    /// `spark-submit` makes them.
-    SparkSubmit {
-        command: SparkSubmit,
-        /// What the operator makes before, since the pods mount it.
-        before: Vec<Value>,
-        /// Why it has to, where the operator would have made them otherwise.
+    /// `spark-submit` makes them, in a submission pod.
+    Pod {
+        /// The submission pod in place of the driver's, and what is made before it.
+        objects: Objects,
+        /// Why it has to, where the operator would have made the driver's objects otherwise.
         fallback: Option<Reason>,
     },
 }
@@ -173,8 +176,8 @@ pub struct Policy {
     pub driver_creation_grace: Duration,
     /// Who submits, where an application does not say.
     pub submitter: Submitter,
-    /// Whether there is a `spark-submit`.
-    pub has_spark_submit: bool,
+    /// How submission pods are made.
+    pub submission_pod: submission_pod::Settings,
     /// Whether pods are customized by the webhook.
     pub has_webhook: bool,
     /// How much `status.executorState` may hold.
@@ -197,7 +200,7 @@ impl Policy {
             master: master.into(),
             driver_creation_grace: Duration::from_secs(10),
             submitter: Submitter::Auto,
-            has_spark_submit: true,
+            submission_pod: submission_pod::Settings::default(),
             has_webhook: true,
             executor_limits: ExecutorLimits::default(),
             default_time_to_live_seconds: None,

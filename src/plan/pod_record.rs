@@ -3,7 +3,7 @@
 use crate::{
     api::{
         Role, SparkApplication,
-        names::{container, finalizer, label, volume},
+        names::{container, finalizer, label, role, volume},
     },
     plan::events::{self, LONGEST_EXPLANATION, cut},
 };
@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{ContainerState, Pod, PodStatus};
 use kube::Resource;
 use serde::Deserialize;
 
-/// A driver or executor pod.
+/// A driver, executor or submission pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct PodRecord {
@@ -20,8 +20,11 @@ pub struct PodRecord {
     pub uid: String,
     /// The `app-name` label.
     pub application: Option<String>,
-    #[serde(with = "role")]
+    /// Driver or executor; none of a submission pod.
+    #[serde(with = "role_word")]
     pub role: Option<Role>,
+    /// Whether it is a submission pod: one in which `spark-submit` runs.
+    pub submits: bool,
     /// The `submission-id` label.
     pub submission_id: Option<String>,
     /// Spark's own application id, the `spark-app-selector` label.
@@ -30,7 +33,7 @@ pub struct PodRecord {
     pub executor_id: Option<u64>,
     pub controller: Option<Controller>,
     pub created: Option<Timestamp>,
-    /// Since when a driver has a node; of executors nobody asks.
+    /// Since when a driver or a submission pod has a node; of executors nobody asks.
     pub assigned: Option<Timestamp>,
     pub phase: Phase,
     /// Whether it is being deleted.
@@ -93,7 +96,9 @@ impl PodRecord {
         let label = |key: &str| pod.metadata.labels.as_ref()?.get(key).cloned();
         let status = pod.status.as_ref();
         let spark = spark_container(pod);
-        let role = label(label::SPARK_ROLE).as_deref().and_then(Role::from_label);
+        let spark_role = label(label::SPARK_ROLE);
+        let role = spark_role.as_deref().and_then(Role::from_label);
+        let submits = spark_role.as_deref() == Some(role::SUBMISSION);
         let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let config_map = |spec: &k8s_openapi::api::core::v1::PodSpec| {
             let volumes = spec.volumes.as_deref().unwrap_or_default();
@@ -105,20 +110,26 @@ impl PodRecord {
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             application: label(label::APP_NAME),
             role,
+            submits,
             submission_id: label(label::SUBMISSION_ID),
             spark_application_id: label(label::SPARK_APP_SELECTOR),
             executor_id: label(label::SPARK_EXEC_ID).and_then(|id| id.parse().ok()),
             controller: controller(pod),
             created,
             assigned: status
-                .filter(|_| role == Some(Role::Driver))
+                .filter(|_| role == Some(Role::Driver) || submits)
                 .and_then(|status| assigned(status, created)),
             phase: status.and_then(|status| status.phase.as_deref()).map_or(Phase::Pending, Phase::of),
             terminating: pod.metadata.deletion_timestamp.is_some(),
             ended: spark.and_then(|state| state.terminated.as_ref()).map(|terminated| Ended {
                 exit_code: terminated.exit_code,
                 reason: terminated.reason.clone().unwrap_or_default(),
-                message: terminated.message.as_deref().map(last_words).filter(|message| !message.is_empty()),
+                // All that `spark-submit` has said is of use: which exception it threw, and what caused that.
+                message: terminated
+                    .message
+                    .as_deref()
+                    .map(|message| if submits { message.trim().to_owned() } else { last_words(message) })
+                    .filter(|message| !message.is_empty()),
             }),
             started: spark.is_some_and(|state| state.running.is_some() || state.terminated.is_some()),
             message: status.and_then(message),
@@ -139,6 +150,15 @@ impl PodRecord {
     pub fn is_of_application(&self, name: &str) -> bool {
         let controller = self.controller.as_ref();
         controller.is_some_and(|owner| owner.kind == SparkApplication::kind(&()) && owner.name == name)
+    }
+
+    /// What the pod waits for, where Kubernetes says so: `ImagePullBackOff: Back-off pulling image "spark"`.
+    #[must_use]
+    pub fn waiting_for(&self) -> Option<String> {
+        self.waiting.as_ref().map(|waiting| match &waiting.message {
+            Some(message) => format!("{}: {message}", waiting.reason),
+            None => waiting.reason.clone(),
+        })
     }
 
     /// Whether the application with this uid controls the pod.
@@ -218,7 +238,8 @@ fn controller(pod: &Pod) -> Option<Controller> {
 
 /// The state of the container with one of Spark's names, else of the only one.
 fn spark_container(pod: &Pod) -> Option<&ContainerState> {
-    const NAMES: [&str; 3] = [container::DRIVER, container::EXECUTOR, container::EXECUTOR_SPARK_2];
+    const NAMES: [&str; 4] =
+        [container::DRIVER, container::EXECUTOR, container::EXECUTOR_SPARK_2, container::SPARK_SUBMIT];
     let statuses = pod.status.as_ref()?.container_statuses.as_deref()?;
     let named = statuses.iter().find(|status| NAMES.contains(&status.name.as_str()));
     let only = || if let [only] = statuses { Some(only) } else { None };
@@ -226,7 +247,7 @@ fn spark_container(pod: &Pod) -> Option<&ContainerState> {
 }
 
 /// Roles as the words of the `spark-role` label.
-mod role {
+mod role_word {
     use super::Role;
     use serde::{Deserialize, Deserializer, de::Error};
 

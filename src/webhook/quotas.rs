@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     api::SparkApplication,
-    plan::{quota, validation::Refusal},
+    plan::{Policy, quota, validation::Refusal},
 };
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{Api, Client, api::ListParams};
@@ -18,14 +18,17 @@ use tokio::time::timeout;
 /// for it has an object in hand.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where quotas are read.
+/// Where quotas are read, and by which policy applications are submitted.
 #[derive(Clone)]
-pub struct Quotas(Client);
+pub struct Quotas {
+    client: Client,
+    policy: Policy,
+}
 
 impl Quotas {
     #[must_use]
-    pub const fn new(client: Client) -> Self {
-        Self(client)
+    pub const fn new(client: Client, policy: Policy) -> Self {
+        Self { client, policy }
     }
 
     /// What becomes of a `decision` about an application once the quotas of its namespace have been looked
@@ -46,7 +49,7 @@ impl Quotas {
                 return Decision::Refused { subjects: vec!["ResourceQuota".to_owned()], message, warnings };
             }
         };
-        let exceeded = quota::exceeded(old.as_ref(), &new, &quotas);
+        let exceeded = quota::exceeded(old.as_ref(), &new, &quotas, &self.policy);
         if exceeded.is_empty() {
             return Decision::Allowed { warnings };
         }
@@ -56,7 +59,7 @@ impl Quotas {
 
     /// The quotas of a namespace, or why nothing is let in without knowing them.
     async fn read(&self, namespace: &str) -> Result<Vec<ResourceQuota>, String> {
-        let api = Api::<ResourceQuota>::namespaced(self.0.clone(), namespace);
+        let api = Api::<ResourceQuota>::namespaced(self.client.clone(), namespace);
         match timeout(PATIENCE, api.list(&ListParams::default())).await {
             Ok(Ok(list)) => Ok(list.items),
             Ok(Err(kube::Error::Api(status))) => {

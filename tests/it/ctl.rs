@@ -14,6 +14,7 @@ use spark_operator::{
         native::read_properties,
         run::Run,
         submission::{SparkSubmit, spark_submit},
+        submission_pod::DIRECTORY,
     },
 };
 use std::{fs, path::Path, process::Output};
@@ -91,17 +92,16 @@ fn the_script_in_the_comments_runs_what_the_operator_runs() {
     let folder = folder.to_str().unwrap();
     // As --help says it, but not where the operator has its files.
     let script = run("sed", &["-n", "s/^#[$] //p"], &text).stdout;
-    let script = String::from_utf8(script).unwrap().replace("/tmp/spark/", &format!("{folder}/"));
+    let script = String::from_utf8(script).unwrap().replace("/tmp/spark-submission", folder);
     let program = format!("spark-submit() {{ printf '%s\\0' \"$@\" > {folder}/arguments; }}\n{script}");
     let output = run("bash", &["-eu"], &program);
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}\n{program}");
 
     let arguments = fs::read_to_string(format!("{folder}/arguments")).unwrap();
-    let arguments = arguments.replace(&format!("{folder}/"), "/tmp/spark/");
+    let arguments = arguments.replace(folder, DIRECTORY);
     assert_eq!(arguments.split_terminator('\0').collect::<Vec<_>>(), expected.arguments);
     for (file, content) in &expected.files {
-        let written = format!("{folder}/{}/{file}", Run::next(&application).id);
-        let written = fs::read_to_string(written).unwrap().replace(&format!("{folder}/"), "/tmp/spark/");
+        let written = fs::read_to_string(format!("{folder}/{file}")).unwrap().replace(folder, DIRECTORY);
         match serde_json::from_str::<Value>(content) {
             Ok(mut template) => {
                 if file.starts_with("driver") {
@@ -122,9 +122,10 @@ fn the_submitter_is_the_flags_then_the_applications_then_whoever_can() {
     let by = |application: &SparkApplication, flags: &[&str]| {
         let text = rendered(application, flags);
         let heading = text.lines().next().unwrap().to_owned();
-        heading.strip_prefix("# SparkApplication team/pi: the operator ").unwrap().to_owned()
+        heading.strip_prefix("# SparkApplication team/pi: ").unwrap().to_owned()
     };
-    let (native, other) = ("creates this itself, without spark-submit.", "runs spark-submit:");
+    let native = "the operator creates this itself, without spark-submit.";
+    let other = "spark-submit runs in a pod of the application's own:";
     let mut asking = application(json!({}));
     assert_eq!(by(&asking, &[]), native);
     let annotations = [(ANNOTATION.to_owned(), "spark-submit".to_owned())];
@@ -140,14 +141,14 @@ fn the_submitter_is_the_flags_then_the_applications_then_whoever_can() {
     let text = rendered(&upload, &[]);
     assert_eq!(documents(&text), Vec::<Value>::new());
     let remarks: Vec<_> = text.lines().filter(|line| line.starts_with("# ")).skip(1).collect();
-    let [unknown, note] = remarks[..] else { panic!("{remarks:?}") };
+    let [_pod, unknown, note] = remarks[..] else { panic!("{remarks:?}") };
     assert!(
         unknown.starts_with("# What it creates is not known without running it: spark.jars: "),
         "{unknown}"
     );
-    assert!(
-        note.starts_with("# Note: submitted by spark-submit, since only that can do this: spec.deps.jars: ")
-    );
+    assert!(note.starts_with(
+        "# Note: submitted by spark-submit in a pod, since only that can do this: spec.deps.jars: "
+    ));
     for (flag, what) in [("--submitter=native", "submitted"), ("--diff", "compared")] {
         let complaint = refused(&upload, &[flag]);
         let beginning = format!("sparkctl: SparkApplication pi cannot be {what}: spec.deps.jars: ");
@@ -254,8 +255,8 @@ fn render_says_what_is_wrong_with_a_file_and_exits_with_1() {
     let client =
         "kind: SparkApplication\nmetadata: {name: client, namespace: a}\nspec: {type: Java, mode: client}\n";
     let read = "sparkctl: -: SparkApplication odd: spec.type: unknown variant `Ruby`, expected one of `Java`, `Python`, `Scala`, `R`\n";
-    let refused = "SparkApplication client cannot be submitted: spec.mode: `client` would run the driver inside the operator, \
-                   with the operator's rights: write `cluster`\n";
+    let refused = "SparkApplication client cannot be submitted: spec.mode: `client` would run the driver where it is \
+                   submitted, not in a pod of its own: write `cluster`\n";
     for (input, flags, complaint) in [
         ("kind: ConfigMap\n", [].as_slice(), "sparkctl: -: no SparkApplication in it, but ConfigMap\n"),
         ("", &[], "sparkctl: -: no SparkApplication in it\n"),
@@ -277,8 +278,8 @@ fn render_says_what_is_wrong_with_a_file_and_exits_with_1() {
             "kind: ScheduledSparkApplication\nmetadata: {name: often}\nspec: {schedule: often, template: {type: Java, mode: client}}\n",
             &[],
             "sparkctl: ScheduledSparkApplication often cannot be submitted: spec.schedule: has 1 fields: write five (minute, hour, \
-             day of month, month, day of week), for instance `0 3 * * *`; spec.template.mode: `client` would run the driver inside \
-             the operator, with the operator's rights: write `cluster`\n",
+             day of month, month, day of week), for instance `0 3 * * *`; spec.template.mode: `client` would run the driver where \
+             it is submitted, not in a pod of its own: write `cluster`\n",
         ),
         (
             "kind: SparkApplication\nmetadata: {name: whom, annotations: {sparkoperator.k8s.io/submitter: me}}\n\
@@ -303,9 +304,12 @@ fn render_says_what_is_wrong_with_a_file_and_exits_with_1() {
 fn what_spark_submit_would_refuse_is_refused_whoever_submits() {
     let mut application = application(json!({}));
     application.spec.image = None;
-    for flag in ["--submitter=native", "--submitter=spark-submit"] {
+    for (flag, field) in
+        [("--submitter=native", "spark.kubernetes"), ("--submitter=spark-submit", "spec.image: ")]
+    {
         let complaint = refused(&application, &[flag]);
-        assert!(complaint.starts_with("sparkctl: SparkApplication pi cannot be submitted: spark.kubernetes"));
+        let expected = format!("sparkctl: SparkApplication pi cannot be submitted: {field}");
+        assert!(complaint.starts_with(&expected), "{complaint}");
     }
 }
 

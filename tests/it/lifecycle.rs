@@ -74,6 +74,9 @@ struct Seen {
     /// Other pods of the application: executors of the recorded run, if nothing else is said.
     #[serde(default)]
     strays: BTreeMap<String, Value>,
+    /// Submission pods by their names.
+    #[serde(default)]
+    submission_pods: BTreeMap<String, Value>,
     /// The last that was seen of a driver that is gone.
     departed: Option<Value>,
     mount_failure: Option<String>,
@@ -91,6 +94,7 @@ struct Seen {
 enum Progress {
     Running,
     Succeeded,
+    PodMade,
     DriverExists,
     Failed(String),
 }
@@ -334,6 +338,9 @@ fn shown(action: &Action) -> String {
     match action {
         Action::Submit(request) => format!("submit #{}", request.run.ordinal),
         Action::StopSubmission => "stop submission".to_owned(),
+        Action::DeletePod { name, uid } if name.ends_with("-submission") => {
+            format!("delete submission pod {uid}")
+        }
         Action::DeletePod { uid, .. } => format!("delete driver {uid}"),
         Action::DeleteExecutors { .. } => "delete executors".to_owned(),
         Action::Make(objects) => format!("make {} objects", objects.len()),
@@ -347,7 +354,8 @@ fn shown(action: &Action) -> String {
 
 /// An event as far as `expected` tells of it; what happened to a pod names it.
 fn shortened(event: &Event, expected: Option<&String>) -> String {
-    let is_of_pod = (event.reason.starts_with("SparkDriver") || event.reason.starts_with("SparkExecutor"))
+    let of_pods = ["SparkDriver", "SparkExecutor", "SparkSubmission"];
+    let is_of_pod = of_pods.iter().any(|prefix| event.reason.starts_with(prefix))
         && !event.note.starts_with("Executors ");
     assert_eq!(event.pod.is_some(), is_of_pod, "{event:?}");
     if expected.is_some_and(|expected| expected.contains(": ")) {
@@ -378,9 +386,11 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
                     Driver::Pod { pod, .. } => Some(&mut **pod),
                     Driver::Unseen | Driver::Gone => None,
                 };
-                let mut pods = driver.into_iter().chain(&mut seen.strays);
-                let pod = pods.find(|pod| (&pod.name, &pod.uid) == (name, uid));
-                pod.unwrap_or_else(|| panic!("{action:?} of nothing")).terminating = true;
+                let pods = driver.into_iter().chain(&mut seen.strays).chain(&mut seen.submission_pods);
+                // A submission pod of another run is among both.
+                let pods: Vec<_> = pods.filter(|pod| (&pod.name, &pod.uid) == (name, uid)).collect();
+                assert!(!pods.is_empty(), "{action:?} of nothing");
+                pods.into_iter().for_each(|pod| pod.terminating = true);
             }
             Action::DeleteExecutors { submission_id } => {
                 let of_run = |pod: &&mut PodRecord| pod.is_of(Role::Executor, submission_id);
@@ -404,6 +414,7 @@ pub(crate) fn nothing() -> Observed {
         driver: Driver::Unseen,
         executors: Vec::new(),
         strays: Vec::new(),
+        submission_pods: Vec::new(),
         departed: None,
         mount_failure: None,
         recorded: None,
@@ -452,6 +463,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         progress: match progress {
             Progress::Running => SubmissionProgress::Running,
             Progress::Succeeded => SubmissionProgress::Succeeded { spark_application_id: None },
+            Progress::PodMade => SubmissionProgress::PodMade,
             Progress::DriverExists => SubmissionProgress::DriverExists,
             Progress::Failed(why) => SubmissionProgress::Failed(why),
         },
@@ -459,6 +471,10 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
     let strays = seen.strays.iter().map(|(name, differs)| {
         let pod = json!({"name": name, "uid": name, "role": "executor"});
         record(pod, differs, &recorded)
+    });
+    let submission_pods = seen.submission_pods.iter().map(|(name, differs)| {
+        let owner = json!({"kind": "SparkApplication", "name": "pi", "uid": UID});
+        record(json!({"name": name, "uid": name, "submits": true, "controller": owner}), differs, &id)
     });
     let departed = seen.departed.as_ref().map(|differs| {
         let pod = json!({"name": "pi-driver", "uid": "d1", "role": "driver"});
@@ -468,6 +484,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         driver,
         executors: executors.collect(),
         strays: strays.collect(),
+        submission_pods: submission_pods.collect(),
         departed,
         mount_failure: seen.mount_failure.clone(),
         recorded: seen.recorded.map(|ago| now - ago),
@@ -489,11 +506,14 @@ fn record(mut pod: Value, differs: &Value, id: &SubmissionId) -> PodRecord {
 }
 
 fn pi(spec: &Map<String, Value>, status: Option<Value>) -> SparkApplication {
+    let mut spec = spec.clone();
+    // Nobody can submit it without.
+    spec.entry("image").or_insert_with(|| "spark".into());
     let metadata = json!({"name": "pi", "namespace": "default", "uid": UID, "generation": 1});
     serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap()
 }
 
-/// The stories are the same whoever submits; `spark-submit` takes any application.
+/// The stories are the same whoever submits; a submission pod takes any application.
 fn policy(admin: Admin) -> Policy {
     let limits = ExecutorLimits::default();
     Policy {

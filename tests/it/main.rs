@@ -37,6 +37,7 @@ mod soak;
 mod start;
 mod stored;
 mod submission;
+mod submission_pod;
 mod terminal;
 mod uploads;
 mod validation;

@@ -82,6 +82,36 @@ fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens
     assert_eq!(settings.election.leader_election_lock_name, "spark-operator-lock", "the name in the Role");
 }
 
+/// Tenants' code runs in their own pods: the operator has no Spark, no Java and no place for files.
+#[test]
+fn the_deployment_has_no_spark_and_nowhere_to_write() {
+    let pod = &documents("deployment/operator.yaml")[0]["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    assert_eq!(pod["containers"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        [&pod["volumes"], &pod["initContainers"], &container["volumeMounts"], &container["command"]],
+        [&Value::Null; 4]
+    );
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+    let variables: Vec<_> = container["env"].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
+    assert_eq!(variables, ["POD_NAME", "POD_NAMESPACE"]);
+    assert_eq!(container["image"], "localhost/spark-operator:dev");
+}
+
+/// `spark-submit` runs under the account of the driver, and makes what the driver needs.
+#[test]
+fn a_drivers_account_may_make_what_spark_submit_makes() {
+    let rules = documents("rbac/spark.yaml").into_iter().find(|object| object["kind"] == "Role").unwrap();
+    let granted: Vec<_> = rules["rules"].as_array().unwrap().iter().flat_map(grants).collect();
+    // spark-submit makes all but the pod by server-side apply, for which the API server asks for `create` and `patch`.
+    for kind in
+        ["/pods", "/configmaps", "/services", "/persistentvolumeclaims", "networking.k8s.io/networkpolicies"]
+    {
+        let grant = granted.iter().find(|grant| grant.starts_with(&format!("{kind}:"))).expect(kind);
+        assert!(["create", "patch", "delete"].iter().all(|verb| grant.contains(verb)), "{grant}");
+    }
+}
+
 #[test]
 fn the_binary_prints_all_that_is_applied_in_order() {
     let committed: Vec<Value> = documents("kustomization.yaml")[0]["resources"]
@@ -229,9 +259,8 @@ fn printed(arguments: &[&str]) -> Vec<Value> {
     serde_saphyr::from_multiple(&manifests::yaml(&settings)).unwrap()
 }
 
-/// All that the code asks of the API server, and what spark-submit asks in its name; the tests against a real
-/// API server run the operator under this account. A right that nothing needs is as wrong as one that is
-/// missing.
+/// All that the code asks of the API server; the tests against a real API server run the operator under this account.
+/// A right that nothing needs is as wrong as one that is missing.
 #[test]
 fn the_operator_may_do_what_it_does_and_nothing_else() {
     let granted: BTreeSet<String> = documents("rbac/operator.yaml")
@@ -248,21 +277,20 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         // schedules: watch, live GET before a start, status
         "sparkoperator.k8s.io/scheduledsparkapplications: get list watch",
         "sparkoperator.k8s.io/scheduledsparkapplications/status: patch",
-        // controller and spark-submit: blockOwnerDeletion in the driver's owner reference; schedules: in the
+        // controller: blockOwnerDeletion in the owner references of drivers and submission pods; schedules: in the
         // application's
         "sparkoperator.k8s.io/sparkapplications/finalizers: update",
         "sparkoperator.k8s.io/scheduledsparkapplications/finalizers: update",
-        // controller: watch, live GET, create, DELETE of leftovers; spark-submit: create, and delete where it
-        // fails halfway; controller: the finalizer of a driver, executors of a run that is over
+        // controller: watch, live GET, create of drivers and submission pods, DELETE of leftovers, PATCH of a driver's
+        // finalizer, DELETE of the executors of a run that is over
         "/pods: create delete deletecollection get list patch watch",
-        // controller: is a submission complete?, create, whose is it?, DELETE when a run is over; spark-submit:
-        // apply
-        "/configmaps: create delete get patch",
-        "/persistentvolumeclaims: create delete get patch",
-        // ... and the web UI's: watch
+        // controller: is a submission complete?, create, whose is it?, DELETE when a run is over
+        "/configmaps: create delete get",
+        "/persistentvolumeclaims: create delete get",
+        "networking.k8s.io/networkpolicies: create delete get",
+        // ... and the web UI's: watch, PATCH of what somebody has changed
         "/services: create delete get list patch watch",
         "networking.k8s.io/ingresses: create delete get list patch watch",
-        "networking.k8s.io/networkpolicies: create delete get patch",
         // controller
         "policy/poddisruptionbudgets: create delete get",
         "events.k8s.io/events: create",
@@ -300,7 +328,7 @@ fn grants(rule: &Value) -> Vec<String> {
 }
 
 fn settings(flags: &[&str]) -> Settings {
-    let arguments = ["spark-operator", "run", "--spark-home", "/opt/spark"].iter().chain(flags);
+    let arguments = ["spark-operator", "run"].iter().chain(flags);
     let Command::Run(settings) = Flags::try_parse_from(arguments).unwrap().command else {
         unreachable!("`run` was asked for")
     };

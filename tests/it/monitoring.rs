@@ -78,7 +78,7 @@ fn whoever_submits_the_pods_find_it() {
                 let volumes = objects.pod["spec"]["volumes"].as_array().unwrap();
                 assert!(volumes.iter().any(|volume| volume["configMap"]["name"] == "pi-prom-conf"));
             }
-            By::SparkSubmit { before, .. } => assert_eq!(before, [made]),
+            By::Pod { objects, .. } => assert_eq!(objects.children[0], made),
         }
     }
 }
@@ -172,7 +172,10 @@ fn both_ways(
                 let config_map = objects.children.last().unwrap();
                 config_map["data"]["spark.properties"].as_str().unwrap().to_owned()
             }
-            By::SparkSubmit { mut command, .. } => command.files.remove("spark.properties").unwrap(),
+            By::Pod { objects, .. } => {
+                let config_map = objects.children.last().unwrap();
+                config_map["data"]["spark.properties"].as_str().unwrap().to_owned()
+            }
         };
         (submitter, read_properties(&text).unwrap())
     })

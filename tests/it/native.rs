@@ -13,6 +13,7 @@ use spark_operator::{
         native::{Environment, Files, Ids, NotNative, Objects, Submission, objects, trimmed},
         run::Run,
         submission::{SparkSubmit, native, spark_submit},
+        submission_pod::DIRECTORY,
     },
 };
 use std::collections::BTreeMap;
@@ -115,8 +116,7 @@ fn submitted(application: &SparkApplication, defaults: &str) -> Result<Submissio
 /// What `spark-submit` would read.
 fn read(submit: &SparkSubmit, application: &SparkApplication) -> Submission {
     let command = ["spark-submit".to_owned()].into_iter().chain(submit.arguments.clone()).collect();
-    let files =
-        submit.files.iter().map(|(name, text)| (format!("{}/{name}", submit.directory), text.clone()));
+    let files = submit.files.iter().map(|(name, text)| (format!("{DIRECTORY}/{name}"), text.clone()));
     let case = Case {
         name: String::new(),
         spark_version: application.spec.spark_version.clone(),

@@ -7,7 +7,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use spark_operator::{
     api::SparkApplication,
-    plan::quota::{exceeded, needs_room},
+    plan::{
+        Policy,
+        quota::{exceeded, needs_room},
+    },
 };
 use std::collections::BTreeMap;
 
@@ -113,9 +116,37 @@ fn what_makes_no_pods_needs_no_room() {
     }
 }
 
+/// It has ended before there are executors, so the larger of the two counts.
+#[test]
+fn a_submission_pod_needs_room_beside_the_driver() {
+    let by_pod = |executor_memory: &str| {
+        let spec = json!({
+            "image": "spark", "mainClass": "Main", "executor": {"instances": 1, "memory": executor_memory},
+            "sparkConf": {"spark.kubernetes.brandNew": "1"},
+        });
+        application(spec.as_object().unwrap(), &Value::Null)
+    };
+    let room =
+        |memory: &str| quota(&json!({"name": "team", "hard": {"pods": "2", "requests.memory": memory}}));
+    assert_eq!(said(None, &by_pod("512m"), &[room("3Gi")]), Vec::<String>::new());
+    for (executor_memory, expected) in [
+        ("512m", "2432Mi (driver 1408Mi, submission pod 1Gi)"),
+        ("1g", "2816Mi (driver 1408Mi, 1 executor 1408Mi)"),
+    ] {
+        let said = said(None, &by_pod(executor_memory), &[room("2Gi")]);
+        let expected = format!(
+            "ResourceQuota team: requests.memory: the application asks for {expected}; of 2Gi, 0 are used and 2Gi left: "
+        );
+        assert!(said.len() == 1 && said[0].starts_with(&expected), "{said:#?}");
+    }
+}
+
 /// What is said of `new`, line by line.
 fn said(old: Option<&SparkApplication>, new: &SparkApplication, quotas: &[ResourceQuota]) -> Vec<String> {
-    exceeded(old, new, quotas).iter().map(ToString::to_string).collect()
+    exceeded(old, new, quotas, &Policy::new("k8s://https://10.96.0.1:443"))
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 fn two_executors(spec: &Map<String, Value>, status: &Value) -> SparkApplication {

@@ -56,7 +56,7 @@ async fn a_schedule_is_not_filled_in() {
 #[tokio::test]
 async fn an_application_that_can_never_work_is_refused_with_all_that_is_wrong_and_its_warnings() {
     let pi = pi(json!({"mode": "client", "driver": {"memory": "1gg"}, "retryInterval": 5}));
-    let message = "spec.mode: `client` would run the driver inside the operator, with the operator's rights: write `cluster`; \
+    let message = "spec.mode: `client` would run the driver where it is submitted, not in a pod of its own: write `cluster`; \
         spec.driver.memory: `1gg` is not a Java memory size (try `1g`)";
     let mut expected = refused(403, "Forbidden", message);
     expected["warnings"] =
@@ -77,7 +77,7 @@ async fn an_application_that_may_work_is_let_in_with_its_warnings() {
 async fn a_schedule_is_refused_for_its_times_and_for_its_applications() {
     let nightly = nightly(json!({"schedule": "0 25 * * *", "template": {"mode": "client"}}));
     let message = "spec.schedule: field 2 (hour), `25` at character 3: must be from 0 to 23; \
-        spec.template.mode: `client` would run the driver inside the operator, with the operator's rights: write `cluster`";
+        spec.template.mode: `client` would run the driver where it is submitted, not in a pod of its own: write `cluster`";
     let expected = refused(403, "Forbidden", message);
     assert_eq!(answer("/validate", &review("CREATE", &nightly, &Value::Null)).await, expected);
 }

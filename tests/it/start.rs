@@ -90,8 +90,6 @@ fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
     let folder = folder("cannot-start");
     let kubeconfig = kubeconfig(&folder);
     let kubeconfig = kubeconfig.to_str().unwrap();
-    let spark = spark_home(&folder);
-    let spark = format!("--spark-home={}", spark.display());
     let taken = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let (webhook, health) =
@@ -107,41 +105,27 @@ fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
             vec!["--secure-metrics", "--metrics-bind-address=:8081"],
             ["--secure-metrics: the probes are served at the same address", "set --metrics-bind-address"],
         ),
-        (
-            vec!["--submitter=spark-submit"],
-            ["SPARK_HOME: is not set, and --submitter=spark-submit needs a Spark distribution", ""],
-        ),
         (vec!["--submitter=jvm"], ["`jvm` is no submitter: try `auto`, `native` or `spark-submit`", ""]),
+        // Not a flag any more: there is no Spark in the operator.
+        (vec!["--spark-home=/opt/spark"], ["unexpected argument '--spark-home'", ""]),
+        (vec!["--submission-pod-memory=much"], ["--submission-pod-memory", "is no quantity above zero"]),
+        (vec!["--spark-submit-path=bin/spark-submit"], ["--spark-submit-path", "must begin with `/`"]),
         (
-            vec!["--spark-home=/nowhere"],
-            ["SPARK_HOME: /nowhere/bin/spark-submit does not exist", "--spark-home"],
-        ),
-        (
-            vec![&*spark, "--spark-conf-dir=/nowhere"],
+            vec!["--spark-conf-dir=/nowhere"],
             ["SPARK_CONF_DIR: /nowhere is not a directory", "--spark-conf-dir"],
         ),
         (
-            vec![&spark],
+            vec!["--submitter=spark-submit"],
             ["no Kubernetes configuration: run in a cluster, or set --kubeconfig or KUBECONFIG", ""],
         ),
-        (vec![&spark, "--kubeconfig=/nowhere"], ["--kubeconfig: /nowhere", "No such file or directory"]),
+        (vec!["--kubeconfig=/nowhere"], ["--kubeconfig: /nowhere", "No such file or directory"]),
+        (vec!["--kubeconfig", kubeconfig, &webhook], ["--webhook-port: cannot listen on 0.0.0.0:", in_use]),
         (
-            vec![&spark, "--kubeconfig", kubeconfig, &webhook],
-            ["--webhook-port: cannot listen on 0.0.0.0:", in_use],
-        ),
-        (
-            vec![&spark, "--kubeconfig", kubeconfig, "--webhook-port=0", &health],
+            vec!["--kubeconfig", kubeconfig, "--webhook-port=0", &health],
             ["--health-probe-bind-address: cannot listen on 0.0.0.0:", in_use],
         ),
         (
-            vec![
-                &spark,
-                "--kubeconfig",
-                kubeconfig,
-                "--webhook-port=0",
-                "--health-probe-bind-address=:0",
-                &metrics,
-            ],
+            vec!["--kubeconfig", kubeconfig, "--webhook-port=0", "--health-probe-bind-address=:0", &metrics],
             ["--metrics-bind-address: cannot listen on 0.0.0.0:", in_use],
         ),
     ] {
@@ -156,9 +140,8 @@ fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
 #[test]
 fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
     let folder = folder("alone");
-    let spark_home = spark_home(&folder);
     let mut operator = operator(&folder);
-    operator.arg("--kubeconfig").arg(kubeconfig(&folder)).arg("--spark-home").arg(spark_home);
+    operator.arg("--kubeconfig").arg(kubeconfig(&folder)).arg("--submitter=spark-submit");
     let arguments = ["--zap-encoder=json", "--webhook-port=0", "--webhook-shutdown-delay=0s"];
     let running = Running::start(operator.args(arguments), &folder);
 
@@ -225,9 +208,8 @@ fn without_a_webhook_metrics_are_served_over_https_with_a_certificate_of_their_o
 #[test]
 fn an_operator_that_is_asked_to_stop_is_not_ready_and_still_there_for_a_while() {
     let folder = folder("leaving");
-    let spark_home = spark_home(&folder);
     let mut operator = operator(&folder);
-    operator.arg("--kubeconfig").arg(kubeconfig(&folder)).arg("--spark-home").arg(spark_home);
+    operator.arg("--kubeconfig").arg(kubeconfig(&folder));
     let arguments = ["--webhook-port=0", "--webhook-shutdown-delay=1s"];
     let running = Running::start(operator.args(arguments), &folder);
     assert!(!running.get("/readyz").1.contains("running"));
@@ -364,14 +346,6 @@ fn operator(folder: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg("run").env_clear().env("HOME", folder).stdin(Stdio::null());
     command
-}
-
-/// A Spark distribution, as far as the operator looks at one before it has an application.
-fn spark_home(folder: &Path) -> PathBuf {
-    let home = folder.join("spark");
-    fs::create_dir_all(home.join("bin")).unwrap();
-    fs::write(home.join("bin/spark-submit"), "").unwrap();
-    home
 }
 
 /// Of a cluster whose API server does not listen.

@@ -1,4 +1,4 @@
-//! What does the operator run? `spark-submit`'s command line and files, as a shell script.
+//! Writes what runs in a submission pod as a shell script for people: `spark-submit`'s command line and files.
 
 use super::manifest::{Found, without_unknown_owners};
 use crate::{
@@ -7,25 +7,30 @@ use crate::{
         names::{annotation, conf},
     },
     ctl::yaml,
-    plan::submission::SparkSubmit,
+    plan::{submission::SparkSubmit, submission_pod::DIRECTORY},
 };
 use serde_json::Value;
 use std::fmt::Write;
 
+/// Where the script writes the files. In a submission pod they are in [`DIRECTORY`], where not everybody may write.
+const FOLDER: &str = "/tmp/spark-submission";
+
 /// Writes the files and runs the command line. Without characters that a comment in YAML cannot hold.
 pub(super) fn script(found: &Found, command: &SparkSubmit) -> anyhow::Result<String> {
-    let SparkSubmit { arguments, directory, files } = command;
-    let mut script = format!("umask 077\nmkdir -p {directory}\n");
+    let SparkSubmit { arguments, files, .. } = command;
+    let mut script = format!("umask 077\nmkdir -p {FOLDER}\n");
     for (file, content) in files {
         // A template is JSON, which is YAML too: what people read has lines.
         let content = match serde_json::from_str::<Value>(content) {
             Ok(template) => yaml::document(&without_unknown_owners(found.known(&template)))?,
             Err(_) => escaped(&known(found, content)),
         };
-        write!(script, "cat > {directory}/{file} <<'EOF'\n{content}EOF\n")?;
+        let content = content.replace(DIRECTORY, FOLDER);
+        write!(script, "cat > {FOLDER}/{file} <<'EOF'\n{content}EOF\n")?;
     }
     script.push_str("spark-submit");
-    let mut arguments = arguments.iter().map(|argument| quoted(argument)).peekable();
+    let arguments = arguments.iter().map(|argument| quoted(&argument.replace(DIRECTORY, FOLDER)));
+    let mut arguments = arguments.peekable();
     // Flags first, each on a line with its value; then the application and its own arguments.
     while let Some(flag) = arguments.next_if(|argument| argument.starts_with("--")) {
         write!(script, " \\\n  {flag} {}", arguments.next().unwrap_or_default())?;

@@ -12,6 +12,8 @@ use std::{fmt::Write, iter};
 
 /// What begins a line of the script that is run.
 const SCRIPT: &str = "#$ ";
+/// What begins a line of the submission pod.
+const POD: &str = "#| ";
 
 /// What the operator itself creates.
 pub(super) fn native(found: &Found, notes: &[&str], objects: &Objects) -> anyhow::Result<String> {
@@ -23,15 +25,19 @@ pub(super) fn native(found: &Found, notes: &[&str], objects: &Objects) -> anyhow
     Ok(text)
 }
 
-/// What `spark-submit` is given by the operator, and creates; or why that is not known.
+/// What `spark-submit` is given, in which pod it runs, and what it creates; or why that is not known.
 pub(super) fn spark_submit(
     found: &Found,
     notes: &[&str],
     script: &str,
+    submission_pod: &Value,
     objects: Result<&Objects, &NotNative>,
 ) -> anyhow::Result<String> {
-    let mut text = format!("# {}: the operator runs spark-submit:\n", found.heading());
+    let mut text = format!("# {}: spark-submit runs in a pod of the application's own:\n", found.heading());
     text += &yaml::comment(SCRIPT, script);
+    text += "# The operator makes a ConfigMap with the files, and this pod, which mounts it:\n";
+    let pod = without_unknown_owners(placed(found, submission_pod));
+    text += &yaml::comment(POD, &yaml::document(&pod)?);
     match objects {
         Ok(objects) => {
             text += "# It creates the following; names and ids that it draws at random are others there.\n";

@@ -14,7 +14,7 @@ use crate::{
         By, Policy,
         native::{Environment, NotNative, Objects},
         run::Run,
-        submission::{Chosen, Submitter, Surroundings, choose, predicted},
+        submission::{Chosen, Submitter, Surroundings, choose, predicted, spark_submit},
     },
 };
 use anyhow::{anyhow, bail};
@@ -25,8 +25,9 @@ use jiff::Timestamp;
 const HELP: &str = "\
 What the operator creates itself (native submission) is printed as YAML, in the order in which it is created, \
 the driver's pod last. What spark-submit does is printed as the objects that it creates, the driver's pod \
-first; the script that the operator runs, with the files that it names, stands before them in comments. To run \
-it by hand, where SPARK_HOME/bin is on the PATH and the API server is called as --master says:
+first; before them, in comments, stand the pod in which the operator has it run (the submission pod), and what runs \
+there, as a script that also writes the files. To run it by hand, where SPARK_HOME/bin is on the PATH and the API \
+server is called as --master says:
 
   sparkctl render app.yaml --submitter spark-submit | sed -n 's/^#[$] //p' > submit.sh
 
@@ -67,7 +68,7 @@ pub(super) struct Flags {
 
 /// When applications are submitted. The text is compared with others, so it must not depend on the time.
 const TIME: Timestamp = Timestamp::UNIX_EPOCH;
-/// Who the operator is in its image with Spark.
+/// The user that drivers run as where nobody says: that of the public Spark images.
 const OPERATOR: &str = "spark";
 
 /// Prints what becomes of each application in the file, which is in `namespace` unless it says otherwise.
@@ -93,11 +94,14 @@ impl Flags {
                 difference::difference(found, &notes, &theirs, &ours)
             }
             By::Native(objects) => listing::native(found, &notes, &objects),
-            By::SparkSubmit { command, .. } => {
+            By::Pod { objects: Objects { pod, .. }, .. } => {
+                let application = &found.application;
+                let command = spark_submit(application, &Run::next(application), &self.policy(), "");
+                let command = command.map_err(|refusal| refused(refusal.brief()))?;
                 let script = command::script(found, &command)?;
                 match self.predicted(found) {
                     Err(NotNative::Refused(why)) => bail!(refused(why)),
-                    objects => listing::spark_submit(found, &notes, &script, objects.as_ref()),
+                    objects => listing::spark_submit(found, &notes, &script, &pod, objects.as_ref()),
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::{
         monitoring,
         native::{self, Child},
         run::Run,
-        submission,
+        submission, submission_pod,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -165,18 +165,21 @@ impl Pass<'_> {
         if matches!(self.application.state(), State::Invalidating | State::Suspending) {
             // The spec that the run was made from may not be there to ask any more.
             let possible = native::possible_children(self.name(), &native::Ids::of_run(&run));
-            let possible = possible.into_iter().chain([monitoring.clone()]);
+            let files = submission_pod::config_map(&submission_pod::name(self.application, &run));
+            let possible = possible.into_iter().chain([monitoring.clone(), files]);
             let others = possible.filter(|child| !children.contains(child)).collect::<Vec<_>>();
             children.extend(others);
         }
         let made = |config_map: &String| children.iter().any(|child: &Child| child.name == *config_map);
-        // Those of spark-submit go with the driver's pod, which owns them; one is ours in any case.
+        // Those of spark-submit go with the driver's pod, which owns them. Ours is what was made before it.
         let is_ours = match &self.seen.driver {
             Driver::Pod { pod, .. } => pod.driver_config_map.as_ref().is_none_or(made),
             Driver::Unseen | Driver::Gone => true,
         };
         if !is_ours {
+            let files = submission_pod::config_map(&submission_pod::name(self.application, &run));
             children.retain(|child| *child == monitoring);
+            children.push(files);
         }
         (!children.is_empty()).then_some(Action::DeleteChildren(children))
     }

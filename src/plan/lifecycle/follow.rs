@@ -81,11 +81,8 @@ impl Pass<'_> {
 
     /// What a driver that does not run yet waits for.
     fn waiting(&self, pod: &PodRecord) -> Option<String> {
-        let waiting = pod.waiting.as_ref().map(|waiting| match &waiting.message {
-            Some(message) => format!("{}: {message}", waiting.reason),
-            None => waiting.reason.clone(),
-        });
-        waiting.or_else(|| self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}")))
+        pod.waiting_for()
+            .or_else(|| self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}")))
     }
 
     fn pending(&self, pod: &PodRecord) -> events::Event {

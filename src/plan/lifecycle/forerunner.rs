@@ -36,16 +36,16 @@ impl Pass<'_> {
         }
     }
 
-    /// The id of a run that has a driver, or may have one, and is not written down.
+    /// The id of a run that has a driver, or a submission that may have made one, and is not written down.
     fn forerunner(&self) -> Option<&str> {
         let submitted = self.seen.submission.as_ref().map(|submission| submission.id.as_str());
         let strays = self.strays(None).into_iter().filter(|pod| pod.role == Some(Role::Driver));
-        let drivers = self.own_driver().into_iter().chain(strays);
-        let is_known = |id: &str| {
-            let recorded = self.status.runs.iter().filter_map(|run| run.submission_id.as_deref());
-            recorded.chain(self.status.submission_id.as_deref()).any(|recorded| recorded == id)
-        };
-        drivers.filter_map(|pod| pod.submission_id.as_deref()).chain(submitted).find(|id| !is_known(id))
+        let submissions = self.seen.submission_pods.iter().filter(|pod| pod.is_controlled_by(self.uid()));
+        let drivers = self.own_driver().into_iter().chain(strays).chain(submissions);
+        drivers
+            .filter_map(|pod| pod.submission_id.as_deref())
+            .chain(submitted)
+            .find(|id| !self.has_recorded(id))
     }
 
     fn record(&self, status: &mut SparkApplicationStatus, id: &str, outcome: Outcome) {

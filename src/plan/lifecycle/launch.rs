@@ -1,7 +1,11 @@
-//! New, PENDING_RERUN, RESUMING and SUBMISSION_FAILED: how does the next run get its driver, and only one?
+//! New, PENDING_RERUN, RESUMING and SUBMISSION_FAILED: makes the driver of the next run, and only one.
+//!
+//! A run is submitted by the operator itself, whose progress is in memory ([`SubmissionProgress`]), or by a submission
+//! pod, whose state is read from the pod ([`submission_pod::state`]). Either way the driver's pod decides: one that is
+//! complete is followed, whatever became of the submission.
 
 use super::{
-    Pass, SOON,
+    EVENTUALLY, Pass, SOON,
     history::{Cause, Outcome},
     restart::{self, Retry},
 };
@@ -12,17 +16,18 @@ use crate::{
     plan::{
         Action, Driver, Plan, SubmissionProgress, children,
         driver::{self, Standing},
-        events,
+        events::{self, LONGEST_EXPLANATION},
         pod_record::PodRecord,
         run::{Run, SubmissionId},
         submission::{self, Chosen},
+        submission_pod::{self, State as Submission},
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Pass<'_> {
-    /// Submit, unless an earlier try has made the driver already.
+    /// Submits the next run, unless an earlier try has made the driver, or is about to.
     pub(super) fn launch(&self) -> Plan {
         let run = Run::next(self.application);
         let progress = self.seen.submission_of(&run.id);
@@ -30,6 +35,8 @@ impl Pass<'_> {
             // Its spec has been edited since. What it has made by then is found by the next look.
             return self.acting(Vec::from([Action::StopSubmission]));
         }
+        let submission = self.submission_pod(&run.id);
+        let may_go_on = submission.as_ref().is_some_and(|(_, submission)| submission.may_go_on());
         match (&self.seen.driver, progress) {
             (_, Some(SubmissionProgress::Running)) => self.stay(Some(SOON)),
             // Whoever made all of it was told that it is there. Should the driver have come and gone already,
@@ -37,11 +44,18 @@ impl Pass<'_> {
             (Driver::Unseen | Driver::Gone, Some(SubmissionProgress::Succeeded { spark_application_id })) => {
                 self.submitted(run, spark_application_id.clone())
             }
-            (Driver::Unseen, _) => self.stay(Some(SOON)),
+            (Driver::Unseen, _) => match submission {
+                Some((pod, submission)) => self.await_submission(pod, &submission),
+                None => self.stay(Some(SOON)),
+            },
             (Driver::Pod { pod, complete }, _) => {
                 match driver::standing(pod, *complete, self.uid(), &run.id, self.now) {
                     Standing::Adoptable => self.submitted(run, pod.spark_application_id.clone()),
                     Standing::InTheMaking => self.stay(Some(SOON)),
+                    // Its submission pod is at work on it, however long that takes.
+                    Standing::Leftover if may_go_on && pod.is_of(Role::Driver, run.id.as_str()) => {
+                        self.stay(Some(SOON))
+                    }
                     Standing::Leftover => self.forerunner_recorded(&run).unwrap_or_else(|| {
                         let beside = if pod.terminating { Vec::new() } else { self.clean_up() };
                         self.acting(Self::delete_pod(pod).into_iter().chain(beside).collect())
@@ -56,15 +70,53 @@ impl Pass<'_> {
             }
             (Driver::Gone, Some(SubmissionProgress::Failed(why))) => self.submission_failed(run, why.clone()),
             // Whatever had its name is gone now.
-            (Driver::Gone, None | Some(SubmissionProgress::DriverExists)) => {
+            (Driver::Gone, None | Some(SubmissionProgress::DriverExists | SubmissionProgress::PodMade)) => {
                 let strays = self.strays(Some(&run.id));
-                if strays.is_empty() {
-                    return self.submit(run);
+                if !strays.is_empty() {
+                    let recorded = self.forerunner_recorded(&run);
+                    return recorded.unwrap_or_else(|| self.acting(Self::delete_strays(&strays)));
                 }
-                let recorded = self.forerunner_recorded(&run);
-                recorded.unwrap_or_else(|| self.acting(Self::delete_strays(&strays)))
+                match submission {
+                    None => self.submit(run),
+                    // The driver has come and gone already: following it will find out what became of it.
+                    Some((_, Submission::Succeeded)) => self.submitted(run, None),
+                    Some((_, Submission::Failed(why))) => self.submission_failed(run, why),
+                    Some((pod, Submission::DriverExists)) => self.acting(Self::delete_submission_pod(pod)),
+                    Some((pod, submission)) => self.await_submission(pod, &submission),
+                }
             }
         }
+    }
+
+    /// The submission pod of the run `id`, and how far it is.
+    fn submission_pod(&self, id: &SubmissionId) -> Option<(&PodRecord, Submission)> {
+        let pods = self.seen.submission_pods.iter();
+        let pod = pods.into_iter().find(|pod| pod.submits_for(self.uid(), id.as_str()))?;
+        Some((pod, submission_pod::state(pod)))
+    }
+
+    /// Waits for the submission pod, and lets the status say what that waits for.
+    fn await_submission(&self, pod: &PodRecord, submission: &Submission) -> Plan {
+        // Kubernetes tells of a volume that cannot be mounted by an event alone.
+        let unmounted = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
+        let held = match submission {
+            Submission::Waiting(why) => why.as_ref().or(unmounted.as_ref()),
+            _ => None,
+        };
+        let what = match submission {
+            Submission::Waiting(_) => held.map_or("is about to start", String::as_str),
+            Submission::Leaving => "is being deleted, and made anew when it is gone",
+            _ => "spark-submit is running",
+        };
+        let message = events::cut(format!("submission pod {}: {what}", pod.name), LONGEST_EXPLANATION);
+        let mut status = self.status.clone();
+        let is_news = status.application_state.error_message.as_ref() != Some(&message);
+        // What it waits for is worth an event; that it works is not.
+        let told = held.filter(|_| is_news).map(|why| events::submission_pending(&pod.name, why));
+        status.application_state.error_message = Some(message);
+        // Its watch tells when it has ended.
+        let wake = driver::mounting(pod, self.now).map_or(EVENTUALLY, |waited| waited.max(driver::MOUNTING));
+        self.plan(status, Vec::from_iter(told), Some(wake))
     }
 
     /// SUBMISSION_FAILED: try again, when it is time, as often as the restart policy says.
@@ -143,25 +195,36 @@ impl Pass<'_> {
         self.application.metadata.annotations.as_ref()?.get(annotation::RERUN)
     }
 
-    /// The pods that have to be gone before a driver is made for the run `id`, or none at all: executors of other
-    /// runs, and drivers of this application under other names.
+    /// The pods that have to be gone before a driver is made for the run `id`, or none at all: executors and submission
+    /// pods of other runs, and drivers of this application under other names.
     pub(super) fn strays(&self, id: Option<&SubmissionId>) -> Vec<&PodRecord> {
+        let is_of_other =
+            |pod: &PodRecord| id.is_none_or(|id| pod.submission_id.as_deref() != Some(id.as_str()));
         let is_stray = |pod: &&PodRecord| match pod.role {
             Some(Role::Driver) => pod.is_controlled_by(self.uid()),
-            Some(Role::Executor) => id.is_none_or(|id| pod.submission_id.as_deref() != Some(id.as_str())),
-            None => false,
+            Some(Role::Executor) => is_of_other(pod),
+            None => pod.submits && pod.is_controlled_by(self.uid()) && is_of_other(pod),
         };
         self.seen.strays.iter().filter(is_stray).collect()
     }
 
-    /// Drivers one by one, executors by their run.
+    /// Drivers and submission pods one by one, executors by their run.
     pub(super) fn delete_strays(strays: &[&PodRecord]) -> Vec<Action> {
         let of_role = |role| strays.iter().filter(move |pod| pod.role == Some(role) && !pod.terminating);
         let runs: BTreeSet<_> = of_role(Role::Executor).filter_map(|pod| pod.submission_id.clone()).collect();
         let drivers = of_role(Role::Driver).filter_map(|pod| Self::delete_pod(pod));
+        let submissions = strays.iter().filter(|pod| pod.submits);
         drivers
+            .chain(submissions.flat_map(|pod| Self::delete_submission_pod(pod)))
             .chain(runs.into_iter().map(|submission_id| Action::DeleteExecutors { submission_id }))
             .collect()
+    }
+
+    /// Deletes a submission pod and its ConfigMap, unless it is being deleted. The pod is the last, since by it the
+    /// ConfigMap is found.
+    pub(super) fn delete_submission_pod(pod: &PodRecord) -> Vec<Action> {
+        let files = || Action::DeleteChildren(vec![submission_pod::config_map(&pod.name)]);
+        Self::delete_pod(pod).into_iter().flat_map(|delete| [files(), delete]).collect()
     }
 
     /// Stays in its state until what `actions` do is seen.

@@ -96,6 +96,7 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     plan.events.extend(pass.taken_over(&plan.status));
     plan.events.extend(pass.without_address(&plan.status));
     pass.keep_or_release(&mut plan);
+    pass.delete_old_submission_pods(&mut plan);
     let (aside, due) = children::aside(application, &plan.status, &seen.companions, now, policy);
     plan.aside = aside;
     plan.wake = plan.wake.into_iter().chain(due).min();
@@ -250,6 +251,26 @@ impl Pass<'_> {
         };
         plan.actions.push(Action::ProtectDriver { name: pod.name.clone(), uid: pod.uid.clone(), protect });
     }
+
+    /// Deletes the submission pods of runs that are recorded: nobody reads their outcome any more. Where a run is to be
+    /// submitted, what may be its own pod stays, and one of a run that was never recorded is among the strays.
+    fn delete_old_submission_pods(&self, plan: &mut Plan) {
+        let launches = questions(self.application).launch;
+        for pod in self.seen.submission_pods.iter().filter(|pod| pod.is_controlled_by(self.uid())) {
+            let deletes =
+                |action: &Action| matches!(action, Action::DeletePod { uid, .. } if *uid == pod.uid);
+            let is_old = !launches || pod.submission_id.as_deref().is_some_and(|id| self.has_recorded(id));
+            if is_old && !plan.actions.iter().any(deletes) {
+                plan.actions.extend(Self::delete_submission_pod(pod));
+            }
+        }
+    }
+
+    /// Whether the run with this id is written down, be it the present one or one of those before.
+    fn has_recorded(&self, id: &str) -> bool {
+        let recorded = self.status.runs.iter().filter_map(|run| run.submission_id.as_deref());
+        recorded.chain(self.status.submission_id.as_deref()).any(|recorded| recorded == id)
+    }
 }
 
 /// Whether an application in this state is what its driver's pod is.
@@ -303,6 +324,7 @@ pub fn farewell(pods: &[PodRecord], there: Option<&ObjectMeta>) -> Vec<Action> {
     let runs: BTreeSet<_> =
         executors.filter_map(|pod| pod.submission_id.as_deref()).filter(is_over).collect();
     let executors = runs.into_iter().map(|run| Action::DeleteExecutors { submission_id: run.to_owned() });
-    let left = drivers.iter().filter(|driver| is_left(driver)).filter_map(|driver| Pass::delete_pod(driver));
-    left.chain(kept).chain(executors).collect()
+    let submissions = pods.iter().filter(|pod| pod.submits && !is_of_living(pod));
+    let left = drivers.iter().copied().chain(submissions).filter(|pod| is_left(pod));
+    left.filter_map(Pass::delete_pod).chain(kept).chain(executors).collect()
 }

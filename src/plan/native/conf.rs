@@ -163,7 +163,8 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
 }
 
 /// The elements of a list that is separated by commas, without the blank ones and the blanks around them.
-pub(super) fn elements(list: &str) -> Vec<String> {
+#[must_use]
+pub fn elements(list: &str) -> Vec<String> {
     list.split(',').map(str::trim).filter(|element| !element.is_empty()).map(str::to_owned).collect()
 }
 

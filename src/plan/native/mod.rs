@@ -59,6 +59,7 @@ mod volumes;
 
 use crate::api::names::{conf as key, submit_conf};
 use conf::Conf;
+pub use conf::elements as list_elements;
 pub use dependencies::flag_list;
 use driver::Driver;
 pub use input::{Environment, Files, Ids, NO_RESOURCE, Submission};
@@ -71,6 +72,7 @@ pub(super) use properties_text::{SYNTAX, escaped};
 use serde_json::Value;
 use std::collections::BTreeMap;
 pub use uri::is_scheme;
+pub use volumes::existing_volumes;
 
 /// What a submission consists of.
 #[derive(Clone, Debug, PartialEq)]

@@ -137,19 +137,26 @@ fn environment(submission: &Submission, conf: &Conf) -> Result<(), NotNative> {
         let why = "sets properties where only the JVM sees them";
         return Err(NotNative::fallback(Reason::Substitution, env::SPARK_SUBMIT_OPTS, why));
     }
-    let is_secured = |text: &str| text.contains("hadoop.security.authentication");
     let is_on = conf.raw(submit_conf::HADOOP_AUTHENTICATION).is_some_and(|text| text.trim() != "simple");
     let kerberos = |field, why| Err(NotNative::fallback(Reason::Kerberos, field, why));
     if is_on {
         return kerberos(submit_conf::HADOOP_AUTHENTICATION, "asks for a login to Hadoop");
     }
     if environment.hadoop_conf.iter().flatten().any(|(_, text)| is_secured(text)) {
-        return kerberos(env::HADOOP_CONF_DIR, "may ask for a login to Hadoop");
+        return kerberos(env::HADOOP_CONF_DIR, "asks for a login to Hadoop");
     }
     if environment.hadoop_token_file.is_some() {
         return kerberos(env::HADOOP_TOKEN_FILE_LOCATION, "holds tokens that become a Secret");
     }
     Ok(())
+}
+
+/// Whether a file of Hadoop's configuration asks for another authentication than `simple`, which is none.
+fn is_secured(text: &str) -> bool {
+    const NAME: &str = "<name>hadoop.security.authentication</name>";
+    let without_blanks: String = text.split_whitespace().collect();
+    let mut values = without_blanks.split(NAME).skip(1);
+    values.any(|after| !after.starts_with("<value>simple</value>"))
 }
 
 fn feature_steps(line: Line, conf: &Conf) -> Result<Vec<String>, NotNative> {
@@ -173,4 +180,20 @@ fn feature_steps(line: Line, conf: &Conf) -> Result<Vec<String>, NotNative> {
         }
     }
     Ok(excluded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_secured;
+
+    #[test]
+    fn simple_authentication_is_no_login() {
+        let file = |value: &str| {
+            format!(
+                "<configuration>\n <property>\n  <name>hadoop.security.authentication</name>\n  <value> {value} </value>\n</property></configuration>"
+            )
+        };
+        assert!(is_secured(&file("kerberos")) && !is_secured(&file("simple")));
+        assert!(!is_secured("<name>hadoop.security.authorization</name><value>true</value>"));
+    }
 }

@@ -12,7 +12,7 @@ use crate::api::{
     names::{conf, label, submit_conf},
 };
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// In a claim's name: one of its own for this driver.
 const ON_DEMAND: &str = "OnDemand";
@@ -72,6 +72,34 @@ pub(super) fn mounts(context: &Context, driver: &mut Driver) -> Result<(), NotNa
         driver.mount_as(&volume.name, source, volume.mount);
     }
     Ok(())
+}
+
+/// The volumes that `spark.kubernetes.driver.volumes.…` mount into the driver and that exist without it, each with its
+/// mount; `spark_version` decides which settings there are.
+///
+/// # Errors
+///
+/// Where Spark would refuse a setting.
+pub fn existing_volumes(
+    properties: &BTreeMap<String, String>,
+    spark_version: &str,
+) -> Result<Vec<(Value, Value)>, NotNative> {
+    let conf = Conf(properties.clone());
+    let volumes = volumes(&conf, Role::Driver, Line::nearest(spark_version).0)?.into_iter();
+    let existing = volumes.filter_map(|Volume { name, mut mount, read_only, source, .. }| {
+        let mut volume = match source {
+            Source::Plain(source) => source,
+            Source::Claim { name, class, size, .. } => {
+                let is_made = name.contains(ON_DEMAND) || class.is_some() && size.is_some();
+                let claim = json!({"persistentVolumeClaim": {"claimName": name, "readOnly": read_only}});
+                (!is_made).then_some(claim)?
+            }
+        };
+        volume["name"] = name.as_str().into();
+        mount["name"] = name.into();
+        Some((volume, mount))
+    });
+    Ok(existing.collect())
 }
 
 fn claim(

@@ -8,14 +8,16 @@ mod pod;
 mod spark;
 
 use super::{
-    customization, quantity,
-    submission::starting_point,
+    By, Policy, customization, quantity,
+    run::Run,
+    submission::{Surroundings, choose, starting_point},
     validation::{Invalid, Refusal, is_same_run, validate},
 };
 use crate::api::{
     ExecutorState, Role, SparkApplication, State,
     names::{annotation, label},
 };
+use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{Pod, ResourceQuota},
     apimachinery::pkg::api::resource::Quantity,
@@ -42,9 +44,10 @@ struct Pods {
     number: u32,
 }
 
-/// The pods of an application: driver and executors.
+/// The pods of an application: driver and executors, and before these, where there is one, its submission pod.
 #[derive(Clone, Debug)]
 struct Claim {
+    submission: Option<Pods>,
     driver: Pods,
     executors: Pods,
     /// Whether the number of executors follows the work.
@@ -77,6 +80,7 @@ pub fn exceeded(
     old: Option<&SparkApplication>,
     new: &SparkApplication,
     quotas: &[ResourceQuota],
+    policy: &Policy,
 ) -> Vec<Invalid> {
     let mut limits: Vec<_> =
         quotas.iter().flat_map(Limit::of).filter(|limit| pod::is_counted(limit.key)).collect();
@@ -84,11 +88,11 @@ pub fn exceeded(
         return Vec::new();
     }
     limits.sort_by_key(|limit| (limit.quota.metadata.name.as_ref(), limit.key));
-    let claim = match Claim::of(new) {
+    let claim = match Claim::of(new, policy) {
         Ok(claim) => claim,
         Err(error) => return error.findings(),
     };
-    let own = old.and_then(|old| Some(Claim::of(old).ok()?.at_present(old)));
+    let own = old.and_then(|old| Some(Claim::of(old, policy).ok()?.at_present(old)));
     limits.into_iter().filter_map(|limit| limit.exceeded_by(&claim, own.as_ref())).collect()
 }
 
@@ -109,13 +113,14 @@ pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
 
 impl Claim {
     /// All pods that there will ever be at once.
-    fn of(application: &SparkApplication) -> Result<Self, Error> {
+    fn of(application: &SparkApplication, policy: &Policy) -> Result<Self, Error> {
         validate(application).map_err(Error::Refused)?;
         let (properties, [driver, executor]) = starting_point(application);
         let spec = &application.spec;
         let (version, main_file) = (&spec.spark_version, &spec.main_application_file);
         let spark = Spark { version, properties: &properties, main_file };
         Ok(Self {
+            submission: submission_pod(application, policy).map(|each| Pods { each, number: 1 }),
             driver: Pods { each: pod(&spark, Role::Driver, driver)?, number: 1 },
             executors: Pods { each: pod(&spark, Role::Executor, executor)?, number: spark.executors()? },
             is_dynamic: spark.is_dynamic()?,
@@ -130,14 +135,29 @@ impl Claim {
         );
         let executors = application.status.iter().flat_map(|status| status.executor_state.values());
         let live = executors.filter(|state| matches!(state, ExecutorState::Pending | ExecutorState::Running));
+        self.submission = None;
         self.driver.number = has_driver.into();
         self.executors.number = u32::try_from(live.count()).unwrap_or(u32::MAX);
         self
     }
 
-    fn pods(&self) -> [&Pods; 2] {
-        [&self.driver, &self.executors]
+    /// How much the pods use of a limit at most at once: the submission pod has ended before there are executors.
+    fn amount(&self, limit: &Limit) -> i128 {
+        let submission = self.submission.as_ref().map_or(0, |pods| pods.amount(limit));
+        self.driver.amount(limit).saturating_add(submission.max(self.executors.amount(limit)))
     }
+}
+
+/// The submission pod, where `spark-submit` has to make the driver. Of an application that cannot be submitted at all
+/// the user is told when that is tried.
+fn submission_pod(application: &SparkApplication, policy: &Policy) -> Option<PodClaim> {
+    let mut application = application.clone();
+    // Before it is stored it has none, and its pods would belong to nobody.
+    application.metadata.uid.get_or_insert_with(|| "not stored yet".to_owned());
+    let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
+    let chosen = choose(&application, &run, &Surroundings::default(), policy, now).ok()?;
+    let By::Pod { objects, .. } = chosen.request.by else { return None };
+    serde_json::from_value(objects.pod).ok().map(PodClaim::of)
 }
 
 impl Pods {
@@ -162,9 +182,7 @@ impl<'a> Limit<'a> {
 
     /// What is wrong with `claim`, where `own` makes room.
     fn exceeded_by(&self, claim: &Claim, own: Option<&Claim>) -> Option<Invalid> {
-        let sum = |claim: &Claim| {
-            claim.pods().map(|pods| pods.amount(self)).into_iter().fold(0, i128::saturating_add)
-        };
+        let sum = |claim: &Claim| claim.amount(self);
         let asked = sum(claim);
         let hard = quantity::amount(self.hard)?;
         let used = self
@@ -196,8 +214,14 @@ impl<'a> Limit<'a> {
         Some(Invalid { field: format!("ResourceQuota {name}: {}", self.key), why })
     }
 
-    /// What driver and executors ask for.
+    /// What the driver asks for, and the executors, or the submission pod where that asks for more.
     fn parts(&self, claim: &Claim) -> String {
+        let submission =
+            claim.submission.as_ref().filter(|pods| pods.amount(self) > claim.executors.amount(self));
+        if let Some(submission) = submission {
+            let (driver, submission) = (claim.driver.amount(self), submission.amount(self));
+            return format!("driver {}, submission pod {}", self.words(driver), self.words(submission));
+        }
         let driver = claim.driver.of_each(self).map(|each| format!("driver {}", self.words(each)));
         let number = claim.executors.number;
         let executors = claim.executors.of_each(self).filter(|_| number > 0).map(|each| {

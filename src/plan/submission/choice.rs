@@ -1,6 +1,6 @@
-//! Who submits an application: the operator itself, or Spark's own `spark-submit`?
+//! Decides who submits an application: the operator itself, or Spark's own `spark-submit` in a submission pod.
 
-use super::{Surroundings, has_templates, native, spark_submit, templates};
+use super::{Surroundings, has_templates, native, templates};
 use crate::{
     api::{
         SparkApplication,
@@ -13,6 +13,7 @@ use crate::{
         monitoring,
         native::NotNative,
         run::Run,
+        submission_pod,
     },
 };
 use jiff::Timestamp;
@@ -21,12 +22,12 @@ use std::{fmt, str::FromStr};
 /// Who submits, as an admin or an application says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Submitter {
-    /// The operator, and `spark-submit` what only that can do.
+    /// The operator, and a submission pod what only `spark-submit` can do.
     #[default]
     Auto,
     /// The operator alone.
     Native,
-    /// `spark-submit` alone.
+    /// A submission pod alone.
     SparkSubmit,
 }
 
@@ -43,7 +44,7 @@ impl Submitter {
         }
     }
 
-    /// The one that `application` asks for, if it does.
+    /// The one that `application` asks for by its annotation, if it does.
     ///
     /// # Errors
     ///
@@ -52,6 +53,33 @@ impl Submitter {
         let asked = application.metadata.annotations.as_ref().and_then(|all| all.get(annotation::SUBMITTER));
         asked.map(|text| text.trim().parse()).transpose()
     }
+
+    /// What is left of this choice of the admin's once an application has asked for `asked`: the same or less; none if
+    /// the admin has excluded it.
+    fn narrowed(self, asked: Self) -> Option<Self> {
+        match (self, asked) {
+            (allowed, Self::Auto) => Some(allowed),
+            (Self::Auto, asked) => Some(asked),
+            (allowed, asked) => (allowed == asked).then_some(allowed),
+        }
+    }
+}
+
+/// Who submits `application`, by the admin's choice and what its annotation leaves of that.
+///
+/// # Errors
+///
+/// When the annotation names no submitter, or one that the admin has excluded.
+pub(super) fn submitter(application: &SparkApplication, policy: &Policy) -> Result<Submitter, String> {
+    let refused = |why: String| format!("metadata.annotations[{}]: {why}", annotation::SUBMITTER);
+    let allowed = policy.submitter;
+    let Some(asked) = Submitter::asked_by(application).map_err(refused)? else { return Ok(allowed) };
+    allowed.narrowed(asked).ok_or_else(|| {
+        refused(format!(
+            "`{asked}` is not allowed: the operator runs with --submitter={allowed}, and an application can only \
+             ask for less; take the annotation out"
+        ))
+    })
 }
 
 impl fmt::Display for Submitter {
@@ -88,50 +116,40 @@ pub fn choose(
     policy: &Policy,
     now: Timestamp,
 ) -> Result<Chosen, String> {
-    let submitter = Submitter::asked_by(application)
-        .map_err(|why| format!("metadata.annotations[{}]: {why}", annotation::SUBMITTER))?
-        .unwrap_or(policy.submitter);
+    let submitter = submitter(application, policy)?;
     let chosen = |by: By, mut notes: Vec<String>| {
         notes.extend(without_webhook(application, policy));
         notes.extend(without_path(application, &by, policy));
         let request = SubmitRequest { run: run.clone(), by };
         Chosen { request, events: notes.iter().map(|note| events::submission_note(note)).collect() }
     };
-    let by_spark_submit = |fallback| {
-        if !policy.has_spark_submit {
-            return Err(format!("there is no spark-submit: {GIVE_SPARK}"));
-        }
-        let command = spark_submit(application, run, policy, &surroundings.defaults);
-        let command = command.map_err(|refusal| refusal.brief())?;
-        let before = Vec::from_iter(monitoring::config_map(application, run));
-        Ok(By::SparkSubmit { command, before, fallback })
+    let by_pod = |fallback| {
+        let mut objects = submission_pod::objects(application, run, policy, surroundings)?;
+        objects.children.splice(0..0, monitoring::config_map(application, run));
+        Ok::<_, String>(By::Pod { objects, fallback })
     };
     if submitter == Submitter::SparkSubmit {
-        return Ok(chosen(by_spark_submit(None)?, Vec::new()));
+        return Ok(chosen(by_pod(None)?, Vec::new()));
     }
     match native::objects(application, run, policy, surroundings, now) {
         Ok((objects, note)) => Ok(chosen(By::Native(objects), Vec::from_iter(note))),
         Err(NotNative::Refused(why)) => Err(why),
         Err(NotNative::Fallback { reason, field, why }) => {
             let why = format!("{}: {why}", spec_field(application, &field));
-            if submitter == Submitter::Auto && policy.has_spark_submit {
-                let note = format!("submitted by spark-submit, since only that can do this: {why}");
-                return Ok(chosen(by_spark_submit(Some(reason))?, vec![note]));
+            if submitter == Submitter::Auto {
+                let note = format!("submitted by spark-submit in a pod, since only that can do this: {why}");
+                return Ok(chosen(by_pod(Some(reason))?, vec![note]));
             }
-            let remedy = match submitter {
-                Submitter::Native => {
-                    "let spark-submit do it (--submitter, or the annotation sparkoperator.k8s.io/submitter)"
-                }
-                Submitter::Auto | Submitter::SparkSubmit => GIVE_SPARK,
-            };
-            Err(format!("{why}, which only spark-submit can do: change it, or {remedy}"))
+            Err(format!(
+                "{why}, which only spark-submit can do: change it, or let spark-submit do it (--submitter=auto)"
+            ))
         }
     }
 }
 
 /// That the links of the web UI lead nowhere, where its path depends on what nobody knows in time.
 fn without_path(application: &SparkApplication, by: &By, policy: &Policy) -> Option<String> {
-    let is_late = matches!(by, By::SparkSubmit { .. }) && has_id_in_ui_path(application, policy);
+    let is_late = matches!(by, By::Pod { .. }) && has_id_in_ui_path(application, policy);
     is_late.then(|| {
         format!(
             "the links of the web UI lack the path of its Ingress, which has Spark's id of the application, and spark-submit \
@@ -160,8 +178,6 @@ fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<St
         )
     })
 }
-
-const GIVE_SPARK: &str = "give the operator a Spark distribution (--spark-home, or the operator-spark image)";
 
 /// Where the user finds what stands in `property`, which may be a flag of `spark-submit`.
 fn spec_field(application: &SparkApplication, property: &str) -> String {

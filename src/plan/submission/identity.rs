@@ -53,7 +53,7 @@ pub(super) fn operator_owned(context: &Context, properties: &mut Properties) {
         }
         if context.has_templates() {
             let template = super::file::template(role);
-            properties.set(conf::kubernetes(role, conf::POD_TEMPLATE_FILE), context.path(template));
+            properties.set(conf::kubernetes(role, conf::POD_TEMPLATE_FILE), super::path(template));
             properties.set(conf::kubernetes(role, conf::POD_TEMPLATE_CONTAINER), role.container());
         } else {
             let annotations = customization::annotations(context.application, role);

@@ -13,7 +13,6 @@ mod monitoring;
 mod native;
 mod predicted;
 mod properties;
-pub mod redaction;
 mod resources;
 mod scheduling;
 mod secrets;
@@ -26,6 +25,7 @@ use crate::{
         Policy, children,
         native::{Environment, read_properties},
         run::Run,
+        submission_pod::DIRECTORY,
         validation::{self, Invalid, Refusal},
     },
 };
@@ -35,9 +35,6 @@ pub use predicted::predicted;
 pub(super) use properties::Properties;
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// Each submission has a directory of its own in this one (KF's).
-pub const DIRECTORY: &str = "/tmp/spark";
 
 /// Everything that goes into the properties, in order of precedence (behaviour.md 4.3): what the operator
 /// must own comes last.
@@ -67,10 +64,10 @@ type Concern = fn(&Context, &mut Properties);
 pub struct SparkSubmit {
     /// All arguments after the program's name.
     pub arguments: Vec<String>,
-    /// Where the files below have to be.
-    pub directory: String,
-    /// Contents by file name: the properties and the pod templates.
+    /// Contents by the file's name in [`DIRECTORY`]: the properties and the pod templates.
     pub files: BTreeMap<&'static str, String>,
+    /// All properties that the properties file and the arguments set, by key.
+    pub properties: BTreeMap<String, String>,
 }
 
 /// What a submission finds around it: the admin's part of it.
@@ -81,7 +78,7 @@ pub struct Surroundings {
     pub environment: Environment,
 }
 
-/// File names inside [`SparkSubmit::directory`].
+/// File names in [`DIRECTORY`].
 mod file {
     use crate::api::Role;
 
@@ -101,7 +98,6 @@ struct Context<'a> {
     /// The spec with defaults filled in.
     spec: &'a SparkApplicationSpec,
     run: &'a Run,
-    directory: &'a str,
     /// The properties of `spark-defaults.conf`, below all others.
     defaults: &'a BTreeMap<String, String>,
     /// The path under which others see the driver's web UI.
@@ -120,11 +116,11 @@ impl Context<'_> {
     fn namespace(&self) -> &str {
         self.application.metadata.namespace.as_deref().unwrap_or_default()
     }
+}
 
-    /// Where the file `name` of this submission lies.
-    fn path(&self, name: &str) -> String {
-        format!("{}/{name}", self.directory)
-    }
+/// Where the file `name` of a submission is.
+fn path(name: &str) -> String {
+    format!("{DIRECTORY}/{name}")
 }
 
 /// Spark before 3.0 has no pod templates.
@@ -155,12 +151,11 @@ pub fn spark_submit(
 ) -> Result<SparkSubmit, Refusal> {
     validation::validate(application)?;
     let spec = with_defaults(application.spec.clone());
-    let directory = format!("{DIRECTORY}/{}", run.id);
     // What cannot be read Spark will refuse.
     let read = read_properties(defaults).unwrap_or_default();
     // What Spark calls the application is drawn by spark-submit.
     let ui_path = children::ui_path(application, None, policy);
-    let context = Context { application, spec: &spec, run, directory: &directory, defaults: &read, ui_path };
+    let context = Context { application, spec: &spec, run, defaults: &read, ui_path };
 
     let properties = properties(&context);
     let arguments = arguments(&context, policy, &properties);
@@ -173,7 +168,22 @@ pub fn spark_submit(
             files.insert(file::template(role), templates::text(&template(&context, role, policy)?));
         }
     }
-    Ok(SparkSubmit { arguments, directory: directory.clone(), files })
+    let mut all = read;
+    all.extend(properties.into_map());
+    Ok(SparkSubmit { arguments, files, properties: all })
+}
+
+/// The driver's or executors' pod template with everything that the contract's annotations ask for carried out.
+///
+/// # Errors
+///
+/// What cannot be carried out.
+pub(super) fn customized_template(
+    application: &SparkApplication,
+    spec: &SparkApplicationSpec,
+    role: Role,
+) -> Result<Value, String> {
+    templates::customized(application, spec, role)
 }
 
 /// The template that Spark is given for pods of `role`.
@@ -199,14 +209,7 @@ fn properties(context: &Context) -> Properties {
 pub(super) fn starting_point(application: &SparkApplication) -> (Properties, [Value; 2]) {
     let spec = with_defaults(application.spec.clone());
     let run = Run::next(application);
-    let context = Context {
-        application,
-        spec: &spec,
-        run: &run,
-        directory: DIRECTORY,
-        defaults: &BTreeMap::new(),
-        ui_path: None,
-    };
+    let context = Context { application, spec: &spec, run: &run, defaults: &BTreeMap::new(), ui_path: None };
     (properties(&context), Role::ALL.map(|role| templates::template(application, &spec, role)))
 }
 
@@ -231,7 +234,7 @@ fn arguments(context: &Context, policy: &Policy, properties: &Properties) -> Vec
         }
     }
     // Not `--conf`: Linux refuses a single argument of over 128 KiB (KF issue 433).
-    flag("--properties-file", &context.path(file::PROPERTIES));
+    flag("--properties-file", &path(file::PROPERTIES));
     for property in properties.for_arguments() {
         flag("--conf", &property);
     }

@@ -1,7 +1,10 @@
 //! What is given to native submission for an application? The same as to `spark-submit`. And which objects
 //! are created then? Those that Spark would make, ours by owner and labels, the driver already customized.
 
-use super::{Context, DIRECTORY, Surroundings, dependencies, properties, stated, template, templates};
+use super::{
+    Context, Submitter, Surroundings, choice::submitter, dependencies, properties, stated, template,
+    templates,
+};
 use crate::{
     api::{
         Role, SparkApplication,
@@ -17,7 +20,7 @@ use crate::{
         },
         owner_reference,
         run::Run,
-        validation,
+        submission_pod, validation,
     },
 };
 use jiff::Timestamp;
@@ -62,18 +65,29 @@ pub fn objects(
     Ok((Objects { pod, children }, Line::nearest(&submission.spark_version).1))
 }
 
-/// What [`objects`] has made beside the driver's pod for `run`; [`monitoring::config_map`] is made for a run of
-/// `spark-submit` as well. Claims that have a name of the user's are not among it: they may be somebody else's.
+/// What the operator has made beside pods for `run`, however it was submitted: what [`objects`] has made beside the
+/// driver's pod, or the ConfigMap of the submission pod. Claims that have a name of the user's are not among it: they may
+/// be somebody else's.
 #[must_use]
 pub fn children(application: &SparkApplication, run: &Run, policy: &Policy) -> Vec<Child> {
-    let made = native(application, run, policy, "", Environment::default(), Timestamp::UNIX_EPOCH)
-        .and_then(|submission| native::objects(&submission));
-    // Whatever cannot be made has not been made.
-    let children = made.map(|objects| objects.children).unwrap_or_default();
+    let made = match submitter(application, policy) {
+        Ok(Submitter::SparkSubmit) => None,
+        _ => native(application, run, policy, "", Environment::default(), Timestamp::UNIX_EPOCH)
+            .and_then(|submission| native::objects(&submission))
+            .ok(),
+    };
     let ids = Ids::of_run(run);
     let monitoring = monitoring::config_map(application, run);
-    let named = monitoring.iter().chain(&children).filter_map(Child::of);
-    named.filter(|child| child.kind != CLAIM || child.name.contains(&ids.prefix)).collect()
+    let mut named: Vec<_> = monitoring.iter().filter_map(Child::of).collect();
+    match made {
+        Some(Objects { children, .. }) => {
+            let is_ours = |child: &Child| child.kind != CLAIM || child.name.contains(&ids.prefix);
+            named.extend(children.iter().filter_map(Child::of).filter(is_ours));
+        }
+        // Whatever cannot be made natively has been left to a submission pod, or not been made.
+        None => named.push(submission_pod::config_map(&submission_pod::name(application, run))),
+    }
+    named
 }
 
 const CLAIM: &str = "PersistentVolumeClaim";
@@ -94,13 +108,11 @@ pub fn native(
 ) -> Result<Submission, NotNative> {
     validation::validate(application).map_err(|refusal| NotNative::Refused(refusal.brief()))?;
     let spec = with_defaults(application.spec.clone());
-    let directory = format!("{DIRECTORY}/{}", run.id);
     let ids = Ids::of_run(run);
     let ui_path = ui_path(application, Some(&ids.application), policy);
     let refused = |problem| NotNative::Refused(format!("spark-defaults.conf: {problem}"));
     let defaults = read_properties(defaults).map_err(refused)?;
-    let context =
-        Context { application, spec: &spec, run, directory: &directory, defaults: &defaults, ui_path };
+    let context = Context { application, spec: &spec, run, defaults: &defaults, ui_path };
 
     let mut merged = defaults.clone();
     merged.extend(properties(&context).into_map());

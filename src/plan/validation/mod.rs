@@ -12,6 +12,7 @@ mod labels;
 mod mode;
 mod monitoring;
 mod names;
+mod program;
 mod python;
 mod resources;
 mod schedule;
@@ -31,8 +32,10 @@ pub use schedule::shortest_named_run;
 use std::fmt::Display;
 
 /// Everything that is looked at in an application, wherever it comes from; its name is looked at before.
-const CHECKS: [Check; 23] = [
+const CHECKS: [Check; 25] = [
     mode::cluster,
+    program::main_file,
+    program::arguments,
     names::driver_pod,
     templates::version,
     templates::form,

@@ -1,4 +1,4 @@
-//! Where is the driver to run?
+//! Checks that the driver runs in a pod of its own.
 
 use super::{Findings, Subject};
 use crate::api::DeployMode;
@@ -7,7 +7,7 @@ pub(super) fn cluster(subject: &Subject, findings: &mut Findings) {
     if subject.spec.mode == DeployMode::Client {
         findings.refuse(
             subject.field("mode"),
-            "`client` would run the driver inside the operator, with the operator's rights: write `cluster`",
+            "`client` would run the driver where it is submitted, not in a pod of its own: write `cluster`",
         );
     }
 }

@@ -1,11 +1,12 @@
-//! Does what an application says reach its pods unchanged, whatever its characters are and however many,
+//! Does what an application says reach its pods unchanged, whatever its characters are and however many, natively and
 //! through Spark's own `spark-submit`?
 
 use super::{
     applications::application,
     namespace::{Namespace, Reviewed},
-    operator::Operator,
+    operator::{Operator, spark_home},
     spark::{executor_template, make_executor},
+    submission_node::SubmissionNode,
 };
 use crate::characters::{LARGEST, fill, hard_to_carry};
 use kube::api::{DynamicObject, PostParams};
@@ -19,12 +20,21 @@ use std::collections::BTreeMap;
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn every_character_arrives_on_the_driver_and_on_an_executor() {
+    for submitter in ["native", "spark-submit"] {
+        arrives(submitter).await;
+    }
+}
+
+async fn arrives(submitter: &str) {
     let namespace = Namespace::new("characters").await;
-    // The locale of a container that sets none.
-    let _operator = Operator::with(&namespace).env("LC_ALL", "POSIX").start().await;
+    // The locale of an image that sets none.
+    let _node = SubmissionNode::of(&namespace, spark_home()).env("LC_ALL", "POSIX").start().await;
+    let _operator = Operator::with(&namespace).env("SPARK_OPERATOR_SUBMITTER", submitter).start().await;
     let mut texts = hard_to_carry();
-    // No process can be given it; a pod's specification can.
-    texts.push("a\0b".to_owned());
+    if submitter == "native" {
+        // No process can be given it; a pod's specification can.
+        texts.push("a\0b".to_owned());
+    }
     // An empty value is left out by the API server.
     let variable = |(i, text)| json!({"name": format!("HARD_{i}"), "value": text});
     let env: Value = (0..).zip(&texts).skip(1).map(variable).collect();

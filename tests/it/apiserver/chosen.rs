@@ -5,7 +5,7 @@ use super::{
     eventually,
     kubectl::{kubectl, kubectl_with, try_kubectl_with},
     namespace::{Namespace, beside, review_pods_only},
-    operator::{Operator, WEBHOOK, stand_in},
+    operator::{Operator, WEBHOOK},
     seen,
 };
 use crate::program;
@@ -31,7 +31,7 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
     let flags = ["--namespaces=chosen", "--namespace-selector=team in (data, science)"];
     let _installed = Installed::begin(&flags);
     let setup = flags.iter().fold(Operator::with(&namespace), |setup, flag| setup.argument(flag));
-    let operator = setup.spark_home(&stand_in()).start().await;
+    let operator = setup.start().await;
     assert_eq!(operator.metric(DIFFERENCES).await, Ok(0.0));
 
     // Also the API server has to hear of the certificate, which it cannot be asked about in `default` here.

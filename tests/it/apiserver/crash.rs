@@ -1,4 +1,5 @@
-//! Does an application run once, whenever the operator is killed and whatever answer is lost?
+//! An application that `spark-submit` submits runs once, whenever the operator is killed, or its submission pod or an
+//! answer of the API server is lost.
 //!
 //! Each story is told with Spark's own `spark-submit` and with the stand-in, which makes the same calls.
 
@@ -6,19 +7,21 @@ use super::{
     applications::{application, owned_by},
     eventually, kubelet,
     namespace::Namespace,
-    operator::{Operator, Orphan},
-    proxy::{Call, Moment, Proxy},
+    operator::Operator,
+    proxy::{Call, Moment, Proxy, Trap},
     seen,
+    submission_node::SubmissionNode,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
-use std::path::{Path, PathBuf};
+use serde_json::json;
+use std::path::Path;
 
-/// `spark-submit` makes the driver's pod, first of all.
+/// The operator makes the submission pod, or `spark-submit` the driver's pod.
 const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
 /// `spark-submit` makes Spark's configuration, last of all.
 const CONFIGURATION_IS_MADE: Call = Call { method: "PATCH", path: "/configmaps/spark-drv-" };
-/// The operator looks whether there is a driver.
-const DRIVER_IS_LOOKED_FOR: Call = Call { method: "GET", path: "/pods/pi-driver" };
+/// The operator deletes the submission pod.
+const POD_IS_DELETED: Call = Call { method: "DELETE", path: "/pods/pi-" };
 /// The operator writes the status of `pi`.
 const STATUS_IS_WRITTEN: Call = Call { method: "PATCH", path: "/sparkapplications/pi/status" };
 
@@ -49,151 +52,202 @@ macro_rules! stories {
 }
 
 stories! {
-    killed_before_there_is_a_pod_it_submits_again,
-    what_a_spark_submit_makes_while_there_is_no_operator_is_refused,
-    killed_before_there_is_a_pod_and_back_before_its_spark_submit_ends_it_has_one_driver,
-    killed_between_pod_and_configuration_it_replaces_the_half_made_driver,
-    killed_between_pod_and_configuration_it_adopts_the_driver_that_its_spark_submit_completes,
+    killed_around_the_creation_of_the_submission_pod_it_has_one,
+    a_lost_reply_to_the_submission_pods_creation_makes_no_other,
+    what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tried_again,
+    killed_while_spark_submit_works_it_records_what_the_submission_pod_has_made,
+    killed_between_pod_and_configuration_it_adopts_the_driver_that_the_submission_pod_completes,
+    a_submission_pod_that_is_lost_between_pod_and_configuration_is_made_anew_and_so_is_its_driver,
+    a_submission_pod_that_is_lost_once_its_driver_is_whole_is_not_missed,
     killed_before_its_submission_is_recorded_it_adopts_the_driver,
     killed_while_its_submission_is_recorded_it_does_not_submit_again,
+    killed_before_the_submission_pod_is_deleted_it_is_deleted_by_the_next,
     a_lost_reply_to_the_status_write_does_not_submit_again,
-    a_lost_reply_to_the_pods_creation_leaves_one_whole_driver,
+    a_lost_reply_to_the_drivers_creation_leaves_one_whole_driver,
     a_submission_whose_connection_is_closed_fails_and_leaves_no_half_made_driver,
 }
 
-async fn killed_before_there_is_a_pod_it_submits_again(spark_home: &Path) {
-    let scene = Scene::new("killed-before-pod", spark_home).await;
-    let operator = scene.operator().await;
-    let pod_is_made = scene.proxy.hold(POD_IS_MADE, Moment::Before);
-    scene.namespace.apply(&application("pi"));
-    let held = pod_is_made.caught().await;
-    end(operator.kill());
-    held.close();
-    assert_eq!(scene.namespace.pod("pi-driver").await, None);
+async fn killed_around_the_creation_of_the_submission_pod_it_has_one(spark_home: &Path) {
+    for moment in [Moment::Before, Moment::After] {
+        let scene = Scene::new("killed-pod", spark_home).await;
+        let operator = scene.operator().await;
+        let pod_is_made = scene.operators.hold(POD_IS_MADE, moment);
+        scene.namespace.apply(&application("pi"));
+        let held = pod_is_made.caught().await;
+        operator.kill();
+        held.close();
 
-    let _operator = scene.operator().await;
-    let driver = scene.is_submitted_once(&TOLD).await;
-    scene.completes(&[&driver]).await;
+        let _operator = scene.operator().await;
+        let driver = scene.is_submitted_once(&TOLD).await;
+        scene.completes(&[&driver], 1).await;
+    }
 }
 
-async fn what_a_spark_submit_makes_while_there_is_no_operator_is_refused(spark_home: &Path) {
+async fn a_lost_reply_to_the_submission_pods_creation_makes_no_other(spark_home: &Path) {
+    let scene = Scene::new("lost-pod", spark_home).await;
+    let _operator = scene.operator().await;
+    let pod_is_made = scene.operators.hold(POD_IS_MADE, Moment::After);
+    scene.namespace.apply(&application("pi"));
+    pod_is_made.caught().await.close();
+    let driver = scene.is_submitted_once(&TOLD).await;
+    scene.completes(&[&driver], 1).await;
+}
+
+async fn what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tried_again(spark_home: &Path) {
     let scene = Scene::new("killed-alone", spark_home).await;
     let operator = scene.operator().await;
-    let pod_is_made = scene.proxy.hold(POD_IS_MADE, Moment::Before);
-    scene.namespace.apply(&application("pi"));
-    let held = pod_is_made.caught().await;
-    let orphans = operator.kill();
+    let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::Before);
+    let mut pi = application("pi");
+    pi["spec"]["restartPolicy"] = json!({
+        "type": "OnFailure", "onSubmissionFailureRetries": 1, "onSubmissionFailureRetryInterval": 1,
+    });
+    scene.namespace.apply(&pi);
+    let held = driver_is_made.caught().await;
+    operator.kill();
     held.release();
     // Nobody answers for the webhook.
-    have_ended(&orphans).await;
+    scene.node.is_idle().await;
     assert_eq!(scene.namespace.pod("pi-driver").await, None);
 
     let _operator = scene.operator().await;
-    let driver = scene.is_submitted_once(&TOLD).await;
-    scene.completes(&[&driver]).await;
+    let submitted = scene.namespace.reaches("pi", "SUBMITTED").await;
+    assert_eq!(submitted["status"]["submissionAttempts"], 2);
+    assert_eq!(submitted["status"]["executionAttempts"], 1);
+    let why = submitted["status"]["runs"][0]["message"].as_str().unwrap();
+    assert!(
+        why.starts_with("failed to run spark-submit: ") && why.contains("failed calling webhook"),
+        "{why}"
+    );
+    scene.namespace.has_no_submission().await;
+    assert_eq!(scene.namespace.drivers_ever().await.len(), 1);
+    assert_eq!(scene.namespace.states_ever("pi").await, ["", "SUBMISSION_FAILED", "SUBMITTED"]);
 }
 
-async fn killed_before_there_is_a_pod_and_back_before_its_spark_submit_ends_it_has_one_driver(
-    spark_home: &Path,
-) {
+async fn killed_while_spark_submit_works_it_records_what_the_submission_pod_has_made(spark_home: &Path) {
     let scene = Scene::new("killed-and-back", spark_home).await;
     let operator = scene.operator().await;
-    let pod_is_made = scene.proxy.hold(POD_IS_MADE, Moment::Before);
+    let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::Before);
     scene.namespace.apply(&application("pi"));
-    let held = pod_is_made.caught().await;
-    let orphans = operator.kill();
-
-    let operator = scene.operator().await;
-    held.release();
-    let driver = scene.is_submitted_once(&TOLD).await;
-    // Both have had their chance.
-    have_ended(&orphans).await;
-    eventually("no spark-submit runs", async || seen(operator.spark_submits().is_empty(), "one runs")).await;
-    assert_eq!(scene.namespace.driver_services().await.len(), 1, "the driver's");
-    assert_eq!(
-        scene.namespace.list::<ConfigMap>().await.len(),
-        2,
-        "Spark's configuration and the executors' template"
-    );
-    scene.completes(&[&driver]).await;
-}
-
-async fn killed_between_pod_and_configuration_it_replaces_the_half_made_driver(spark_home: &Path) {
-    let scene = Scene::new("killed-half-made", spark_home).await;
-    let operator = scene.operator().await;
-    let configuration_is_made = scene.proxy.hold(CONFIGURATION_IS_MADE, Moment::Before);
-    scene.namespace.apply(&application("pi"));
-    let held = configuration_is_made.caught().await;
-    let half_made = scene.driver().await;
-    end(operator.kill());
-    held.close();
+    let held = driver_is_made.caught().await;
+    operator.kill();
 
     let _operator = scene.operator().await;
+    held.release();
     let driver = scene.is_submitted_once(&TOLD).await;
-    assert_ne!(driver, half_made);
-    scene.completes(&[&half_made, &driver]).await;
+    assert_eq!(scene.namespace.driver_services().await.len(), 1, "the driver's");
+    scene.completes(&[&driver], 1).await;
 }
 
-async fn killed_between_pod_and_configuration_it_adopts_the_driver_that_its_spark_submit_completes(
+async fn killed_between_pod_and_configuration_it_adopts_the_driver_that_the_submission_pod_completes(
     spark_home: &Path,
 ) {
     let scene = Scene::new("killed-in-the-making", spark_home).await;
     let operator = scene.operator().await;
-    let configuration_is_made = scene.proxy.hold(CONFIGURATION_IS_MADE, Moment::Before);
+    let configuration_is_made = scene.pods.hold(CONFIGURATION_IS_MADE, Moment::Before);
     scene.namespace.apply(&application("pi"));
     let held = configuration_is_made.caught().await;
     let in_the_making = scene.driver().await;
-    let orphans = operator.kill();
-
-    let driver_is_looked_for = scene.proxy.hold(DRIVER_IS_LOOKED_FOR, Moment::After);
-    let operator = scene.operator().await;
-    driver_is_looked_for.caught().await.release();
+    operator.kill();
+    // Only the driver's pod needs the webhook.
     held.release();
-    have_ended(&orphans).await;
+    scene.node.is_idle().await;
+
+    let _operator = scene.operator().await;
     assert_eq!(scene.is_submitted_once(&TOLD).await, in_the_making);
-    assert_eq!(submissions(&operator), 1, "the first operator's");
-    scene.completes(&[&in_the_making]).await;
+    scene.completes(&[&in_the_making], 1).await;
+}
+
+async fn a_submission_pod_that_is_lost_between_pod_and_configuration_is_made_anew_and_so_is_its_driver(
+    spark_home: &Path,
+) {
+    let scene = Scene::new("lost-half-made", spark_home).await;
+    let _operator = scene.operator().await;
+    let configuration_is_made = scene.pods.hold(CONFIGURATION_IS_MADE, Moment::Before);
+    scene.namespace.apply(&application("pi"));
+    let held = configuration_is_made.caught().await;
+    let half_made = scene.driver().await;
+    let [lost] = &scene.namespace.submission_pods().await[..] else { panic!("one submission pod") };
+    scene.namespace.kubectl(&["delete", "pod", lost["metadata"]["name"].as_str().unwrap()]);
+    held.close();
+
+    let driver = scene.is_submitted_once(&TOLD).await;
+    assert_ne!(driver, half_made);
+    scene.completes(&[&half_made, &driver], 2).await;
+}
+
+async fn a_submission_pod_that_is_lost_once_its_driver_is_whole_is_not_missed(spark_home: &Path) {
+    let scene = Scene::new("lost-whole", spark_home).await;
+    let operator = scene.operator().await;
+    let configuration_is_made = scene.pods.hold(CONFIGURATION_IS_MADE, Moment::Before);
+    let is_whole = scene.pods.hold(CONFIGURATION_IS_MADE, Moment::After);
+    scene.namespace.apply(&application("pi"));
+    let held = configuration_is_made.caught().await;
+    operator.kill();
+    held.release();
+    let held = is_whole.caught().await;
+    let [lost] = &scene.namespace.submission_pods().await[..] else { panic!("one submission pod") };
+    scene.namespace.kubectl(&["delete", "pod", lost["metadata"]["name"].as_str().unwrap()]);
+    held.close();
+    let whole = scene.driver().await;
+
+    let _operator = scene.operator().await;
+    assert_eq!(scene.is_submitted_once(&TOLD).await, whole);
+    scene.completes(&[&whole], 1).await;
 }
 
 async fn killed_before_its_submission_is_recorded_it_adopts_the_driver(spark_home: &Path) {
     let scene = Scene::new("killed-unrecorded", spark_home).await;
     let operator = scene.operator().await;
-    let failing = scene.proxy.hold(STATUS_IS_WRITTEN, Moment::Before);
-    let again = scene.proxy.hold(STATUS_IS_WRITTEN, Moment::Before);
+    let failing = scene.submission_is_recorded(Moment::Before);
+    let again = scene.submission_is_recorded(Moment::Before);
     scene.namespace.apply(&application("pi"));
     failing.caught().await.close();
     let held = again.caught().await;
     assert!(operator.log().contains("write of the status failed"), "it was told of the first one");
     let driver = scene.driver().await;
-    assert!(operator.kill().is_empty());
+    operator.kill();
     held.close();
-    assert!(scene.namespace.application("pi").await["status"].is_null());
+    let status = scene.namespace.application("pi").await["status"].take();
+    assert_eq!(status["submissionID"], json!(null));
 
-    let operator = scene.operator().await;
+    let _operator = scene.operator().await;
     assert_eq!(scene.is_submitted_once(&TOLD).await, driver);
-    assert_eq!(submissions(&operator), 1, "the first operator's");
-    scene.completes(&[&driver]).await;
+    scene.completes(&[&driver], 1).await;
 }
 
 async fn killed_while_its_submission_is_recorded_it_does_not_submit_again(spark_home: &Path) {
     let scene = Scene::new("killed-recording", spark_home).await;
     let operator = scene.operator().await;
-    let status_is_written = scene.proxy.hold(STATUS_IS_WRITTEN, Moment::After);
+    let status_is_written = scene.submission_is_recorded(Moment::After);
     scene.namespace.apply(&application("pi"));
     let held = status_is_written.caught().await;
-    assert!(operator.kill().is_empty());
+    operator.kill();
     held.close();
 
-    let operator = scene.operator().await;
+    let _operator = scene.operator().await;
     let driver = scene.is_submitted_once(&UNTOLD).await;
-    scene.completes(&[&driver]).await;
-    assert_eq!(submissions(&operator), 1, "the first operator's");
+    scene.completes(&[&driver], 1).await;
+}
+
+async fn killed_before_the_submission_pod_is_deleted_it_is_deleted_by_the_next(spark_home: &Path) {
+    let scene = Scene::new("killed-deleting", spark_home).await;
+    let operator = scene.operator().await;
+    let pod_is_deleted = scene.operators.hold(POD_IS_DELETED, Moment::Before);
+    scene.namespace.apply(&application("pi"));
+    let held = pod_is_deleted.caught().await;
+    operator.kill();
+    held.close();
+    assert_eq!(scene.namespace.submission_pods().await.len(), 1);
+
+    let _operator = scene.operator().await;
+    let driver = scene.is_submitted_once(&TOLD).await;
+    scene.completes(&[&driver], 1).await;
 }
 
 async fn a_lost_reply_to_the_status_write_does_not_submit_again(spark_home: &Path) {
     let scene = Scene::new("lost-status-reply", spark_home).await;
     let operator = scene.operator().await;
-    let status_is_written = scene.proxy.hold(STATUS_IS_WRITTEN, Moment::After);
+    let status_is_written = scene.submission_is_recorded(Moment::After);
     scene.namespace.apply(&application("pi"));
     status_is_written.caught().await.close();
     eventually("the operator is told of the failure", async || {
@@ -201,32 +255,30 @@ async fn a_lost_reply_to_the_status_write_does_not_submit_again(spark_home: &Pat
     })
     .await;
     let driver = scene.is_submitted_once(&UNTOLD).await;
-    scene.completes(&[&driver]).await;
-    assert_eq!(submissions(&operator), 1);
+    scene.completes(&[&driver], 1).await;
 }
 
-async fn a_lost_reply_to_the_pods_creation_leaves_one_whole_driver(spark_home: &Path) {
-    let scene = Scene::new("lost-pod-reply", spark_home).await;
-    let operator = scene.operator().await;
-    let pod_is_made = scene.proxy.hold(POD_IS_MADE, Moment::After);
+async fn a_lost_reply_to_the_drivers_creation_leaves_one_whole_driver(spark_home: &Path) {
+    let scene = Scene::new("lost-driver-reply", spark_home).await;
+    let _operator = scene.operator().await;
+    let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::After);
     scene.namespace.apply(&application("pi"));
-    let held = pod_is_made.caught().await;
+    let held = driver_is_made.caught().await;
     let half_made = scene.driver().await;
     // `spark-submit` tries again, finds its own pod, and gives up.
     held.reset();
     let driver = scene.is_submitted_once(&TOLD).await;
     assert_ne!(driver, half_made);
-    assert_eq!(submissions(&operator), 2);
-    scene.completes(&[&half_made, &driver]).await;
+    scene.completes(&[&half_made, &driver], 2).await;
 }
 
 async fn a_submission_whose_connection_is_closed_fails_and_leaves_no_half_made_driver(spark_home: &Path) {
     let scene = Scene::new("closed-connection", spark_home).await;
-    let operator = scene.operator().await;
-    let pod_is_made = scene.proxy.hold(POD_IS_MADE, Moment::After);
+    let _operator = scene.operator().await;
+    let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::After);
     scene.namespace.apply(&application("pi"));
     // Unlike a connection that is reset, this is nothing that `spark-submit` tries again.
-    pod_is_made.caught().await.close();
+    driver_is_made.caught().await.close();
     let failed = scene.namespace.reaches("pi", "FAILED").await;
     assert_eq!(
         failed["status"]["applicationState"]["errorMessage"],
@@ -234,7 +286,8 @@ async fn a_submission_whose_connection_is_closed_fails_and_leaves_no_half_made_d
     );
     assert_eq!(failed["status"]["submissionAttempts"], 1);
     assert_eq!(scene.namespace.pod("pi-driver").await, None);
-    assert_eq!(submissions(&operator), 1);
+    scene.namespace.has_no_submission().await;
+    assert_eq!(scene.namespace.submission_pods_ever().await.len(), 1);
 }
 
 /// What is told of a submission.
@@ -245,19 +298,28 @@ const UNTOLD: [&str; 1] = ["SparkApplicationAdded"];
 /// Application `pi` and whoever has to do with it.
 struct Scene {
     namespace: Namespace,
-    proxy: Proxy,
-    spark_home: PathBuf,
+    /// What the operators ask of the API server goes through this one.
+    operators: Proxy,
+    /// What the submission pods ask goes through this one.
+    pods: Proxy,
+    node: SubmissionNode,
 }
 
 impl Scene {
     async fn new(name: &'static str, spark_home: &Path) -> Self {
         let namespace = Namespace::new(name).await;
-        Self { namespace, proxy: Proxy::start().await, spark_home: spark_home.to_owned() }
+        let (operators, pods) = (Proxy::start().await, Proxy::start().await);
+        let node = SubmissionNode::of(&namespace, spark_home).through(&pods).start().await;
+        Self { namespace, operators, pods, node }
     }
 
     async fn operator(&self) -> Operator {
-        let setup = Operator::with(&self.namespace).through(&self.proxy).spark_home(&self.spark_home);
-        setup.start().await
+        Operator::with(&self.namespace).through(&self.operators).by_spark_submit().start().await
+    }
+
+    /// Holds the status write that says that `pi` is submitted. Those before it say what its submission pod does.
+    fn submission_is_recorded(&self, moment: Moment) -> Trap {
+        self.operators.hold_saying("\"SUBMITTED\"", STATUS_IS_WRITTEN, moment)
     }
 
     /// The uid of the driver's pod.
@@ -285,17 +347,20 @@ impl Scene {
         let made: Vec<_> = namespace.list::<ConfigMap>().await;
         let made = made.iter().filter(|made| made["metadata"]["ownerReferences"][0]["uid"] == *uid);
         assert_eq!(made.count(), 2, "Spark's configuration and the executors' template");
-        let files = Path::new("/tmp/spark").join(status["submissionID"].as_str().unwrap());
-        assert!(!files.exists(), "{} may hold secrets", files.display());
         let events = namespace.events_up_to(told.last().unwrap()).await;
         assert_eq!(events.iter().map(|event| &event[1]).collect::<Vec<_>>(), told);
         uid.as_str().unwrap().to_owned()
     }
 
     /// Lets the driver run to its end, and sees that nothing else has ever happened: these were the drivers
-    /// that were made.
-    async fn completes(&self, drivers: &[&str]) {
+    /// that were made, and so many submission pods, of which nothing is left.
+    async fn completes(&self, drivers: &[&str], submission_pods: usize) {
         let namespace = &self.namespace;
+        eventually("the submission pods are gone", async || {
+            let pods = namespace.submission_pods().await;
+            seen(pods.is_empty(), pods)
+        })
+        .await;
         kubelet::runs(namespace, "pi-driver").await;
         namespace.reaches("pi", "RUNNING").await;
         kubelet::ends(namespace, "pi-driver", 0).await;
@@ -308,24 +373,8 @@ impl Scene {
             namespace.states_ever("pi").await,
             ["", "SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"]
         );
+        namespace.has_no_submission().await;
         assert_eq!(namespace.drivers_ever().await, drivers);
+        assert_eq!(namespace.submission_pods_ever().await.len(), submission_pods);
     }
-}
-
-/// The one `spark-submit` ends with its operator, as when a container does.
-fn end(orphans: Vec<Orphan>) {
-    assert_eq!(orphans.len(), 1);
-    drop(orphans);
-}
-
-/// Waits until the one `spark-submit` has ended by itself.
-async fn have_ended(orphans: &[Orphan]) {
-    assert_eq!(orphans.len(), 1);
-    eventually("the orphaned spark-submit has ended", async || seen(!orphans[0].is_alive(), "it is alive"))
-        .await;
-}
-
-/// How many `spark-submit`s this test's operators have started.
-fn submissions(operator: &Operator) -> usize {
-    operator.log().matches("spark-submit started").count()
 }

@@ -4,8 +4,10 @@ use super::{
     applications::{application, hopeless},
     eventually, kubelet,
     namespace::Namespace,
-    operator::{Operator, is_group_alive, spark_home},
+    operator::{Operator, spark_home, stand_in},
+    proxy::{Call, Moment, Proxy},
     seen,
+    submission_node::SubmissionNode,
 };
 use serde_json::json;
 
@@ -39,13 +41,15 @@ async fn a_driver_that_fails_fails_its_application_with_the_exit_code() {
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_spark_submit_complains_of_is_told_in_its_own_words() {
-    let namespace = Namespace::new("no-image").await;
-    let _operator = Operator::with(&namespace).spark_home(spark_home()).start().await;
+    let namespace = Namespace::new("in-its-words").await;
+    let _node = SubmissionNode::of(&namespace, spark_home()).start().await;
+    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
     let mut pi = application("pi");
-    pi["spec"]["image"].take();
+    pi["spec"]["sparkConf"] = json!({"spark.kubernetes.submission.connectionTimeout": "soon"});
     namespace.apply(&pi);
     let failed = namespace.reaches("pi", "FAILED").await;
-    let why = "failed to run spark-submit: Must specify the driver container image";
+    let why = "failed to run spark-submit: java.lang.IllegalArgumentException: spark.kubernetes.submission.connectionTimeout should be \
+               int, but was soon";
     let status = &failed["status"];
     assert_eq!(
         *status,
@@ -104,7 +108,7 @@ async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone() {
         "spec": {"containers": [{"name": "web", "image": "none"}]},
     }));
     let foreign = namespace.pod("pi-driver").await;
-    let operator = Operator::start(&namespace).await;
+    let _operator = Operator::start(&namespace).await;
     namespace.apply(&application("pi"));
     let failed = namespace.reaches("pi", "FAILED").await;
     assert_eq!(
@@ -113,14 +117,18 @@ async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone() {
     );
     assert_eq!(failed["status"]["submissionAttempts"], 1);
     assert_eq!(namespace.pod("pi-driver").await, foreign);
-    assert!(!operator.log().contains("spark-submit"), "no JVM was needed to find that out");
+    assert_eq!(
+        namespace.submission_pods_ever().await,
+        Vec::<String>::new(),
+        "no JVM was needed to find that out"
+    );
 }
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_spec_that_cannot_be_submitted_is_told_with_the_field() {
     let namespace = Namespace::new("unsubmittable").await;
-    let operator = Operator::start(&namespace).await;
+    let _operator = Operator::start(&namespace).await;
     let mut client_mode = application("client-mode");
     client_mode["spec"]["mode"] = json!("client");
     for (application, complaint) in [
@@ -131,14 +139,18 @@ async fn a_spec_that_cannot_be_submitted_is_told_with_the_field() {
         ),
         (
             client_mode,
-            "spec.mode: `client` would run the driver inside the operator, with the operator's rights: write `cluster`",
+            "spec.mode: `client` would run the driver where it is submitted, not in a pod of its own: write `cluster`",
         ),
     ] {
         namespace.apply(&application);
         let failed = namespace.reaches(application["metadata"]["name"].as_str().unwrap(), "FAILED").await;
         assert_eq!(failed["status"]["applicationState"]["errorMessage"], complaint);
     }
-    assert!(!operator.log().contains("spark-submit"), "no JVM was needed to find that out");
+    assert_eq!(
+        namespace.submission_pods_ever().await,
+        Vec::<String>::new(),
+        "no JVM was needed to find that out"
+    );
 }
 
 #[tokio::test]
@@ -164,7 +176,8 @@ async fn a_driver_that_is_deleted_while_it_runs_fails_its_application() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_the_webhook_refuses_is_told_on_the_application() {
     let namespace = Namespace::new("refused-driver").await;
-    let _operator = Operator::with(&namespace).spark_home(spark_home()).start().await;
+    let _node = SubmissionNode::of(&namespace, spark_home()).start().await;
+    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
     let mut pi = application("pi");
     // A name that Spark gives to a volume of its own, which nobody knows before there is a pod.
     pi["spec"]["volumes"] = json!([{"name": "spark-conf-volume-driver", "emptyDir": {}}]);
@@ -179,14 +192,20 @@ async fn what_the_webhook_refuses_is_told_on_the_application() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_application_that_is_deleted_while_it_is_submitted_gets_no_driver() {
+async fn an_application_that_is_deleted_while_its_submission_pod_works_gets_no_driver() {
     let namespace = Namespace::new("deleted-early").await;
-    let operator = Operator::with(&namespace).spark_home(spark_home()).start().await;
+    let proxy = Proxy::start().await;
+    let node = SubmissionNode::of(&namespace, &stand_in()).through(&proxy).start().await;
+    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
+    let driver_is_made = proxy.hold(Call { method: "POST", path: "/pods" }, Moment::Before);
     namespace.apply(&application("pi"));
-    let spark_submit = operator.submits().await;
+    let held = driver_is_made.caught().await;
     namespace.kubectl(&["delete", "sparkapp", "pi"]);
-    eventually("its spark-submit has ended", async || {
-        seen(!is_group_alive(spark_submit) && operator.log().contains("submission ended"), operator.log())
+    node.is_idle().await;
+    held.close();
+    eventually("its submission pod is gone", async || {
+        let pods = namespace.submission_pods().await;
+        seen(pods.is_empty(), pods)
     })
     .await;
     assert_eq!(namespace.drivers_ever().await, Vec::<String>::new());

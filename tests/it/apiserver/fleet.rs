@@ -52,7 +52,7 @@ async fn two_thousand_applications_are_found_as_they_are_and_a_broken_one_delays
     let events = namespace.told().await;
     let told: Vec<_> = events.iter().filter(|event| event["regarding"]["name"] != "new").collect();
     assert_eq!(told.len(), 1, "that one cannot be read: {told:?}");
-    assert!(!operator.log().contains("spark-submit started"), "something was run again");
+    assert!(!operator.log().contains("submission pod made"), "something was run again");
     operator.stop().await;
     namespace.clear::<SparkApplication>().await;
 }

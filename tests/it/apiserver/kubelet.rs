@@ -19,6 +19,18 @@ pub(crate) async fn says(namespace: &Namespace, pod: &str, status: &Value) {
     namespace.patch_status::<Pod>(pod, status).await;
 }
 
+/// The pod's containers take their time to end: once it is deleted it stays until [`is_done`].
+pub(crate) fn takes_its_time(namespace: &Namespace, pod: &str) {
+    let keep = json!({"metadata": {"finalizers": ["example.com/kubelet"]}}).to_string();
+    namespace.kubectl(&["patch", "pod", pod, "--patch", &keep]);
+}
+
+/// The pod's containers have ended at last.
+pub(crate) fn is_done(namespace: &Namespace, pod: &str) {
+    let free = json!([{"op": "remove", "path": "/metadata/finalizers"}]).to_string();
+    namespace.kubectl(&["patch", "pod", pod, "--type=json", "--patch", &free]);
+}
+
 async fn report(namespace: &Namespace, pod: &str, status: impl FnOnce(&Value) -> Value) {
     let spec = namespace.pod(pod).await.expect(pod)["spec"].take();
     namespace.patch_status::<Pod>(pod, &status(&spec)).await;

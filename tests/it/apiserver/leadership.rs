@@ -5,7 +5,7 @@ use super::{
     eventually,
     kubectl::kubectl,
     namespace::Namespace,
-    operator::{NAMESPACE, Operator, is_group_alive, stand_in},
+    operator::{NAMESPACE, Operator},
     proxy::{Call, Line, Moment, Proxy},
     seen,
 };
@@ -58,7 +58,7 @@ async fn the_lease_of_a_leader_that_was_killed_is_taken() {
 async fn what_a_killed_leader_has_left_undone_is_carried_on_within_17_seconds() {
     let namespace = Namespace::new("leader-sigkill").await;
     let proxy = Proxy::start().await;
-    let candidate = || Operator::with(&namespace).spark_home(&stand_in()).elected();
+    let candidate = || Operator::with(&namespace).elected();
     let first = candidate().through(&proxy).beside().spawn();
     first.leads().await;
     let second = candidate().start().await;
@@ -67,8 +67,7 @@ async fn what_a_killed_leader_has_left_undone_is_carried_on_within_17_seconds() 
     let held = driver.caught().await;
 
     let killed = Instant::now();
-    // Its `spark-submit` ends with its container.
-    drop(first.kill());
+    first.kill();
     let renewed = lease_time("renewTime");
     drop(held);
     second.leads().await;
@@ -91,17 +90,19 @@ async fn what_a_killed_leader_has_left_undone_is_carried_on_within_17_seconds() 
 async fn a_leader_that_is_cut_off_stops_submitting_before_another_one_begins() {
     let namespace = Namespace::new("leader-cut-off").await;
     let proxy = Proxy::start().await;
-    let setup = Operator::with(&namespace).spark_home(&stand_in()).candidate(LEASE);
+    let setup = Operator::with(&namespace).candidate(LEASE);
     let first = setup.through(&proxy).beside().spawn();
     first.leads().await;
-    let second = Operator::with(&namespace).spark_home(&stand_in()).candidate(LEASE).start().await;
+    let second = Operator::with(&namespace).candidate(LEASE).start().await;
     let driver = proxy.hold(Call { method: "POST", path: "/pods" }, Moment::Before);
     namespace.apply(&application("pi"));
     let held = driver.caught().await;
-    let spark_submit = first.submits().await;
 
     proxy.line_is(Line::Silent);
-    eventually("its spark-submit has ended", async || seen(!is_group_alive(spark_submit), first.log())).await;
+    eventually("its submission has ended", async || {
+        seen(first.log().contains("submission ended"), first.log())
+    })
+    .await;
     second.leads().await;
     namespace.reaches("pi", "SUBMITTED").await;
     proxy.line_is(Line::Up);
@@ -122,7 +123,7 @@ async fn a_leader_that_is_cut_off_stops_submitting_before_another_one_begins() {
 
 /// A leader, and one that stands by.
 async fn two(namespace: &Namespace) -> (Operator, Operator) {
-    let candidate = || Operator::with(namespace).spark_home(&stand_in()).candidate(LEASE);
+    let candidate = || Operator::with(namespace).candidate(LEASE);
     let first = candidate().beside().spawn();
     first.leads().await;
     (first, candidate().start().await)

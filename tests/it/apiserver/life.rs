@@ -2,7 +2,7 @@
 
 use super::{applications::owned_by, kubelet, namespace::Namespace, operator::Operator, spark};
 use serde_json::{Value, json};
-use std::{fs, path::Path};
+use std::fs;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -97,7 +97,6 @@ async fn an_application_is_submitted_followed_and_completed() {
         ]
     );
     assert!(status["specHash"].is_string() && status["lastSubmissionAttemptTime"].is_string(), "{status}");
-    assert!(!Path::new("/tmp/spark").join(id).exists(), "the files of the submission are gone with it");
     for (label, value) in [
         ("sparkoperator.k8s.io/app-name", "spark-pi-configmap"),
         ("sparkoperator.k8s.io/submission-id", id),

@@ -1,5 +1,5 @@
 //! Does it work against a real API server? Definitions, permissions, webhook and Spark's own `spark-submit`
-//! are real; the test plays kubelet and driver.
+//! are real; the test plays kubelet, node and driver.
 //!
 //! ```text
 //! tests/cluster/cluster up --level api
@@ -76,6 +76,10 @@ mod signals;
 mod spark_files;
 /// `sparkctl`.
 mod sparkctl;
+/// What happens to submission pods, and to their applications.
+mod submission;
+/// Ways by which tenants would get the operator's rights.
+mod tenants;
 /// More to do than can be done.
 mod turns;
 /// Files of the machine on which an application is created.
@@ -99,12 +103,18 @@ pub(crate) mod namespace;
 mod neighbour;
 /// The operator's process.
 pub(crate) mod operator;
+/// A cluster's policy that refuses pods.
+mod policy;
+/// The processes of this machine.
+mod processes;
 /// An API server that cannot be reached at bad moments.
 pub(crate) mod proxy;
 /// How the API server finds the webhook.
 pub(crate) mod route;
 /// A Spark driver, as far as the API server sees one.
 mod spark;
+/// A node that runs submission pods.
+pub(crate) mod submission_node;
 
 use std::time::{Duration, Instant};
 

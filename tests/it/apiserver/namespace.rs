@@ -11,7 +11,7 @@ use futures::TryStreamExt;
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
-        core::v1::{Pod, Service},
+        core::v1::{ConfigMap, Pod, Service},
         events::v1::Event,
     },
 };
@@ -62,12 +62,9 @@ impl Namespace {
         free::<ScheduledSparkApplication>(&client).await;
         free::<SparkApplication>(&client).await;
         free::<Pod>(&client).await;
-        kubectl(&[
-            "delete",
-            "scheduledsparkapplications,sparkapplications,pods",
-            "--all",
-            "--all-namespaces",
-        ]);
+        kubectl(&["delete", "scheduledsparkapplications,sparkapplications", "--all", "--all-namespaces"]);
+        // Nobody ends pods on a node that is gone with its test.
+        kubectl(&["delete", "pods", "--all", "--all-namespaces", "--force", "--grace-period=0"]);
         kubectl(&["delete", "configmaps,services,events", "--all", "--namespace", name]);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("apiserver").join(name);
         match fs::remove_dir_all(&folder) {
@@ -188,12 +185,47 @@ impl Namespace {
 
     /// The uids of all driver pods that were ever made here since the test began.
     pub(crate) async fn drivers_ever(&self) -> Vec<String> {
-        let is_driver = |pod: &&DynamicObject| json!(pod)["metadata"]["labels"]["spark-role"] == "driver";
+        self.pods_ever("driver").await
+    }
+
+    /// The uids of all submission pods that were ever made here since the test began.
+    pub(crate) async fn submission_pods_ever(&self) -> Vec<String> {
+        self.pods_ever("submission").await
+    }
+
+    async fn pods_ever(&self, role: &str) -> Vec<String> {
+        let has_role = |pod: &&DynamicObject| json!(pod)["metadata"]["labels"]["spark-role"] == role;
         let history = self.history::<Pod>().await;
         let added = history
             .iter()
             .filter_map(|event| if let WatchEvent::Added(pod) = event { Some(pod) } else { None });
-        added.filter(is_driver).map(|pod| pod.metadata.uid.clone().unwrap()).collect()
+        added.filter(has_role).map(|pod| pod.metadata.uid.clone().unwrap()).collect()
+    }
+
+    /// Waits until there is a submission pod other than those with the uids of `before`, and gives it.
+    pub(crate) async fn submission_pod(&self, before: &[&str]) -> Value {
+        eventually("there is a submission pod", async || {
+            let pods = self.submission_pods().await;
+            let is_new = |pod: &&Value| !before.contains(&pod["metadata"]["uid"].as_str().unwrap());
+            pods.iter().find(is_new).cloned().ok_or_else(|| json!(pods).to_string())
+        })
+        .await
+    }
+
+    pub(crate) async fn submission_pods(&self) -> Vec<Value> {
+        let mut pods = self.list::<Pod>().await;
+        pods.retain(|pod| pod["metadata"]["labels"]["spark-role"] == "submission");
+        pods
+    }
+
+    /// Waits until nothing is left of submissions: neither pods nor their ConfigMaps.
+    pub(crate) async fn has_no_submission(&self) {
+        eventually("submission pods and their ConfigMaps are gone", async || {
+            let (pods, mut config_maps) = (self.submission_pods().await, self.list::<ConfigMap>().await);
+            config_maps.retain(is_of_submission);
+            seen(pods.is_empty() && config_maps.is_empty(), (pods, config_maps))
+        })
+        .await;
     }
 
     /// The states that an application has been in since the test began.
@@ -226,6 +258,11 @@ impl Namespace {
     pub(crate) fn api<K: Ours>(&self) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), self.name, &ApiResource::erase::<K>(&()))
     }
+}
+
+/// Whether a ConfigMap belongs to a submission pod.
+pub(crate) fn is_of_submission(config_map: &Value) -> bool {
+    config_map["metadata"]["labels"]["spark-role"] == "submission"
 }
 
 /// A kind with namespaces.

@@ -2,12 +2,13 @@
 
 use super::{
     applications::{application, owned_by},
-    eventually,
-    kubectl::{kubectl, kubectl_with, try_kubectl_with},
+    kubectl::{kubectl, kubectl_with},
     kubelet,
     namespace::Namespace,
-    operator::Operator,
+    operator::{Operator, stand_in},
+    policy::NoPods,
     proxy::{Call, Held, Moment, Proxy, Trap},
+    submission_node::SubmissionNode,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota, Service};
 use serde_json::{Value, json};
@@ -38,7 +39,7 @@ async fn killed_at_any_write_it_makes_one_driver_and_leaves_nothing_behind() {
             let trap = trap(&proxy, position, moment);
             namespace.apply(&application("pi"));
             let held = caught(trap).await;
-            assert!(operator.kill().is_empty(), "no spark-submit runs");
+            operator.kill();
             held.close();
 
             let operator = Operator::with(&namespace).through(&proxy).start().await;
@@ -101,7 +102,7 @@ async fn what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left() 
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_somebody_elses_admission_refuses_is_said_in_its_words_and_nothing_is_left() {
     let namespace = Namespace::new("native-policy").await;
-    let _policy = NoDrivers::begin(&namespace).await;
+    let _policy = NoPods::of_role(&namespace, "driver", "no drivers today").await;
     let _operator = Operator::start(&namespace).await;
     let message = refused(&namespace).await;
     assert!(
@@ -158,60 +159,6 @@ async fn refused(namespace: &Namespace) -> String {
     failed["status"]["applicationState"]["errorMessage"].as_str().unwrap().to_owned()
 }
 
-/// While this lives, a policy of the cluster's lets no driver into a namespace.
-struct NoDrivers;
-
-impl NoDrivers {
-    async fn begin(namespace: &Namespace) -> Self {
-        let api = "admissionregistration.k8s.io/v1";
-        let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
-        let here = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace.name}});
-        let is_none = "!has(object.metadata.labels) || !('spark-role' in object.metadata.labels)";
-        let policy = json!({
-            "apiVersion": api,
-            "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": "no-drivers"},
-            "spec": {
-                "matchConstraints": {"resourceRules": [rule], "namespaceSelector": here},
-                "validations": [{"expression": is_none, "message": "no drivers today"}],
-            },
-        });
-        let binding = json!({
-            "apiVersion": api,
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": "no-drivers"},
-            "spec": {"policyName": "no-drivers", "validationActions": ["Deny"]},
-        });
-        for object in [policy, binding] {
-            kubectl_with(&object, &["apply", "-f", "-"]);
-        }
-        let this = Self;
-        let driver = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "refused", "labels": {"spark-role": "driver"}},
-            "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]},
-        });
-        eventually("the policy is in force", async || {
-            let arguments = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
-            match try_kubectl_with(&driver, &arguments) {
-                Err(why) if why.contains("no drivers today") => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        })
-        .await;
-        this
-    }
-}
-
-impl Drop for NoDrivers {
-    fn drop(&mut self) {
-        for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
-            kubectl(&["delete", kind, "no-drivers", "--ignore-not-found"]);
-        }
-    }
-}
-
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn somebody_elses_object_of_a_childs_name_is_left_alone() {
@@ -221,7 +168,7 @@ async fn somebody_elses_object_of_a_childs_name_is_left_alone() {
     let trap = proxy.hold(SERVICE_IS_MADE, Moment::After);
     namespace.apply(&application("pi"));
     let held = trap.caught().await;
-    assert!(operator.kill().is_empty());
+    operator.kill();
     held.close();
     let [service] = &namespace.list::<Service>().await[..] else { panic!("one Service") };
     let name = service["metadata"]["name"].as_str().unwrap();
@@ -249,7 +196,7 @@ async fn killed_halfway_and_edited_meanwhile_it_leaves_nothing_of_the_first_try(
         let trap = trap(&proxy, position, Moment::After);
         namespace.apply(&application("pi"));
         let held = caught(trap).await;
-        assert!(operator.kill().is_empty());
+        operator.kill();
         held.close();
         let mut edited = application("pi");
         edited["spec"]["arguments"] = json!(["5"]);
@@ -280,24 +227,36 @@ async fn caught((earlier, trap): (Vec<Trap>, Trap)) -> Held {
     trap.caught().await
 }
 
-/// The image without Spark is enough for what needs no JVM.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn without_spark_it_submits_what_it_can_and_refuses_the_rest_with_the_field() {
+async fn an_operator_that_submits_natively_alone_refuses_the_rest_with_the_field() {
     let namespace = Namespace::new("native-alone").await;
-    let operator = Operator::with(&namespace).without_spark().start().await;
+    let operator = Operator::with(&namespace).argument("--submitter=native").start().await;
     namespace.apply(&application("pi"));
     namespace.reaches("pi", "SUBMITTED").await;
     let mut uploads = application("uploads");
     uploads["spec"]["sparkConf"] = json!({"spark.kubernetes.file.upload.path": "s3a://bucket/uploads"});
     uploads["spec"]["mainApplicationFile"] = json!("file:///home/me/job.jar");
-    namespace.apply(&uploads);
-    let failed = namespace.reaches("uploads", "FAILED").await;
-    assert_eq!(
-        failed["status"]["applicationState"]["errorMessage"],
-        "spec.mainApplicationFile: `file:///home/me/job.jar` is to be uploaded, which only spark-submit can do: change it, or \
-         give the operator a Spark distribution (--spark-home, or the operator-spark image)"
-    );
+    // An application can only ask for less.
+    let mut asking = application("asking");
+    asking["metadata"]["annotations"]["sparkoperator.k8s.io/submitter"] = json!("spark-submit");
+    for (application, why) in [
+        (
+            uploads,
+            "spec.mainApplicationFile: `file:///home/me/job.jar` is to be uploaded, which only spark-submit can do: change \
+             it, or let spark-submit do it (--submitter=auto)",
+        ),
+        (
+            asking,
+            "metadata.annotations[sparkoperator.k8s.io/submitter]: `spark-submit` is not allowed: the operator runs with \
+             --submitter=native, and an application can only ask for less; take the annotation out",
+        ),
+    ] {
+        namespace.apply(&application);
+        let failed = namespace.reaches(application["metadata"]["name"].as_str().unwrap(), "FAILED").await;
+        assert_eq!(failed["status"]["applicationState"]["errorMessage"], why);
+    }
+    assert_eq!(namespace.submission_pods_ever().await, Vec::<String>::new());
     let submitted =
         "spark_operator_submission_duration_seconds_count{submitter=\"native\",outcome=\"succeeded\"}";
     assert_eq!(operator.metric(submitted).await, Ok(1.0));
@@ -308,16 +267,17 @@ async fn without_spark_it_submits_what_it_can_and_refuses_the_rest_with_the_fiel
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_only_spark_submit_can_do_is_left_to_it_and_said() {
     let namespace = Namespace::new("native-fallback").await;
+    let _node = SubmissionNode::of(&namespace, &stand_in()).start().await;
     let operator = Operator::start(&namespace).await;
     let mut odd = application("pi");
     odd["spec"]["sparkConf"] = json!({"spark.kubernetes.brandNew": "1"});
     namespace.apply(&odd);
     namespace.reaches("pi", "SUBMITTED").await;
-    assert!(operator.log().contains("spark-submit started"), "{}", operator.log());
+    assert_eq!(namespace.submission_pods_ever().await.len(), 1);
     let fallbacks = "spark_operator_submission_fallbacks_total{reason=\"unknown-setting\"}";
     assert_eq!(operator.metric(fallbacks).await, Ok(1.0));
-    let note = "submitted by spark-submit, since only that can do this: spec.sparkConf[spark.kubernetes.brandNew]: is a \
-                setting that the operator does not know";
+    let note = "submitted by spark-submit in a pod, since only that can do this: spec.sparkConf[spark.kubernetes.brandNew]: is \
+                a setting that the operator does not know";
     let events = namespace.events().await;
     assert!(
         events.iter().any(|[_, reason, _, said]| reason == "SparkApplicationSubmissionNote" && said == note),

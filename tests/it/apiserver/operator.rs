@@ -4,10 +4,11 @@ use super::{
     eventually,
     kubectl::{kubectl, try_kubectl_with},
     namespace::Namespace,
+    processes::has_had_a_child,
     proxy::Proxy,
     seen,
 };
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
     env, fs,
@@ -37,7 +38,7 @@ pub(crate) const WEBHOOK_PORT: u16 = 9443;
 /// How far the ports of a second one are from those of the first.
 pub(crate) const BESIDE: u16 = 1000;
 
-/// A running operator; it ends with this value, and so do its children.
+/// A running operator; it ends with this value.
 pub(crate) struct Operator {
     process: Child,
     started: Instant,
@@ -46,36 +47,26 @@ pub(crate) struct Operator {
     log: PathBuf,
 }
 
-/// The processes of a `spark-submit` whose operator was killed; they end with this value.
-pub(crate) struct Orphan(Pid);
-
 /// How an operator is run; what is not said is as everywhere.
 pub(crate) struct Setup<'a> {
     namespace: &'a Namespace,
     cluster: Option<Value>,
-    spark_home: Option<PathBuf>,
     beside: u16,
     election: Vec<String>,
-    wrapper: Vec<String>,
     arguments: Vec<String>,
     env: Vec<(String, String)>,
 }
 
 impl Setup<'_> {
-    /// Through `proxy` to the API server, and so all that it starts.
+    /// Through `proxy` to the API server.
     pub(crate) fn through(self, proxy: &Proxy) -> Self {
         Self { cluster: Some(proxy.cluster()), ..self }
     }
 
-    /// Submitting by the `spark-submit` there.
-    pub(crate) fn spark_home(self, home: &Path) -> Self {
-        let setup = Self { spark_home: Some(home.to_owned()), ..self };
-        setup.env("SPARK_OPERATOR_SUBMITTER", "spark-submit")
-    }
-
-    /// In a container that has no Spark.
-    pub(crate) fn without_spark(self) -> Self {
-        Self { spark_home: None, ..self }
+    /// With submission pods for all applications. Nobody runs them but a
+    /// [`SubmissionNode`](super::submission_node::SubmissionNode).
+    pub(crate) fn by_spark_submit(self) -> Self {
+        self.argument("--submitter=spark-submit")
     }
 
     /// On ports of its own, so that it can run beside another one. The API server asks the other one's webhook.
@@ -96,11 +87,6 @@ impl Setup<'_> {
     /// As one of several candidates for the lease, by the operator's own settings.
     pub(crate) fn elected(self) -> Self {
         Self { election: Vec::new(), ..self }
-    }
-
-    /// By a program that becomes the operator when it has done its own.
-    pub(crate) fn under(self, wrapper: &[&str]) -> Self {
-        Self { wrapper: wrapper.iter().map(|&word| word.to_owned()).collect(), ..self }
     }
 
     pub(crate) fn argument(mut self, argument: &str) -> Self {
@@ -132,15 +118,13 @@ impl Setup<'_> {
             format!("--metrics-bind-address=:{}", METRICS + self.beside),
         ];
         let arguments = ports.into_iter().chain(self.election).chain(self.arguments);
-        let mut words = self.wrapper.into_iter().chain([program, "run".to_owned()]).chain(arguments);
-        let process = Command::new(words.next().expect("there is a program"))
-            .args(words)
+        let process = Command::new(program)
+            .arg("run")
+            .args(arguments)
             .env(
                 "KUBECONFIG",
                 kubeconfig(&self.namespace.folder.join(format!("{name}.kubeconfig")), self.cluster),
             )
-            .env_remove("SPARK_HOME")
-            .envs(self.spark_home.map(|home| ("SPARK_HOME", home)))
             .env("POD_NAMESPACE", NAMESPACE)
             .env("RUST_LOG", "info,spark_operator=debug")
             // Nobody chooses among replicas here but the tests that say so.
@@ -166,11 +150,9 @@ impl Operator {
         Setup {
             namespace,
             cluster: None,
-            spark_home: Some(spark_home().to_owned()),
             beside: 0,
             // Whoever comes after one that was killed would have to wait for the end of its lease.
             election: vec!["--leader-election=false".to_owned()],
-            wrapper: Vec::new(),
             arguments: Vec::new(),
             env: Vec::new(),
         }
@@ -260,44 +242,19 @@ impl Operator {
         self.process.id()
     }
 
-    /// The `spark-submit`s that run, by the ids of their process groups.
-    pub(crate) fn spark_submits(&self) -> Vec<Pid> {
-        self.children()
-            // One that has just been forked may still be in our own group.
-            .filter(|process| process.id == process.group)
-            .filter_map(|process| Pid::from_raw(process.id))
-            .collect()
+    /// Whether it has ever started a process.
+    pub(crate) fn has_had_a_child(&self) -> bool {
+        has_had_a_child(self.process.id())
     }
 
-    fn children(&self) -> impl Iterator<Item = Process> {
-        let operator = i32::try_from(self.process.id()).unwrap();
-        processes().into_iter().filter(move |process| process.parent == operator)
+    /// SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.killed();
     }
 
-    /// Waits until a `spark-submit` runs.
-    pub(crate) async fn submits(&self) -> Pid {
-        eventually("a spark-submit runs", async || {
-            self.spark_submits().first().copied().ok_or_else(|| "none".to_owned())
-        })
-        .await
-    }
-
-    /// SIGKILL. The `spark-submit`s that it leaves behind go on.
-    pub(crate) fn kill(mut self) -> Vec<Orphan> {
-        self.killed()
-    }
-
-    fn killed(&mut self) -> Vec<Orphan> {
-        // Stopped, it starts no more of them while we look.
-        kill_process(self.pid(), Signal::STOP).unwrap();
-        while self.children().any(|child| child.id != child.group) {
-            // Has just been forked; it gets a group of its own before anything else.
-            thread::yield_now();
-        }
-        let orphans = self.spark_submits().into_iter().map(Orphan).collect();
+    fn killed(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        orphans
     }
 
     /// Whether it is still the process that was started.
@@ -307,16 +264,12 @@ impl Operator {
 
     /// SIGTERM: it has to end with exit code 0.
     pub(crate) async fn stop(mut self) {
-        kill_process(self.pid(), Signal::TERM).unwrap();
+        kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
         let ended = eventually("the operator has stopped", async || {
             self.process.try_wait().unwrap().ok_or_else(|| "it runs".to_owned())
         })
         .await;
         assert_eq!(ended.code(), Some(0));
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_child(&self.process)
     }
 }
 
@@ -326,22 +279,8 @@ impl Drop for Operator {
             eprintln!("{}:\n{}", self.log.display(), self.log());
         }
         if let Ok(None) = self.process.try_wait() {
-            drop(self.killed());
+            self.killed();
         }
-    }
-}
-
-impl Orphan {
-    /// Whether any of its processes lives.
-    pub(crate) fn is_alive(&self) -> bool {
-        is_group_alive(self.0)
-    }
-}
-
-impl Drop for Orphan {
-    fn drop(&mut self) {
-        // An error means that none of them lives any more.
-        kill_process_group(self.0, Signal::KILL).ok();
     }
 }
 
@@ -355,32 +294,6 @@ pub(crate) fn assert_none_is_left() {
             );
         }
     }
-}
-
-/// Whether a process of this group lives.
-pub(crate) fn is_group_alive(group: Pid) -> bool {
-    processes().iter().any(|process| process.group == group.as_raw_nonzero().get())
-}
-
-struct Process {
-    id: i32,
-    parent: i32,
-    group: i32,
-}
-
-/// All processes but zombies.
-fn processes() -> Vec<Process> {
-    let process = |entry: fs::DirEntry| {
-        let id = entry.file_name().to_str()?.parse().ok()?;
-        // pid (name) state parent group …; the name may have blanks and parentheses.
-        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-        let state = fields.next()?;
-        let process =
-            Process { id, parent: fields.next()?.parse().ok()?, group: fields.next()?.parse().ok()? };
-        (state != "Z").then_some(process)
-    };
-    fs::read_dir("/proc").unwrap().filter_map(|entry| process(entry.ok()?)).collect()
 }
 
 /// The administrator's kubeconfig with a token of the operator's service account in place of his, and with

@@ -4,7 +4,7 @@ use super::{
     applications::application,
     kubelet,
     namespace::Namespace,
-    operator::{Operator, stand_in},
+    operator::Operator,
     proxy::{Call, Line, Moment, Proxy},
 };
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub(crate) async fn goes_on_after(line: Line, length: Duration) -> (usize, Durat
     let namespace = Namespace::new("outage").await;
     let proxy = Proxy::start().await;
     // By the operator's own settings, a leader that is away for a minute has lost its lease.
-    let setup = Operator::with(&namespace).through(&proxy).spark_home(&stand_in()).elected();
+    let setup = Operator::with(&namespace).through(&proxy).elected();
     let mut operator = setup.start().await;
     operator.leads().await;
     namespace.apply(&application("ended"));

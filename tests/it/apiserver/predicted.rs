@@ -1,6 +1,11 @@
 //! Does `spark-submit` create what `sparkctl render` says that it does?
 
-use super::{applications::application, namespace::Namespace, operator::Operator};
+use super::{
+    applications::application,
+    namespace::Namespace,
+    operator::{Operator, spark_home},
+    submission_node::SubmissionNode,
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 use spark_operator::{
@@ -18,8 +23,8 @@ use std::iter;
 #[ignore = "needs kube-apiserver: make test"]
 async fn spark_submit_creates_what_was_predicted() {
     let namespace = Namespace::new("predicted").await;
-    // The operator's user is another in its image.
-    let _operator = Operator::with(&namespace).env("SPARK_USER", "spark").start().await;
+    let node = SubmissionNode::of(&namespace, spark_home()).env("SPARK_USER", "spark").start().await;
+    let _operator = Operator::start(&namespace).await;
     let mut application = application("pi");
     application["metadata"]["annotations"]["sparkoperator.k8s.io/submitter"] = json!("spark-submit");
     let spec = &mut application["spec"];
@@ -36,7 +41,13 @@ async fn spark_submit_creates_what_was_predicted() {
     assert_eq!(json!(run.id), id);
 
     let driver = namespace.pod("pi-driver").await.unwrap();
-    let made = [namespace.list::<ConfigMap>().await, namespace.driver_services().await].concat();
+    namespace.has_no_submission().await;
+    let mut made = [namespace.list::<ConfigMap>().await, namespace.driver_services().await].concat();
+    for object in &mut made {
+        if let Some(text) = object["data"]["spark.properties"].as_str() {
+            object["data"]["spark.properties"] = json!(node.as_in_the_container(text));
+        }
+    }
     let properties = made.iter().find_map(|object| object["data"]["spark.properties"].as_str()).unwrap();
     let properties = read_properties(properties).unwrap();
     let environment = Environment { os_user: "spark".to_owned(), ..Environment::default() };

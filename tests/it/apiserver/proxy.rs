@@ -1,5 +1,5 @@
-//! What if a call to the API server goes wrong, or all do? A proxy between the API server and the operator
-//! with its `spark-submit`s, which holds calls, ends connections and goes away when the test says so.
+//! What if a call to the API server goes wrong, or all do? A proxy between the API server and the operator, or
+//! the `spark-submit`s of a node, which holds calls, ends connections and goes away when the test says so.
 
 use super::{DEADLINE, PAUSE, kubectl::kubectl};
 use futures::future::join;
@@ -112,7 +112,17 @@ enum Verdict {
     Reset,
 }
 
-type Traps = Arc<Mutex<Vec<(Call, Moment, oneshot::Sender<Held>)>>>;
+type Traps = Arc<Mutex<Vec<Set>>>;
+
+/// A trap that has yet to catch a call.
+struct Set {
+    call: Call,
+    /// What the call's body has to contain.
+    says: &'static str,
+    moment: Moment,
+    catch: oneshot::Sender<Held>,
+}
+
 /// Method and path of every call that changes something, and when it came.
 type Writes = Arc<Mutex<Vec<(String, String, Instant)>>>;
 
@@ -176,8 +186,13 @@ impl Proxy {
 
     /// Holds the next such call at this moment.
     pub(crate) fn hold(&self, call: Call, moment: Moment) -> Trap {
+        self.hold_saying("", call, moment)
+    }
+
+    /// Holds the next such call whose body contains `says`.
+    pub(crate) fn hold_saying(&self, says: &'static str, call: Call, moment: Moment) -> Trap {
         let (catch, caught) = oneshot::channel();
-        self.traps.lock().unwrap().push((call, moment, catch));
+        self.traps.lock().unwrap().push(Set { call, says, moment, catch });
         Trap { call, caught }
     }
 
@@ -398,7 +413,8 @@ impl Visit {
             self.writes.lock().unwrap().push((method.clone(), path.clone(), Instant::now()));
         }
         let faults = self.guard.get().map_or_else(Vec::new, |guard| guard(&request));
-        self.pass(&method, &path, Moment::Before).await?;
+        let body = request.body().clone();
+        self.pass(&method, &path, &body, Moment::Before).await?;
         let mut after = Vec::new();
         for fault in faults {
             match fault {
@@ -416,20 +432,23 @@ impl Visit {
                 _ => return Err("cut".into()),
             }
         }
-        self.pass(&method, &path, Moment::After).await?;
+        self.pass(&method, &path, &body, Moment::After).await?;
         Ok(response)
     }
 
     /// Waits where there is a trap.
-    async fn pass(&self, method: &str, path: &str, moment: Moment) -> Result<(), Failure> {
+    async fn pass(&self, method: &str, path: &str, body: &[u8], moment: Moment) -> Result<(), Failure> {
         let trap = {
             let mut traps = self.traps.lock().unwrap();
-            traps.retain(|(.., catch)| !catch.is_closed());
-            let meant = traps.iter().position(|(call, at, _)| call.is(method, path) && *at == moment);
+            traps.retain(|trap| !trap.catch.is_closed());
+            let meant = traps.iter().position(|trap| {
+                let said = || String::from_utf8_lossy(body).contains(trap.says);
+                trap.call.is(method, path) && trap.moment == moment && said()
+            });
             meant.map(|i| traps.remove(i))
         };
         match trap {
-            Some((.., catch)) => self.held(catch).await,
+            Some(trap) => self.held(trap.catch).await,
             None => Ok(()),
         }
     }

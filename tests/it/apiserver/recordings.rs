@@ -7,6 +7,7 @@ use super::{
     neighbour::Neighbour,
     operator::{Operator, spark_home},
     spark::make_executor,
+    submission_node::SubmissionNode,
 };
 use crate::golden::{Golden, data};
 use serde_json::{Value, json};
@@ -17,8 +18,11 @@ use std::collections::BTreeMap;
 async fn the_recorded_reviews_are_what_the_api_server_sends() {
     let namespace = Namespace::new("recordings").await;
     let _reviewed = Reviewed::begin();
+    // What driver and submission pod mount.
+    namespace.kubectl(&["create", "configmap", "settings"]);
     // By which the driver arrives as Spark makes it.
-    let _operator = Operator::with(&namespace).spark_home(spark_home()).start().await;
+    let _node = SubmissionNode::of(&namespace, spark_home()).start().await;
+    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
     namespace.kubectl(&["delete", "scheduledsparkapplications", "--all"]);
     let neighbour = Neighbour::listening(&namespace).await;
 

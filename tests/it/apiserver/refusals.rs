@@ -23,7 +23,7 @@ async fn what_can_never_work_is_refused_with_everything_that_is_wrong() {
     assert!(!status, "{stderr}");
     for said in [
         "denied the request: ",
-        "spec.mode: `client` would run the driver inside the operator",
+        "spec.mode: `client` would run the driver where it is submitted",
         "spec.driver.memory: `1gg` is not",
         "spec.executor.volumeMounts[0].name: mounts volume `nowhere`, which is not in spec.volumes",
         r#"sparkConf key "spark.master" is not allowed"#,

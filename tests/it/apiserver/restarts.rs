@@ -8,7 +8,7 @@ use super::{
     eventually,
     kubectl::try_kubectl_with,
     namespace::Namespace,
-    operator::{BESIDE, Operator, stand_in},
+    operator::{BESIDE, Operator},
     route::Route,
     seen,
 };
@@ -36,7 +36,7 @@ async fn nothing_is_submitted_before_the_api_server_finds_the_webhook() {
     let balancer = Balancer::start(&[0]).await;
     let _route = Route::url(balancer.port);
     namespace.apply(&application("pi"));
-    let _operator = Operator::with(&namespace).spark_home(&stand_in()).spawn();
+    let _operator = Operator::with(&namespace).spawn();
     namespace.reaches("pi", "SUBMITTED").await;
     assert_eq!(namespace.states_ever("pi").await, ["", "SUBMITTED"]);
 }
@@ -44,7 +44,7 @@ async fn nothing_is_submitted_before_the_api_server_finds_the_webhook() {
 async fn restarted(namespace: &Namespace, route: fn(u16) -> Route) {
     // By their usual settings, but for a lease that is short.
     let replica = || {
-        let setup = Operator::with(namespace).spark_home(&stand_in()).candidate(4);
+        let setup = Operator::with(namespace).candidate(4);
         setup.env("SPARK_OPERATOR_WEBHOOK_SHUTDOWN_DELAY", "5s")
     };
     let first = replica().beside().spawn();

@@ -104,7 +104,7 @@ async fn a_start_that_nobody_could_record_is_not_repeated() {
     let trap = proxy.hold(write, Moment::Before);
     let held = trap.caught().await;
     let only = nth_run(&namespace, "crashed", 1).await;
-    drop(operator.kill());
+    operator.kill();
     held.close();
 
     let _operator = Operator::with(&namespace).through(&proxy).start().await;
@@ -354,7 +354,7 @@ async fn a_run_that_ended_before_it_was_recorded_is_recorded_and_then_pruned_at_
     trigger(&namespace, "yearly", "now");
     let held = trap.caught().await;
     let only = nth_run(&namespace, "yearly", 1).await;
-    drop(operator.kill());
+    operator.kill();
     held.close();
     let ended = json!({"status": {"applicationState": {"state": "COMPLETED"}, "driverInfo": {}}}).to_string();
     let patch = ["patch", "sparkapp", name(&only), "--subresource=status", "--type=merge", "-p", &ended];

@@ -4,13 +4,13 @@ use super::{
     applications::application,
     eventually,
     namespace::Namespace,
-    operator::{Operator, is_group_alive, spark_home},
+    operator::{Operator, stand_in},
     proxy::{Call, Moment, Proxy},
+    seen,
+    submission_node::SubmissionNode,
 };
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use serde_json::Value;
+use std::time::{Duration, Instant};
 
 /// Kubernetes kills a pod after 30 s; nothing here has a reason to take a tenth of that.
 const PROMPT: Duration = Duration::from_secs(3);
@@ -42,32 +42,25 @@ async fn an_operator_that_has_not_seen_everything_yet_stops_promptly() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_spark_submit_ends_with_the_operator_and_is_repeated_by_the_next() {
+async fn a_submission_pod_outlives_the_operator_and_the_next_one_records_what_it_has_made() {
     let namespace = Namespace::new("stop-busy").await;
-    let operator = Operator::with(&namespace).spark_home(spark_home()).start().await;
+    let node = SubmissionNode::of(&namespace, &stand_in()).env("STAND_IN_PAUSE", "0.5").start().await;
+    let operator = Operator::with(&namespace).by_spark_submit().start().await;
     namespace.apply(&application("pi"));
-    let spark_submit = operator.submits().await;
-    let files = files_of_the_submission(&operator).await;
-    assert!(files.exists(), "{}", files.display());
+    eventually("the driver is there, and half made", async || {
+        seen(namespace.pod("pi-driver").await.is_some(), "there is none")
+    })
+    .await;
     let asked = Instant::now();
     operator.stop().await;
     assert!(asked.elapsed() < PROMPT, "{:?}", asked.elapsed());
-    assert!(!is_group_alive(spark_submit));
-    assert!(!files.exists(), "{} may hold secrets", files.display());
-    assert_eq!(namespace.application("pi").await["status"], serde_json::Value::Null);
+    assert_eq!(namespace.application("pi").await["status"]["submissionID"], Value::Null);
+    node.is_idle().await;
 
-    let _operator = Operator::with(&namespace).spark_home(spark_home()).start().await;
+    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
     let submitted = namespace.reaches("pi", "SUBMITTED").await;
     assert_eq!(submitted["status"]["submissionAttempts"], 1);
-}
-
-/// The folder of the only submission that the operator has told of.
-async fn files_of_the_submission(operator: &Operator) -> PathBuf {
-    eventually("the operator tells of a submission", async || {
-        let log = operator.log();
-        let (_, after) = log.split_once("/tmp/spark/").ok_or_else(|| log.clone())?;
-        let id = after.split('/').next().unwrap_or_default();
-        Ok(Path::new("/tmp/spark").join(id))
-    })
-    .await
+    namespace.has_no_submission().await;
+    assert_eq!(namespace.drivers_ever().await.len(), 1);
+    assert_eq!(namespace.submission_pods_ever().await.len(), 1);
 }

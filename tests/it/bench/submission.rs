@@ -1,13 +1,14 @@
 //! How many applications are submitted a minute, and how long does one wait for its driver?
 //!
 //! Three make the same objects of the same applications: a bare client, which makes as many writes and does
-//! nothing else (the limit); the operator; and the operator through `spark-submit`.
+//! nothing else (the limit); the operator; and `spark-submit` in submission pods, all of which this machine runs at once.
 
 use super::{Results, Usage, milliseconds};
 use crate::apiserver::{
     applications::{application, owned_by},
     namespace::{Namespace, Ours},
-    operator::{METRICS, Operator},
+    operator::{METRICS, Operator, spark_home},
+    submission_node::SubmissionNode,
 };
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
@@ -165,6 +166,10 @@ async fn event(namespace: &Namespace, application: &Value, reason: &str) {
 
 async fn by_operator(results: &mut Results, submitter: &'static str, count: usize) {
     let namespace = Namespace::new("bench-submission").await;
+    let _node = match submitter {
+        "spark_submit" => Some(SubmissionNode::of(&namespace, spark_home()).start().await),
+        _ => None,
+    };
     let setup = Operator::with(&namespace)
         .env("SPARK_OPERATOR_SUBMITTER", &submitter.replace('_', "-"))
         // The limit that this is compared with has none; they come after SUBMITTED, two more writes for each.

@@ -2,7 +2,10 @@
 
 use super::{
     model::{Edge, Model, Step},
-    world::{EXECUTORS, Executor, Life, NAMES, Phase, Pod, Progress, Submission, Trouble, World},
+    world::{
+        EXECUTORS, Executor, Life, Made, NAMES, Orphan, Phase, Pod, Progress, RunNo, Submission, Trouble,
+        World,
+    },
 };
 
 impl Model {
@@ -10,8 +13,11 @@ impl Model {
     pub fn happenings(&self, world: &World, out: &mut Vec<Edge>) {
         for name in 0..NAMES {
             self.driver(world, name, out);
-            out.extend(heard_of_driver(world, name).map(|next| edge(Step::DriverHeardOf(name), next)));
+            if !self.is_by_pod() {
+                out.extend(heard_of_driver(world, name).map(|next| edge(Step::DriverHeardOf(name), next)));
+            }
         }
+        self.submission_pods(world, out);
         for place in 0..EXECUTORS {
             executor(world, place, out);
             out.extend(heard_of_executor(world, place).map(|next| edge(Step::ExecutorHeardOf(place), next)));
@@ -30,6 +36,7 @@ impl Model {
         self.user(world, out);
         if let Some(mut next) = world.troubled(Trouble::Fault) {
             relist(&mut next);
+            next.operator.submission_pods = next.seen_submission_pods();
             out.push(edge(Step::WatchBeginsAnew, next));
         }
         if let Some(next) = goes(world) {
@@ -53,7 +60,7 @@ impl Model {
             out.push(Edge { step: Step::DriverStarts(name), world: next, broken });
         }
         // A submission that was under way arrives before a driver ends, or is gone.
-        let may_end = world.orphan.is_none();
+        let may_end = world.orphan.is_none() && !(self.is_by_pod() && is_submitted_again(world, run));
         if pod.phase == Phase::Running && may_end {
             let mut next = with(Pod { phase: Phase::Succeeded, ..pod });
             next.past.succeeded |= run.bit();
@@ -85,8 +92,12 @@ impl Model {
             next.past.lost |= run.bit();
             out.push(edge(Step::DriverIsDeleted(name), next));
         }
-        if world.application.life != Life::Alive && !pod.terminating {
-            out.push(edge(Step::DriverIsCollected(name), with(Pod { terminating: true, ..pod })));
+        if world.is_going() && !pod.terminating {
+            let mut next = with(Pod { terminating: true, ..pod });
+            if world.is_closing {
+                next.past.lost |= run.bit();
+            }
+            out.push(edge(Step::DriverIsCollected(name), next));
         }
         if (pod.terminating || pod.phase == Phase::Unknown) && !pod.protected && may_end {
             out.push(edge(Step::DriverGoes(name), self.without_driver(world, name)));
@@ -130,9 +141,14 @@ impl Model {
         {
             let (next, broken) = self.submission_goes_on(world, submission);
             out.push(Edge { step: Step::SubmissionGoesOn, world: next, broken });
-            if !matches!(submission.progress, Progress::Met)
-                && let Some(mut next) = world.troubled(Trouble::Refusal)
-            {
+            let gives_up = self.waits_for_another(world, submission).then_some(*world);
+            let is_refused = match submission.progress {
+                Progress::Met => false,
+                Progress::Made => self.oracle.is_native(),
+                _ => true,
+            };
+            let refused = gives_up.or_else(|| world.troubled(Trouble::Refusal).filter(|_| is_refused));
+            if let Some(mut next) = refused {
                 next.operator.submission = Some(Submission { progress: Progress::Failed, ..submission });
                 out.push(edge(Step::SubmissionFails, next));
             }
@@ -141,7 +157,7 @@ impl Model {
                 next.operator.submission = None;
                 out.push(edge(Step::SubmissionEnds, next));
                 if let Some(mut next) = next.troubled(Trouble::Orphan) {
-                    next.orphan = Some(submission);
+                    next.orphan = Some(Orphan::Submission(submission));
                     out.push(edge(Step::SubmissionEnds, next));
                 }
             }
@@ -159,45 +175,38 @@ impl Model {
         (next, broken)
     }
 
-    pub fn orphan_goes_on(&self, world: &World, orphan: Submission) -> (World, Option<String>) {
+    pub fn orphan_goes_on(&self, world: &World, orphan: Orphan) -> (World, Option<String>) {
         let mut next = *world;
-        let (progress, broken) = self.makes(&mut next, orphan);
-        next.orphan = progress.is_running().then_some(Submission { progress, ..orphan });
+        let (orphan, broken) = match orphan {
+            Orphan::Submission(submission) => {
+                let (progress, broken) = self.makes(&mut next, submission);
+                // Of a submission pod only the request that was on its way arrives.
+                let goes_on = progress.is_running() && !self.is_by_pod();
+                (goes_on.then_some(Orphan::Submission(Submission { progress, ..submission })), broken)
+            }
+            Orphan::SparkSubmit { run, made } => {
+                let (outcome, broken) = self.spark_submit_makes(&mut next, run, made);
+                (outcome.ok().map(|made| Orphan::SparkSubmit { run, made }), broken)
+            }
+        };
+        next.orphan = orphan;
         (next, broken)
     }
 
-    /// The next object of a submission: natively the ConfigMap is the first, with `spark-submit` the pod.
+    /// Makes the next object of a submission: natively the driver's ConfigMap, then its pod.
     fn makes(&self, world: &mut World, submission: Submission) -> (Progress, Option<String>) {
+        if self.is_by_pod() {
+            return self.makes_submission_pod(world, submission);
+        }
         let Submission { run, name, progress, .. } = submission;
         let name = usize::from(name);
-        let is_native = self.oracle.is_native();
         match progress {
-            Progress::Begun if is_native => {
+            Progress::Begun => {
                 world.config_maps[usize::from(run.ordinal)] = Some(run.spec);
                 (Progress::HalfMade, None)
             }
-            Progress::Begun | Progress::HalfMade if is_native == (progress == Progress::HalfMade) => {
-                if world.drivers[name].is_some() {
-                    return (Progress::Met, None);
-                }
-                let broken = self.a_driver_is_made(world, run, name).err();
-                let uid = world.new_uid();
-                world.drivers[name] = Some(Pod {
-                    uid,
-                    run: Some(run),
-                    phase: Phase::Pending,
-                    terminating: false,
-                    protected: false,
-                    complete: false,
-                });
-                (if is_native { Progress::Made } else { Progress::HalfMade }, broken)
-            }
-            Progress::Begun | Progress::HalfMade => {
-                if let Some(pod) = world.drivers[name].as_mut().filter(|pod| pod.run == Some(run)) {
-                    pod.complete = true;
-                }
-                (Progress::Made, None)
-            }
+            Progress::HalfMade if world.drivers[name].is_some() => (Progress::Met, None),
+            Progress::HalfMade => (Progress::Made, self.makes_driver(world, run, name).1),
             Progress::Made => (Progress::Succeeded, None),
             Progress::Met => (Progress::DriverExists, None),
             ended @ (Progress::Succeeded | Progress::DriverExists | Progress::Failed) => (ended, None),
@@ -228,8 +237,16 @@ impl Model {
     }
 }
 
-const fn edge(step: Step, world: World) -> Edge {
+pub const fn edge(step: Step, world: World) -> Edge {
     Edge { step, world, broken: None }
+}
+
+/// Whether another `spark-submit` is to make the driver of this run, and has not looked for it yet.
+fn is_submitted_again(world: &World, run: RunNo) -> bool {
+    let mut pods = world.submission_pods.iter().flatten();
+    let is_made = |submission: Submission| submission.run == run && submission.progress.is_running();
+    pods.any(|pod| pod.run == run && pod.may_go_on() && pod.made == Made::Nothing)
+        || world.operator.submission.is_some_and(is_made)
 }
 
 fn executor_comes(world: &World, driver: Pod, out: &mut Vec<Edge>) {

@@ -25,15 +25,25 @@ pub struct Config {
 
 use RestartPolicyType::{Always, Never, OnFailure};
 use Submitter::{Native, SparkSubmit};
-use Trouble::{Crash, Deletion, Edit, Executor, Fault, Kill, NodeLoss, Orphan, Refusal, Rerun, Suspend};
+use Trouble::{
+    Closure, Crash, Deletion, Edit, Eviction, Executor, Fault, Hold, Kill, NodeLoss, Orphan, Refusal, Rerun,
+    Suspend,
+};
 
 const BY_USER: [(Trouble, u8); 4] = [(Edit, 2), (Suspend, 2), (Rerun, 1), (Deletion, 1)];
 const FAULTS: [(Trouble, u8); 6] =
     [(Kill, 1), (NodeLoss, 1), (Crash, 1), (Fault, 1), (Refusal, 1), (Orphan, 1)];
-/// A submission that outlives its operator, or its being ended, makes the driver of its run within the time that it
-/// takes, whatever the next run calls its own: two drivers with two names for a moment. That is a limit, so it is not
-/// among these.
 const OF_RENAMED: [(Trouble, u8); 4] = [(Edit, 2), (Crash, 1), (Fault, 1), (Kill, 1)];
+/// A `spark-submit` that outlives its pod makes the driver of its run all the same, whatever the next run calls its own:
+/// there are two drivers with two names for a moment. That is a limit, so `Orphan` is not among these.
+const OF_RENAMED_BY_POD: [(Trouble, u8); 5] = [(Edit, 2), (Crash, 1), (Fault, 1), (Kill, 1), (Eviction, 1)];
+const FAULTS_OF_PODS: [(Trouble, u8); 5] = [(Kill, 1), (Crash, 1), (Refusal, 1), (Orphan, 1), (Eviction, 1)];
+const BY_USER_OF_PODS: [(Trouble, u8); 2] = [(Edit, 1), (Suspend, 2)];
+/// The pod starts late, or never, and its outcome is read beside a sidecar that runs on.
+const OF_PODS_WITH_SIDECAR: [(Trouble, u8); 7] =
+    [(Hold, 1), (Eviction, 1), (Refusal, 1), (Crash, 1), (Kill, 1), (Suspend, 1), (Edit, 1)];
+const CLOSED: [(Trouble, u8); 1] = [(Closure, 1)];
+const TAKEN: [(Trouble, u8); 5] = [(Kill, 1), (Crash, 1), (Refusal, 1), (Eviction, 1), (Edit, 1)];
 const WITH_EXECUTORS: [(Trouble, u8); 3] = [(Edit, 1), (Crash, 1), (Executor, 1)];
 const RESUMED: [(Trouble, u8); 2] = [(Suspend, 3), (Refusal, 1)];
 const LOST: [(Trouble, u8); 3] = [(NodeLoss, 1), (Edit, 1), (Suspend, 1)];
@@ -42,6 +52,10 @@ const ANEW: [(Trouble, u8); 3] = [(Kill, 1), (Crash, 1), (NodeLoss, 1)];
 
 /// All of them, with so many troubles more than CI has the time for.
 pub fn configs(more: u8) -> Vec<Config> {
+    [natively(more), by_pod(more)].concat()
+}
+
+fn natively(more: u8) -> Vec<Config> {
     let everything = [&BY_USER[..], &FAULTS[..]].concat();
     let none = json!({});
     let by_user = Budget::new(2 + more, &BY_USER);
@@ -56,8 +70,6 @@ pub fn configs(more: u8) -> Vec<Config> {
     mortal.setting.policy.has_driver_pdb = true;
     let mut renamed_natively = config("renamed driver", (Native, Never), &none, renamed);
     renamed_natively.setting.names = [0, 1];
-    let mut renamed = config("renamed driver, by spark-submit", (SparkSubmit, Never), &none, renamed);
-    renamed.setting.names = [0, 1];
     vec![
         Config {
             runs: 2,
@@ -66,17 +78,43 @@ pub fn configs(more: u8) -> Vec<Config> {
         Config { runs: 2, ..config("lost node", (Native, Never), &none, Budget::new(2, &LOST)) },
         Config { runs: 1, ..config("driver made anew", (Native, Never), &none, Budget::new(3, &ANEW)) },
         config("faults", (Native, OnFailure), &none, faults),
-        config("faults, by spark-submit", (SparkSubmit, OnFailure), &none, faults),
         config("user and faults", (Native, OnFailure), &none, both(1)),
-        config("user and faults, by spark-submit", (SparkSubmit, OnFailure), &none, both(1)),
         Config { runs: 2, ..config("executors", (Native, OnFailure), &none, with_executors) },
         renamed_natively,
-        renamed,
         Config { runs: 2 + more, ..config("started always", (Native, Always), &none, both(1)) },
         Config { is_taken: true, ..config("name that is taken", (Native, OnFailure), &none, both(1)) },
         protected,
         mortal,
         Config { runs: 2 + more, ..config("its user", (Native, Never), &none, by_user) },
+    ]
+}
+
+/// Those that are submitted by `spark-submit`, in submission pods.
+fn by_pod(more: u8) -> Vec<Config> {
+    let everything = [&BY_USER[..], &FAULTS[..], &[(Eviction, 1)]].concat();
+    let of = |name, restart, count, troubles: &[(Trouble, u8)]| Config {
+        runs: 2,
+        ..config(name, (SparkSubmit, restart), &json!({}), Budget::new(count + more, troubles))
+    };
+    let mut renamed = of("renamed driver, by spark-submit", Never, 1, &OF_RENAMED_BY_POD);
+    renamed.setting.names = [0, 1];
+    let mut with_sidecar = of("submission pods with a sidecar", Never, 1, &OF_PODS_WITH_SIDECAR);
+    with_sidecar.setting.has_sidecar = true;
+    with_sidecar.setting.has_messages = true;
+    let mut taken = of("name of a submission pod that is taken", OnFailure, 1, &everything);
+    taken.setting.has_foreign_submission_pod = true;
+    vec![
+        of("faults, by spark-submit", OnFailure, 2, &FAULTS_OF_PODS),
+        of("user and faults, by spark-submit", OnFailure, 1, &everything),
+        of("its user, by spark-submit", Never, 2, &BY_USER_OF_PODS),
+        renamed,
+        with_sidecar,
+        Config { runs: 3, ..taken },
+        Config {
+            is_taken: true,
+            ..of("name of a driver that is taken, by spark-submit", OnFailure, 1, &TAKEN)
+        },
+        of("namespace that is deleted", OnFailure, 1, &CLOSED),
     ]
 }
 
@@ -100,6 +138,13 @@ fn config(
     let mut fields = json!({"restartPolicy": policy});
     json_patch::merge(&mut fields, spec);
     let policy = Policy { submitter, ..Policy::new("k8s://https://10.96.0.1:443") };
-    let setting = Setting { spec: fields, names: [0, 0], policy };
+    let setting = Setting {
+        spec: fields,
+        names: [0, 0],
+        policy,
+        has_sidecar: false,
+        has_messages: false,
+        has_foreign_submission_pod: false,
+    };
     Config { name, setting, restart, budget, runs: 3, is_taken: false }
 }

@@ -2,8 +2,10 @@
 //! is played through, against a model of the API server, the cluster, the operator's memory and its user.
 //!
 //! What the model leaves out: requests that are on their way for longer than a driver lives or a new operator takes to
-//! submit, containers that live on after their pod was removed by force, and watches that tell of things in an order in
-//! which they have not happened.
+//! submit, containers of drivers and executors that live on after their pod was removed by force, and watches that tell
+//! of things in an order in which they have not happened. A `spark-submit` that lives on after its pod was removed is in
+//! the model, but a driver never ends before every other `spark-submit` of its run has looked for it; and the operator
+//! hears of a submission pod within the time that it gives a half-made driver.
 
 mod cluster;
 mod configs;
@@ -12,6 +14,8 @@ mod model;
 mod mutation;
 mod operator;
 mod oracle;
+mod records;
+mod submission_pods;
 mod world;
 
 use configs::{Config, configs};

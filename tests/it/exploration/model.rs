@@ -9,7 +9,11 @@ use super::{
     mutation::Mutation,
     operator::{self, Call},
     oracle::{Act, Facts, Oracle},
-    world::{Application, EXECUTORS, Life, NAMES, Past, Phase, Pod, Progress, RunNo, Trouble, World},
+    submission_pods::{collected, heard_of_pods, without_submission_pod},
+    world::{
+        Application, EXECUTORS, Life, Made, NAMES, Orphan, Past, Phase, Pod, Progress, RunNo,
+        SUBMISSION_PODS, SubmissionPod, Trouble, World,
+    },
 };
 use spark_operator::api::{RestartPolicyType, State};
 use std::{cell::RefCell, collections::BTreeSet, fmt::Write};
@@ -55,6 +59,19 @@ pub enum Step {
     SubmissionFails,
     SubmissionEnds,
     OrphanGoesOn,
+    SubmissionPodStarts,
+    SubmissionPodIsHeld,
+    /// It is evicted, or has outlived its deadline.
+    SubmissionPodFails,
+    SubmissionPodIsDeleted,
+    SubmissionPodGoes,
+    SparkSubmitGoesOn,
+    SparkSubmitFails,
+    /// The operator hears of drivers and submission pods.
+    PodsHeardOf,
+    NamespaceDeleted,
+    /// An object of a namespace that is being deleted goes.
+    Collected,
     WatchBeginsAnew,
     SpecEdited,
     SuspendFlipped,
@@ -184,8 +201,17 @@ impl Model {
             State::Suspended => {
                 let is_quiet = world.drivers.iter().flatten().all(|pod| pod.run.is_none())
                     && world.executors.iter().all(Option::is_none)
+                    && world.submission_pods.iter().all(Option::is_none)
                     && world.operator.submission.is_none_or(|submission| !submission.progress.is_running());
                 is_quiet || self.config.budget.each[Trouble::Orphan as usize] > 0
+            }
+            // A submission pod at work could still make a driver, beside that of the next try.
+            State::SubmissionFailed => {
+                let mut pods = world.submission_pods.iter().flatten();
+                let goes_on =
+                    pods.any(|pod| Some(pod.run) == after.run && pod.may_go_on() && !pod.terminating);
+                let has_driver = past.started & !past.lost & run != 0;
+                !goes_on && !has_driver || self.config.budget.each[Trouble::Orphan as usize] > 0
             }
             _ => true,
         };
@@ -194,6 +220,24 @@ impl Model {
         }
         if is_so { Ok(()) } else { Err("that is not so".to_owned()) }
     }
+}
+
+/// Whether a driver is half made, and the operator cannot know that a `spark-submit` is at work on it: then no timer
+/// elapses before that is done.
+fn is_half_made(world: &World) -> bool {
+    let is_orphans = match world.orphan {
+        Some(Orphan::Submission(submission)) => submission.progress == Progress::HalfMade,
+        Some(Orphan::SparkSubmit { made, .. }) => matches!(made, Made::Pod(_)),
+        None => false,
+    };
+    let is_known = |pod: &SubmissionPod| {
+        let submission = world.operator.submission;
+        let mut heard = world.operator.submission_pods.iter().flatten();
+        heard.any(|heard| heard.uid == pod.uid) || submission.is_some_and(|known| known.run == pod.run)
+    };
+    let pods = world.submission_pods.iter().flatten();
+    let mut working = pods.filter(|pod| matches!(pod.made, Made::Pod(_)));
+    is_orphans || working.any(|pod| !is_known(pod))
 }
 
 impl explorer::Model for Model {
@@ -215,7 +259,9 @@ impl explorer::Model for Model {
             drivers: [self.config.is_taken.then_some(foreign), None],
             late: [None; NAMES],
             executors: [None; EXECUTORS],
+            submission_pods: [None; SUBMISSION_PODS],
             config_maps: [None; 8],
+            is_closing: false,
             operator: operator::fresh(&application),
             orphan: None,
             sent: None,
@@ -225,8 +271,14 @@ impl explorer::Model for Model {
     }
 
     fn edges(&mut self, world: &World, out: &mut Vec<Edge>) {
-        // What spark-submit makes after the pod comes before any timer.
-        let is_half_made = world.orphan.is_some_and(|orphan| orphan.progress == Progress::HalfMade);
+        let is_half_made = is_half_made(world);
+        if self.config.setting.has_foreign_submission_pod
+            && let Some(next) = heard_of_pods(world)
+        {
+            // While the watch shows a pod with the application's labels, the operator lists no pods: it relies on what
+            // the watch has told. So here the watch tells at once.
+            return out.push(Edge { step: Step::PodsHeardOf, world: next, broken: None });
+        }
         for late in [false, true].into_iter().filter(|late| !late || !is_half_made) {
             if let Some(next) = self.reconcile(world, late).filter(|next| self.is_within_bounds(next)) {
                 let step = Step::Reconcile { late };
@@ -248,21 +300,35 @@ impl explorer::Model for Model {
             next.sent = None;
             return edge(Step::SentIsLost, next);
         }
-        if world.operator.doing.is_some() {
-            return self.go_on(world, Call::Answered);
-        }
         if let Some(orphan) = world.orphan {
             let (next, broken) = self.orphan_goes_on(world, orphan);
             return Some(Edge { step: Step::OrphanGoesOn, world: next, broken });
+        }
+        if world.operator.doing.is_some() {
+            return self.go_on(world, Call::Answered);
         }
         if let Some(submission) =
             world.operator.submission.filter(|submission| submission.progress.is_running())
         {
             let (next, broken) = self.submission_goes_on(world, submission);
-            return Some(Edge { step: Step::SubmissionGoesOn, world: next, broken });
+            if next != *world {
+                return Some(Edge { step: Step::SubmissionGoesOn, world: next, broken });
+            }
         }
         if let Some(next) = goes(world) {
             return edge(Step::ApplicationGoes, next);
+        }
+        if let Some(next) = collected(world) {
+            return edge(Step::Collected, next);
+        }
+        for place in 0..SUBMISSION_PODS {
+            let Some(pod) = world.submission_pods[place] else { continue };
+            if pod.terminating || world.is_going() {
+                return edge(Step::SubmissionPodGoes, without_submission_pod(world, place));
+            }
+            if let Some(edge) = self.submission_pod_goes_on(world, place, pod) {
+                return Some(edge);
+            }
         }
         for name in 0..NAMES {
             let Some(pod) = world.drivers[name] else { continue };
@@ -295,7 +361,11 @@ impl explorer::Model for Model {
                 return edge(Step::ExecutorGoes, next);
             }
         }
-        let heard = (0..NAMES).find_map(|name| heard_of_driver(world, name));
+        let heard = if self.is_by_pod() {
+            heard_of_pods(world)
+        } else {
+            (0..NAMES).find_map(|name| heard_of_driver(world, name))
+        };
         let heard = heard.or_else(|| (0..EXECUTORS).find_map(|place| heard_of_executor(world, place)));
         if let Some(next) = heard.or_else(|| heard_of_application(world)) {
             return edge(Step::ApplicationHeardOf, next);
@@ -309,9 +379,23 @@ impl explorer::Model for Model {
         let state = shown(facts.state);
         let wrong = |why: &str| Err(format!("nothing happens any more in state {state}: {why}"));
         let ours = || world.drivers.iter().flatten().filter(|pod| pod.run.is_some());
+        if world.submission_pods.iter().any(Option::is_some) {
+            return wrong("a submission pod is left");
+        }
         if application.life != Life::Alive {
             let is_gone = ours().next().is_none() && world.executors.iter().all(Option::is_none);
             return if is_gone { Ok(()) } else { wrong("the application is deleted and pods are left") };
+        }
+        // A submission pod that is gone before its run is recorded leaves its ConfigMap to the end of the run; one that
+        // was never made leaves it to the next run, which has the same name for it.
+        let spared = match facts.state {
+            State::Running => Some(facts.ordinal),
+            State::Suspended => Some(facts.ordinal + 1),
+            _ => None,
+        };
+        let mut files = (0..).zip(&world.config_maps).filter(|(ordinal, _)| Some(*ordinal) != spared);
+        if self.is_by_pod() && files.any(|(_, files)| files.is_some()) {
+            return wrong("the ConfigMap of a submission pod is left");
         }
         let lives = ours().filter(|pod| !pod.phase.has_ended());
         let lives: Vec<_> = lives.map(|pod| (pod.run, pod.phase)).collect();
@@ -342,7 +426,7 @@ impl explorer::Model for Model {
     }
     fn tell(&self, before: &World, edge: &Edge) -> String {
         let mut story = format!("{:?}", edge.step);
-        let World { application, drivers, executors, operator, .. } = &edge.world;
+        let World { application, drivers, executors, submission_pods, operator, .. } = &edge.world;
         if let (Step::Reconcile { .. }, Some(doing)) = (edge.step, operator.doing) {
             let decision = self.oracle.decision(doing.plan);
             let (from, to) = (operator.application.status, decision.status);
@@ -358,6 +442,10 @@ impl explorer::Model for Model {
         }
         if executors != &before.executors {
             write!(story, "; executors {:?}", executors.iter().flatten().collect::<Vec<_>>()).unwrap();
+        }
+        if submission_pods != &before.submission_pods {
+            let pods = submission_pods.iter().flatten().collect::<Vec<_>>();
+            write!(story, "; submission pods {pods:?}").unwrap();
         }
         if operator.submission != before.operator.submission {
             write!(story, "; submission {:?}", operator.submission).unwrap();

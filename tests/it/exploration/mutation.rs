@@ -3,7 +3,13 @@
 
 use spark_operator::{
     api::{SparkApplication, State, hash_version, spec_hash},
-    plan::{Driver, Observed, Plan, owner_reference, pod_record::Controller},
+    plan::{
+        Action, Driver, Observed, Plan,
+        lifecycle::questions,
+        owner_reference,
+        pod_record::{Controller, Phase, PodRecord},
+        submission_pod::{State as Submission, state as state_of},
+    },
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +44,24 @@ pub enum Mutation {
     TerminatingTakenForGone,
     /// A driver whose end was not seen has succeeded.
     GoneTakenForSuccess,
+    /// Submission pods of other runs are not waited for.
+    OldSubmissionPodsIgnored,
+    /// Submission pods are left where they are once their run is recorded.
+    SubmissionPodsLeft,
+    /// The outcome of a submission pod is that of the pod, whatever its container says.
+    OutcomeOfPodCounts,
+    /// A submission pod that was evicted has succeeded.
+    EvictedTakenForSuccess,
+    /// What a submission pod says counts more than the driver that it has made.
+    FailureCountsMoreThanDriver,
+    /// A half-made driver is replaced while its submission pod is at work.
+    HalfMadeReplaced,
+    /// A submission pod that is not ours is taken for ours.
+    ForeignSubmissionPodTakenForOurs,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 24] = [
         Self::OldExecutorsIgnored,
         Self::CachedDriverTrusted,
         Self::UnseenTakenForGone,
@@ -59,6 +79,13 @@ impl Mutation {
         Self::SuspendedAtOnce,
         Self::TerminatingTakenForGone,
         Self::GoneTakenForSuccess,
+        Self::OldSubmissionPodsIgnored,
+        Self::SubmissionPodsLeft,
+        Self::OutcomeOfPodCounts,
+        Self::EvictedTakenForSuccess,
+        Self::FailureCountsMoreThanDriver,
+        Self::HalfMadeReplaced,
+        Self::ForeignSubmissionPodTakenForOurs,
     ];
 
     /// The exploration that finds it.
@@ -66,7 +93,14 @@ impl Mutation {
         match self {
             Self::OldExecutorsIgnored => "executors",
             Self::ForeignTakenForOurs => "name that is taken",
-            Self::HalfMadeAdopted => "faults, by spark-submit",
+            Self::HalfMadeAdopted
+            | Self::SubmissionPodsLeft
+            | Self::EvictedTakenForSuccess
+            | Self::HalfMadeReplaced => "faults, by spark-submit",
+            Self::OldSubmissionPodsIgnored => "its user, by spark-submit",
+            Self::FailureCountsMoreThanDriver => "renamed driver, by spark-submit",
+            Self::OutcomeOfPodCounts => "submission pods with a sidecar",
+            Self::ForeignSubmissionPodTakenForOurs => "name of a submission pod that is taken",
             Self::StatusBeforeActions => "faults",
             Self::GoneTakenForSuccess | Self::AttemptsNotCounted | Self::RunsNotCounted | Self::NoTimer => {
                 "faults"
@@ -92,6 +126,32 @@ impl Mutation {
             (Self::ForeignTakenForOurs, Driver::Pod { pod, .. }, _) if pod.controller.is_none() => {
                 let owner = owner_reference(application);
                 pod.controller = Some(Controller { kind: owner.kind, name: owner.name, uid: owner.uid });
+            }
+            (Self::OldSubmissionPodsIgnored, ..) => seen.strays.retain(|pod| !pod.submits),
+            (Self::OutcomeOfPodCounts, ..) => {
+                for pod in seen.submission_pods.iter_mut().filter(|pod| pod.phase == Phase::Running) {
+                    pod.ended = None;
+                }
+            }
+            (Self::EvictedTakenForSuccess, ..) => {
+                let evicted = |pod: &&mut PodRecord| pod.phase == Phase::Failed && pod.ended.is_none();
+                for pod in seen.submission_pods.iter_mut().filter(evicted) {
+                    pod.phase = Phase::Succeeded;
+                }
+            }
+            (Self::FailureCountsMoreThanDriver, driver, _) => {
+                let mut pods = seen.submission_pods.iter();
+                if pods.any(|pod| matches!(state_of(pod), Submission::Failed(_))) {
+                    *driver = Driver::Gone;
+                }
+            }
+            (Self::HalfMadeReplaced, Driver::Pod { complete: false, .. }, _) => seen.submission_pods.clear(),
+            (Self::ForeignSubmissionPodTakenForOurs, ..) => {
+                let owner = owner_reference(application);
+                let owner = Controller { kind: owner.kind, name: owner.name, uid: owner.uid };
+                for pod in &mut seen.submission_pods {
+                    pod.controller = Some(owner.clone());
+                }
             }
             (Self::EditForgotten, _, Some(status))
                 if status.spec_hash.as_deref().is_some_and(|hash| hash_version(hash) == "v1") =>
@@ -122,6 +182,16 @@ impl Mutation {
     pub fn of_plan(self, application: &SparkApplication, plan: &mut Plan) {
         let before = application.status.clone().unwrap_or_default();
         match self {
+            Self::SubmissionPodsLeft if !questions(application).launch => {
+                let is_of_submission = |name: &String| name.ends_with("-submission");
+                plan.actions.retain(|action| match action {
+                    Action::DeletePod { name, .. } => !is_of_submission(name),
+                    Action::DeleteChildren(children) => {
+                        !children.iter().all(|child| is_of_submission(&child.name))
+                    }
+                    _ => true,
+                });
+            }
             Self::EndWithoutTime => plan.status.termination_time = None,
             Self::RerunNotNoted => plan.status.last_rerun = before.last_rerun,
             Self::AttemptsNotCounted => {

@@ -4,9 +4,11 @@
 use super::{
     model::{Edge, Model, Step, is_terminal},
     mutation::Mutation,
-    oracle::{Act, Seen, SeenDriver},
+    oracle::{Act, FOREIGN, Seen, SeenDriver},
+    submission_pods::delete,
     world::{
-        Application, Doing, Life, NAMES, Operator, Phase, Pod, Progress, RunNo, Submission, Trouble, World,
+        Application, Doing, Exit, Life, NAMES, Operator, Orphan, Phase, Pod, Progress, RunNo,
+        SUBMISSION_PODS, Stage, Submission, SubmissionPod, Trouble, World,
     },
 };
 
@@ -58,6 +60,12 @@ impl Model {
                 before.operator.drivers.iter().flatten().any(|seen| seen.uid == driver.uid && seen.protected);
             driver.protected &= !is_known;
         }
+        for pod in &mut world.submission_pods {
+            let mut known = before.operator.submission_pods.iter().flatten();
+            if known.any(|seen| pod.is_some_and(|pod| pod.uid == seen.uid)) {
+                delete(pod);
+            }
+        }
         (world != before).then_some(world)
     }
 
@@ -75,6 +83,19 @@ impl Model {
             tells && asked.questions.launch && submission.run == asked.next
         });
         let name = usize::from(asked.name);
+        let submission_pods = operator.submission_pods;
+        let is_made = submission.is_some_and(|submission| {
+            submission.run == asked.next && submission.progress == Progress::Succeeded && self.is_by_pod()
+        });
+        let place = asked.next.place();
+        let is_of_next = |pod: &SubmissionPod| pod.run == asked.next;
+        let cached_pod = submission_pods[place].filter(is_of_next);
+        let live_submission_pod = match cached_pod {
+            None if asked.questions.launch && is_made => world.seen_submission_pods()[place],
+            _ => None,
+        };
+        let is_awaited = asked.questions.launch
+            && cached_pod.or(live_submission_pod.filter(is_of_next)).is_some_and(|pod| is_waited_for(&pod));
         let live = || match world.drivers[name] {
             Some(pod) => SeenDriver::Pod { pod, name: asked.name, complete: self.is_complete(world, &pod) },
             None => SeenDriver::Gone,
@@ -92,16 +113,20 @@ impl Model {
                 SeenDriver::Pod { pod, name: asked.name, complete: self.is_complete(world, &pod) }
             }
             None if trusts_cache => SeenDriver::Gone,
+            None if is_awaited => SeenDriver::Unseen,
             _ if asked.questions.driver => live(),
             _ => SeenDriver::Unseen,
         };
         let mut cached = operator.drivers;
         cached[name] = None;
-        let is_empty = cached.iter().all(Option::is_none) && operator.executors.iter().all(Option::is_none);
-        let (mut stray_drivers, mut stray_executors) = match driver {
+        let is_empty = cached.iter().all(Option::is_none)
+            && operator.executors.iter().all(Option::is_none)
+            && operator.submission_pods.iter().all(Option::is_none)
+            && !self.config.setting.has_foreign_submission_pod;
+        let (mut stray_drivers, mut stray_executors, mut stray_submission_pods) = match driver {
             _ if !asked.questions.strays => Default::default(),
-            SeenDriver::Gone if is_empty => (world.drivers, world.executors),
-            _ => (cached, operator.executors),
+            SeenDriver::Gone if is_empty => (world.drivers, world.executors, world.seen_submission_pods()),
+            _ => (cached, operator.executors, operator.submission_pods),
         };
         stray_drivers[name] = None;
         // A list of metadata has neither, and nobody asks.
@@ -114,6 +139,9 @@ impl Model {
         }
         for executor in stray_executors.iter_mut().flatten() {
             executor.ended = false;
+        }
+        for pod in stray_submission_pods.iter_mut().flatten() {
+            pod.stage = Stage::Pending;
         }
         stray_executors.sort_by_key(|executor| executor.map_or(0, |executor| executor.uid));
         let mut executors = operator.executors;
@@ -130,6 +158,9 @@ impl Model {
             executors,
             stray_drivers,
             stray_executors,
+            submission_pods,
+            live_submission_pod,
+            stray_submission_pods,
             departed: operator.departed,
             has_written: operator.has_written,
             made: self.config.setting.policy.has_driver_pdb
@@ -164,7 +195,8 @@ impl Model {
         }
         let now = todo[usize::from(doing.done)];
         let is_last = usize::from(doing.done) + 1 == todo.len();
-        if matches!(now, Todo::Check) && before.sent.is_some() {
+        let is_on_its_way = self.is_by_pod() && matches!(before.orphan, Some(Orphan::Submission(_)));
+        if matches!(now, Todo::Check) && (before.sent.is_some() || is_on_its_way) {
             // No request is on its way for longer than a new operator takes to submit something.
             return None;
         }
@@ -245,6 +277,14 @@ impl Model {
                     }
                 }
             }
+            Act::DeleteSubmissionPod { place, uid } => {
+                let place = &mut world.submission_pods[usize::from(place)];
+                if uid == FOREIGN {
+                    *broken = Some("somebody else's pod is deleted".to_owned());
+                } else if place.is_some_and(|pod| pod.uid == uid) {
+                    delete(place);
+                }
+            }
             Act::DeleteExecutors(run) => {
                 for executor in world.executors.iter_mut().flatten().filter(|executor| executor.run == run) {
                     executor.terminating = true;
@@ -284,12 +324,13 @@ impl Model {
             world.operator.drivers[name] = world.drivers[name].filter(|pod| pod.run.is_some());
         }
         world.operator.executors = world.executors;
+        world.operator.submission_pods = world.seen_submission_pods();
         out.push(Edge { step: Step::Crash, world, broken: None });
         let running = before.operator.submission.filter(|submission| submission.progress.is_running());
         if let Some(submission) = running
             && let Some(mut world) = world.troubled(Trouble::Orphan)
         {
-            world.orphan = Some(submission);
+            world.orphan = Some(Orphan::Submission(submission));
             out.push(Edge { step: Step::Crash, world, broken: None });
         }
         if let Some(doing) = before.operator.doing.filter(|doing| doing.is_current)
@@ -305,6 +346,11 @@ impl Model {
     }
 }
 
+/// `plan::submission_pod::State::may_go_on`. How a pod that is being deleted has ended counts only if a driver was made.
+fn is_waited_for(pod: &SubmissionPod) -> bool {
+    pod.may_go_on() || pod.terminating && pod.stage != Stage::Ended(Exit::Done)
+}
+
 /// An operator that has just started.
 pub fn fresh(application: &Application) -> Operator {
     Operator {
@@ -313,6 +359,7 @@ pub fn fresh(application: &Application) -> Operator {
         waits: false,
         drivers: [None; NAMES],
         executors: Default::default(),
+        submission_pods: [None; SUBMISSION_PODS],
         departed: None,
         submission: None,
         has_written: false,

@@ -7,22 +7,23 @@
 use super::{
     explorer::Folding,
     mutation::Mutation,
-    world::{Application, EXECUTORS, Executor, NAMES, Phase, Pod, Progress, RunNo},
+    records::{config_map, name_of, number_of},
+    world::{Application, EXECUTORS, Executor, NAMES, Pod, Progress, RunNo, SUBMISSION_PODS, SubmissionPod},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use spark_operator::{
-    api::{Role, SparkApplication, SparkApplicationStatus, State, names::annotation, spec_hash},
+    api::{SparkApplication, SparkApplicationStatus, State, names::annotation, spec_hash},
     plan::{
         Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
         children::Companions,
         driver::pod_name,
         lifecycle::{self, Questions, questions},
         native::Child,
-        pod_record::{Controller, Ended, Phase as PodPhase, PodRecord},
         run::{Run, SubmissionId},
-        submission::{self, Submitter, Surroundings},
+        submission::{Submitter, Surroundings},
+        submission_pod,
     },
 };
 use std::{
@@ -30,7 +31,9 @@ use std::{
     hash::BuildHasherDefault,
 };
 
-const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
+pub const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
+/// The uid of a pod that is somebody else's.
+pub const FOREIGN: u8 = 0;
 /// The highest ordinal that is followed.
 const ORDINALS: u8 = 7;
 
@@ -43,6 +46,11 @@ pub struct Seen {
     pub executors: [Option<Executor>; EXECUTORS],
     pub stray_drivers: [Option<Pod>; NAMES],
     pub stray_executors: [Option<Executor>; EXECUTORS],
+    /// The submission pods that the operator has heard of.
+    pub submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
+    /// The submission pod that it has asked for.
+    pub live_submission_pod: Option<SubmissionPod>,
+    pub stray_submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
     pub departed: Option<(u8, Pod)>,
     pub has_written: bool,
     pub made: bool,
@@ -69,6 +77,10 @@ pub enum Act {
     DeleteConfigMaps(u32),
     DeletePod {
         name: u8,
+        uid: u8,
+    },
+    DeleteSubmissionPod {
+        place: u8,
         uid: u8,
     },
     DeleteExecutors(RunNo),
@@ -123,10 +135,16 @@ pub struct Setting {
     /// The names of the drivers of the first spec and of the second.
     pub names: [u8; 2],
     pub policy: Policy,
+    /// Whether a sidecar runs on in every submission pod.
+    pub has_sidecar: bool,
+    /// Whether statuses differ by what they say of a submission pod that is not done.
+    pub has_messages: bool,
+    /// Whether somebody else's pod has the name and the labels of the first run's submission pod.
+    pub has_foreign_submission_pod: bool,
 }
 
 pub struct Oracle {
-    setting: Setting,
+    pub setting: Setting,
     mutation: Option<Mutation>,
     statuses: Vec<(SparkApplicationStatus, Facts)>,
     status_numbers: HashMap<String, u32>,
@@ -134,8 +152,9 @@ pub struct Oracle {
     known: Memory<(Application, Seen, bool), u32>,
     asked: Memory<Application, Asked>,
     runs: BTreeMap<SubmissionId, RunNo>,
-    ids: BTreeMap<RunNo, SubmissionId>,
-    config_maps: BTreeMap<u8, String>,
+    pub ids: BTreeMap<RunNo, SubmissionId>,
+    /// Of a driver that is made natively, or of a submission pod.
+    pub config_maps: BTreeMap<u8, String>,
     hashes: [String; 2],
 }
 
@@ -164,7 +183,12 @@ impl Oracle {
                     Some(SparkApplicationStatus { run_ordinal: before, ..Default::default() });
                 let run = Run::next(&application);
                 let number = RunNo { ordinal, spec };
-                oracle.config_maps.insert(ordinal, config_map(&application, &run, &oracle.setting.policy));
+                let config_map = if oracle.is_native() {
+                    config_map(&application, &run, &oracle.setting.policy)
+                } else {
+                    submission_pod::name(&application, &run)
+                };
+                oracle.config_maps.insert(ordinal, config_map);
                 oracle.ids.insert(number, run.id.clone());
                 oracle.runs.insert(run.id, number);
             }
@@ -208,8 +232,11 @@ impl Oracle {
         let real = self.real(application);
         let observed = self.observed(application, seen);
         let now = if late { long_after() } else { then() };
-        let plan = self.mutated(&real, &observed, now);
+        let mut plan = self.mutated(&real, &observed, now);
         let wrong = self.wrong(&real, &observed, now, &plan);
+        if !self.setting.has_messages {
+            unsaid(&real, &mut plan.status);
+        }
         let writes = real.status.clone().unwrap_or_default() != plan.status;
         let acts = plan.actions.iter().map(|action| self.act(action)).collect();
         let status = self.number(plan.status);
@@ -248,6 +275,17 @@ impl Oracle {
         if is_terminal && plan.status.termination_time.is_none() {
             return Some(format!("{state} has no terminationTime"));
         }
+        if state == State::SubmissionFailed && plan.status.application_state.error_message.is_none() {
+            return Some("a submission has failed and nobody says why".to_owned());
+        }
+        let held = observed.submission_pods.iter().find_map(|pod| pod.waiting.as_ref());
+        let is_waited_for = plan.actions.is_empty() && state == real.state() && questions(real).launch;
+        let said = plan.status.application_state.error_message.as_deref().unwrap_or_default();
+        if let Some(held) = held.filter(|_| is_waited_for && observed.driver == Driver::Unseen)
+            && !said.contains(&held.reason)
+        {
+            return Some("nobody says what a submission pod waits for".to_owned());
+        }
         if plan.status.executor_state.len() > self.setting.policy.executor_limits.count {
             return Some("executorState has outgrown its limit".to_owned());
         }
@@ -277,7 +315,15 @@ impl Oracle {
                 Act::DeleteConfigMaps(ordinals.map(|(ordinal, _)| 1 << ordinal).sum())
             }
             Action::DeletePod { name, uid } => {
-                Act::DeletePod { name: number_of(name), uid: uid[1..].parse().unwrap() }
+                let uid = uid[1..].parse().unwrap();
+                let of_run = self.config_maps.iter().find(|(_, config_map)| *config_map == name);
+                match of_run {
+                    Some((ordinal, _)) => {
+                        let place = RunNo { ordinal: *ordinal, spec: 0 }.place();
+                        Act::DeleteSubmissionPod { place: u8::try_from(place).unwrap(), uid }
+                    }
+                    None => Act::DeletePod { name: number_of(name), uid },
+                }
             }
             Action::DeleteExecutors { submission_id } => {
                 let id = serde_json::from_value(submission_id.as_str().into()).unwrap();
@@ -357,13 +403,27 @@ impl Oracle {
         };
         let drivers = (0_u8..).zip(&seen.stray_drivers);
         let strays = drivers.filter_map(|(name, pod)| Some(self.driver((*pod)?, name)));
+        let submission_pods = |pods: &[Option<SubmissionPod>]| {
+            let foreign = self.setting.has_foreign_submission_pod.then(|| self.foreign_submission_pod());
+            pods.iter().flatten().map(|pod| self.submission_pod(pod)).chain(foreign).collect::<Vec<_>>()
+        };
+        let strays = strays.chain(executors(&seen.stray_executors));
         let id = |run: RunNo| self.ids[&run].clone();
-        let spark = || self.is_native().then(|| "spark-1".to_owned());
+        let made = || {
+            if self.is_native() {
+                SubmissionProgress::Succeeded { spark_application_id: Some("spark-1".to_owned()) }
+            } else {
+                SubmissionProgress::PodMade
+            }
+        };
         debug_assert!(application.status > 0 || !seen.made);
         Observed {
             driver,
             executors: executors(&seen.executors),
-            strays: strays.chain(executors(&seen.stray_executors)).collect(),
+            strays: strays.chain(submission_pods(&seen.stray_submission_pods)).collect(),
+            submission_pods: submission_pods(
+                &[&seen.submission_pods[..], &[seen.live_submission_pod]].concat(),
+            ),
             departed: seen.departed.map(|(name, pod)| Box::new(self.driver(pod, name))),
             mount_failure: None,
             recorded: seen.has_written.then(then),
@@ -375,7 +435,7 @@ impl Oracle {
                     Progress::Begun | Progress::HalfMade | Progress::Made | Progress::Met => {
                         SubmissionProgress::Running
                     }
-                    Progress::Succeeded => SubmissionProgress::Succeeded { spark_application_id: spark() },
+                    Progress::Succeeded => made(),
                     Progress::DriverExists => SubmissionProgress::DriverExists,
                     Progress::Failed => SubmissionProgress::Failed("refused".to_owned()),
                 },
@@ -383,79 +443,17 @@ impl Oracle {
             surroundings: Surroundings::default(),
         }
     }
+}
 
-    fn driver(&self, pod: Pod, name: u8) -> PodRecord {
-        let record = record(name_of(name), pod.uid, pod.phase, pod.terminating);
-        let Some(run) = pod.run else { return record };
-        let config_map = if self.is_native() {
-            self.config_maps[&run.ordinal].clone()
-        } else {
-            format!("spark-drv-{}-conf-map", pod.uid)
-        };
-        PodRecord {
-            application: Some("pi".to_owned()),
-            role: Some(Role::Driver),
-            submission_id: Some(self.ids[&run].to_string()),
-            controller: Some(controller("SparkApplication", "pi", UID)),
-            protected: pod.protected,
-            driver_config_map: Some(config_map),
-            ..record
-        }
+/// Takes out of a status what it says of a submission pod that is not done.
+fn unsaid(before: &SparkApplication, status: &mut SparkApplicationStatus) {
+    let said = status.application_state.error_message.as_ref();
+    let Some(said) = said.filter(|said| said.starts_with("submission pod ")).cloned() else { return };
+    let before = before.status.as_ref().and_then(|status| status.application_state.error_message.clone());
+    for condition in status.conditions.iter_mut().filter(|condition| condition.message == said) {
+        condition.message = before.clone().unwrap_or_default();
     }
-
-    fn executor(&self, executor: &Executor) -> PodRecord {
-        let Executor { uid, run, owner, ended, terminating } = *executor;
-        let phase = if ended { Phase::Succeeded } else { Phase::Running };
-        PodRecord {
-            application: Some("pi".to_owned()),
-            role: Some(Role::Executor),
-            submission_id: Some(self.ids[&run].to_string()),
-            executor_id: Some(uid.into()),
-            controller: Some(controller("Pod", "driver", &format!("d{owner}"))),
-            ..record(&format!("pi-exec-{uid}"), uid, phase, terminating)
-        }
-    }
-}
-
-/// What all pods have.
-fn record(name: &str, uid: u8, phase: Phase, terminating: bool) -> PodRecord {
-    let ended = |exit_code, reason: &str| Ended { exit_code, reason: reason.to_owned(), message: None };
-    let (phase, ended) = match phase {
-        Phase::Pending => (PodPhase::Pending, None),
-        Phase::Running => (PodPhase::Running, None),
-        Phase::Unknown => (PodPhase::Unknown, None),
-        Phase::Succeeded => (PodPhase::Succeeded, Some(ended(0, "Completed"))),
-        Phase::Failed => (PodPhase::Failed, Some(ended(1, "Error"))),
-    };
-    PodRecord {
-        name: name.to_owned(),
-        uid: format!("d{uid}"),
-        created: Some(then()),
-        started: phase != PodPhase::Pending,
-        phase,
-        ended,
-        terminating,
-        ..PodRecord::default()
-    }
-}
-
-fn controller(kind: &str, name: &str, uid: &str) -> Controller {
-    Controller { kind: kind.to_owned(), name: name.to_owned(), uid: uid.to_owned() }
-}
-
-/// The ConfigMap that a native submission makes for the driver of a run.
-fn config_map(application: &SparkApplication, run: &Run, policy: &Policy) -> String {
-    let native = submission::objects(application, run, policy, &Surroundings::default(), then());
-    let pod = serde_json::from_value(native.unwrap().0.pod).unwrap();
-    PodRecord::of(&pod).driver_config_map.unwrap()
-}
-
-const fn name_of(number: u8) -> &'static str {
-    if number == 0 { "pi-driver" } else { "other-driver" }
-}
-
-fn number_of(name: &str) -> u8 {
-    (0..).find(|number| name_of(*number) == name).unwrap()
+    status.application_state.error_message = before;
 }
 
 /// The status with one moment for all its times.
@@ -477,7 +475,7 @@ fn timeless(mut status: SparkApplicationStatus) -> SparkApplicationStatus {
     status
 }
 
-fn then() -> Timestamp {
+pub fn then() -> Timestamp {
     "2026-11-21T08:00:00Z".parse().unwrap()
 }
 

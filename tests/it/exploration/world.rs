@@ -10,6 +10,8 @@ use std::fmt;
 pub const NAMES: usize = 2;
 /// How many executors there may be at once, of whichever runs.
 pub const EXECUTORS: usize = 2;
+/// How many submission pods there may be at once: those of runs one after the other.
+pub const SUBMISSION_PODS: usize = 2;
 
 /// All there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,11 +23,15 @@ pub struct World {
     /// The last of each name that is gone, until the operator hears of it.
     pub late: [Option<Pod>; NAMES],
     pub executors: [Option<Executor>; EXECUTORS],
-    /// By the ordinals of runs, for which spec their ConfigMap was made.
+    /// Each in its run's place: see [`RunNo::place`].
+    pub submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
+    /// By the ordinals of runs, for which spec the operator has made their ConfigMap: the driver's, or that of a
+    /// submission pod.
     pub config_maps: [Option<u8>; 8],
+    /// Whether the namespace is being deleted.
+    pub is_closing: bool,
     pub operator: Operator,
-    /// A submission that has outlived its operator, or that was ended when it had just asked for something.
-    pub orphan: Option<Submission>,
+    pub orphan: Option<Orphan>,
     /// A status that a killed operator has sent and that has not arrived, and whether the application is still what it
     /// was then.
     pub sent: Option<(u32, bool)>,
@@ -91,6 +97,58 @@ impl Phase {
     }
 }
 
+/// A submission pod of the application's. Its name follows from the run's ordinal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SubmissionPod {
+    pub uid: u8,
+    pub run: RunNo,
+    pub stage: Stage,
+    pub terminating: bool,
+    /// What `spark-submit` has made so far. The operator does not see that.
+    pub made: Made,
+}
+
+/// How far a submission pod is, as Kubernetes shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// Not started yet.
+    Pending,
+    /// Not started, and Kubernetes says why: an image that is missing, no node with room.
+    Held,
+    /// `spark-submit` is running.
+    Working,
+    /// The container of `spark-submit` has ended.
+    Ended(Exit),
+    /// The pod has failed and the container's end was never seen: it was evicted, or has outlived its deadline.
+    Lost,
+}
+
+/// How `spark-submit` has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Exit {
+    Done,
+    Failed,
+    /// There was a pod of the driver's name.
+    DriverExists,
+}
+
+/// What a `spark-submit` has made. Once there is the driver's ConfigMap too, it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Made {
+    Nothing,
+    /// The driver's pod, with this uid.
+    Pod(u8),
+}
+
+/// What outlives the operator or its pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Orphan {
+    /// A submission that has outlived its operator, or that was ended when it had just asked for something.
+    Submission(Submission),
+    /// A `spark-submit` whose pod is gone, or has failed, before its node has ended it.
+    SparkSubmit { run: RunNo, made: Made },
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Executor {
     pub uid: u8,
@@ -112,6 +170,7 @@ pub struct Operator {
     /// Its copies of the pods.
     pub drivers: [Option<Pod>; NAMES],
     pub executors: [Option<Executor>; EXECUTORS],
+    pub submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
     /// The latest driver that is gone, if its end was seen: under which name.
     pub departed: Option<(u8, Pod)>,
     pub submission: Option<Submission>,
@@ -122,7 +181,7 @@ pub struct Operator {
     pub doing: Option<Doing>,
 }
 
-/// A submission in the background.
+/// What the operator makes in the background: a driver, or a submission pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Submission {
     pub run: RunNo,
@@ -137,12 +196,13 @@ pub struct Submission {
 pub enum Progress {
     /// Nothing was made.
     Begun,
-    /// The first of two objects was.
+    /// The ConfigMap was.
     HalfMade,
-    /// All was, and nobody knows.
+    /// The pod was too, and nobody knows.
     Made,
-    /// There was a pod of that name, and nobody knows.
+    /// There was a pod of the driver's name, and nobody knows.
     Met,
+    /// There is a driver, or a submission pod.
     Succeeded,
     DriverExists,
     Failed,
@@ -182,6 +242,18 @@ impl RunNo {
     pub const fn bit(self) -> u32 {
         1 << (self.ordinal * 2 + self.spec)
     }
+
+    /// Where its submission pod is among those that there are.
+    pub const fn place(self) -> usize {
+        self.ordinal as usize % SUBMISSION_PODS
+    }
+}
+
+impl SubmissionPod {
+    /// Whether its `spark-submit` may still make a driver.
+    pub const fn may_go_on(&self) -> bool {
+        matches!(self.stage, Stage::Pending | Stage::Held | Stage::Working)
+    }
 }
 
 /// What may go wrong, or be changed by the user.
@@ -193,21 +265,27 @@ pub enum Trouble {
     Suspend,
     Rerun,
     Deletion,
-    /// Somebody deletes the driver's pod.
+    /// Somebody deletes the driver's pod, or the submission pod.
     Kill,
     NodeLoss,
     /// The operator is killed.
     Crash,
     /// A call of the operator's fails, its answer is lost, or a watch begins anew.
     Fault,
-    /// A submission fails.
+    /// A submission fails: an object is refused, or `spark-submit` ends with an exception.
     Refusal,
-    /// Something outlives its operator.
+    /// Something outlives its operator, or its pod.
     Orphan,
     Executor,
+    /// A submission pod cannot start yet.
+    Hold,
+    /// A submission pod is evicted, or outlives its deadline.
+    Eviction,
+    /// The namespace is deleted.
+    Closure,
 }
 
-const TROUBLES: [Trouble; 11] = [
+const TROUBLES: [Trouble; 14] = [
     Trouble::Edit,
     Trouble::Suspend,
     Trouble::Rerun,
@@ -219,6 +297,9 @@ const TROUBLES: [Trouble; 11] = [
     Trouble::Refusal,
     Trouble::Orphan,
     Trouble::Executor,
+    Trouble::Hold,
+    Trouble::Eviction,
+    Trouble::Closure,
 ];
 
 /// How many troubles may still come, of each kind and in all.

@@ -11,6 +11,8 @@ mod client;
 mod customized;
 /// From Kubeflow's operator to this one, back, and away.
 mod handover;
+/// A webhook of somebody else's that adds sidecars.
+mod injector;
 /// What can happen to an application, and what its user is told.
 mod lifecycle;
 /// Metrics, read by a real Prometheus.
@@ -21,10 +23,18 @@ mod native;
 mod reverse_proxy;
 /// Applications that are made at set times.
 mod schedules;
+/// Applications that Spark's own client submits.
+mod submission_pods;
+/// A namespace of somebody's own.
+mod tenant;
+/// What an application cannot reach.
+mod tenants;
 /// Spark's own pages.
 mod ui;
 /// The verbs of `sparkctl` that need pods.
 mod verbs;
+/// A store of files.
+mod web_hdfs;
 
 use crate::{
     apiserver::kubectl::{kubectl, kubectl_with, try_kubectl_with},
@@ -236,7 +246,7 @@ fn state_is(name: &str, state: &str) {
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !holds() {
-        let there = || kubectl(&["describe", "sparkapps,scheduledsparkapps"]);
+        let there = || kubectl(&["describe", "sparkapp,scheduledsparkapp"]);
         assert!(Instant::now() < deadline, "not true: {what}\n{}", there());
         thread::sleep(Duration::from_millis(500));
     }
@@ -259,6 +269,12 @@ impl Drop for EndedOnDrop {
 
 fn application(name: &str) -> Value {
     serde_json::from_str(&kubectl(&["get", "sparkapp", name, "-o", "json"])).unwrap()
+}
+
+/// The node's address, at which pods reach what tests serve.
+fn node_address() -> String {
+    let path = r#"--output=jsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}"#;
+    kubectl(&["get", "nodes", path])
 }
 
 /// The one pod of `role` that the application has.

@@ -1,4 +1,4 @@
-//! Does Spark run as well from objects that the operator has made as from those of its own `spark-submit`?
+//! Spark runs as well from objects that the operator has made as from those of its own `spark-submit` in a submission pod.
 
 use super::{Installed, application, followed, install, log, make_job, printed};
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use std::env;
 
 /// The Spark on the node.
-fn spark_version() -> String {
+pub(super) fn spark_version() -> String {
     env::var("SPARK").unwrap_or_else(|_| "4.0.1".to_owned())
 }
 
-fn image() -> String {
+pub(super) fn image() -> String {
     format!("docker.io/apache/spark:{}", spark_version())
 }
 
@@ -45,6 +45,8 @@ fn both_submitters_bring_the_same_result() {
         .find(|volume| volume["name"] == "spark-conf-volume-driver");
     let config_map = made.unwrap()["configMap"]["name"].as_str().unwrap();
     kubectl(&["get", "configmap", config_map]);
+    let submission = "sparkoperator.k8s.io/app-name=same-spark-submit,spark-role=submission";
+    assert_eq!(kubectl(&["get", "pods,configmaps", "--selector", submission, "--output=name"]), "");
 }
 
 #[test]

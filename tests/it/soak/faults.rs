@@ -5,7 +5,7 @@ use crate::apiserver::{
     operator::{spark_home, stand_in},
 };
 
-/// Every so many-th call of a story that is told with Spark's own `spark-submit` goes wrong.
+/// Every so many-th call of a story that is told with Spark's own `spark-submit`, in a pod, goes wrong.
 const EVERY: usize = 4;
 
 #[tokio::test]

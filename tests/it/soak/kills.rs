@@ -6,6 +6,7 @@ use crate::apiserver::{
     namespace::{Namespace, Ours},
     operator::{Operator, Setup, stand_in},
     seen,
+    submission_node::SubmissionNode,
 };
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
@@ -43,15 +44,19 @@ async fn killed_at_random_moments_it_starts_one_driver_for_each_application() {
     let namespace = Namespace::new("soak-kills").await;
     let pods = Ever::follow::<Pod>(&namespace);
     let config_maps = Ever::follow::<ConfigMap>(&namespace);
-    let operator = || {
-        let setup = Operator::with(&namespace).spark_home(&stand_in()).argument("--max-spark-submits=2");
-        setup.env("STAND_IN_PAUSE", STAND_IN_PAUSE)
-    };
+    let _node =
+        SubmissionNode::of(&namespace, &stand_in()).env("STAND_IN_PAUSE", STAND_IN_PAUSE).start().await;
+    let operator = || Operator::with(&namespace).by_spark_submit();
     let names: Vec<_> = (0..APPLICATIONS).map(|i| format!("app-{i}")).collect();
 
     let made = async {
         for name in &names {
-            namespace.create::<SparkApplication>(&application(name)).await;
+            let mut application = application(name);
+            // A driver that is made while no operator answers for the webhook is refused.
+            application["spec"]["restartPolicy"] = json!({
+                "type": "OnFailure", "onSubmissionFailureRetries": 100, "onSubmissionFailureRetryInterval": 1,
+            });
+            namespace.create::<SparkApplication>(&application).await;
             sleep(PAUSE).await;
         }
     };
@@ -60,15 +65,19 @@ async fn killed_at_random_moments_it_starts_one_driver_for_each_application() {
     let _operator = operator().start().await;
     let mut drivers = 0;
     let mut half_made = 0;
+    let mut failed = 0;
     for name in &names {
         let submitted = namespace.reaches(name, "SUBMITTED").await;
         let status = &submitted["status"];
-        for field in ["executionAttempts", "submissionAttempts", "runOrdinal"] {
-            assert_eq!(status[field], 1, "{name}: {field}: {status}");
-        }
+        assert_eq!(status["executionAttempts"], 1, "{name}: {status}");
+        assert_eq!(status["submissionAttempts"], status["runOrdinal"], "{name}: {status}");
+        failed += status["submissionAttempts"].as_u64().unwrap() - 1;
         let driver = namespace.pod(&format!("{name}-driver")).await.unwrap()["metadata"]["uid"].take();
         let (whole, half) = eventually(&format!("{name} has a whole driver"), async || {
-            let all = pods.with(|pod| pod.labels.as_ref().unwrap()["sparkoperator.k8s.io/app-name"] == *name);
+            let all = pods.with(|pod| {
+                let labels = pod.labels.as_ref().unwrap();
+                labels["sparkoperator.k8s.io/app-name"] == *name && labels["spark-role"] == "driver"
+            });
             // Spark's configuration is made last.
             let (whole, half): (Vec<_>, Vec<_>) = all.into_iter().partition(|uid| {
                 let is_of_it = |map: &ObjectMeta| {
@@ -85,8 +94,10 @@ async fn killed_at_random_moments_it_starts_one_driver_for_each_application() {
         half_made += half.len();
     }
     println!(
-        "soak: killed {KILLS} times: {APPLICATIONS} applications, {drivers} drivers, {half_made} half-made pods replaced (seed {seed})"
+        "soak: killed {KILLS} times: {APPLICATIONS} applications, {drivers} drivers, {half_made} half-made pods replaced, \
+         {failed} submissions tried again (seed {seed})"
     );
+    namespace.has_no_submission().await;
 }
 
 /// The same without `spark-submit`: ten times as many, since each takes milliseconds.
@@ -135,7 +146,7 @@ async fn killed<'a>(random: &mut Random, operator: impl Fn() -> Setup<'a>) {
         let mut operator = operator().spawn();
         sleep(LIFE.mul_f64(random.next())).await;
         assert!(operator.is_running());
-        drop(operator.kill());
+        operator.kill();
     }
 }
 

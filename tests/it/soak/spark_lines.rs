@@ -8,7 +8,10 @@ use crate::{
 };
 use axum::{Json, Router, body::Bytes, extract::State, routing::any};
 use serde_json::{Value, json};
-use spark_operator::plan::submission::{SparkSubmit, failure};
+use spark_operator::plan::{
+    submission::{SparkSubmit, failure},
+    submission_pod::DIRECTORY,
+};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -126,7 +129,7 @@ fn written(case: &Path) -> (SparkSubmit, PathBuf) {
     let mut submit = submitted(&application).unwrap();
     let folder = std::env::temp_dir().join(format!("spark-lines-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
-    let moved = |text: &str| text.replace(&submit.directory, folder.to_str().unwrap());
+    let moved = |text: &str| text.replace(DIRECTORY, folder.to_str().unwrap());
     submit.arguments = submit.arguments.iter().map(|argument| moved(argument)).collect();
     submit.files = submit.files.iter().map(|(name, text)| (*name, moved(text))).collect();
     for (name, text) in &submit.files {

@@ -41,8 +41,7 @@ impl Operator {
     pub(super) async fn with(name: &str, arguments: &[&str]) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("webhook").join(name);
         fs::remove_dir_all(&folder).ok();
-        fs::create_dir_all(folder.join("spark/bin")).unwrap();
-        fs::write(folder.join("spark/bin/spark-submit"), "").unwrap();
+        fs::create_dir_all(&folder).unwrap();
         let directory = folder.to_str().unwrap();
         let generated = program::run(
             PROGRAM,
@@ -76,8 +75,6 @@ impl Operator {
             .arg(format!("--webhook-port={port}"))
             .arg("--kubeconfig")
             .arg(kubeconfig)
-            .arg("--spark-home")
-            .arg(folder.join("spark"))
             .env_clear()
             .stdin(Stdio::null())
             .stderr(fs::File::create(&log).unwrap())

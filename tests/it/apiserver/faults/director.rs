@@ -24,7 +24,7 @@ pub(crate) enum Kind {
     TooManyRequests,
     InternalError,
     Late,
-    /// The operator gets SIGKILL, and another one is started.
+    /// The operator gets SIGKILL, and another one is started. A `spark-submit` whose call it is goes on.
     KilledBefore,
     KilledAfter,
 }
@@ -42,16 +42,29 @@ impl Kind {
     ];
 }
 
+/// Who makes a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    Operator,
+    SparkSubmit,
+}
+
+/// A call at which the operator is to be killed.
+pub(super) struct Kill {
+    pub caller: Caller,
+    pub call: oneshot::Receiver<Held>,
+}
+
 /// The name of the application with this number.
 pub(crate) fn name(number: usize) -> String {
     format!("{PREFIX}{number:0DIGITS$}")
 }
 
-/// Sees the calls of all applications through a proxy. Clones are the same one.
+/// Sees the calls of all applications through proxies. Clones are the same one.
 #[derive(Clone)]
 pub(crate) struct Director {
     cases: Arc<Mutex<Cases>>,
-    kills: mpsc::UnboundedSender<oneshot::Receiver<Held>>,
+    kills: mpsc::UnboundedSender<Kill>,
 }
 
 #[derive(Default)]
@@ -67,21 +80,21 @@ struct Case {
     /// Which calls, from 1 on, have which fault.
     armed: Vec<(usize, Kind)>,
     injected: usize,
-    /// Waits for the first pod.
-    before_pod: Option<oneshot::Sender<Held>>,
+    /// Waits for the first driver.
+    before_driver: Option<oneshot::Sender<Held>>,
 }
 
 impl Director {
     /// The second value has the calls at which the operator is to be killed.
-    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<oneshot::Receiver<Held>>) {
+    pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Kill>) {
         let (kills, killed) = mpsc::unbounded_channel();
         (Self { cases: Arc::default(), kills }, killed)
     }
 
-    /// Sees what comes through a proxy.
-    pub(crate) fn guard(&self) -> Guard {
+    /// Sees what comes through the proxy of this caller.
+    pub(super) fn guard(&self, caller: Caller) -> Guard {
         let this = self.clone();
-        Box::new(move |request| this.faults(request))
+        Box::new(move |request| this.faults(caller, request))
     }
 
     /// These faults are to happen to an application that is yet to be made.
@@ -89,10 +102,10 @@ impl Director {
         self.locked().by_name.entry(application.to_owned()).or_default().armed = faults.to_vec();
     }
 
-    /// Holds the creation of the application's first pod.
-    pub(crate) fn hold_pod(&self, application: &str) -> oneshot::Receiver<Held> {
+    /// Holds the creation of the application's first driver.
+    pub(crate) fn hold_driver(&self, application: &str) -> oneshot::Receiver<Held> {
         let (catch, caught) = oneshot::channel();
-        self.locked().by_name.entry(application.to_owned()).or_default().before_pod = Some(catch);
+        self.locked().by_name.entry(application.to_owned()).or_default().before_driver = Some(catch);
         caught
     }
 
@@ -110,7 +123,7 @@ impl Director {
             .map_or((0, 0), |case| (case.injected, case.armed.len() - case.injected))
     }
 
-    fn faults(&self, request: &Request<Bytes>) -> Vec<Fault> {
+    fn faults(&self, caller: Caller, request: &Request<Bytes>) -> Vec<Fault> {
         let query = decoded(request.uri().query().unwrap_or_default());
         // Watches end all the time; there are tests of that.
         if query.contains("watch=") {
@@ -121,28 +134,30 @@ impl Director {
         let Some(application) = cases.whose(path, &query, request.body()) else { return Vec::new() };
         cases.learn(&application, path, request);
         let case = cases.by_name.entry(application).or_default();
-        case.calls.push(format!("{method} {}", kind_of(path)));
+        let by = if caller == Caller::Operator { "" } else { " (spark-submit)" };
+        case.calls.push(format!("{method} {}{by}", kind_of(path)));
         let n = case.calls.len();
         let mut faults = Vec::new();
         if *method == Method::POST
             && path.ends_with("/pods")
-            && let Some(catch) = case.before_pod.take()
+            && is_driver(request.body())
+            && let Some(catch) = case.before_driver.take()
         {
             faults.push(Fault::Held(Moment::Before, catch));
         }
         for (_, kind) in case.armed.iter().filter(|(at, _)| *at == n) {
             case.injected += 1;
             case.calls.last_mut().expect("one was pushed").push_str(&format!(" <- {kind:?}"));
-            faults.push(self.fault(*kind));
+            faults.push(self.fault(*kind, caller));
         }
         faults
     }
 
-    fn fault(&self, kind: Kind) -> Fault {
+    fn fault(&self, kind: Kind, caller: Caller) -> Fault {
         let kill = |moment| {
-            let (catch, caught) = oneshot::channel();
+            let (catch, call) = oneshot::channel();
             // Nobody listens any more where the test is over.
-            self.kills.send(caught).ok();
+            self.kills.send(Kill { caller, call }).ok();
             Fault::Held(moment, catch)
         };
         match kind {
@@ -181,6 +196,11 @@ impl Cases {
         let others = words.into_iter().flatten().filter(|word| *word != "status");
         self.known.extend(others.map(|word| (word.to_owned(), application.to_owned())));
     }
+}
+
+fn is_driver(pod: &[u8]) -> bool {
+    let pod = serde_json::from_slice(pod).unwrap_or(Value::Null);
+    pod["metadata"]["labels"]["spark-role"] == "driver"
 }
 
 /// The first application that `text` names.

@@ -1,7 +1,7 @@
 //! Does an application run as it should whichever of the operator's calls goes wrong, and how?
 //!
-//! A [`Story`] is what users and kubelets do. It is told once undisturbed, to see how many calls the operator, and
-//! the `spark-submit` that it may start, make for the application; then again for each of them and each way in
+//! A [`Story`] is what users and kubelets do. It is told once undisturbed, to see how many calls the operator, and the
+//! `spark-submit` in a submission pod, make for the application; then again for each of them and each way in
 //! which it can go wrong. Two dozen of them are told at once, each with an application of its own.
 
 mod director;
@@ -11,10 +11,11 @@ mod world;
 use super::{
     namespace::Namespace,
     operator::{Operator, Setup, stand_in},
-    proxy::{Held, Proxy},
+    proxy::Proxy,
+    submission_node::SubmissionNode,
 };
-use director::Director;
 pub(crate) use director::Kind;
+use director::{Caller, Director, Kill};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Pod, Service},
@@ -29,10 +30,7 @@ use std::{
     time::{Duration, Instant},
 };
 pub(crate) use stories::Story;
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::sleep,
-};
+use tokio::{sync::mpsc, time::sleep};
 use world::World;
 
 /// How many stories are told at once.
@@ -94,7 +92,7 @@ struct Case {
 }
 
 /// Tells every story with each list of faults that `faults` has for it, given the number of its calls, natively or
-/// by the `spark-submit` in `spark_home`.
+/// by the `spark-submit` in `spark_home`, which runs in submission pods.
 pub(crate) async fn tell_all(
     namespace: &'static str,
     spark_home: Option<&Path>,
@@ -104,17 +102,20 @@ pub(crate) async fn tell_all(
     let namespace = Namespace::new(namespace).await;
     let proxy = Proxy::start().await;
     let (director, mut kills) = Director::new();
-    proxy.guarded_by(director.guard());
+    proxy.guarded_by(director.guard(Caller::Operator));
     let by_spark_submit = spark_home.is_some();
+    let pods_proxy = Proxy::start().await;
+    pods_proxy.guarded_by(director.guard(Caller::SparkSubmit));
+    let _node = match spark_home {
+        Some(home) => Some(SubmissionNode::of(&namespace, home).through(&pods_proxy).start().await),
+        None => None,
+    };
     let world = World::follow(&namespace, by_spark_submit);
     let stage = Stage { namespace: &namespace, director, world, by_spark_submit };
     let setup = || {
         // What is done aside is done in any order, and its calls could not be numbered.
         let setup = Operator::with(&namespace).through(&proxy).argument("--enable-ui-service=false");
-        match spark_home {
-            Some(home) => setup.spark_home(home),
-            None => setup.without_spark(),
-        }
+        if by_spark_submit { setup.by_spark_submit() } else { setup.argument("--submitter=native") }
     };
 
     let operator = setup().start().await;
@@ -174,15 +175,18 @@ pub(crate) async fn tell_all(
 async fn restarted<'a>(
     mut operator: Operator,
     setup: impl Fn() -> Setup<'a>,
-    kills: &mut mpsc::UnboundedReceiver<oneshot::Receiver<Held>>,
+    kills: &mut mpsc::UnboundedReceiver<Kill>,
 ) -> Infallible {
     loop {
-        let call = kills.recv().await.expect("the director has the other end");
+        let Kill { caller, call } = kills.recv().await.expect("the director has the other end");
         // Whoever made it may have been killed meanwhile, for another call.
         let Ok(held) = call.await else { continue };
-        // What it has started ends with it, as in a container.
-        drop(operator.kill());
-        held.close();
+        operator.kill();
+        match caller {
+            Caller::Operator => held.close(),
+            // Submission pods go on.
+            Caller::SparkSubmit => held.release(),
+        }
         operator = setup().spawn();
     }
 }

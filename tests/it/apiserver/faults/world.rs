@@ -1,5 +1,5 @@
-//! What has happened to applications and pods, and was any of it what must never be? Also the kubelet, which runs
-//! what it can.
+//! What has happened to applications and pods, and was any of it what must never be? Also the kubelet of drivers and
+//! executors, which runs what it can.
 
 use super::Trouble;
 use crate::apiserver::{kubelet, namespace::Namespace};
@@ -58,6 +58,8 @@ pub(crate) struct PodLife {
     pub pod: Value,
     application: String,
     is_driver: bool,
+    /// Whether it is a submission pod.
+    submits: bool,
     /// The submission id.
     run: String,
     started: bool,
@@ -187,6 +189,29 @@ impl<'a> World<'a> {
         self.seen.lock().unwrap().pods.values().filter(is_it).count()
     }
 
+    /// Waits until the application has no pod.
+    pub(crate) async fn has_no_pods(&self, application: &str) -> Result<(), Trouble> {
+        let left = |seen: &Seen| {
+            let is_left = |pod: &&PodLife| pod.application == application && !pod.gone;
+            seen.pods.values().find(is_left).map(|pod| pod.name.clone())
+        };
+        let is_gone = self.until(|seen| left(seen).is_none().then_some(())).await;
+        is_gone
+            .ok_or_else(|| Trouble::Stuck(format!("{:?} is not deleted", left(&self.seen.lock().unwrap()))))
+    }
+
+    /// Waits until the application has no submission pod; gives the one that stays.
+    pub(crate) async fn submission_pod_left(&self, application: &str) -> Option<String> {
+        let left = |seen: &Seen| {
+            let is_left = |pod: &&PodLife| pod.application == application && pod.submits && !pod.gone;
+            seen.pods.values().find(is_left).map(|pod| pod.name.clone())
+        };
+        match self.until(|seen| left(seen).is_none().then_some(())).await {
+            Some(()) => None,
+            None => left(&self.seen.lock().unwrap()),
+        }
+    }
+
     /// The application as it was last seen.
     pub(crate) fn application(&self, application: &str) -> Value {
         self.seen.lock().unwrap().applications.get(application).cloned().unwrap_or_default()
@@ -283,6 +308,7 @@ impl PodLife {
             name: text(&metadata["name"]),
             application: text(&labels["sparkoperator.k8s.io/app-name"]),
             is_driver: labels["spark-role"] == "driver",
+            submits: labels["spark-role"] == "submission",
             run: text(&labels["sparkoperator.k8s.io/submission-id"]),
             started: phase == "Running",
             ended: phase == "Succeeded" || phase == "Failed",
@@ -304,7 +330,7 @@ impl Seen {
         life.taken_back = gone && self.pods_first && !is_recorded;
         let before = self.pods.get(&life.uid);
         let (is_new, was_started) = (before.is_none(), before.is_some_and(|before| before.started));
-        if is_new && life.is_driver {
+        if is_new && (life.is_driver || life.submits) {
             self.made(&life);
         }
         if life.started && !was_started && life.is_driver {
@@ -320,19 +346,21 @@ impl Seen {
         self.pods.insert(life.uid.clone(), life);
     }
 
-    /// Nothing of the application lives when a driver is made, and no run has two.
-    fn made(&mut self, driver: &PodLife) {
-        let ours = self.pods.values().filter(|pod| pod.application == driver.application);
+    /// Nothing of the application lives when a driver is made but its own submission pod, nor when a submission pod is;
+    /// and no run has two drivers.
+    fn made(&mut self, made: &PodLife) {
+        let ours = self.pods.values().filter(|pod| pod.application == made.application);
         for pod in ours {
-            let what = if pod.is_alive() && (pod.is_driver || pod.run != driver.run) {
+            let is_other = pod.is_driver || pod.run != made.run || pod.submits && made.submits;
+            let what = if pod.is_alive() && is_other {
                 "still lives"
-            } else if pod.is_driver && pod.run == driver.run && !self.pods_first {
+            } else if pod.is_driver && made.is_driver && pod.run == made.run && !self.pods_first {
                 "was made for the same run"
             } else {
                 continue;
             };
             self.doubled
-                .push((driver.application.clone(), format!("a driver is made, and {} {what}", pod.name)));
+                .push((made.application.clone(), format!("{} is made, and {} {what}", made.name, pod.name)));
         }
     }
 
@@ -351,7 +379,8 @@ impl Seen {
             let is_gone = !self.applications.contains_key(&pod.application);
             is_gone && self.states.contains_key(&pod.application) && pod.is_owned
         };
-        let is_garbage = |pod: &&PodLife| !pod.gone && (pod.terminating || was_owned(pod));
+        // Submission pods are on a node, which ends them.
+        let is_garbage = |pod: &&PodLife| !pod.gone && (pod.terminating && !pod.submits || was_owned(pod));
         self.pods.values().filter(is_garbage).cloned().collect()
     }
 

@@ -1,9 +1,9 @@
 //! Does an edit of the spec run an application again, once, whenever it is made, and nothing else?
 
-use super::{Namespace, application, edit, edit_spec, ended, halfway, running, runs, submitted};
+use super::{Namespace, application, edit, edit_spec, ended, halfway, running, runs, slow_node, submitted};
 use crate::apiserver::{
     kubelet,
-    operator::{Operator, is_group_alive, stand_in},
+    operator::Operator,
     proxy::{Call, Moment, Proxy},
     spark,
 };
@@ -140,15 +140,20 @@ async fn an_edit_before_the_submission_is_recorded_is_not_lost() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_edit_while_spark_submit_runs_ends_it() {
+async fn an_edit_while_a_submission_pod_works_ends_it_before_another_is_made() {
     let namespace = Namespace::new("edited-meanwhile").await;
-    let setup = Operator::with(&namespace).spark_home(&stand_in()).env("STAND_IN_PAUSE", "2");
-    let operator = setup.start().await;
+    let node = slow_node(&namespace).await;
+    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
     namespace.apply(&application("pi", &json!({})));
-    let spark_submit = halfway(&namespace, &operator).await;
+    let first = halfway(&namespace, &node).await;
+    let first = first["metadata"]["name"].as_str().unwrap();
+    kubelet::takes_its_time(&namespace, first);
     edit_spec(&namespace, "pi", &json!({"arguments": ["edited"]}));
+    node.is_idle().await;
+    namespace.becomes("pi", "the run is over", |it| !it["status"]["runs"].is_null()).await;
+    assert_eq!(namespace.submission_pods_ever().await.len(), 1);
+    kubelet::is_done(&namespace, first);
     let submitted = submitted(&namespace, "pi", 2).await;
-    assert!(!is_group_alive(spark_submit), "its spark-submit goes on");
     assert_eq!(submitted["status"]["observedGeneration"], 2);
     let driver = namespace.pod("pi-driver").await.unwrap();
     assert_eq!(driver["spec"]["containers"][0]["args"].as_array().unwrap().last(), Some(&json!("edited")));

@@ -30,8 +30,10 @@ mod suspension;
 /// Applications of another operator.
 mod takeover;
 
-use super::{applications, eventually, kubelet, namespace::Namespace, operator::Operator, seen};
-use rustix::process::Pid;
+use super::{
+    applications, eventually, kubelet, namespace::Namespace, operator::stand_in, seen,
+    submission_node::SubmissionNode,
+};
 use serde_json::{Value, json};
 
 /// The least application that is called so, with these members of its spec.
@@ -66,14 +68,19 @@ async fn ended(namespace: &Namespace, name: &str, run: i64, exit_code: i32) {
     kubelet::ends(namespace, &format!("{name}-driver"), exit_code).await;
 }
 
-/// Waits until a slow stand-in for `spark-submit` has made the driver of `pi` and is not done yet; its process.
-async fn halfway(namespace: &Namespace, operator: &Operator) -> Pid {
-    let spark_submit = operator.submits().await;
+/// A node with a slow stand-in for `spark-submit`.
+async fn slow_node(namespace: &Namespace) -> SubmissionNode {
+    SubmissionNode::of(namespace, &stand_in()).env("STAND_IN_PAUSE", "2").start().await
+}
+
+/// Waits until the slow stand-in has made the driver of `pi` and is not done yet; gives its submission pod.
+async fn halfway(namespace: &Namespace, node: &SubmissionNode) -> Value {
+    node.submits().await;
     eventually("it has made the driver", async || {
         seen(namespace.pod("pi-driver").await.is_some(), "there is none")
     })
     .await;
-    spark_submit
+    namespace.submission_pod(&[]).await
 }
 
 /// `kubectl patch` of an application.

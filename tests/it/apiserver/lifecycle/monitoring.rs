@@ -5,8 +5,9 @@ use crate::apiserver::{
     eventually,
     operator::{Operator, stand_in},
     seen,
+    submission_node::SubmissionNode,
 };
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};
 
 const NAME: &str = "pi-prom-conf";
@@ -17,7 +18,8 @@ const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
 async fn the_config_map_of_monitoring_is_each_runs_own() {
     for submitter in ["native", "spark-submit"] {
         let namespace = Namespace::new("monitoring").await;
-        let _operator = Operator::with(&namespace).spark_home(&stand_in()).start().await;
+        let _node = SubmissionNode::of(&namespace, &stand_in()).start().await;
+        let _operator = Operator::start(&namespace).await;
         namespace.apply(&monitored(submitter));
         let first = of_run(&namespace, 1).await;
         let files: Vec<_> = first["data"].as_object().unwrap().keys().collect();
@@ -48,7 +50,7 @@ async fn a_config_map_of_somebody_elses_is_left_alone() {
     for submitter in ["native", "spark-submit"] {
         let namespace = Namespace::new("monitoring-foreign").await;
         namespace.kubectl(&["create", "configmap", NAME, "--from-literal=mine=1"]);
-        let _operator = Operator::with(&namespace).spark_home(&stand_in()).start().await;
+        let _operator = Operator::start(&namespace).await;
         namespace.apply(&monitored(submitter));
         let failed = namespace.reaches("pi", "FAILED").await;
         assert_eq!(
@@ -56,7 +58,7 @@ async fn a_config_map_of_somebody_elses_is_left_alone() {
             "ConfigMap pi-prom-conf already exists and is not this application's: delete it"
         );
         assert_eq!(namespace.get::<ConfigMap>(NAME).await.unwrap()["data"], json!({"mine": "1"}));
-        assert_eq!(namespace.pod("pi-driver").await, None);
+        assert_eq!(namespace.list::<Pod>().await, Vec::<Value>::new());
     }
 }
 

@@ -1,12 +1,8 @@
 //! Does nothing of an application run while it is suspended, and all of it again when it is not?
 
-use super::{Namespace, application, condition, edit_spec, halfway, running, runs, submitted};
+use super::{Namespace, application, condition, edit_spec, halfway, running, runs, slow_node, submitted};
 use crate::apiserver::kubelet;
-use crate::apiserver::{
-    eventually,
-    operator::{Operator, is_group_alive, stand_in},
-    seen, spark,
-};
+use crate::apiserver::{eventually, operator::Operator, seen, spark};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use serde_json::{Value, json};
 
@@ -56,9 +52,7 @@ async fn a_running_application_is_suspended_when_all_of_it_is_gone() {
     let first = spark::make_executor(&namespace, &driver, 1).await;
     kubelet::runs(&namespace, &first).await;
     let pending = spark::make_executor(&namespace, &driver, 2).await;
-    // As the kubelet, which takes its time to end a container.
-    let keep = json!({"metadata": {"finalizers": ["example.com/kubelet"]}}).to_string();
-    namespace.kubectl(&["patch", "pod", &pending, "--patch", &keep]);
+    kubelet::takes_its_time(&namespace, &pending);
 
     edit_spec(&namespace, "pi", &json!({"suspend": true}));
     namespace.reaches("pi", "SUSPENDING").await;
@@ -74,14 +68,7 @@ async fn a_running_application_is_suspended_when_all_of_it_is_gone() {
     namespace.kubectl(&["annotate", "sparkapplication", "pi", "look=again"]);
     operator.has_looked_at(looked as usize + 1).await;
     assert_eq!(namespace.application("pi").await["status"]["applicationState"]["state"], "SUSPENDING");
-    namespace.kubectl(&[
-        "patch",
-        "pod",
-        &pending,
-        "--type=json",
-        "--patch",
-        r#"[{"op": "remove", "path": "/metadata/finalizers"}]"#,
-    ]);
+    kubelet::is_done(&namespace, &pending);
     let suspended = namespace.reaches("pi", "SUSPENDED").await;
     has_nothing(&namespace).await;
     let status = &suspended["status"];
@@ -106,22 +93,25 @@ async fn a_running_application_is_suspended_when_all_of_it_is_gone() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_submission_ends_when_its_application_is_suspended() {
     let namespace = Namespace::new("suspended-early").await;
-    let setup = Operator::with(&namespace).spark_home(&stand_in()).env("STAND_IN_PAUSE", "2");
-    let operator = setup.start().await;
+    let node = slow_node(&namespace).await;
+    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
     namespace.apply(&application("pi", &json!({})));
-    let spark_submit = halfway(&namespace, &operator).await;
+    halfway(&namespace, &node).await;
     edit_spec(&namespace, "pi", &json!({"suspend": true}));
     namespace.reaches("pi", "SUSPENDED").await;
-    assert!(!is_group_alive(spark_submit), "its spark-submit goes on");
     assert_eq!(namespace.list::<Pod>().await, Vec::<Value>::new());
+    node.is_idle().await;
+    namespace.has_no_submission().await;
     edit_spec(&namespace, "pi", &json!({"suspend": false}));
     let resumed = submitted(&namespace, "pi", 2).await;
     assert_eq!(
         runs(&resumed),
         [json!([1, "Created", "SUSPENDED", "Suspended", null]), json!([2, "Resumed", null, null, null])]
     );
+    namespace.has_no_submission().await;
     assert_eq!(namespace.list::<Pod>().await.len(), 1);
     assert_eq!(namespace.drivers_ever().await.len(), 2);
+    assert_eq!(namespace.submission_pods_ever().await.len(), 2);
 }
 
 async fn has_nothing(namespace: &Namespace) {

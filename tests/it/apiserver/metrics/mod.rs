@@ -57,7 +57,7 @@ async fn after_a_day_of_five_hundred_applications_and_two_restarts_all_numbers_a
         happened: Mutex::default(),
         there: Mutex::default(),
     };
-    let setup = || Operator::with(&namespace).without_spark().argument("--metrics-labels=app-type,namespace");
+    let setup = || Operator::with(&namespace).argument("--metrics-labels=app-type,namespace");
 
     let operator = setup().start().await;
     day.all_do(Part::Morning).await;
@@ -68,7 +68,7 @@ async fn after_a_day_of_five_hundred_applications_and_two_restarts_all_numbers_a
     let operator = setup().start().await;
     day.all_do(Part::Noon).await;
     let noon = day.compared(&operator, &morning).await;
-    drop(operator.kill());
+    operator.kill();
     day.all_do(Part::SecondBreak).await;
 
     // One that has something to say of its lease too.
@@ -102,7 +102,7 @@ async fn a_status_that_was_written_without_an_answer_is_counted_once() {
     const WRITTEN: Call = Call { method: "PATCH", path: "/sparkapplications/pi/status" };
     let namespace = Namespace::new("unanswered").await;
     let proxy = Proxy::start().await;
-    let operator = Operator::with(&namespace).without_spark().through(&proxy).start().await;
+    let operator = Operator::with(&namespace).through(&proxy).start().await;
     let submitted = proxy.hold(WRITTEN, Moment::After);
     namespace.apply(&application("pi"));
     submitted.caught().await.close();

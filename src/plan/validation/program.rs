@@ -1,0 +1,90 @@
+//! Checks that neither the main file nor an argument can be taken for an option of `spark-submit`.
+//!
+//! `spark-submit` reads options up to the first word that is none, which is the main file; of an option that is given
+//! twice the last counts. A main file called `--master` would so put the arguments in the place of the operator's own
+//! options. For a few main classes Spark's launcher reads options behind the main file as well
+//! (`SparkSubmitCommandBuilder.specialClasses`, as of Spark 4.0).
+
+use super::{Findings, Subject};
+
+/// The main classes whose arguments may be mixed with options of `spark-submit`.
+const MIXED: [&str; 5] = [
+    "org.apache.spark.repl.Main",
+    "org.apache.spark.sql.application.ConnectRepl",
+    "org.apache.spark.sql.connect.service.SparkConnectServer",
+    "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
+    "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver",
+];
+
+/// All options of `spark-submit` (`SparkSubmitOptionParser`).
+const OPTIONS: [&str; 36] = [
+    "--archives",
+    "--class",
+    "--conf",
+    "--deploy-mode",
+    "--driver-class-path",
+    "--driver-cores",
+    "--driver-default-class-path",
+    "--driver-java-options",
+    "--driver-library-path",
+    "--driver-memory",
+    "--exclude-packages",
+    "--executor-cores",
+    "--executor-memory",
+    "--files",
+    "--help",
+    "--jars",
+    "--keytab",
+    "--kill",
+    "--load-spark-defaults",
+    "--master",
+    "--name",
+    "--num-executors",
+    "--packages",
+    "--principal",
+    "--properties-file",
+    "--proxy-user",
+    "--py-files",
+    "--queue",
+    "--remote",
+    "--repositories",
+    "--status",
+    "--supervise",
+    "--total-executor-cores",
+    "--usage-error",
+    "--verbose",
+    "--version",
+];
+/// The short forms of some of them.
+const SHORT_OPTIONS: [&str; 3] = ["-c", "-h", "-v"];
+
+pub(super) fn main_file(subject: &Subject, findings: &mut Findings) {
+    let file = &subject.spec.main_application_file;
+    if file.trim_start().starts_with('-') {
+        findings.refuse(
+            subject.field("mainApplicationFile"),
+            format_args!(
+                "`{file}` begins with `-`, so spark-submit would take it for an option: write the URI of a file, such \
+                 as local:///opt/app.jar"
+            ),
+        );
+    }
+}
+
+pub(super) fn arguments(subject: &Subject, findings: &mut Findings) {
+    let Some(class) = subject.spec.main_class.as_deref().filter(|class| MIXED.contains(class)) else {
+        return;
+    };
+    for (i, argument) in subject.spec.arguments.iter().enumerate() {
+        let name = argument.split_once('=').map_or(argument.as_str(), |(name, _)| name);
+        if OPTIONS.contains(&name) || SHORT_OPTIONS.contains(&name) {
+            findings.refuse(
+                subject.field(format_args!("arguments[{i}]")),
+                format_args!(
+                    "`{name}` would be taken for an option of spark-submit, which reads those behind the main file as \
+                     well where the main class is {class}: write it as a field or into sparkConf"
+                ),
+            );
+        }
+    }
+}

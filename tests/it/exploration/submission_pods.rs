@@ -1,0 +1,277 @@
+//! Submission pods: how the operator makes one, what `spark-submit` makes in it, and what else happens to it.
+
+use super::{
+    cluster::{edge, heard_of_driver},
+    model::{Edge, Model, Step},
+    world::{
+        Exit, Life, Made, NAMES, Orphan, Phase, Pod, Progress, RunNo, SUBMISSION_PODS, Stage, Submission,
+        SubmissionPod, Trouble, World,
+    },
+};
+
+impl Model {
+    /// Whether there are submission pods.
+    pub fn is_by_pod(&self) -> bool {
+        !self.oracle.is_native()
+    }
+
+    /// Makes the next object of a submission by `spark-submit`, as `controller::native::make` does: the ConfigMap, then
+    /// the pod. Whatever another run of the application has left under the pod's name is deleted and waited for.
+    pub fn makes_submission_pod(
+        &self,
+        world: &mut World,
+        submission: Submission,
+    ) -> (Progress, Option<String>) {
+        let Submission { run, progress, .. } = submission;
+        match progress {
+            Progress::Begun | Progress::HalfMade if world.is_closing => (Progress::Failed, None),
+            // The pod of that name is somebody else's.
+            Progress::HalfMade if self.config.setting.has_foreign_submission_pod && run.ordinal == 1 => {
+                (Progress::Failed, None)
+            }
+            Progress::Begun => {
+                world.config_maps[usize::from(run.ordinal)] = Some(run.spec);
+                (Progress::HalfMade, None)
+            }
+            Progress::HalfMade => match world.submission_pods[run.place()] {
+                // A submission pod of this run is success, whatever its state.
+                Some(pod) if pod.run == run => (Progress::Succeeded, None),
+                Some(pod) if pod.run.ordinal == run.ordinal => {
+                    delete(&mut world.submission_pods[run.place()]);
+                    (Progress::HalfMade, None)
+                }
+                Some(_) => (Progress::Failed, Some("a submission pod of an old run is left".to_owned())),
+                None => {
+                    let broken = self.a_submission_pod_is_made(world);
+                    world.submission_pods[run.place()] = Some(SubmissionPod {
+                        uid: world.new_uid(),
+                        run,
+                        // Until `spark-submit` has made something, the decisions differ only in what the status says.
+                        stage: if self.config.setting.has_messages { Stage::Pending } else { Stage::Working },
+                        terminating: false,
+                        made: Made::Nothing,
+                    });
+                    (Progress::Succeeded, broken)
+                }
+            },
+            ended => (ended, None),
+        }
+    }
+
+    /// Whether a submission waits until another run's pod, which has the name of its submission pod, is gone. It gives up
+    /// after a while.
+    pub fn waits_for_another(&self, world: &World, submission: Submission) -> bool {
+        let Submission { run, progress, .. } = submission;
+        let there = world.submission_pods[run.place()];
+        self.is_by_pod()
+            && progress == Progress::HalfMade
+            && there.is_some_and(|pod| pod.run != run && pod.terminating)
+    }
+
+    /// A submission pod is about to be made: what is wrong with that.
+    fn a_submission_pod_is_made(&self, world: &World) -> Option<String> {
+        let is_excused = self.config.budget.each[Trouble::Orphan as usize] > 0;
+        let is_there = world.submission_pods.iter().any(Option::is_some);
+        (is_there && !is_excused).then(|| "there are two submission pods".to_owned())
+    }
+
+    /// All that may happen to submission pods.
+    pub fn submission_pods(&self, world: &World, out: &mut Vec<Edge>) {
+        for place in 0..SUBMISSION_PODS {
+            if let Some(pod) = world.submission_pods[place] {
+                self.submission_pod(world, place, pod, out);
+            }
+        }
+        if !self.is_by_pod() {
+            return;
+        }
+        out.extend(heard_of_pods(world).map(|next| edge(Step::PodsHeardOf, next)));
+        if world.application.life == Life::Alive
+            && !world.is_closing
+            && let Some(mut next) = world.troubled(Trouble::Closure)
+        {
+            next.is_closing = true;
+            out.push(edge(Step::NamespaceDeleted, next));
+        }
+        out.extend(collected(world).map(|next| edge(Step::Collected, next)));
+    }
+
+    fn submission_pod(&self, world: &World, place: usize, pod: SubmissionPod, out: &mut Vec<Edge>) {
+        let change = |world: &World, pod: SubmissionPod| {
+            let mut next = *world;
+            next.submission_pods[place] = Some(pod);
+            next
+        };
+        out.extend(self.submission_pod_goes_on(world, place, pod));
+        // The pod is gone, or has failed, and its node has not ended `spark-submit` yet.
+        let outlived = |world: &World| {
+            let mut next = world.troubled(Trouble::Orphan).filter(|_| pod.stage == Stage::Working)?;
+            next.orphan = Some(Orphan::SparkSubmit { run: pod.run, made: pod.made });
+            Some(next)
+        };
+        if pod.terminating {
+            out.push(edge(Step::SubmissionPodGoes, without_submission_pod(world, place)));
+            let outlived = outlived(world).filter(|_| world.orphan.is_none());
+            out.extend(
+                outlived.map(|next| edge(Step::SubmissionPodGoes, without_submission_pod(&next, place))),
+            );
+            return;
+        }
+        if pod.stage == Stage::Pending
+            && let Some(next) = world.troubled(Trouble::Hold)
+        {
+            out.push(edge(
+                Step::SubmissionPodIsHeld,
+                change(&next, SubmissionPod { stage: Stage::Held, ..pod }),
+            ));
+        }
+        let ended = |stage| SubmissionPod { stage, made: Made::Nothing, ..pod };
+        if pod.stage == Stage::Working
+            && let Some(next) = world.troubled(Trouble::Refusal)
+        {
+            let next = change(&next, ended(Stage::Ended(Exit::Failed)));
+            out.push(edge(Step::SparkSubmitFails, next));
+            // Spark's client takes back the driver's pod when what comes after it fails.
+            out.extend(taken_back(&next, pod.made).map(|next| edge(Step::SparkSubmitFails, next)));
+            out.extend(completed(&next, pod.made).map(|next| edge(Step::SparkSubmitFails, next)));
+        }
+        if pod.may_go_on()
+            && let Some(next) = world.troubled(Trouble::Eviction)
+        {
+            let next = change(&next, ended(Stage::Lost));
+            out.push(edge(Step::SubmissionPodFails, next));
+            out.extend(completed(&next, pod.made).map(|next| edge(Step::SubmissionPodFails, next)));
+            let outlived = outlived(&next).filter(|_| world.orphan.is_none());
+            out.extend(outlived.map(|next| edge(Step::SubmissionPodFails, next)));
+        }
+        let deleted = world.troubled(Trouble::Kill).into_iter().chain(world.is_going().then_some(*world));
+        for mut next in deleted {
+            delete(&mut next.submission_pods[place]);
+            out.push(edge(Step::SubmissionPodIsDeleted, next));
+        }
+    }
+
+    /// The pod starts, or its `spark-submit` goes one step on.
+    pub fn submission_pod_goes_on(&self, world: &World, place: usize, pod: SubmissionPod) -> Option<Edge> {
+        let mut next = *world;
+        let SubmissionPod { run, made, .. } = pod;
+        match pod.stage {
+            Stage::Pending | Stage::Held if !pod.terminating => {
+                // A container does not start before its ConfigMap is there.
+                let files = world.config_maps[usize::from(run.ordinal)]?;
+                next.submission_pods[place] = Some(SubmissionPod { stage: Stage::Working, ..pod });
+                let broken =
+                    (files != run.spec).then(|| "spark-submit reads the files of another run".to_owned());
+                Some(Edge { step: Step::SubmissionPodStarts, world: next, broken })
+            }
+            Stage::Working => {
+                let (outcome, broken) = self.spark_submit_makes(&mut next, run, made);
+                let pod = match outcome {
+                    Ok(made) => SubmissionPod { made, ..pod },
+                    Err(exit) => SubmissionPod { stage: Stage::Ended(exit), made: Made::Nothing, ..pod },
+                };
+                next.submission_pods[place] = Some(pod);
+                Some(Edge { step: Step::SparkSubmitGoesOn, world: next, broken })
+            }
+            Stage::Pending | Stage::Held | Stage::Ended(_) | Stage::Lost => None,
+        }
+    }
+
+    /// Makes the next object of a `spark-submit`. Returns what it has made then, or how it ends, and what is wrong with
+    /// that.
+    pub fn spark_submit_makes(
+        &self,
+        world: &mut World,
+        run: RunNo,
+        made: Made,
+    ) -> (Result<Made, Exit>, Option<String>) {
+        let name = usize::from(self.config.setting.names[usize::from(run.spec)]);
+        match made {
+            Made::Nothing if world.drivers[name].is_some() => (Err(Exit::DriverExists), None),
+            Made::Nothing | Made::Pod(_) if world.is_closing => (Err(Exit::Failed), None),
+            Made::Nothing => {
+                let (uid, broken) = self.makes_driver(world, run, name);
+                (Ok(Made::Pod(uid)), broken)
+            }
+            Made::Pod(uid) => {
+                if let Some(pod) = world.drivers[name].as_mut().filter(|pod| pod.uid == uid) {
+                    pod.complete = true;
+                }
+                (Err(Exit::Done), None)
+            }
+        }
+    }
+
+    /// Makes the driver's pod under this name. Returns its uid, and what is wrong with that.
+    pub fn makes_driver(&self, world: &mut World, run: RunNo, name: usize) -> (u8, Option<String>) {
+        let broken = self.a_driver_is_made(world, run, name).err();
+        let uid = world.new_uid();
+        world.drivers[name] = Some(Pod {
+            uid,
+            run: Some(run),
+            phase: Phase::Pending,
+            terminating: false,
+            protected: false,
+            complete: false,
+        });
+        (uid, broken)
+    }
+}
+
+/// The operator hears of drivers and submission pods, of which one watch tells in the order in which things happen.
+pub fn heard_of_pods(world: &World) -> Option<World> {
+    let mut next = *world;
+    for name in 0..NAMES {
+        next = heard_of_driver(&next, name).unwrap_or(next);
+    }
+    next.operator.submission_pods = world.seen_submission_pods();
+    (next != *world).then_some(next)
+}
+
+/// The application is deleted with its namespace.
+pub fn collected(world: &World) -> Option<World> {
+    let mut next = *world;
+    next.application.life = Life::Deleted;
+    next.changed();
+    (world.is_closing && world.application.life == Life::Alive).then_some(next)
+}
+
+/// The world in which `spark-submit` has made the driver's ConfigMap too before it came to its end.
+fn completed(world: &World, made: Made) -> Option<World> {
+    let Made::Pod(made) = made else { return None };
+    let mut next = *world;
+    next.drivers.iter_mut().flatten().find(|driver| driver.uid == made)?.complete = true;
+    Some(next)
+}
+
+/// The world in which `spark-submit` has deleted the driver's pod that it had made.
+fn taken_back(world: &World, made: Made) -> Option<World> {
+    let Made::Pod(made) = made else { return None };
+    let mut next = *world;
+    let mut drivers = next.drivers.iter_mut().flatten();
+    drivers.find(|driver| driver.uid == made && !driver.terminating)?.terminating = true;
+    Some(next)
+}
+
+/// Deletes a submission pod. One in which nothing runs is gone at once.
+pub fn delete(pod: &mut Option<SubmissionPod>) {
+    *pod = pod.filter(SubmissionPod::may_go_on).map(|pod| SubmissionPod { terminating: true, ..pod });
+}
+
+pub fn without_submission_pod(world: &World, place: usize) -> World {
+    let mut next = *world;
+    next.submission_pods[place] = None;
+    next
+}
+
+impl World {
+    /// The submission pods as the API server shows them.
+    pub fn seen_submission_pods(&self) -> [Option<SubmissionPod>; SUBMISSION_PODS] {
+        self.submission_pods.map(|pod| pod.map(|pod| SubmissionPod { made: Made::Nothing, ..pod }))
+    }
+
+    /// Whether Kubernetes deletes what there is: the namespace goes, or the application has gone.
+    pub fn is_going(&self) -> bool {
+        self.is_closing || self.application.life != Life::Alive
+    }
+}

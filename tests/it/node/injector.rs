@@ -1,0 +1,118 @@
+//! A webhook that puts a sidecar into every submission pod of a namespace, like a service mesh that takes no notice of the annotations by
+//! which a pod refuses that.
+
+use super::reverse_proxy::acceptor;
+use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use axum::body::Body;
+use http_body_util::BodyExt;
+use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
+use spark_operator::webhook::Certificates;
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+use tokio::{net::TcpListener, runtime::Runtime};
+
+/// The webhook; it and its registration end with this value.
+pub(super) struct Injector {
+    name: String,
+    injected: Arc<AtomicU32>,
+    runtime: Option<Runtime>,
+}
+
+impl Injector {
+    /// For the submission pods of `namespace`; the API server finds the webhook at `host`, an address of the node.
+    pub(super) fn start(host: &str, namespace: &str) -> Self {
+        let certificates = Certificates::generate(&[host.to_owned()], now()).unwrap();
+        let tls = acceptor(certificates.certificate.as_bytes(), certificates.key.as_bytes());
+        let runtime = Runtime::new().unwrap();
+        let listener = runtime.block_on(TcpListener::bind((host, 0))).unwrap();
+        let url = format!("https://{}/", listener.local_addr().unwrap());
+        let injected = Arc::<AtomicU32>::default();
+        let count = Arc::clone(&injected);
+        runtime.spawn(async move {
+            loop {
+                let Ok((stream, _)) = listener.accept().await else { continue };
+                let (tls, count) = (tls.clone(), Arc::clone(&count));
+                tokio::spawn(async move {
+                    let Ok(stream) = tls.accept(stream).await else { return };
+                    let answer = service_fn(|request| {
+                        count.fetch_add(1, Ordering::SeqCst);
+                        inject(request)
+                    });
+                    // The API server hangs up as it likes.
+                    http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await.ok();
+                });
+            }
+        });
+        let name = format!("injects-into-{namespace}");
+        let configuration = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": name},
+            "webhooks": [{
+                "name": "sidecar.injector.test",
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "failurePolicy": "Fail",
+                "clientConfig": {"url": url, "caBundle": ByteString(certificates.ca_certificate.into_bytes())},
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "objectSelector": {"matchLabels": {"spark-role": "submission"}},
+            }],
+        });
+        kubectl_with(&configuration, &["apply", "-f", "-"]);
+        Self { name, injected, runtime: Some(runtime) }
+    }
+
+    /// The number of pods that were given a sidecar.
+    pub(super) fn injected(&self) -> u32 {
+        self.injected.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Injector {
+    fn drop(&mut self) {
+        kubectl(&["delete", "mutatingwebhookconfiguration", &self.name]);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Answers a review: the pod is given a container that runs for an hour.
+async fn inject(request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    let body = request.into_body().collect().await.unwrap().to_bytes();
+    let review: Value = serde_json::from_slice(&body).unwrap();
+    let sidecar = json!({
+        "name": "istio-proxy",
+        "image": "docker.io/library/busybox:stable",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sleep", "3600"],
+    });
+    let patch = json!([{"op": "add", "path": "/spec/containers/-", "value": sidecar}]).to_string();
+    let answer = json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "response": {
+            "uid": review["request"]["uid"],
+            "allowed": true,
+            "patchType": "JSONPatch",
+            "patch": ByteString(patch.into_bytes()),
+        },
+    });
+    let answer = Body::from(answer.to_string());
+    Ok(Response::builder().header("content-type", "application/json").body(answer).unwrap())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the API server checks from when on the certificate is valid")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}

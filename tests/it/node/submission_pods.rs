@@ -1,0 +1,185 @@
+//! Applications that only Spark's own client can submit run to their end: a pod of theirs runs `spark-submit`.
+
+use super::{
+    application, followed, injector::Injector, install, native::python_job, node_address, printed, state_is,
+    tenant::Tenant, until, web_hdfs::WebHdfs,
+};
+use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+pub(super) const JOB: &str = "tests/data/node/submission_pods/job.py";
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn files_of_the_image_and_of_a_volume_are_uploaded_and_found() {
+    install();
+    let store = WebHdfs::start(&node_address());
+    let name = "uploads";
+    let mut job = python_job(name, "submission-job", JOB);
+    job["spec"]["mainApplicationFile"] = json!("file:///opt/job/job.py");
+    job["spec"]["arguments"] = json!(["RELEASE"]);
+    job["spec"]["deps"] = json!({"files": ["file:///opt/spark/RELEASE"]});
+    job["spec"]["sparkConf"] = json!({"spark.kubernetes.file.upload.path": format!("{}/uploads", store.url)});
+    kubectl_with(&job, &["apply", "-f", "-"]);
+
+    let pod = submission_pod(name);
+    let submits = pod["metadata"]["name"].as_str().unwrap();
+    assert_eq!(pod["spec"]["serviceAccountName"], "spark");
+    assert_eq!(pod["spec"]["containers"][0]["image"], job["spec"]["image"]);
+    until("the status says what it waits for", || {
+        message(name) == format!("submission pod {submits}: spark-submit is running")
+    });
+    assert_eq!(application(name)["status"]["applicationState"]["state"], "");
+
+    let states = followed(name);
+    assert_eq!(states, ["SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"]);
+    let release = "assembled from its PyPI package";
+    for role in ["driver", "executor"] {
+        let found = printed(&format!("{name}-driver"), &format!("{role} finds RELEASE: "));
+        assert!(found.ends_with(release), "{role}: {found}");
+    }
+    let files = store.files();
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["RELEASE", "job.py"]);
+    assert_eq!(files["job.py"], fs::read_to_string(JOB).unwrap());
+    assert!(files["RELEASE"].contains(release), "{files:?}");
+
+    let events = kubectl(&["events", "--for", &format!("sparkapplication/{name}"), "--no-headers"]);
+    let note = "submitted by spark-submit in a pod, since only that can do this";
+    assert!(events.contains(note) && events.contains("is to be uploaded"), "{events}");
+    nothing_is_left_of_the_submission(name);
+    kubectl(&["delete", "sparkapp", name]);
+}
+
+/// Pod Security's strictest level refuses every pod whose security contexts do not say enough; the example's do.
+#[test]
+#[ignore = "needs a node: make test"]
+fn an_application_of_a_restricted_namespace_is_submitted_by_a_pod_that_is_admitted_there() {
+    install();
+    let tenant = Tenant::new("restricted", &json!({"pod-security.kubernetes.io/enforce": "restricted"}));
+    let mut pi = tenant.pi("restricted-pi");
+    pi["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
+    kubectl_with(&pi, &["apply", "-f", "-"]);
+    tenant.state_is("restricted-pi", "COMPLETED");
+    assert!(tenant.kubectl(&["logs", "restricted-pi-driver"]).contains("Pi is roughly 3."));
+
+    // Without the driver's, the API server says which fields it misses.
+    pi["metadata"]["name"] = json!("unrestricted-pi");
+    pi["spec"]["driver"].as_object_mut().unwrap().remove("securityContext");
+    kubectl_with(&pi, &["apply", "-f", "-"]);
+    tenant.state_is("unrestricted-pi", "FAILED");
+    let message = tenant.message("unrestricted-pi");
+    assert!(message.contains("violates PodSecurity") && message.contains("capabilities.drop"), "{message}");
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_sidecar_that_somebody_injects_keeps_no_submission_from_ending() {
+    install();
+    let tenant = Tenant::new("meshed", &json!({}));
+    let injector = Injector::start(&node_address(), "meshed");
+    let mut pi = tenant.pi("meshed-pi");
+    pi["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
+    kubectl_with(&pi, &["apply", "-f", "-"]);
+    tenant.state_is("meshed-pi", "COMPLETED");
+    assert_eq!(injector.injected(), 1);
+
+    // Nor one that fails.
+    pi["metadata"]["name"] = json!("meshed-failure");
+    pi["spec"]["sparkConf"] = json!({"spark.kubernetes.driver.pod.featureSteps": "org.example.Missing"});
+    kubectl_with(&pi, &["apply", "-f", "-"]);
+    tenant.state_is("meshed-failure", "FAILED");
+    assert_eq!(injector.injected(), 2);
+    let message = tenant.message("meshed-failure");
+    assert!(message.starts_with("failed to run spark-submit: "), "{message}");
+    assert!(message.contains("java.lang.ClassNotFoundException: org.example.Missing"), "{message}");
+    let events = tenant.kubectl(&["events", "--for=sparkapplication/meshed-failure", "--types=Warning"]);
+    assert!(events.contains("java.lang.ClassNotFoundException: org.example.Missing"), "{events}");
+    until("no submission pod is left", || {
+        tenant.kubectl(&["get", "pods", "--selector=spark-role=submission", "--output=name"]).is_empty()
+    });
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn an_image_that_there_is_not_is_named_while_the_submission_pod_waits_for_it() {
+    install();
+    let name = "submission-image-missing";
+    let mut job = python_job(name, "submission-job", JOB);
+    let image = job["spec"]["image"].clone();
+    job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
+    job["spec"]["image"] = json!("localhost/no-such-image:1");
+    kubectl_with(&job, &["apply", "-f", "-"]);
+    until("the status says what is missing", || {
+        let message = message(name);
+        let is_told = message.starts_with("submission pod ")
+            && ["ErrImagePull: ", "ImagePullBackOff: "].iter().any(|word| message.contains(word));
+        is_told && message.contains("localhost/no-such-image:1")
+    });
+    assert_eq!(application(name)["status"]["applicationState"]["state"], "");
+    let suspend = |value: bool| {
+        let patch = json!({"spec": {"suspend": value}}).to_string();
+        kubectl(&["patch", "sparkapp", name, "--type=merge", "--patch", &patch]);
+    };
+    suspend(true);
+    state_is(name, "SUSPENDED");
+    nothing_is_left_of_the_submission(name);
+
+    // The edit finds a submission pod that waits for the old image, and replaces it.
+    suspend(false);
+    submission_pod(name);
+    job["spec"]["image"] = image;
+    kubectl_with(&job, &["apply", "-f", "-"]);
+    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
+    nothing_is_left_of_the_submission(name);
+    kubectl(&["delete", "sparkapp", name]);
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_volume_that_cannot_be_mounted_is_named_while_the_submission_pod_waits_for_it() {
+    install();
+    let name = "submission-volume-missing";
+    let mut job = python_job(name, "submission-job", JOB);
+    job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
+    job["spec"]["volumes"][0]["configMap"]["name"] = json!("no-such-map");
+    kubectl_with(&job, &["apply", "-f", "-"]);
+    until("the status says what is missing", || {
+        let message = message(name);
+        message.starts_with("submission pod ")
+            && message.contains(": FailedMount: ")
+            && message.contains("no-such-map")
+    });
+    kubectl(&["delete", "sparkapp", name]);
+    nothing_is_left_of_the_submission(name);
+}
+
+/// The submission pod of an application, as soon as there is one.
+fn submission_pod(name: &str) -> Value {
+    let selector = format!("--selector=sparkoperator.k8s.io/app-name={name},spark-role=submission");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let pods = kubectl(&["get", "pods", &selector, "--output=json"]);
+        let mut pods: Value = serde_json::from_str(&pods).unwrap();
+        if let [pod] = &mut pods["items"].as_array_mut().unwrap()[..] {
+            return pod.take();
+        }
+        assert!(Instant::now() < deadline, "{}", kubectl(&["describe", "sparkapp", name]));
+    }
+}
+
+fn nothing_is_left_of_the_submission(name: &str) {
+    until("nothing is left of the submission", || {
+        let selector = format!("--selector=sparkoperator.k8s.io/app-name={name}");
+        let left = kubectl(&["get", "pods,configmaps", &selector, "--output=name"]);
+        !left.contains("-submission")
+    });
+}
+
+pub(super) fn message(name: &str) -> String {
+    let message = application(name)["status"]["applicationState"]["errorMessage"].take();
+    message.as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,68 @@
+//! A namespace of somebody's own, with the service account for drivers that the manifests have in `default`.
+
+use super::native::{image, spark_version};
+use crate::{
+    apiserver::kubectl::{kubectl, kubectl_with, try_kubectl_with},
+    golden::{data, yaml},
+};
+use serde_json::{Value, json};
+use std::fs;
+
+/// The namespace; it goes, with all that is in it, when this value does.
+pub(super) struct Tenant(&'static str);
+
+impl Tenant {
+    /// A namespace with these labels.
+    pub(super) fn new(name: &'static str, labels: &Value) -> Self {
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
+        kubectl_with(&namespace, &["apply", "-f", "-"]);
+        let manifest = fs::read_to_string("manifests/rbac/spark.yaml").unwrap();
+        for mut object in serde_saphyr::from_multiple::<Value>(&manifest).unwrap() {
+            object["metadata"]["namespace"] = json!(name);
+            for subject in object["subjects"].as_array_mut().into_iter().flatten() {
+                subject["namespace"] = json!(name);
+            }
+            kubectl_with(&object, &["apply", "-f", "-"]);
+        }
+        Self(name)
+    }
+
+    /// The example, to be run here by the Spark on the node.
+    pub(super) fn pi(&self, name: &str) -> Value {
+        let mut pi: Value = yaml(&data("../../manifests/examples/spark-pi.yaml"));
+        pi["metadata"] = json!({"name": name, "namespace": self.0});
+        pi["spec"]["arguments"] = json!(["2"]);
+        pi["spec"]["image"] = json!(image());
+        pi["spec"]["sparkVersion"] = json!(spark_version());
+        pi
+    }
+
+    /// What `kubectl` prints of this namespace; it has to succeed.
+    pub(super) fn kubectl(&self, arguments: &[&str]) -> String {
+        kubectl(&[&["--namespace", self.0], arguments].concat())
+    }
+
+    /// Waits until the application `name` is in `state`.
+    pub(super) fn state_is(&self, name: &str, state: &str) {
+        let state = format!("--for=jsonpath={{.status.applicationState.state}}={state}");
+        let wait = ["--namespace", self.0, "wait", "sparkapp", name, &state, "--timeout=180s"];
+        if let Err(why) = try_kubectl_with(&Value::Null, &wait) {
+            let selector = format!("--selector=sparkoperator.k8s.io/app-name={name}");
+            let pods = self.kubectl(&["describe", "pods", &selector]);
+            panic!("{why}\n{}\n{pods}", self.kubectl(&["describe", "sparkapp", name]));
+        }
+    }
+
+    /// Why the application `name` is in the state that it is in.
+    pub(super) fn message(&self, name: &str) -> String {
+        let path = "--output=jsonpath={.status.applicationState.errorMessage}";
+        self.kubectl(&["get", "sparkapp", name, path])
+    }
+}
+
+impl Drop for Tenant {
+    fn drop(&mut self) {
+        kubectl(&["delete", "namespace", self.0, "--wait=false"]);
+    }
+}

