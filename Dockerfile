@@ -1,13 +1,12 @@
-# Which images does the project have, and what is in them?
+# Two images, of which one is for users:
 #
-#   operator        the operator alone: native submission, no JVM
-#   operator-spark  the operator with Spark, for submission through spark-submit
-#   spark           Spark with the test jobs: the local cluster's stand-in for docker.io/apache/spark
+#   operator   the operator alone. It has neither Java nor Spark: what needs Spark's own client runs in the application's image
+#   spark      Spark with the test jobs: the local cluster's stand-in for docker.io/apache/spark
 #
 # What is built outside comes in as named build contexts:
 #
-#   binary        the folder that holds `spark-operator`, say target/release
-#   distribution  an unpacked Spark distribution with the Kubernetes back end (operator-spark, spark)
+#   binary        the folder that holds `spark-operator`, say target/release (operator)
+#   distribution  an unpacked Spark distribution with the Kubernetes back end (spark)
 #   jobs          the test jobs, compiled (spark)
 #   exporters     agents of the Prometheus JMX exporter (spark)
 #
@@ -16,13 +15,21 @@
 #
 # On a machine without Docker and without a registry, `tests/cluster/cluster images build` does the same.
 
-FROM gcr.io/distroless/cc-debian12:nonroot AS operator
+# The libraries that the operator is linked with, glibc and libgcc, and the files by which scanners for vulnerabilities know their
+# versions. An operator image on cc-debian12, the base image that has these libraries, is 10 MB larger.
+FROM docker.io/library/debian:bookworm-slim AS libraries
+RUN --mount=type=bind,from=binary,target=/binary mkdir -p /libraries/var/lib/dpkg/status.d \
+ && ldd /binary/spark-operator | grep --only-matching '/[^ ]*' | xargs cp --dereference --parents --target-directory=/libraries \
+ && for package in libc6 libgcc-s1; do dpkg-query --status "$package" >"/libraries/var/lib/dpkg/status.d/$package"; done
+
+FROM gcr.io/distroless/static-debian12:nonroot AS operator
+COPY --from=libraries /libraries /
 COPY --from=binary spark-operator /usr/bin/spark-operator
 # A number and not a name, because kubelet can verify runAsNonRoot only for a number.
 USER 65532:65532
 ENTRYPOINT ["/usr/bin/spark-operator"]
 
-# Java and Python: changes with Debian only, so it is the lowest layer of both Spark images.
+# Java and Python: changes with Debian only, so it is the lowest layer of the Spark images of all versions.
 FROM docker.io/library/debian:bookworm-slim AS runtime
 # The slim image has no manual pages, and Java's package wants to link its own beside them.
 RUN export DEBIAN_FRONTEND=noninteractive && mkdir -p /usr/share/man/man1 \
@@ -42,14 +49,6 @@ COPY --from=distribution . /opt/spark/
 RUN mkdir -p /opt/spark/conf /opt/spark/work-dir \
  && chown spark:root /opt/spark/work-dir && chmod 775 /opt/spark/work-dir
 WORKDIR /opt/spark/work-dir
-
-FROM spark-distribution AS operator-spark
-ARG SPARK_VERSION=4.0.1
-LABEL org.opencontainers.image.title="spark-operator with Spark ${SPARK_VERSION}"
-COPY --from=binary spark-operator /usr/bin/spark-operator
-USER 185:185
-# tini reaps what a killed spark-submit leaves; the operator alone starts no other program.
-ENTRYPOINT ["/usr/bin/tini", "-s", "--", "/usr/bin/spark-operator"]
 
 FROM spark-distribution AS spark
 ARG SPARK_VERSION=4.0.1
