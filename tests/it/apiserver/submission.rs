@@ -192,7 +192,7 @@ async fn a_submission_that_takes_too_long_is_ended_and_leaves_no_half_made_drive
     let namespace = Namespace::new("submission-late").await;
     let node = SubmissionNode::of(&namespace, &stand_in()).env("STAND_IN_PAUSE", "600").start().await;
     let _operator =
-        Operator::with(&namespace).by_spark_submit().argument("--spark-submit-timeout=2s").start().await;
+        Operator::with(&namespace).by_spark_submit().argument("--spark-submit-timeout=5s").start().await;
     namespace.apply(&application("pi"));
     eventually("the driver is half made", async || seen(namespace.pod("pi-driver").await.is_some(), "none"))
         .await;
