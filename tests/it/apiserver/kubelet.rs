@@ -1,6 +1,6 @@
 //! What does a kubelet say of a pod? It writes the pod's status.
 
-use super::namespace::Namespace;
+use super::{kubectl::kubectl_with, namespace::Namespace};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
@@ -29,6 +29,31 @@ pub(crate) fn takes_its_time(namespace: &Namespace, pod: &str) {
 pub(crate) fn is_done(namespace: &Namespace, pod: &str) {
     let free = json!([{"op": "remove", "path": "/metadata/finalizers"}]).to_string();
     namespace.kubectl(&["patch", "pod", pod, "--type=json", "--patch", &free]);
+}
+
+/// Why [`cannot_mount`] says that a volume is missing.
+pub(crate) const CANNOT_MOUNT: &str =
+    "MountVolume.SetUp failed for volume \"data\" : secret \"nowhere\" not found";
+
+/// A volume of `pod` cannot be mounted, of which kubelets tell by an event alone.
+pub(crate) async fn cannot_mount(namespace: &Namespace, pod: &str) {
+    let event = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": format!("{pod}.1")},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": pod,
+            "namespace": namespace.name,
+            "uid": namespace.pod(pod).await.unwrap()["metadata"]["uid"],
+        },
+        "reason": "FailedMount",
+        "type": "Warning",
+        "message": CANNOT_MOUNT,
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+    });
+    kubectl_with(&event, &["create", "--namespace", namespace.name, "-f", "-"]);
 }
 
 async fn report(namespace: &Namespace, pod: &str, status: impl FnOnce(&Value) -> Value) {

@@ -46,6 +46,10 @@ async fn the_status_says_what_a_submission_waits_for_and_why_it_has_failed() {
     let unscheduled =
         json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": nowhere}]);
     says(&json!({"conditions": unscheduled}), &format!("Unschedulable: {nowhere}")).await;
+    kubelet::cannot_mount(&namespace, name).await;
+    let long_ago =
+        json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    says(&json!({"conditions": long_ago}), &format!("FailedMount: {}", kubelet::CANNOT_MOUNT)).await;
     let no_image = "Back-off pulling image \"docker.io/apache/spark:4.0.1\"";
     let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": no_image}});
     let scheduled = json!([{"type": "PodScheduled", "status": "True"}]);
@@ -58,30 +62,19 @@ async fn the_status_says_what_a_submission_waits_for_and_why_it_has_failed() {
     kubelet::says(&namespace, name, &ended(1, "Failed", THROWN)).await;
     let why = "failed to run spark-submit: No such luck; caused by java.io.IOException: there is none";
     fails(&namespace, why).await;
+    let pending =
+        |what: &str| format!("Normal SparkSubmissionPending: Submission pod {name} is pending: {what}");
+    let told = [
+        pending(&format!("Unschedulable: {nowhere}")),
+        pending(&format!("FailedMount: {}", kubelet::CANNOT_MOUNT)),
+        pending(&format!("ImagePullBackOff: {no_image}")),
+        format!("Warning SparkApplicationSubmissionFailed: failed to submit SparkApplication pi: {why}"),
+        format!("Warning SparkApplicationFailed: SparkApplication pi failed: {why}"),
+    ];
     let events = namespace.events_up_to("SparkApplicationFailed").await;
-    let told: Vec<_> =
-        events.iter().map(|[kind, reason, _, note]| [kind, reason, note].map(String::as_str)).collect();
-    assert_eq!(
-        told[1..],
-        [
-            [
-                "Normal",
-                "SparkSubmissionPending",
-                &format!("Submission pod {name} is pending: Unschedulable: {nowhere}")
-            ],
-            [
-                "Normal",
-                "SparkSubmissionPending",
-                &format!("Submission pod {name} is pending: ImagePullBackOff: {no_image}")
-            ],
-            [
-                "Warning",
-                "SparkApplicationSubmissionFailed",
-                &format!("failed to submit SparkApplication pi: {why}")
-            ],
-            ["Warning", "SparkApplicationFailed", &format!("SparkApplication pi failed: {why}")],
-        ]
-    );
+    let events: Vec<_> =
+        events.iter().map(|[kind, reason, _, note]| format!("{kind} {reason}: {note}")).collect();
+    assert_eq!(events[1..], told);
 }
 
 #[tokio::test]

@@ -38,6 +38,7 @@ use std::{
 use tokio::{
     process::{Child, Command},
     runtime::{self, Runtime},
+    sync::Semaphore,
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -52,6 +53,9 @@ const TERMINATION_LOG: &str = "/dev/termination-log";
 const LONGEST_MESSAGE: usize = 4096;
 const LONGEST_TAIL: usize = 2048;
 const LINES_OF_TAIL: usize = 80;
+/// How many pods the node has room for at once, as many as fit on one core with the operator's default request. The JVMs of more
+/// would take so long to start here that Spark's connections time out.
+const ROOM: usize = 4;
 /// How a process ends that is killed, as a container's exit code.
 const KILLED: i32 = 128 + 9;
 const PAUSE: Duration = Duration::from_millis(20);
@@ -220,6 +224,7 @@ struct Machine {
 /// A [`Machine`] that can ask the API server.
 struct Kubelet {
     machine: Machine,
+    room: Semaphore,
     pods: Api<Pod>,
     config_maps: Api<ConfigMap>,
     accounts: Api<ServiceAccount>,
@@ -232,6 +237,7 @@ impl Machine {
             pods: Api::namespaced(client.clone(), self.namespace),
             config_maps: Api::namespaced(client.clone(), self.namespace),
             accounts: Api::namespaced(client, self.namespace),
+            room: Semaphore::new(ROOM),
             machine: self,
         });
         let mut known = BTreeMap::<String, CancellationToken>::new();
@@ -280,6 +286,7 @@ impl Kubelet {
     }
 
     async fn run(&self, pod: &Pod) {
+        let _place = self.room.acquire().await.expect("this semaphore is never closed");
         let name = pod.name_any();
         let binding = json!({
             "apiVersion": "v1",

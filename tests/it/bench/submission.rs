@@ -1,7 +1,7 @@
 //! How many applications are submitted a minute, and how long does one wait for its driver?
 //!
 //! Three make the same objects of the same applications: a bare client, which makes as many writes and does
-//! nothing else (the limit); the operator; and `spark-submit` in submission pods, all of which this machine runs at once.
+//! nothing else (the limit); the operator; and `spark-submit` in submission pods, of which this machine runs a few at once.
 
 use super::{Results, Usage, milliseconds};
 use crate::apiserver::{

@@ -14,8 +14,6 @@ use tokio::time::{sleep, timeout};
 
 /// How long the deletion or suspension of an application whose driver is about to be made is given to be heard of.
 const HEARD: Duration = Duration::from_millis(100);
-/// How long a driver may take until it is made.
-const MADE: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Story {
@@ -76,7 +74,7 @@ impl Story {
         if matches!(self, Self::SuspendWhileSubmitting | Self::DeleteWhileSubmitting) {
             let about_to_be_made = stage.director.hold_driver(name);
             stage.namespace.create::<SparkApplication>(&application).await;
-            let Ok(Ok(held)) = timeout(MADE, about_to_be_made).await else {
+            let Ok(Ok(held)) = timeout(world.patience(), about_to_be_made).await else {
                 return Err(Trouble::Stuck("no driver is made".to_owned()));
             };
             if self == Self::DeleteWhileSubmitting {

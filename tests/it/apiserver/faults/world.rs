@@ -97,6 +97,11 @@ impl<'a> World<'a> {
         self.patience.set(STUCK * u32::try_from(faults.max(1)).unwrap());
     }
 
+    /// How long what an application is about to do may take.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience.get()
+    }
+
     /// Waits until the application is as `condition` wants it.
     pub(crate) async fn becomes(
         &self,

@@ -1,7 +1,7 @@
 //! Whatever becomes of a driver: does its application say so?
 
 use super::{Namespace, application, condition, running, runs, submitted, wait_for};
-use crate::apiserver::{eventually, kubectl::kubectl_with, kubelet, operator::Operator, seen};
+use crate::apiserver::{eventually, kubelet, operator::Operator, seen};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ async fn what_a_driver_waits_for_stands_in_the_status() {
     for name in ["unassigned", "unmounted"] {
         namespace.apply(&application(name, &json!({})));
         submitted(&namespace, name, 1).await;
-        mount_fails(&namespace, &format!("{name}-driver")).await;
+        kubelet::cannot_mount(&namespace, &format!("{name}-driver")).await;
     }
     let assigned = json!({"conditions": [{"type": "PodScheduled", "status": "True"}]});
     kubelet::says(&namespace, "unmounted-driver", &assigned).await;
@@ -143,8 +143,7 @@ async fn what_a_driver_waits_for_stands_in_the_status() {
     let runs = namespace.reaches("pi", "RUNNING").await;
     assert_eq!(runs["status"]["applicationState"], json!({"state": "RUNNING"}));
 
-    let why = "FailedMount: MountVolume.SetUp failed for volume \"data\" : secret \"nowhere\" not found";
-    waits(&namespace, "unmounted", why).await;
+    waits(&namespace, "unmounted", &format!("FailedMount: {}", kubelet::CANNOT_MOUNT)).await;
     let unassigned = namespace.application("unassigned").await;
     let state = &unassigned["status"]["applicationState"];
     assert_eq!(*state, json!({"state": "SUBMITTED"}), "nobody mounts anything for a pod without a node");
@@ -155,27 +154,6 @@ async fn what_a_driver_waits_for_stands_in_the_status() {
         seen(told == 3, told)
     })
     .await;
-}
-
-/// An event of the kubelet's: a volume of `pod` cannot be mounted.
-async fn mount_fails(namespace: &Namespace, pod: &str) {
-    let event = json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": format!("{pod}.1")},
-        "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": pod,
-            "namespace": namespace.name,
-            "uid": namespace.pod(pod).await.unwrap()["metadata"]["uid"],
-        },
-        "reason": "FailedMount",
-        "type": "Warning",
-        "message": "MountVolume.SetUp failed for volume \"data\" : secret \"nowhere\" not found",
-        "lastTimestamp": "2026-01-01T00:00:00Z",
-    });
-    kubectl_with(&event, &["create", "--namespace", namespace.name, "-f", "-"]);
 }
 
 /// Waits until it is SUBMITTED and says why it does not run.
