@@ -65,7 +65,7 @@ pub(super) async fn observe(
         _ if is_told => Driver::Unseen,
         // Whether to delete or to adopt is decided on the live pod, never on a copy; and whoever follows a driver is
         // not told of an older one that the cache still has.
-        Some(pod) if !asked.launch && pod.is_of(Role::Driver, submission_id) => {
+        Some(pod) if asked.late_driver || !asked.launch && pod.is_of(Role::Driver, submission_id) => {
             Driver::Pod { pod: Box::new(pod), complete: true }
         }
         None if awaited.is_some() => Driver::Unseen,

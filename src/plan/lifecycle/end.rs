@@ -7,12 +7,13 @@ use super::{
     restart::{self, Retry},
 };
 use crate::{
-    api::{ApplicationState, RestartPolicyType, SparkApplicationStatus, State},
+    api::{ApplicationState, RestartPolicyType, Role, SparkApplicationStatus, State},
     plan::{
         Action, Driver, Plan, children,
         events::{self, Event},
         monitoring,
         native::{self, Child},
+        pod_record::Phase,
         run::Run,
         submission, submission_pod,
     },
@@ -75,9 +76,14 @@ impl Pass<'_> {
         Plan { actions: self.without_late_driver(), ..plan }
     }
 
-    /// Deletes the driver of a run whose submission has failed, and what belongs to it: one that an operator before
-    /// this one had under way has come to something all the same.
+    /// Deletes a driver that was made late, by a submission pod on a node that was lost or by an operator before this one: of an
+    /// earlier run it goes while it lives; of the last one, whose submission has failed, with what belongs to it.
     fn without_late_driver(&self) -> Vec<Action> {
+        let recorded = self.status.submission_id.as_deref().unwrap_or_default();
+        if let Some(earlier) = self.own_driver().filter(|driver| !driver.is_of(Role::Driver, recorded)) {
+            let lives = !matches!(earlier.phase, Phase::Succeeded | Phase::Failed);
+            return Some(earlier).filter(|_| lives).and_then(Self::delete_pod).into_iter().collect();
+        }
         let run = history::run(&self.status, self.status.run_ordinal.unwrap_or_default());
         let has_none = run.is_some_and(|run| run.state == Some(State::SubmissionFailed));
         let late = self.own_driver().filter(|_| has_none).and_then(Self::delete_pod);

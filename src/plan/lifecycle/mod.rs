@@ -43,13 +43,16 @@ const EVENTUALLY: Duration = Duration::from_secs(300);
 const COLLECT: Duration = Duration::from_secs(1);
 
 /// What the next decision depends on, so that nothing else is asked of the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Questions {
     /// Is there a pod under the driver's name? The API server is asked if the cache knows of none.
     pub driver: bool,
     /// Is a driver to be made? Then it is the API server's word that counts, on whether there is one and whether
     /// its submission has created everything, and what a submission finds around it is looked up.
     pub launch: bool,
+    /// Does a driver matter that is of another run than the recorded one? Where nothing of the application runs any more, it is one that
+    /// somebody has made late.
+    pub late_driver: bool,
     /// Which other pods does the application have? See [`Observed::strays`].
     pub strays: bool,
 }
@@ -59,16 +62,17 @@ pub struct Questions {
 pub fn questions(application: &SparkApplication) -> Questions {
     match application.state() {
         State::New | State::SubmissionFailed | State::PendingRerun | State::Resuming => {
-            Questions { driver: true, launch: true, strays: has_a_past(application) }
+            Questions { driver: true, launch: true, strays: has_a_past(application), ..Questions::default() }
         }
         State::Submitted | State::Running | State::Unknown => {
-            Questions { driver: true, launch: !is_recorded(application), strays: false }
+            Questions { driver: true, launch: !is_recorded(application), ..Questions::default() }
         }
         State::Suspending | State::Invalidating => {
-            Questions { driver: true, launch: false, strays: has_a_past(application) }
+            Questions { driver: true, strays: has_a_past(application), ..Questions::default() }
         }
-        State::Succeeding | State::Failing | State::Completed | State::Failed | State::Suspended => {
-            Questions { driver: false, launch: false, strays: false }
+        State::Succeeding | State::Failing => Questions::default(),
+        State::Completed | State::Failed | State::Suspended => {
+            Questions { late_driver: true, ..Questions::default() }
         }
     }
 }

@@ -103,7 +103,7 @@ impl Model {
         let trusts_cache = self.mutation == Some(Mutation::CachedDriverTrusted);
         let driver = match operator.drivers[name] {
             _ if is_told => SeenDriver::Unseen,
-            Some(pod) if !asked.questions.launch && pod.run == recorded => {
+            Some(pod) if asked.questions.late_driver || !asked.questions.launch && pod.run == recorded => {
                 SeenDriver::Pod { pod, name: asked.name, complete: true }
             }
             None if self.mutation == Some(Mutation::UnseenTakenForGone) && !asked.questions.launch => {
