@@ -29,6 +29,7 @@ use std::{
     env,
     fmt::Display,
     future::Future,
+    io,
     net::{Ipv4Addr, SocketAddr},
     path::Path,
     sync::Arc,
@@ -41,6 +42,9 @@ use tracing::{info, warn};
 /// How often it is looked whether what was in place still is: certificates, caBundle, definitions,
 /// permissions. Whoever removes them is undone, or told of, within this time.
 const LOOK: Duration = Duration::from_secs(60);
+/// How often it is asked whether we may do what we have to: each look is a request for every verb, and a verb that somebody takes away
+/// is told of by whatever needs it.
+const LOOK_AT_PERMISSIONS: Duration = Duration::from_secs(10 * 60);
 /// How often our own webhook is tried. It costs a handshake, and nothing else tells of a webhook that hangs.
 const KNOCK: Duration = Duration::from_secs(10);
 /// How soon to look again at what was not in place: the operator is of little use before.
@@ -282,8 +286,10 @@ struct Keep {
 impl Keep {
     /// Makes the condition met and keeps it so, or says why it is not, until the end. A look that finds it met
     /// says when to look again; `changed` makes that sooner.
-    async fn met<L, E>(self, look: impl Fn() -> L, changed: Arc<Notify>) -> std::io::Result<()>
+    async fn met<L, E>(self, look: impl Fn() -> L, changed: Arc<Notify>) -> io::Result<()>
     where
+    /// Between two looks that find it unmet for one reason. The first pause is [`LOOK_AGAIN`], each after it twice as long.
+    longest_pause: Duration,
         L: Future<Output = Result<Duration, E>>,
         E: Display,
     {
@@ -295,10 +301,15 @@ impl Keep {
                         rest
                     }
                     Err(why) => {
+            let (mut pause, mut reason) = (LOOK_AGAIN, String::new());
                         self.readiness.unmet(self.condition, &why);
-                        LOOK_AGAIN
+                        let why = why.to_string();
+                        pause = if why == reason { (pause * 2).min(self.longest_pause) } else { LOOK_AGAIN };
+                        reason = why;
+                        pause
                     }
                 };
+                        reason.clear();
                 tokio::select! {
                     () = sleep(rest) => {}
                     () = changed.notified() => {}
@@ -327,18 +338,14 @@ fn master(config: &Config) -> String {
 
 /// The parts of the process.
 struct Parts {
-    running: JoinSet<(&'static str, std::io::Result<()>)>,
+    running: JoinSet<(&'static str, io::Result<()>)>,
     stop: CancellationToken,
     /// How long they may take to end.
     drain: Duration,
 }
 
 impl Parts {
-    fn start(
-        &mut self,
-        name: &'static str,
-        part: impl Future<Output = std::io::Result<()>> + Send + 'static,
-    ) {
+    fn start(&mut self, name: &'static str, part: impl Future<Output = io::Result<()>> + Send + 'static) {
         self.running.spawn(async move { (name, part.await) });
     }
 
@@ -420,13 +427,14 @@ impl Parts {
         let (client, needs) = (client.clone(), needs.clone());
         let permissions = move || {
             let (client, needs) = (client.clone(), needs.clone());
-            async move { installation::permissions(&client, &needs).await.map(|()| LOOK) }
+            async move { installation::permissions(&client, &needs).await.map(|()| LOOK_AT_PERMISSIONS) }
         };
-        self.start("permissions", self.keep(PERMISSIONS, readiness).met(permissions, Arc::default()));
+        let keep = Keep { longest_pause: LOOK, ..self.keep(PERMISSIONS, readiness) };
+        self.start("permissions", keep.met(permissions, Arc::default()));
     }
 
     fn keep(&self, condition: &'static str, readiness: &Readiness) -> Keep {
-        Keep { condition, readiness: readiness.clone(), stop: self.stop.clone() }
+        Keep { condition, readiness: readiness.clone(), stop: self.stop.clone(), longest_pause: LOOK_AGAIN }
     }
 
     /// Waits until all have ended; the first that ends without having been asked to takes the others with it.

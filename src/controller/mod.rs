@@ -17,6 +17,7 @@ mod pods;
 mod schedules;
 mod status;
 mod stopping;
+mod slots;
 mod submission_metrics;
 mod submitter;
 mod surroundings;

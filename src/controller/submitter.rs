@@ -3,6 +3,7 @@
 
 use super::{
     ApplicationRef, native,
+    slots::Slots,
     submission_metrics::{Outcome, SubmissionMetrics},
     way::Way,
 };
@@ -15,7 +16,7 @@ use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard},
 };
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument, field, info, info_span};
 
@@ -44,7 +45,7 @@ struct Means {
     /// None where there is no webhook.
     way: Option<Way>,
     /// How many more may be submitted at once.
-    permits: Semaphore,
+    slots: Slots,
     metrics: SubmissionMetrics,
 }
 
@@ -83,7 +84,7 @@ impl Submitter {
         let means = Means {
             way: has_webhook.then(|| Way::new(client.clone())),
             client,
-            permits: Semaphore::new(at_once),
+            slots: Slots::new(at_once),
             metrics,
         };
         Self { means: Arc::new(means), submissions: Arc::default(), ended, tasks: TaskTracker::new() }
@@ -182,14 +183,14 @@ impl Means {
         if let Some(way) = &self.way {
             way.opens(namespace).await;
         }
-        let _permit = self.permits.acquire().await.expect("this semaphore is never closed");
-        measured.begun();
-        let made = match &by {
-            By::Native(objects) => native::create(&self.client, namespace, uid, objects).await,
-            // A submission pod of this run may be there already, whatever its state: that is the one.
-            By::Pod { objects, .. } => {
-                native::make_all(&self.client, namespace, uid, objects.children.iter().chain([&objects.pod]))
-                    .await
+        let make = async {
+            match &by {
+                By::Native(objects) => native::create(&self.client, namespace, uid, objects).await,
+                // A submission pod of this run may be there already, whatever its state: that is the one.
+                By::Pod { objects, .. } => {
+                    let all = objects.children.iter().chain([&objects.pod]);
+                    native::make_all(&self.client, namespace, uid, all).await
+                }
             }
         };
         match made {
@@ -197,6 +198,7 @@ impl Means {
                 info!("{}", by.made());
                 measured.ended(Outcome::Succeeded);
                 by.progress()
+        let made = self.slots.within(namespace, || measured.begun(), make).await;
             }
             Err(error) => {
                 info!(%error, "submission failed");

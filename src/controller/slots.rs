@@ -1,0 +1,176 @@
+//! How many submissions are under way at once? A limited number of all, first come, first served; and where those of a namespace are
+//! held up, be it by a webhook that hangs or by one that is down, a few of that namespace until one of them has ended.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+use tracing::{info, warn};
+
+/// How long a submission may take until its namespace counts as held up: a hundred times what it takes where nothing is wrong.
+const HELD_UP: Duration = Duration::from_secs(2);
+/// How many of a namespace that is held up go on at once.
+const OF_HELD_UP: usize = 2;
+
+/// What submissions wait for.
+pub(super) struct Slots {
+    all: Arc<Semaphore>,
+    held_up: Mutex<HashMap<String, Arc<Semaphore>>>,
+}
+
+impl Slots {
+    pub(super) fn new(at_once: usize) -> Self {
+        Self { all: Arc::new(Semaphore::new(at_once)), held_up: Mutex::default() }
+    }
+
+    /// Does `submit` once there is a slot for `namespace`; `has_begun` is called then. A submission that is held up gives its slot to
+    /// others, and goes on.
+    pub(super) async fn within<T, E>(
+        &self,
+        namespace: &str,
+        has_begun: impl FnOnce(),
+        submit: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let slot = self.slot(namespace).await;
+        has_begun();
+        let mut submit = std::pin::pin!(submit);
+        if let Ok(submitted) = timeout(HELD_UP, &mut submit).await {
+            // Also where it was refused: that took no time.
+            self.goes_on(namespace);
+            return submitted;
+        }
+        // One of a namespace that is known to be held up keeps its slot.
+        let _slot = self.is_held_up(namespace, slot);
+        let submitted = submit.await;
+        if submitted.is_ok() {
+            self.goes_on(namespace);
+        }
+        submitted
+    }
+
+    async fn slot(&self, namespace: &str) -> Slot {
+        loop {
+            let own = self.held_up().get(namespace).cloned();
+            if let Some(own) = own {
+                // It is closed when the namespace goes on.
+                if let Ok(slot) = own.acquire_owned().await {
+                    return Slot::OfNamespace(slot);
+                }
+            } else {
+                let slot =
+                    Arc::clone(&self.all).acquire_owned().await.expect("this semaphore is never closed");
+                // Those that wait here since before go and wait there.
+                if !self.held_up().contains_key(namespace) {
+                    return Slot::OfAll(slot);
+                }
+            }
+        }
+    }
+
+    fn is_held_up(&self, namespace: &str, slot: Slot) -> Option<OwnedSemaphorePermit> {
+        match slot {
+            Slot::OfNamespace(slot) => Some(slot),
+            Slot::OfAll(slot) => {
+                self.held_up().entry(namespace.to_owned()).or_insert_with(|| {
+                    warn!(
+                        namespace,
+                        "submissions are held up: {OF_HELD_UP} at once until one of them has ended"
+                    );
+                    Arc::new(Semaphore::new(OF_HELD_UP))
+                });
+                drop(slot);
+                None
+            }
+        }
+    }
+
+    fn goes_on(&self, namespace: &str) {
+        if let Some(own) = self.held_up().remove(namespace) {
+            info!(namespace, "submissions go on");
+            own.close();
+        }
+    }
+
+    fn held_up(&self) -> MutexGuard<'_, HashMap<String, Arc<Semaphore>>> {
+        self.held_up.lock().expect("no code panics while it holds this lock")
+    }
+}
+
+/// It is given back with this value.
+enum Slot {
+    OfAll(OwnedSemaphorePermit),
+    OfNamespace(OwnedSemaphorePermit),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::future::join_all;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::time::{Instant, sleep};
+
+    const MOMENT: Duration = Duration::from_millis(20);
+
+    async fn takes(time: Duration) -> Result<(), ()> {
+        sleep(time).await;
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_is_held_up_keeps_others_waiting_for_two_seconds_at_most() {
+        let slots = Slots::new(4);
+        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let held_up = join_all((0..100).map(|_| {
+            slots.within("broken", || (), async {
+                running.fetch_add(1, Ordering::Relaxed);
+                sleep(Duration::from_secs(30)).await;
+                running.fetch_sub(1, Ordering::Relaxed);
+                Err::<(), _>(())
+            })
+        }));
+        let begun = Instant::now();
+        let others = async {
+            sleep(MOMENT).await;
+            join_all((0..40).map(|_| slots.within("fine", || (), takes(MOMENT)))).await;
+            let waited = begun.elapsed();
+            most.store(running.load(Ordering::Relaxed), Ordering::Relaxed);
+            waited
+        };
+        let ((), waited) = tokio::join!(async { drop(held_up.await) }, others);
+        assert!(waited < HELD_UP + 15 * MOMENT, "{waited:?}");
+        assert!(most.load(Ordering::Relaxed) <= 4 + OF_HELD_UP, "{most:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_goes_on_has_all_slots_again() {
+        let slots = Slots::new(4);
+        let begun = Instant::now();
+        let first = slots.within("a", || (), takes(3 * HELD_UP));
+        let rest = async {
+            sleep(2 * HELD_UP).await;
+            join_all((0..8).map(|i| {
+                let pause = if i < OF_HELD_UP { HELD_UP } else { HELD_UP / 2 };
+                slots.within("a", || (), takes(pause))
+            }))
+            .await;
+        };
+        let (ended, ()) = tokio::join!(first, rest);
+        ended.unwrap();
+        // Two while the first is under way, then four at once.
+        assert!(begun.elapsed() < 2 * HELD_UP + HELD_UP + 2 * HELD_UP, "{:?}", begun.elapsed());
+        assert!(slots.held_up().is_empty() && slots.all.available_permits() == 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_given_up_gives_its_slot_back() {
+        let slots = Slots::new(1);
+        assert!(timeout(MOMENT, slots.within("a", || (), takes(2 * HELD_UP))).await.is_err());
+        slots.within("a", || (), takes(MOMENT)).await.unwrap();
+        assert_eq!(slots.all.available_permits(), 1);
+    }
+}
