@@ -5,8 +5,8 @@ use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests},
     controller::{
-        self, ApplicationMetrics, Leadership, ScheduleMetrics, Setup, SubmissionMetrics, SubmitterSettings,
-        Surroundings, Workloads,
+        self, ApplicationMetrics, Leadership, ReadMetrics, ScheduleMetrics, Setup, SubmissionMetrics,
+        SubmitterSettings, Surroundings, Workloads,
     },
     installation, kernel, manifests, metrics,
     plan::{Policy, executors::ExecutorLimits, schedule},
@@ -145,6 +145,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         application_metrics: applications.clone(),
         submission_metrics: SubmissionMetrics::new(&mut registry),
         schedule_metrics: ScheduleMetrics::new(&mut registry),
+        read_metrics: ReadMetrics::new(&mut registry),
         concurrency: settings.controller_threads,
         watch_seconds: api_server::WATCH_SECONDS,
         workloads: workloads.clone(),

@@ -27,6 +27,8 @@ pub mod spec_hash;
 pub mod crds;
 /// Pieces of the Kubernetes API inside our own types.
 pub mod embedded;
+/// Objects of the API server that anybody may have written.
+pub mod lenient;
 /// How an explicit `null` is read.
 mod nulls;
 
@@ -37,6 +39,7 @@ pub use application::{
 };
 pub use defaults::{fill_in, with_defaults};
 pub use embedded::Embedded;
+pub use lenient::Lenient;
 pub use pod::{
     DriverSpec, ExecutorSpec, GpuSpec, NameKey, NamePath, Port, SecretInfo, SecretType, SparkPodSpec,
 };

@@ -7,17 +7,16 @@ use super::{
     Error, Which,
     patience::{GRACE, Patience, can_pass, in_time},
 };
-use crate::api::SparkApplication;
+use crate::api::{Lenient, SparkApplication};
 use futures::{Stream, StreamExt, stream, stream::BoxStream};
 use kube::{
     Api, ResourceExt,
     api::{WatchEvent, WatchParams},
-    core::DeserializeGuard,
 };
 use std::time::Duration;
 
 /// An application, or what is there under its name.
-type Found = DeserializeGuard<SparkApplication>;
+type Found = Lenient<SparkApplication>;
 type Watch = BoxStream<'static, Result<WatchEvent<Found>, kube::Error>>;
 
 /// How long the API server is asked to keep a watch open. A connection whose other end has vanished without a word is noticed after

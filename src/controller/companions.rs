@@ -2,8 +2,11 @@
 //! watch of each kind.
 
 use crate::{
-    api::names::label,
-    controller::ApplicationRef,
+    api::{Lenient, names::label},
+    controller::{
+        ApplicationRef,
+        watch::{self, ReadMetrics},
+    },
     plan::{children::Companion, native::Child},
 };
 use futures::{Stream, StreamExt, stream};
@@ -13,10 +16,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event},
-    },
+    runtime::watcher::{self, Event},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -26,7 +26,7 @@ use std::{
     sync::{Arc, RwLock},
     time::Duration,
 };
-use tokio::{sync::watch, time::sleep};
+use tokio::{sync::watch as state, time::sleep};
 use tracing::warn;
 
 /// How soon to look again whether there is a kind to be watched: an admin who has just allowed it may wait so long.
@@ -48,7 +48,7 @@ pub(super) struct CompanionIndex {
 #[derive(Debug)]
 struct Kind {
     by_application: RwLock<BTreeMap<ApplicationKey, Named>>,
-    state: watch::Sender<State>,
+    state: state::Sender<State>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ enum State {
 
 impl Default for Kind {
     fn default() -> Self {
-        Self { by_application: RwLock::default(), state: watch::Sender::new(State::Begins) }
+        Self { by_application: RwLock::default(), state: state::Sender::new(State::Begins) }
     }
 }
 
@@ -102,13 +102,15 @@ impl CompanionIndex {
         self: Arc<Self>,
         client: &Client,
         watch_seconds: u32,
+        metrics: &ReadMetrics,
     ) -> impl Stream<Item = ApplicationRef> + Send + use<> {
-        let config = |selector: &str| watcher::Config::default().labels(selector).timeout(watch_seconds);
+        let config = |selector: &str| watch::config(watch_seconds).labels(selector);
         let services = config(&format!("{}=true", label::CREATED_BY));
         // KF's have no other label that tells them from anybody's.
         let ingresses = config(label::SUBMISSION_ID);
-        let services = kinds::<Service>(client, services, Arc::clone(&self), |index| &index.services);
-        let ingresses = kinds::<Ingress>(client, ingresses, self, |index| &index.ingresses);
+        let services =
+            kinds::<Service>(client, services, metrics, Arc::clone(&self), |index| &index.services);
+        let ingresses = kinds::<Ingress>(client, ingresses, metrics, self, |index| &index.ingresses);
         stream::select(services, ingresses)
     }
 }
@@ -131,11 +133,12 @@ impl Followed for Ingress {}
 fn kinds<K: Followed>(
     client: &Client,
     config: watcher::Config,
+    metrics: &ReadMetrics,
     index: Arc<CompanionIndex>,
     of: fn(&CompanionIndex) -> &Kind,
 ) -> impl Stream<Item = ApplicationRef> + Send + use<K> {
     let (mut listed, missing) = (BTreeMap::new(), Arc::clone(&index));
-    let events = watcher::watcher(Api::<K>::all(client.clone()), config).default_backoff();
+    let events = watch::events(Api::<Lenient<K>>::all(client.clone()), config, metrics);
     let events = events.filter_map(move |event| {
         let unwatched = event.as_ref().is_err_and(|error| of(&missing).is_missing::<K>(error));
         async move {
@@ -177,7 +180,7 @@ impl Kind {
     /// Takes in one event; `listed` collects a list that is not complete yet. Returns whose objects have changed.
     fn apply<K: Followed>(
         &self,
-        event: Event<K>,
+        event: Event<Lenient<K>>,
         listed: &mut BTreeMap<ApplicationKey, Named>,
     ) -> BTreeSet<ApplicationKey> {
         match event {
@@ -209,7 +212,7 @@ impl Kind {
 
     fn change<K: Followed>(
         &self,
-        object: &K,
+        object: &Lenient<K>,
         change: impl FnOnce(&mut Named, Companion) -> bool,
     ) -> BTreeSet<ApplicationKey> {
         let Some((key, companion)) = keyed(object) else { return BTreeSet::new() };
@@ -223,7 +226,9 @@ impl Kind {
     }
 }
 
-fn keyed<K: Followed>(object: &K) -> Option<(ApplicationKey, Companion)> {
+/// One that cannot be read is nobody's: it is neither mended nor in anybody's status.
+fn keyed<K: Followed>(object: &Lenient<K>) -> Option<(ApplicationKey, Companion)> {
+    let object = object.0.as_ref().ok()?;
     let namespace = object.meta().namespace.clone()?;
     let json = serde_json::to_value(object).expect("an object is JSON");
     let (application, companion) = Companion::of(K::KIND, &json)?;
@@ -236,7 +241,7 @@ mod tests {
     use kube::core::Status as ApiStatus;
     use serde_json::{from_value, json};
 
-    fn service(name: &str, application: Option<&str>, port: u16) -> Service {
+    fn service(name: &str, application: Option<&str>, port: u16) -> Lenient<Service> {
         let owner = |application| {
             json!([{
                 "apiVersion": "sparkoperator.k8s.io/v1beta2",

@@ -1,7 +1,7 @@
 //! How is a plan's action carried out? Without choices: each arm can be repeated and treats "done already" as
 //! success.
 
-use super::{Context, Error, native};
+use super::{Context, Error, calls, native};
 use crate::{
     api::{
         SparkApplication,
@@ -12,7 +12,7 @@ use crate::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, ListParams, Patch, Preconditions},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -63,16 +63,17 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
     let pods = Api::<Pod>::namespaced(client.clone(), namespace);
     let (what, done) = match &action {
         Action::DeletePod { name, uid } => {
-            let done =
-                pods.delete(name, &only(Some(uid.clone()))).await.map(|_| info!(pod = name, "pod deleted"));
+            let done = calls::delete(&pods, name, &only(Some(uid.clone())))
+                .await
+                .map(|()| info!(pod = name, "pod deleted"));
             ("DELETE of the driver pod", done)
         }
         Action::DeleteExecutors { submission_id } => {
             let executors =
                 format!("{}={submission_id},{}={}", label::SUBMISSION_ID, label::SPARK_ROLE, role::EXECUTOR);
             let executors = ListParams::default().labels(&executors);
-            let done = pods.delete_collection(&DeleteParams::default(), &executors).await;
-            ("DELETE of executors", done.map(|_| info!(submission_id, "executors deleted")))
+            let done = calls::delete_all(&pods, &executors).await;
+            ("DELETE of executors", done.map(|()| info!(submission_id, "executors deleted")))
         }
         Action::ProtectDriver { name, uid, protect } => {
             ("PATCH of the driver pod's finalizers", protected(&pods, name, uid, *protect).await)
@@ -88,7 +89,7 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
 
 /// Adds our finalizer to a pod, or takes it away. Others' stay.
 async fn protected(pods: &Api<Pod>, name: &str, uid: &str, protect: bool) -> Result<(), kube::Error> {
-    let Some(pod) = pods.get_metadata_opt(name).await?.filter(|pod| pod.uid().as_deref() == Some(uid)) else {
+    let Some(pod) = calls::metadata(pods, name).await?.filter(|pod| pod.uid().as_deref() == Some(uid)) else {
         return Ok(());
     };
     let others = pod.finalizers().iter().filter(|name| *name != finalizer::DRIVER_OUTCOME).cloned();
@@ -99,7 +100,7 @@ async fn protected(pods: &Api<Pod>, name: &str, uid: &str, protect: bool) -> Res
         "resourceVersion": pod.resource_version(),
         "finalizers": finalizers,
     }});
-    pods.patch_metadata(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+    calls::patch_metadata(pods, name, &Patch::Merge(patch)).await
 }
 
 /// Makes what an application does without. Whoever is told is its user.
@@ -134,8 +135,8 @@ pub(super) async fn delete(
     preconditions: Preconditions,
 ) -> Result<(), Error> {
     let unchanged = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-    match applications.delete(name, &unchanged).await {
-        Ok(_) => Ok(()),
+    match calls::delete(applications, name, &unchanged).await {
+        Ok(()) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(kube::Error::Api(status)) if status.is_conflict() => Err(Error::Conflict),
         Err(error) => Err(Error::api("DELETE of an application")(error)),

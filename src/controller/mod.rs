@@ -5,6 +5,7 @@
 
 mod application_metrics;
 mod aside;
+mod calls;
 mod companions;
 mod events;
 mod execute;
@@ -16,16 +17,17 @@ mod observe;
 mod pods;
 mod schedules;
 mod status;
-mod stopping;
 mod slots;
+mod stopping;
 mod submission_metrics;
 mod submitter;
 mod surroundings;
 mod way;
+mod watch;
 mod workload;
 
 use crate::{
-    api::SparkApplication,
+    api::{Lenient, SparkApplication},
     plan::{Action as Act, Plan, Policy, lifecycle, namespaces::Namespaces, schedule},
 };
 pub use application_metrics::ApplicationMetrics;
@@ -33,11 +35,11 @@ use application_metrics::Caches;
 use aside::Asides;
 use companions::CompanionIndex;
 use events::Events;
+use calls::Metadata;
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use kube::{
-    Api, Client, ResourceExt,
-    core::{DeserializeGuard, PartialObjectMeta},
+    Api, Client, Resource, ResourceExt,
     runtime::{
         Controller, WatchStreamExt,
         controller::{self, Action, Config},
@@ -62,9 +64,10 @@ use tracing::{Span, debug, field, info, instrument, warn};
 use workload::Outcome;
 pub use workload::{Workload, Workloads};
 
+pub use watch::ReadMetrics;
 /// An application as the watch delivers it: one that cannot be decoded is an error of its own and stops no
 /// other.
-type Watched = DeserializeGuard<SparkApplication>;
+type Watched = Lenient<SparkApplication>;
 /// Namespace and name of an application.
 pub type ApplicationRef = ObjectRef<Watched>;
 
@@ -91,6 +94,7 @@ pub struct Setup {
     /// How many applications are reconciled at once.
     pub concurrency: u16,
     /// How long a watch lasts at most, in seconds; the next one begins where it ended.
+    pub read_metrics: ReadMetrics,
     pub watch_seconds: u32,
     /// Where it is written down what there is to do.
     pub workloads: Workloads,
@@ -133,6 +137,7 @@ impl Error {
     fn api(what: &'static str) -> impl FnOnce(kube::Error) -> Self {
         move |source| Self::Api { what, source: Box::new(source) }
     }
+        read_metrics,
 
     /// Whether nobody knows if it was done. What the API server refuses it has not done.
     fn is_unanswered(&self) -> bool {
@@ -164,24 +169,26 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let submitter = Submitter::new(client.clone(), submitter, submission_metrics, ended);
     let pods = Arc::new(PodIndex::default());
     let (dirty, pods_changed) = mpsc::unbounded_channel();
-    let follow = Arc::clone(&pods).follow(client.clone(), watch_seconds).for_each(move |application| {
-        // Nobody listens any more when the process is about to end.
-        dirty.send(application).ok();
-        std::future::ready(())
-    });
+    let follow =
+        Arc::clone(&pods).follow(client.clone(), watch_seconds, &read_metrics).for_each(move |application| {
+            // Nobody listens any more when the process is about to end.
+            dirty.send(application).ok();
+            std::future::ready(())
+        });
     let companions = Arc::new(CompanionIndex::default());
     let (beside, companions_changed) = mpsc::unbounded_channel();
     let aside_ended = beside.clone();
     let follow_companions =
-        Arc::clone(&companions).follow(&client, watch_seconds).for_each(move |application| {
+        Arc::clone(&companions).follow(&client, watch_seconds, &read_metrics).for_each(move |application| {
             beside.send(application).ok();
             std::future::ready(())
         });
     let namespaces = Arc::new(OurNamespaces::new(namespaces));
     let (change, namespaces_changed) = mpsc::unbounded_channel();
     let (change_of_schedules, schedules_moved) = mpsc::unbounded_channel();
-    let follow_namespaces =
-        Arc::clone(&namespaces).follow(client.clone(), watch_seconds).for_each(move |namespace| {
+    let follow_namespaces = Arc::clone(&namespaces)
+        .follow(client.clone(), watch_seconds, &read_metrics)
+        .for_each(move |namespace| {
             change_of_schedules.send(namespace.clone()).ok();
             change.send(namespace).ok();
             std::future::ready(())
@@ -193,6 +200,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let (reader, writer) = reflector::store();
     let (made, schedules_dirty) = mpsc::unbounded_channel();
     let children = Arc::new(Children::new(made));
+        reads: read_metrics.clone(),
     let events = Events::new(client.clone(), instance);
     let stop_asides = stop.child_token();
     // Also where this is dropped because another one leads now.
@@ -243,10 +251,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let (gone, mut applications_gone) = mpsc::unbounded_channel::<ApplicationRef>();
     let (watching, deleted) = (Arc::clone(&context), gone.clone());
     let applications =
-        watcher(Api::<Watched>::all(client), watcher::Config::default().timeout(watch_seconds))
-            .default_backoff()
-            // Half of what an object weighs, and nobody reads it.
-            .modify(|application| application.managed_fields_mut().clear())
+        watch::events(Api::<Watched>::all(client), watch::config(watch_seconds), &read_metrics)
             .inspect_ok(move |event| children.apply(event))
             .inspect(move |event| match event {
                 Ok(watcher::Event::Apply(application) | watcher::Event::InitApply(application)) => {
@@ -462,15 +467,15 @@ impl Context {
             Ok(there) => there,
             Err(error) => return left(error),
         };
-        for action in lifecycle::farewell(&pods, there.as_ref().map(|there| &there.metadata)) {
+        for action in lifecycle::farewell(&pods, there.as_ref().map(Resource::meta)) {
             execute::about_pods(&self.client, namespace, action).await.unwrap_or_else(left);
         }
     }
 
     /// What the API server says of an application now.
-    async fn live(&self, namespace: &str, name: &str) -> Result<Option<PartialObjectMeta<Watched>>, Error> {
-        let applications = Api::<Watched>::namespaced(self.client.clone(), namespace);
-        applications.get_metadata_opt(name).await.map_err(Error::api("GET of the application"))
+    async fn live(&self, namespace: &str, name: &str) -> Result<Option<Metadata<SparkApplication>>, Error> {
+        let applications = Api::<SparkApplication>::namespaced(self.client.clone(), namespace);
+        calls::metadata(&applications, name).await.map_err(Error::api("GET of the application"))
     }
 
     /// Whether the API server has the application as we know it.

@@ -1,20 +1,20 @@
 //! Which applications are ours to drive? Those in the namespaces that the admin chose, be it by labels, which
 //! may change at any time.
 
-use crate::plan::namespaces::{Labels, Namespaces};
+use super::watch::{self, ReadMetrics};
+use crate::{
+    api::Lenient,
+    plan::namespaces::{Labels, Namespaces},
+};
 use futures::{Stream, StreamExt, future};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{
-    Api, Client, ResourceExt,
-    core::PartialObjectMeta,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Api, Client, ResourceExt, core::PartialObjectMeta, runtime::watcher};
 use std::{
     collections::BTreeMap,
     mem,
     sync::{Arc, RwLock},
 };
-use tokio::sync::watch;
+use tokio::sync::watch as state;
 use tracing::{info, warn};
 
 /// The namespaces that we work in.
@@ -22,12 +22,12 @@ pub(super) struct OurNamespaces {
     chosen: Namespaces,
     /// Of every namespace, where that matters.
     labels: RwLock<BTreeMap<String, Labels>>,
-    synced: watch::Sender<bool>,
+    synced: state::Sender<bool>,
 }
 
 impl OurNamespaces {
     pub(super) fn new(chosen: Namespaces) -> Self {
-        let synced = watch::Sender::new(!chosen.depends_on_labels());
+        let synced = state::Sender::new(!chosen.depends_on_labels());
         Self { chosen, labels: RwLock::default(), synced }
     }
 
@@ -49,27 +49,28 @@ impl OurNamespaces {
         self: Arc<Self>,
         client: Client,
         watch_seconds: u32,
-    ) -> impl Stream<Item = String> + Send {
+        metrics: &ReadMetrics,
+    ) -> impl Stream<Item = String> + Send + use<> {
         if !self.chosen.depends_on_labels() {
             return futures::stream::pending().left_stream();
         }
-        let config = watcher::Config::default().timeout(watch_seconds);
         let mut listed = BTreeMap::new();
-        watcher(Api::<PartialObjectMeta<Namespace>>::all(client), config)
-            .default_backoff()
-            .filter_map(|event| {
-                future::ready(
-                    event.inspect_err(|error| warn!(%error, "the watch of namespaces is retried")).ok(),
-                )
-            })
-            .flat_map(move |event| futures::stream::iter(self.apply(event, &mut listed)))
-            .right_stream()
+        watch::events(
+            Api::<Lenient<PartialObjectMeta<Namespace>>>::all(client),
+            watch::config(watch_seconds),
+            metrics,
+        )
+        .filter_map(|event| {
+            future::ready(event.inspect_err(|error| warn!(%error, "the watch of namespaces is retried")).ok())
+        })
+        .flat_map(move |event| futures::stream::iter(self.apply(event, &mut listed)))
+        .right_stream()
     }
 
     /// Takes in one event; `listed` collects a list that is not complete yet.
     fn apply(
         &self,
-        event: watcher::Event<PartialObjectMeta<Namespace>>,
+        event: watcher::Event<Lenient<PartialObjectMeta<Namespace>>>,
         listed: &mut BTreeMap<String, Labels>,
     ) -> Vec<String> {
         let mut labels = self.labels.write().expect("no code panics while it holds this lock");
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_namespace_that_gains_or_loses_the_label_is_named() {
-        let namespace = |name: &str, team: &str| -> PartialObjectMeta<Namespace> {
+        let namespace = |name: &str, team: &str| -> Lenient<PartialObjectMeta<Namespace>> {
             from_value(json!({"metadata": {"name": name, "labels": {"team": team}}})).unwrap()
         };
         let chosen = Namespaces::new(["always".to_owned()], Some("team=data".parse().unwrap()));

@@ -2,7 +2,7 @@
 //! driver's pod last, so that no pod ever waits for what is not there. Each can be repeated: the names follow
 //! from the run.
 
-use super::{execute::only, submitter::Error};
+use super::{calls, execute::only, submitter::Error};
 use crate::{
     api::names::label,
     plan::native::{Child, Objects},
@@ -15,7 +15,7 @@ use k8s_openapi::api::{
 use kube::{
     Client, Resource, ResourceExt,
     api::{GetParams, PostParams},
-    core::{PartialObjectMeta, Request},
+    core::Request,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -30,7 +30,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How often an object that has to go first is looked at.
 const TRIES: usize = 50;
 
-type Metadata = PartialObjectMeta<Pod>;
+/// Of whichever kind: they say the same of themselves.
+type Metadata = calls::Metadata<Pod>;
 
 /// Creates `objects` in `namespace` for the application with the uid `owner`.
 ///

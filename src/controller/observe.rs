@@ -1,8 +1,12 @@
 //! What is there, of one application? Facts for `plan::lifecycle`; nothing is decided here.
 
-use super::{Context, Error};
+use super::{
+    Context, Error,
+    calls::{self, Metadata},
+    pods,
+};
 use crate::{
-    api::{Role, SparkApplication, names::label},
+    api::{Lenient, Role, SparkApplication, names::label},
     plan::{
         Driver, Observed, SubmissionProgress, driver,
         lifecycle::{Questions, questions},
@@ -14,7 +18,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
-use kube::{Api, ResourceExt, api::ListParams, core::PartialObjectMeta};
+use kube::{Api, Resource, ResourceExt, api::ListParams};
 use tracing::debug;
 
 /// Looks at everything that the next decision about `application` depends on.
@@ -125,7 +129,7 @@ async fn live_driver(
     let complete = match &pod.driver_config_map {
         Some(config_map) if asked.launch => {
             let config_maps = Api::<ConfigMap>::namespaced(context.client.clone(), namespace);
-            let found = config_maps.get_metadata_opt(config_map).await;
+            let found = calls::metadata(&config_maps, config_map).await;
             found.map_err(Error::api("GET of the driver's ConfigMap"))?.is_some()
         }
         _ => true,
@@ -140,9 +144,9 @@ async fn live_pod(
     name: &str,
     what: &'static str,
 ) -> Result<Option<PodRecord>, Error> {
-    let pods = Api::<Pod>::namespaced(context.client.clone(), namespace);
+    let pods = Api::<Lenient<Pod>>::namespaced(context.client.clone(), namespace);
     let pod = pods.get_opt(name).await.map_err(Error::api(what))?;
-    Ok(pod.as_ref().map(PodRecord::of))
+    Ok(pod.as_ref().map(pods::record))
 }
 
 /// All pods that carry the application's name, but the one called `driver`. What their metadata says of them.
@@ -154,21 +158,20 @@ async fn live_pods(
 ) -> Result<Vec<PodRecord>, Error> {
     let pods = Api::<Pod>::namespaced(context.client.clone(), namespace);
     let ours = format!("{}={application},{}=true", label::APP_NAME, label::LAUNCHED_BY);
-    let found = pods.list_metadata(&ListParams::default().labels(&ours)).await;
+    let found = calls::list_metadata(&pods, &ListParams::default().labels(&ours)).await;
     let found = found.map_err(Error::api("LIST of the application's pods"))?;
-    let record =
-        |pod: PartialObjectMeta<Pod>| PodRecord::of(&Pod { metadata: pod.metadata, ..Pod::default() });
-    Ok(found.items.into_iter().map(record).filter(|pod| pod.name != driver).collect())
+    let record = |pod: Metadata<Pod>| PodRecord::of_metadata(pod.meta());
+    Ok(found.into_iter().map(record).filter(|pod| pod.name != driver).collect())
 }
 
 /// What the kubelet says of volumes that it cannot mount. It tells nobody but by an event; where that cannot be
 /// read, nothing is known.
 async fn mount_failure(context: &Context, namespace: &str, pod: &PodRecord) -> Option<String> {
-    let events = Api::<Event>::namespaced(context.client.clone(), namespace);
+    let events = Api::<Lenient<Event>>::namespaced(context.client.clone(), namespace);
     let of_pod = format!("involvedObject.uid={},reason=FailedMount", pod.uid);
     let found = events.list(&ListParams::default().fields(&of_pod)).await;
     let found = found.inspect_err(|error| debug!(%error, "events of the driver pod cannot be read")).ok()?;
-    let latest =
-        found.items.into_iter().max_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0))?;
+    let found = found.items.into_iter().filter_map(|event| event.0.ok());
+    let latest = found.max_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0))?;
     latest.message
 }

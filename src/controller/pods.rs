@@ -1,25 +1,22 @@
 //! Which pods does each application have? A cache of what matters of them, by application, fed by one watch.
 
 use crate::{
-    api::{ExecutorState, Role, names::label},
-    controller::ApplicationRef,
+    api::{ExecutorState, Lenient, Role, names::label},
+    controller::{
+        ApplicationRef,
+        watch::{self, ReadMetrics},
+    },
     plan::{executors, pod_record::PodRecord},
 };
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, Client,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event},
-    },
-};
+use kube::{Api, Client, ResourceExt, runtime::watcher::Event};
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
     sync::{Arc, RwLock},
 };
-use tokio::sync::watch;
+use tokio::sync::watch as state;
 use tracing::warn;
 
 /// Namespace and name of an application.
@@ -34,7 +31,7 @@ pub struct PodIndex {
     /// The last that was seen of each application's latest driver that is gone: what became of it may stand in the
     /// very event that told so.
     departed: RwLock<BTreeMap<ApplicationKey, Box<PodRecord>>>,
-    synced: watch::Sender<bool>,
+    synced: state::Sender<bool>,
 }
 
 impl Default for PodIndex {
@@ -42,7 +39,7 @@ impl Default for PodIndex {
         Self {
             by_application: RwLock::default(),
             departed: RwLock::default(),
-            synced: watch::Sender::new(false),
+            synced: state::Sender::new(false),
         }
     }
 }
@@ -94,12 +91,12 @@ impl PodIndex {
         self: Arc<Self>,
         client: Client,
         watch_seconds: u32,
-    ) -> impl Stream<Item = ApplicationRef> + Send {
+        metrics: &ReadMetrics,
+    ) -> impl Stream<Item = ApplicationRef> + Send + use<> {
         let selector = format!("{}=true", label::LAUNCHED_BY);
-        let config = watcher::Config::default().labels(&selector).timeout(watch_seconds);
+        let config = watch::config(watch_seconds).labels(&selector);
         let mut listed = BTreeMap::new();
-        watcher::watcher(Api::<Pod>::all(client), config)
-            .default_backoff()
+        watch::events(Api::<Lenient<Pod>>::all(client), config, metrics)
             .filter_map(async |event| {
                 event.inspect_err(|error| warn!(%error, "the pod watch is retried")).ok()
             })
@@ -117,7 +114,7 @@ impl PodIndex {
     /// changed.
     fn apply(
         &self,
-        event: Event<Pod>,
+        event: Event<Lenient<Pod>>,
         listed: &mut BTreeMap<ApplicationKey, Pods>,
     ) -> BTreeSet<ApplicationKey> {
         match event {
@@ -160,7 +157,11 @@ impl PodIndex {
         }
     }
 
-    fn change(&self, pod: &Pod, change: impl FnOnce(&mut Pods, PodRecord)) -> BTreeSet<ApplicationKey> {
+    fn change(
+        &self,
+        pod: &Lenient<Pod>,
+        change: impl FnOnce(&mut Pods, PodRecord),
+    ) -> BTreeSet<ApplicationKey> {
         let Some((key, record)) = keyed(pod) else { return BTreeSet::new() };
         let mut index = self.by_application.write().expect("no code panics while it holds this lock");
         let pods = index.entry(key.clone()).or_default();
@@ -172,9 +173,14 @@ impl PodIndex {
     }
 }
 
-fn keyed(pod: &Pod) -> Option<(ApplicationKey, PodRecord)> {
-    let record = PodRecord::of(pod);
-    Some(((pod.metadata.namespace.clone()?, record.application.clone()?), record))
+fn keyed(pod: &Lenient<Pod>) -> Option<(ApplicationKey, PodRecord)> {
+    let record = record(pod);
+    Some(((pod.namespace()?, record.application.clone()?), record))
+}
+
+/// What matters of a pod. One that cannot be read is there all the same, and whose it is its metadata says.
+pub(super) fn record(pod: &Lenient<Pod>) -> PodRecord {
+    pod.0.as_ref().map_or_else(|invalid| PodRecord::of_metadata(&invalid.metadata), PodRecord::of)
 }
 
 #[cfg(test)]
@@ -182,7 +188,7 @@ mod tests {
     use super::*;
     use serde_json::{from_value, json};
 
-    fn pod(name: &str, application: &str) -> Pod {
+    fn pod(name: &str, application: &str) -> Lenient<Pod> {
         from_value(json!({"metadata": {
             "name": name,
             "namespace": "default",

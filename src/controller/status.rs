@@ -2,6 +2,7 @@
 //! since.
 
 use super::Error;
+use crate::api::Lenient;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{Patch, PatchParams},
@@ -29,14 +30,15 @@ where
         + std::fmt::Debug,
     S: Serialize,
 {
-    let objects = Api::<K>::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    let objects = Api::<Lenient<K>>::namespaced(client.clone(), &object.namespace().unwrap_or_default());
     let patch = json!({
         "metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()},
         "status": merge_patch(&json!(before), &json!(status)),
     });
     let params = PatchParams::default();
     match objects.patch_status(&object.name_any(), &params, &Patch::Merge(patch)).await {
-        Ok(written) => Ok(written),
+        // It can be read: we have.
+        Ok(written) => written.0.map_err(|_| Error::Conflict),
         Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
             Err(Error::Conflict)
         }

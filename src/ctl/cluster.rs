@@ -2,7 +2,7 @@
 
 use super::{completion, failure::of_call, names};
 use crate::{
-    api::{ScheduledSparkApplication, SparkApplication},
+    api::{Lenient, ScheduledSparkApplication, SparkApplication},
     client::patience::{GRACE, in_time},
 };
 use anyhow::{Context, anyhow, bail};
@@ -13,7 +13,7 @@ use kube::{
     Api, Client, Config, Resource, ResourceExt,
     api::{ApiResource, DynamicObject},
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
-    core::{DeserializeGuard, NamespaceResourceScope},
+    core::NamespaceResourceScope,
 };
 use serde::de::DeserializeOwned;
 use std::{env, fmt::Debug, io, net::IpAddr, path::PathBuf};
@@ -202,7 +202,7 @@ fn chosen_proxy(config: &Config, variable: impl Fn(&str) -> Option<String>) -> O
 /// # Errors
 ///
 /// What is wrong with it.
-pub(super) fn readable(guarded: DeserializeGuard<SparkApplication>) -> anyhow::Result<SparkApplication> {
+pub(super) fn readable(guarded: Lenient<SparkApplication>) -> anyhow::Result<SparkApplication> {
     let name = guarded.name_any();
     guarded.0.map_err(|invalid| anyhow!("SparkApplication {name} cannot be read: {}", invalid.error))
 }
@@ -228,7 +228,7 @@ impl Cluster {
     }
 
     /// The same, whether or not it can be read.
-    pub(super) async fn look(&self, name: &str) -> Result<DeserializeGuard<SparkApplication>, kube::Error> {
+    pub(super) async fn look(&self, name: &str) -> Result<Lenient<SparkApplication>, kube::Error> {
         in_time(GRACE, self.api().get(name)).await?
     }
 

@@ -8,14 +8,13 @@ use super::{
     },
 };
 use crate::{
-    api::{ScheduleState, ScheduledSparkApplication, SparkApplication},
+    api::{Lenient, ScheduleState, ScheduledSparkApplication, SparkApplication},
     plan::takeover,
 };
 use clap::Args;
 use kube::{
     Api, ResourceExt,
     api::{ApiResource, ListParams, ObjectList},
-    core::DeserializeGuard,
 };
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -49,7 +48,7 @@ pub(super) struct Flags {
 /// How many objects are asked for at once: what kubectl asks for.
 const PAGE: u32 = 500;
 
-type Guarded = DeserializeGuard<SparkApplication>;
+type Guarded = Lenient<SparkApplication>;
 
 pub(super) async fn list(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     if flags.schedule {
@@ -64,7 +63,7 @@ async fn listed<K: Kind>(
     cluster: &Cluster,
     flags: &Flags,
     what: &str,
-    table: fn(&[DeserializeGuard<K>], &Flags, Style) -> anyhow::Result<String>,
+    table: fn(&[Lenient<K>], &Flags, Style) -> anyhow::Result<String>,
 ) -> anyhow::Result<()> {
     let Cluster { client, namespace, .. } = cluster;
     if let Some(output @ (Output::Json | Output::Yaml)) = flags.output {
@@ -157,7 +156,7 @@ fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Resul
 }
 
 fn schedules(
-    schedules: &[DeserializeGuard<ScheduledSparkApplication>],
+    schedules: &[Lenient<ScheduledSparkApplication>],
     flags: &Flags,
     style: Style,
 ) -> anyhow::Result<String> {

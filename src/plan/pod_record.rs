@@ -8,7 +8,10 @@ use crate::{
     plan::events::{self, LONGEST_EXPLANATION, cut},
 };
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerState, Pod, PodStatus};
+use k8s_openapi::{
+    api::core::v1::{ContainerState, Pod, PodStatus},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::Resource;
 use serde::Deserialize;
 
@@ -90,6 +93,12 @@ pub struct Waiting {
 }
 
 impl PodRecord {
+    /// What a pod's metadata alone says of it: one of which nobody knows how it does.
+    #[must_use]
+    pub fn of_metadata(metadata: &ObjectMeta) -> Self {
+        Self::of(&Pod { metadata: metadata.clone(), ..Pod::default() })
+    }
+
     /// What matters of `pod`.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {

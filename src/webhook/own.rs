@@ -2,7 +2,10 @@
 //! writes, and the others take what stands there.
 
 use super::certificates::Certificates;
-use crate::plan::renewal::{self, Held, Seen, Step, Waits, Wish};
+use crate::{
+    api::Lenient,
+    plan::renewal::{self, Held, Seen, Step, Waits, Wish},
+};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -15,6 +18,8 @@ use tracing::info;
 /// The Secret.
 pub struct SharedSecret {
     api: Api<Secret>,
+    /// The same, to be read.
+    readable: Api<Lenient<Secret>>,
     namespace: String,
     name: String,
 }
@@ -35,6 +40,8 @@ pub struct Memory {
 pub enum Error {
     #[error("Secret {namespace}/{name}: {source}")]
     Api { namespace: String, name: String, source: Box<kube::Error> },
+    #[error("Secret {namespace}/{name} cannot be read: {error}")]
+    Unreadable { namespace: String, name: String, error: String },
     #[error("certificates cannot be made: {0}")]
     Generate(#[from] rcgen::Error),
 }
@@ -42,7 +49,8 @@ pub enum Error {
 impl SharedSecret {
     pub fn new(client: Client, namespace: &str, name: &str) -> Self {
         Self {
-            api: Api::namespaced(client, namespace),
+            api: Api::namespaced(client.clone(), namespace),
+            readable: Api::namespaced(client, namespace),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         }
@@ -54,7 +62,11 @@ impl SharedSecret {
     ///
     /// When the API server does not say.
     pub async fn read(&self) -> Result<Option<Secret>, Error> {
-        self.api.get_opt(&self.name).await.map_err(|source| self.failed(source))
+        let found = self.readable.get_opt(&self.name).await.map_err(|source| self.failed(source))?;
+        found.map(|secret| secret.0).transpose().map_err(|invalid| {
+            let (namespace, name) = (self.namespace.clone(), self.name.clone());
+            Error::Unreadable { namespace, name, error: invalid.error }
+        })
     }
 
     /// Takes the one step that is next, if one is, and gives what the Secret holds then and which step it

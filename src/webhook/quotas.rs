@@ -6,7 +6,7 @@ use super::{
     review::{Change, Decision},
 };
 use crate::{
-    api::SparkApplication,
+    api::{Lenient, SparkApplication},
     plan::{Policy, quota, validation::Refusal},
 };
 use k8s_openapi::api::core::v1::ResourceQuota;
@@ -59,9 +59,12 @@ impl Quotas {
 
     /// The quotas of a namespace, or why nothing is let in without knowing them.
     async fn read(&self, namespace: &str) -> Result<Vec<ResourceQuota>, String> {
-        let api = Api::<ResourceQuota>::namespaced(self.client.clone(), namespace);
+        let api = Api::<Lenient<ResourceQuota>>::namespaced(self.client.clone(), namespace);
         match timeout(PATIENCE, api.list(&ListParams::default())).await {
-            Ok(Ok(list)) => Ok(list.items),
+            Ok(Ok(list)) => {
+                let quotas = list.items.into_iter().map(|quota| quota.0).collect::<Result<_, _>>();
+                quotas.map_err(|invalid| quota::unreadable(namespace, &invalid.error, false))
+            }
             Ok(Err(kube::Error::Api(status))) => {
                 Err(quota::unreadable(namespace, &status.message, status.is_forbidden()))
             }

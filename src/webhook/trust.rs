@@ -11,7 +11,10 @@ use super::{
     source::{self, Files, Foreign, Source},
     x509,
 };
-use crate::plan::renewal::{Step, Waits};
+use crate::{
+    api::Lenient,
+    plan::renewal::{Step, Waits},
+};
 use futures::{Stream, StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -306,7 +309,7 @@ fn changes_of(files: Files) -> stream::BoxStream<'static, ()> {
 /// Yields whenever the object of this name has changed. Only its metadata is asked for: what matters is read
 /// when it is looked at.
 fn changes<K>(
-    api: Api<PartialObjectMeta<K>>,
+    api: Api<Lenient<PartialObjectMeta<K>>>,
     name: &str,
     watch_seconds: u32,
 ) -> stream::BoxStream<'static, ()>

@@ -4,7 +4,7 @@ mod children;
 mod metrics;
 
 use super::{
-    ApplicationRef, Error, FRESH_FACTS, Outcome, Watched as WatchedApplication, Workload,
+    ApplicationRef, Error, FRESH_FACTS, Outcome, Watched as WatchedApplication, Workload, calls,
     events::Events,
     execute,
     namespaces::OurNamespaces,
@@ -12,9 +12,10 @@ use super::{
     status,
     stopping::until_stopped,
     unbounded,
+    watch::{self, ReadMetrics},
 };
 use crate::{
-    api::{ScheduledSparkApplication, SparkApplication, names::label},
+    api::{Lenient, ScheduledSparkApplication, SparkApplication, names::label},
     plan::schedule::{self, Action as Act, Child, Observed, Plan, Policy},
 };
 pub(super) use children::Children;
@@ -24,7 +25,6 @@ use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerRe
 use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, PostParams, Preconditions},
-    core::DeserializeGuard,
     runtime::{
         Controller, WatchStreamExt,
         controller::{self, Action, Config},
@@ -39,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
 
 /// A schedule as the watch delivers it.
-type Watched = DeserializeGuard<ScheduledSparkApplication>;
+type Watched = Lenient<ScheduledSparkApplication>;
 /// Namespace and name of a schedule.
 pub(super) type ScheduleRef = ObjectRef<Watched>;
 
@@ -63,6 +63,7 @@ pub(super) struct Context {
     pub notes: Notes,
     pub metrics: ScheduleMetrics,
     pub workload: Workload,
+    pub reads: ReadMetrics,
 }
 
 /// How a pass ends.
@@ -122,10 +123,7 @@ fn watched(
 ) -> impl Stream<Item = Result<Watched, watcher::Error>> + Send + use<> {
     let (watching, seeing) = (Arc::clone(context), Arc::clone(context));
     let workload = context.workload.clone();
-    watcher(Api::<Watched>::all(context.client.clone()), watcher::Config::default().timeout(watch_seconds))
-        .default_backoff()
-        // Half of what an object weighs, and nobody reads it.
-        .modify(|schedule| schedule.managed_fields_mut().clear())
+    watch::events(Api::<Watched>::all(context.client.clone()), watch::config(watch_seconds), &context.reads)
         .inspect(move |event| match event {
             Ok(watcher::Event::Delete(schedule)) => watching.forget(&schedule.uid().unwrap_or_default()),
             Ok(_) => {}
@@ -259,7 +257,7 @@ impl Context {
         let (children, _) = self.children.of(uid);
         let is_old = |child: &Child| now.duration_since(child.created).unsigned_abs() > CONFIRMED_AFTER;
         for child in children.iter().filter(|child| unconfirmed.contains(&child.name) && is_old(child)) {
-            let found = applications.get_metadata_opt(&child.name).await;
+            let found = calls::metadata(&applications, &child.name).await;
             if found.map_err(Error::api("GET of an application"))?.is_none() {
                 self.children.remove(namespace, &child.name);
             }
@@ -280,13 +278,11 @@ impl Context {
         let live = ListParams::default()
             .labels(&format!("{}={name},{}=true", label::SCHEDULED_APP_NAME, label::LAUNCHED_BY))
             .fields("status.phase!=Succeeded,status.phase!=Failed");
-        let found = pods.list_metadata(&live).await.map_err(Error::api("LIST of a schedule's pods"))?;
+        let found =
+            calls::list_metadata(&pods, &live).await.map_err(Error::api("LIST of a schedule's pods"))?;
         let is_of_one_that_is_there =
             |application: &String| children.iter().any(|child| child.name == *application);
-        Ok(found
-            .items
-            .iter()
-            .any(|pod| !pod.labels().get(label::APP_NAME).is_some_and(is_of_one_that_is_there)))
+        Ok(found.iter().any(|pod| !pod.labels().get(label::APP_NAME).is_some_and(is_of_one_that_is_there)))
     }
 
     async fn execute(
@@ -350,7 +346,7 @@ impl Context {
     async fn is_current(&self, schedule: &ScheduledSparkApplication) -> Result<bool, Error> {
         let namespace = schedule.namespace().unwrap_or_default();
         let schedules = Api::<Watched>::namespaced(self.client.clone(), &namespace);
-        let live = schedules.get_metadata_opt(&schedule.name_any()).await;
+        let live = calls::metadata(&schedules, &schedule.name_any()).await;
         let live = live.map_err(Error::api("GET of the schedule"))?;
         Ok(live.is_some_and(|live| live.resource_version() == schedule.resource_version()))
     }

@@ -9,13 +9,12 @@ use super::{
     failure::of_call,
     show::{self, Style, print},
 };
-use crate::api::SparkApplication;
+use crate::api::{Lenient, SparkApplication};
 use clap::Args;
 use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures::{Stream, StreamExt};
 use kube::{
     Api,
-    core::DeserializeGuard,
     runtime::{WatchStreamExt, watcher},
 };
 use screen::{Move, Order, Screen};
@@ -57,7 +56,7 @@ pub(super) struct Flags {
 /// How often the screen is drawn anew, at most and at least: ages move too.
 const TICK: Duration = Duration::from_secs(1);
 
-type Guarded = DeserializeGuard<SparkApplication>;
+type Guarded = Lenient<SparkApplication>;
 type News = watcher::Result<watcher::Event<Guarded>>;
 
 pub(super) async fn top(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {

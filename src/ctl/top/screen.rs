@@ -1,12 +1,12 @@
 //! What stands on the screen: which rows, in which order, and of those the ones that there is room for.
 
 use crate::{
-    api::{SparkApplication, State},
+    api::{Lenient, SparkApplication, State},
     ctl::show::{NONE, Style, columns, executors},
 };
 use clap::ValueEnum;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{ResourceExt, core::DeserializeGuard, runtime::watcher::Event};
+use kube::{ResourceExt, runtime::watcher::Event};
 use std::{
     cmp::{Ordering, Reverse},
     collections::{BTreeMap, BTreeSet},
@@ -88,7 +88,7 @@ impl Screen {
     }
 
     /// Takes what has happened into account.
-    pub(super) fn take(&mut self, event: Event<DeserializeGuard<SparkApplication>>) {
+    pub(super) fn take(&mut self, event: Event<Lenient<SparkApplication>>) {
         self.trouble = None;
         match event {
             Event::Init => self.listed = Some(BTreeSet::new()),
@@ -223,7 +223,7 @@ impl Screen {
 const UNREADABLE: &str = "UNREADABLE";
 
 impl Row {
-    fn of(guarded: &DeserializeGuard<SparkApplication>) -> Self {
+    fn of(guarded: &Lenient<SparkApplication>) -> Self {
         let application = guarded.0.as_ref().ok();
         let status = application.and_then(|application| application.status.as_ref());
         Self {
@@ -238,7 +238,7 @@ impl Row {
     }
 }
 
-fn key(guarded: &DeserializeGuard<SparkApplication>) -> Key {
+fn key(guarded: &Lenient<SparkApplication>) -> Key {
     (guarded.namespace().unwrap_or_default(), guarded.name_any())
 }
 
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, from_value, json};
 
-    fn application(name: &str, kind: &str, status: Value) -> DeserializeGuard<SparkApplication> {
+    fn application(name: &str, kind: &str, status: Value) -> Lenient<SparkApplication> {
         from_value(json!({
             "metadata": {"name": name, "namespace": "team", "creationTimestamp": "2026-11-21T10:00:00Z"},
             "spec": {"type": kind, "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
@@ -286,7 +286,7 @@ mod tests {
         .unwrap()
     }
 
-    fn in_state(name: &str, state: &str, submitted: &str) -> DeserializeGuard<SparkApplication> {
+    fn in_state(name: &str, state: &str, submitted: &str) -> Lenient<SparkApplication> {
         let status = json!({
             "applicationState": {"state": state}, "driverInfo": {}, "executionAttempts": 3,
             "lastSubmissionAttemptTime": submitted, "executorState": {"a": "RUNNING", "b": "PENDING"},

@@ -32,6 +32,8 @@ pub(crate) mod fleet;
 mod foreign;
 /// The API server sees every certificate.
 pub(crate) mod handshakes;
+/// Objects that are hard to read.
+mod hostile;
 /// A cluster that is not set up for the operator.
 mod installation;
 /// An object that cannot be read.

@@ -1,0 +1,73 @@
+//! How are objects listed and watched that anybody may have written? In pages of which each fits into memory, and each object by
+//! itself: one that cannot be read is counted and told of, and is no reason to wait for the others.
+
+use crate::api::Lenient;
+use futures::{Stream, TryStreamExt};
+use kube::{
+    Api, Resource, ResourceExt,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family},
+    registry::Registry,
+};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use tracing::warn;
+
+/// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is what etcd takes: kube's default of 500
+/// would be a single answer of 750 MB.
+const PAGE: u32 = 50;
+
+/// What is measured of what cannot be read.
+#[derive(Clone, Debug)]
+pub struct ReadMetrics(Family<OfKind, Counter>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfKind {
+    kind: String,
+}
+
+impl ReadMetrics {
+    /// Measured in `registry`.
+    pub fn new(registry: &mut Registry) -> Self {
+        let unreadable = Family::default();
+        let help = "Objects of which a list or a watch has told and that cannot be read, by kind";
+        registry.register("spark_operator_unreadable_objects", help, unreadable.clone());
+        Self(unreadable)
+    }
+
+    fn unreadable<K: Resource<DynamicType = ()>>(&self, object: &Lenient<K>, error: &str) {
+        let kind = K::kind(&()).into_owned();
+        warn!(kind, namespace = object.namespace(), name = object.name_any(), error, "object cannot be read");
+        self.0.get_or_create(&OfKind { kind }).inc();
+    }
+}
+
+/// Which objects to list and watch, to be narrowed: all.
+pub(super) fn config(watch_seconds: u32) -> watcher::Config {
+    watcher::Config::default().page_size(PAGE).timeout(watch_seconds)
+}
+
+/// All objects that there are, then each change, for ever.
+pub(super) fn events<K>(
+    api: Api<Lenient<K>>,
+    config: watcher::Config,
+    metrics: &ReadMetrics,
+) -> impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send + use<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let metrics = metrics.clone();
+    watcher(api, config).default_backoff().inspect_ok(move |event| {
+        if let Event::Apply(object) | Event::InitApply(object) = event
+            && let Err(invalid) = &object.0
+        {
+            metrics.unreadable(object, &invalid.error);
+        }
+    })
+}

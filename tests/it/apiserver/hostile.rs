@@ -1,0 +1,178 @@
+//! What can somebody do to the operator by objects that the API server stores and that are hard to read? The attacks of which we know,
+//! against an operator that starts and one that watches.
+
+use super::{
+    applications::{application, hopeless},
+    eventually,
+    kubectl::{kubectl, kubectl_with},
+    namespace::Namespace,
+    operator::Operator,
+    seen,
+};
+use serde_json::{Value, json};
+
+/// The right to read namespaces.
+const RBAC: &str = "manifests/rbac/namespaces.yaml";
+/// Deeper than serde_json reads, by far.
+const LEVELS: usize = 1000;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_else_is_served() {
+    let namespace = Namespace::new("hostile").await;
+    let _gone = Gone(&namespace);
+    kubectl(&["apply", "-f", RBAC]);
+    let chosen = format!("--namespace-selector=kubernetes.io/metadata.name={}", namespace.name);
+
+    poison(&namespace, "before");
+    let operator = Operator::with(&namespace).argument(&chosen).start().await;
+    namespace.apply(&hopeless("even"));
+    namespace.reaches("even", "FAILED").await;
+    // A Service, two applications, each told of once. All the others can be read.
+    told_of(&namespace, &operator, "before", 1.0).await;
+
+    poison(&namespace, "meanwhile");
+    namespace.apply(&hopeless("later"));
+    namespace.reaches("later", "FAILED").await;
+    told_of(&namespace, &operator, "meanwhile", 2.0).await;
+    let log = operator.log();
+    assert!(!log.contains("is retried"), "{log}");
+    operator.stop().await;
+
+    let _operator = Operator::with(&namespace).argument(&chosen).start().await;
+    namespace.apply(&hopeless("last"));
+    namespace.reaches("last", "FAILED").await;
+}
+
+/// Stores one of each kind that the operator lists, in each way that is hard to read.
+fn poison(namespace: &Namespace, when: &str) {
+    let create = |object: Value| {
+        kubectl_with(&object, &["create", "--validate=false", "--namespace", namespace.name, "-f", "-"]);
+    };
+    for (how, managed) in [("late", late()), ("deep", deep())] {
+        let metadata = |labels: Value| {
+            let labels = [labels, json!({"hostile": "yes"})];
+            let labels: serde_json::Map<_, _> =
+                labels.iter().flat_map(|labels| labels.as_object().unwrap().clone()).collect();
+            json!({"name": format!("{when}-{how}"), "labels": labels, "managedFields": [managed]})
+        };
+        create(json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata(json!({"sparkoperator.k8s.io/created-by-spark-operator": "true"})),
+            "spec": {"ports": [{"port": 1}]},
+        }));
+        create(json!({
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "Ingress",
+            "metadata": metadata(json!({"sparkoperator.k8s.io/submission-id": "none"})),
+            "spec": {"defaultBackend": {"service": {"name": "none", "port": {"number": 1}}}},
+        }));
+        create(json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata(json!({
+                "sparkoperator.k8s.io/launched-by-spark-operator": "true",
+                "sparkoperator.k8s.io/app-name": "none",
+            })),
+            "spec": {"containers": [{"name": "none", "image": "none"}]},
+        }));
+        let mut odd = hopeless(&format!("{when}-{how}"));
+        odd["metadata"] = metadata(json!({}));
+        create(odd);
+        create(json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "ScheduledSparkApplication",
+            "metadata": metadata(json!({})),
+            "spec": {"schedule": "@yearly", "template": application("none")["spec"]},
+        }));
+        let namespaces = json!({"metadata": {"managedFields": [managed]}});
+        kubectl(&["patch", "namespace", namespace.name, "--type=merge", "--patch", &namespaces.to_string()]);
+    }
+
+    let condition =
+        json!({"type": "Odd", "status": "True", "reason": "Odd", "message": "", "lastTransitionTime": TIME});
+    let status = json!({"status": {"conditions": [condition]}});
+    let late = format!("{when}-late");
+    namespace.kubectl(&[
+        "patch",
+        "service",
+        &late,
+        "--subresource=status",
+        "--type=merge",
+        "--patch",
+        &status.to_string(),
+    ]);
+
+    let labels = json!({"hostile": "yes"});
+    let mut deep = hopeless(&format!("{when}-spec"));
+    deep["metadata"]["labels"] = labels.clone();
+    deep["spec"]["driver"]["template"] = json!({"spec": {"x": nested()}});
+    create(deep);
+    let mut long = hopeless(&format!("{when}-long"));
+    long["metadata"]["labels"] = labels;
+    long["spec"]["sparkConf"] = json!({"spark.x": "x".repeat((1 << 20) + 1)});
+    create(long);
+}
+
+/// Beyond what jiff has for a time, and none of Go's concern.
+const TIME: &str = "9999-12-31T12:00:00Z";
+
+fn late() -> Value {
+    json!({"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "time": TIME, "fieldsV1": {"f:x": {}}})
+}
+
+fn deep() -> Value {
+    json!({"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": nested()})
+}
+
+fn nested() -> Value {
+    (0..LEVELS).fold(json!({}), |inner, _| json!({"f:x": inner}))
+}
+
+async fn told_of(namespace: &Namespace, operator: &Operator, when: &str, rounds: f64) {
+    for (kind, each) in [("Service", 1.0), ("SparkApplication", 2.0)] {
+        let name = format!("spark_operator_unreadable_objects_total{{kind=\"{kind}\"}}");
+        eventually(&format!("{name} says so"), async || {
+            let count = operator.metric(&name).await?;
+            seen(count >= each * rounds, count)
+        })
+        .await;
+    }
+    for (name, why) in [
+        (format!("{when}-spec"), "recursion limit exceeded"),
+        (format!("{when}-long"), "longer than 1048576 bytes of JSON"),
+    ] {
+        eventually(&format!("an event says what is wrong with {name}"), async || {
+            let events = namespace.told().await;
+            let found = events.iter().any(|event| {
+                event["regarding"]["name"] == *name
+                    && event["reason"] == "InvalidObject"
+                    && event["note"].as_str().is_some_and(|note| note.ends_with(why))
+            });
+            seen(found, events)
+        })
+        .await;
+    }
+}
+
+/// Takes away what other tests could not read, also after a failure.
+struct Gone<'n>(&'n Namespace);
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        let kinds = "pods,services,ingresses,sparkapplications,scheduledsparkapplications";
+        kubectl(&[
+            "delete",
+            kinds,
+            "--selector=hostile=yes",
+            "--namespace",
+            self.0.name,
+            "--force",
+            "--grace-period=0",
+        ]);
+        kubectl(&["delete", "-f", RBAC, "--ignore-not-found"]);
+        let own = r#"{"metadata": {"managedFields": [{}]}}"#;
+        kubectl(&["patch", "namespace", self.0.name, "--type=merge", "--patch", own]);
+    }
+}
