@@ -19,7 +19,7 @@
 //! | `operator` | `spark-operator run`: all of them in one process | all |
 //! | `certs` | `spark-operator certs`: the certificates, for an admin | all |
 //! | `installation`, `manifests` | is the cluster set up for it, and what that takes | `webhook`, `api` |
-//! | `settings`, `api_server`, `admin`, `metrics`, `telemetry`, `shutdown`, `kernel` | what the process as a whole needs | |
+//! | `settings`, `api_server`, `admin`, `metrics`, `telemetry`, `shutdown`, `kernel`, `panics` | what the process as a whole needs | |
 //!
 //! `controller` and `webhook` never use each other: all that they have to tell each other stands in
 //! annotations on pods (`plan::customization`). `tests/it/architecture.rs` keeps it so.
@@ -64,6 +64,9 @@ pub mod metrics;
 #[cfg(feature = "operator")]
 #[doc(hidden)]
 pub mod operator;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod panics;
 #[cfg(feature = "operator")]
 #[doc(hidden)]
 pub mod settings;

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     api::SparkApplication,
+    panics::caught,
     plan::{
         children::{Aside, Companion, Companions, Try, mend},
         events,
@@ -155,14 +156,15 @@ impl Inner {
         let done = async {
             // It is never closed.
             let _slot = self.slots.acquire().await;
-            timeout(PATIENCE, self.act(&namespace, &uid, child, aside)).await
+            timeout(PATIENCE, caught(self.act(&namespace, &uid, child, aside))).await
         };
         let why = match done.await {
-            Ok(Ok(())) => {
+            Ok(Ok(Ok(()))) => {
                 debug!(kind = child.kind, name = child.name, "done aside");
                 None
             }
-            Ok(Err(why)) => Some(why),
+            Ok(Ok(Err(why))) => Some(why),
+            Ok(Err(bug)) => Some(bug.to_string()),
             Err(_) => Some(format!("the API server does not answer about {} {}", child.kind, child.name)),
         };
         let is_news = self.end(&uid, &run, child, is_made, why.as_deref());

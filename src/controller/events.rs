@@ -1,9 +1,12 @@
 //! How do events reach the API server? As `events.k8s.io/v1`, each under a name that follows from what it
 //! says, so that telling it again after a crash tells nothing twice.
 
-use crate::plan::{
-    digest,
-    events::{Event, Severity, invalid},
+use crate::{
+    panics::Panicked,
+    plan::{
+        digest,
+        events::{self, Event, Severity, invalid},
+    },
 };
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -64,6 +67,17 @@ impl Events {
         warn!(error, "object cannot be read");
         let occasion = object.meta().resource_version.clone().unwrap_or_default();
         self.send(object, &occasion, &invalid(error), now).await;
+    }
+
+    /// Says that looking after `object` has hit a bug.
+    pub(super) async fn panicked<K: Resource<DynamicType = ()>>(
+        &self,
+        object: &K,
+        panicked: &Panicked,
+        now: Timestamp,
+    ) {
+        let occasion = object.meta().resource_version.clone().unwrap_or_default();
+        self.send(object, &occasion, &events::panicked(&panicked.to_string()), now).await;
     }
 
     fn object(&self, regarding: ObjectReference, occasion: &str, event: &Event, now: Timestamp) -> v1::Event {

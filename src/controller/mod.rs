@@ -7,6 +7,7 @@ mod application_metrics;
 mod aside;
 mod calls;
 mod companions;
+mod error;
 mod events;
 mod execute;
 mod leadership;
@@ -16,26 +17,28 @@ mod notes;
 mod observe;
 mod pods;
 mod schedules;
-mod status;
 mod slots;
+mod status;
 mod stopping;
 mod submission_metrics;
 mod submitter;
 mod surroundings;
-mod way;
 mod watch;
+mod way;
 mod workload;
 
 use crate::{
     api::{Lenient, SparkApplication},
+    panics::caught,
     plan::{Action as Act, Plan, Policy, lifecycle, namespaces::Namespaces, schedule},
 };
 pub use application_metrics::ApplicationMetrics;
 use application_metrics::Caches;
 use aside::Asides;
-use companions::CompanionIndex;
-use events::Events;
 use calls::Metadata;
+use companions::CompanionIndex;
+use error::Error;
+use events::Events;
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use kube::{
@@ -61,10 +64,10 @@ pub use surroundings::Surroundings;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{Span, debug, field, info, instrument, warn};
+pub use watch::ReadMetrics;
 use workload::Outcome;
 pub use workload::{Workload, Workloads};
 
-pub use watch::ReadMetrics;
 /// An application as the watch delivers it: one that cannot be decoded is an error of its own and stops no
 /// other.
 type Watched = Lenient<SparkApplication>;
@@ -91,10 +94,10 @@ pub struct Setup {
     pub application_metrics: ApplicationMetrics,
     pub submission_metrics: SubmissionMetrics,
     pub schedule_metrics: ScheduleMetrics,
+    pub read_metrics: ReadMetrics,
     /// How many applications are reconciled at once.
     pub concurrency: u16,
     /// How long a watch lasts at most, in seconds; the next one begins where it ended.
-    pub read_metrics: ReadMetrics,
     pub watch_seconds: u32,
     /// Where it is written down what there is to do.
     pub workloads: Workloads,
@@ -122,30 +125,6 @@ struct Context {
     stop: CancellationToken,
 }
 
-/// Why a reconcile has to be tried again.
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error("{what} failed: {source}")]
-    Api { what: &'static str, source: Box<kube::Error> },
-    #[error("the object has changed since it was read")]
-    Conflict,
-    #[error(transparent)]
-    Surroundings(#[from] surroundings::Unreadable),
-}
-
-impl Error {
-    fn api(what: &'static str) -> impl FnOnce(kube::Error) -> Self {
-        move |source| Self::Api { what, source: Box::new(source) }
-    }
-        read_metrics,
-
-    /// Whether nobody knows if it was done. What the API server refuses it has not done.
-    fn is_unanswered(&self) -> bool {
-        let refused = |source: &kube::Error| matches!(source, kube::Error::Api(status) if status.code < 500);
-        matches!(self, Self::Api { source, .. } if !refused(source))
-    }
-}
-
 /// Runs the controller until `stop`. `synced` is called once, when the caches are complete.
 pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let Setup {
@@ -158,6 +137,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         application_metrics,
         submission_metrics,
         schedule_metrics,
+        read_metrics,
         concurrency,
         watch_seconds,
         workloads,
@@ -200,7 +180,6 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let (reader, writer) = reflector::store();
     let (made, schedules_dirty) = mpsc::unbounded_channel();
     let children = Arc::new(Children::new(made));
-        reads: read_metrics.clone(),
     let events = Events::new(client.clone(), instance);
     let stop_asides = stop.child_token();
     // Also where this is dropped because another one leads now.
@@ -221,6 +200,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         events: events.clone(),
         notes: Notes::default(),
         metrics: schedule_metrics,
+        reads: read_metrics.clone(),
         workload: workloads.schedules,
     });
     let context = Arc::new(Context {
@@ -363,12 +343,18 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     let wake = match &watched.0 {
         // What runs there goes on; nobody follows it.
         _ if !context.namespaces.include(&watched.namespace().unwrap_or_default()) => Ok(None),
-        Ok(application) => context.reconcile(application, now).await,
+        Ok(application) => {
+            caught(context.reconcile(application, now)).await.unwrap_or_else(|bug| Err(bug.into()))
+        }
         Err(invalid) => {
             context.events.unreadable(&*watched, &invalid.error, now).await;
             Ok(None)
         }
     };
+    if let Err(Error::Panicked(bug)) = &wake {
+        context.workload.panicked();
+        context.events.panicked(&*watched, bug, now).await;
+    }
     work.end(Outcome::of(&wake));
     wake.map(|wake| wake.map_or_else(Action::await_change, Action::requeue))
 }

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     api::{SparkApplication, names::label},
+    panics::caught,
     plan::{By, Submission, SubmissionProgress, SubmitRequest, submission::Submitter as Name},
 };
 use kube::{Client, ResourceExt};
@@ -121,7 +122,11 @@ impl Submitter {
             (Arc::clone(&self.means), Arc::clone(&self.submissions), self.ended.clone());
         let task = async move {
             let namespace = application.namespace.as_deref().unwrap_or_default();
-            let progress = cancel.run_until_cancelled(means.submit(namespace, &uid, by)).await;
+            let submit = async {
+                let submitted = caught(means.submit(namespace, &uid, by)).await;
+                submitted.unwrap_or_else(|bug| SubmissionProgress::Failed(bug.to_string()))
+            };
+            let progress = cancel.run_until_cancelled(submit).await;
             if progress.is_none() {
                 info!("submission ended: the application is gone or has changed");
             }
@@ -193,12 +198,12 @@ impl Means {
                 }
             }
         };
+        let made = self.slots.within(namespace, || measured.begun(), make).await;
         match made {
             Ok(()) => {
                 info!("{}", by.made());
                 measured.ended(Outcome::Succeeded);
                 by.progress()
-        let made = self.slots.within(namespace, || measured.begun(), make).await;
             }
             Err(error) => {
                 info!(%error, "submission failed");

@@ -52,6 +52,7 @@ pub struct Workload {
     waited: Histogram,
     worked: Histogram,
     ends: Family<End, Counter>,
+    panics: Counter,
 }
 
 #[derive(Debug)]
@@ -106,7 +107,7 @@ impl Workloads {
         let buckets =
             || Histogram::new([0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0]);
         let ends = Family::default();
-        let (adds, retries) = (Family::default(), Family::default());
+        let (adds, retries, panics) = (Family::default(), Family::default(), Family::default());
         let waited = Family::new_with_constructor(buckets);
         let worked = Family::new_with_constructor(buckets);
         let most = Family::<_, Gauge>::default();
@@ -123,6 +124,7 @@ impl Workloads {
                 waited: Histogram::clone(&waited.get_or_create(&queue)),
                 worked: Histogram::clone(&worked.get_or_create(&controller)),
                 ends: Family::clone(&ends),
+                panics: Counter::clone(&panics.get_or_create(&controller)),
             };
             for outcome in [Outcome::Done, Outcome::Again, Outcome::Failed] {
                 drop(ends.get_or_create(&workload.end(outcome)));
@@ -135,6 +137,8 @@ impl Workloads {
         };
 
         registry.register("controller_runtime_reconcile", "Reconciles, by result", ends);
+        let help = "Reconciles that have hit a bug of the operator";
+        registry.register("controller_runtime_reconcile_panics", help, panics);
         let help = "How long reconciles take, in seconds";
         registry.register("controller_runtime_reconcile_time_seconds", help, worked);
         let help = "How many reconciles may run at once";
@@ -191,6 +195,11 @@ impl Workload {
     /// What stands still, if anything does.
     fn stuck(&self) -> Option<String> {
         self.locked().stuck(self.kind, Instant::now())
+    }
+
+    /// A reconcile has hit a bug.
+    pub(super) fn panicked(&self) {
+        self.panics.inc();
     }
 
     fn end(&self, outcome: Outcome) -> End {

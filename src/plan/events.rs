@@ -183,6 +183,14 @@ pub fn invalid(error: &str) -> Event {
     Event::new(Severity::Warning, "InvalidObject", "Read", note)
 }
 
+/// What the operator could not do for an object of ours because of a bug of its own.
+#[must_use]
+pub fn panicked(bug: &str) -> Event {
+    let note =
+        format!("{bug}; it tries again, and everything else goes on: please report it with this object");
+    Event::new(Severity::Warning, "OperatorBug", "Reconcile", note)
+}
+
 /// At most `limit` bytes of `text`, with an ellipsis where something was cut.
 pub(super) fn cut(text: String, limit: usize) -> String {
     if text.len() <= limit {

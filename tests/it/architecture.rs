@@ -33,8 +33,8 @@ const LAYERS: [(&str, &[&str]); 6] = [
     ("api", &[]),
     ("client", &["api"]),
     ("plan", &["api"]),
-    ("controller", &["api", "plan"]),
-    ("webhook", &["api", "plan"]),
+    ("controller", &["api", "panics", "plan"]),
+    ("webhook", &["api", "panics", "plan"]),
     ("ctl", &["api", "client", "plan"]),
 ];
 
@@ -218,6 +218,7 @@ fn violations(name: &str, text: &str) -> Vec<String> {
             "metrics",
             "kernel",
             "operator",
+            "panics",
             "settings",
             "shutdown",
             "telemetry",

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     api::{Lenient, ScheduledSparkApplication, SparkApplication, names::label},
+    panics::caught,
     plan::schedule::{self, Action as Act, Child, Observed, Plan, Policy},
 };
 pub(super) use children::Children;
@@ -62,8 +63,8 @@ pub(super) struct Context {
     pub events: Events,
     pub notes: Notes,
     pub metrics: ScheduleMetrics,
-    pub workload: Workload,
     pub reads: ReadMetrics,
+    pub workload: Workload,
 }
 
 /// How a pass ends.
@@ -151,12 +152,16 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     let work = context.workload.begin(&namespace, &watched.name_any());
     let wake = match &watched.0 {
         _ if !context.namespaces.include(&namespace) => Ok(None),
-        Ok(schedule) => context.reconcile(schedule, now).await,
+        Ok(schedule) => caught(context.reconcile(schedule, now)).await.unwrap_or_else(|bug| Err(bug.into())),
         Err(invalid) => {
             context.events.unreadable(&*watched, &invalid.error, now).await;
             Ok(None)
         }
     };
+    if let Err(Error::Panicked(bug)) = &wake {
+        context.workload.panicked();
+        context.events.panicked(&*watched, bug, now).await;
+    }
     work.end(Outcome::of(&wake));
     wake.map(|wake| wake.map_or_else(Action::await_change, Action::requeue))
 }

@@ -52,6 +52,8 @@ mod native;
 mod observed;
 /// The API server goes away.
 pub(crate) mod outage;
+/// A bug that is met at one object.
+mod panics;
 /// The API server's JSON patch.
 mod patches;
 /// What `spark-submit` really creates.

@@ -1,0 +1,42 @@
+//! What becomes of a panic? It is caught where one object is looked after, so that it is that object's trouble: everything else goes
+//! on, and the object is tried again like any other that failed.
+//!
+//! What the work had in hand is dropped. Nobody holds a lock of ours across an await, and none of our locks is held by code that can
+//! panic, so that nothing half-changed is left behind.
+
+use futures::FutureExt;
+use std::{any::Any, panic::AssertUnwindSafe};
+
+/// A bug of ours, in the words of the panic.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a bug of the operator: {0}")]
+pub struct Panicked(String);
+
+/// What `work` gives.
+///
+/// # Errors
+///
+/// When it panics. The panic's message and place stand in the log already.
+pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| Panicked(message(&*panic)))
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_in_its_words_and_what_does_not_panic_is_given() {
+        assert_eq!(caught(async { 7 }).await, Ok(7));
+        let number = |text: &str| text.parse::<u8>().expect("it is a number");
+        let panicked = caught(async { number("seven") }).await.unwrap_err().to_string();
+        assert_eq!(panicked, "a bug of the operator: it is a number: ParseIntError { kind: InvalidDigit }");
+        let panicked: Result<(), _> = caught(async { panic!("these words") }).await;
+        assert_eq!(panicked.unwrap_err().to_string(), "a bug of the operator: these words");
+    }
+}

@@ -1,0 +1,172 @@
+//! What does a bug of the operator do that is met at one object? The controller runs here, in the test's process, with a client that
+//! panics where a request is about certain objects.
+
+use super::{applications::application, eventually, namespace::Namespace, operator::Operator, seen};
+use axum::http::Request;
+use futures::FutureExt;
+use jiff::tz::TimeZone;
+use k8s_openapi::api::core::v1;
+use kube::{
+    Config,
+    client::{Body, ClientBuilder},
+};
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use spark_operator::{
+    api::ScheduledSparkApplication,
+    controller::{
+        self, ApplicationMetrics, ReadMetrics, ScheduleMetrics, Setup, SubmissionMetrics, SubmitterSettings,
+        Surroundings, Workloads,
+    },
+    metrics,
+    plan::{Policy, namespaces::Namespaces, schedule},
+};
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tower::{Layer, Service};
+
+/// Requests with these in their path, or in the body of what is created: a look at a driver, a schedule's status, what a submission makes, and what is made
+/// beside a run.
+const BUGS: [&str; 4] = [
+    "/pods/looked-at-driver",
+    "/scheduledsparkapplications/nightly-bug/status",
+    "submitted-bug",
+    "beside-bug-ui-svc",
+];
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_served() {
+    let namespace = Namespace::new("panics").await;
+    // Another namespace's: it answers the reviews of pods.
+    let _webhook = Operator::with(&namespace).argument("--namespaces=nobody").start().await;
+    let mut registry = Registry::default();
+    let config = Config::infer().await.unwrap();
+    let client = ClientBuilder::try_from(config).unwrap().with_layer(&Buggy).build();
+    let stop = CancellationToken::new();
+    let running = controller::run(setup(client, namespace.name, &mut registry), || {}, stop.clone());
+    let running = AbortOnDropHandle::new(tokio::spawn(running));
+
+    for name in ["looked-at", "beside-bug"] {
+        namespace.apply(&application(name));
+    }
+    let mut submitted = application("submitted");
+    submitted["spec"]["sparkConf"] = json!({"spark.x": "submitted-bug"});
+    namespace.apply(&submitted);
+    for name in ["nightly-bug", "nightly"] {
+        namespace.apply(&json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "ScheduledSparkApplication",
+            "metadata": {"name": name},
+            "spec": {"schedule": "@yearly", "template": application(name)["spec"]},
+        }));
+    }
+
+    for (name, reason) in [
+        ("looked-at", "OperatorBug"),
+        ("nightly-bug", "OperatorBug"),
+        ("submitted", "SparkApplicationSubmissionFailed"),
+        ("beside-bug", "SparkApplicationAuxiliaryFailed"),
+    ] {
+        eventually(&format!("{reason} is told of {name}"), async || {
+            let events = namespace.told().await;
+            let is_told = |event: &Value| {
+                event["regarding"]["name"] == name
+                    && event["reason"] == reason
+                    && event["note"]
+                        .as_str()
+                        .is_some_and(|note| note.contains("a bug of the operator: as the test wants it"))
+            };
+            seen(events.iter().any(is_told), events)
+        })
+        .await;
+    }
+    eventually("reconciles that met it are counted, and tried again", async || {
+        let text = metrics::text(&registry);
+        let count = |controller: &str| {
+            let name = format!("controller_runtime_reconcile_panics_total{{controller=\"{controller}\"}} ");
+            text.lines().find_map(|line| line.strip_prefix(&name)?.parse::<u64>().ok()).unwrap_or_default()
+        };
+        seen(
+            ["sparkapplication", "scheduledsparkapplication"].map(count).iter().all(|count| *count > 1),
+            text,
+        )
+    })
+    .await;
+
+    namespace.apply(&application("served"));
+    namespace.reaches("served", "SUBMITTED").await;
+    namespace.reaches("beside-bug", "SUBMITTED").await;
+    eventually("the next run of the other schedule is known, and the other's UI has a Service", async || {
+        let schedule = namespace.get::<ScheduledSparkApplication>("nightly").await.unwrap();
+        seen(schedule["status"]["nextRun"].is_string(), schedule)?;
+        let service = namespace.get::<v1::Service>("served-ui-svc").await;
+        seen(service.is_some(), service)
+    })
+    .await;
+    stop.cancel();
+    running.await.unwrap();
+}
+
+fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setup {
+    Setup {
+        client,
+        policy: Policy { has_webhook: false, ..Policy::new("k8s://https://kubernetes.default.svc") },
+        schedule_policy: schedule::Policy { precision: schedule::Precision::default(), zone: TimeZone::UTC },
+        namespaces: Namespaces::new([namespace.to_owned()], None),
+        submitter: SubmitterSettings { at_once: 4, has_webhook: false },
+        surroundings: Surroundings::of_process(None),
+        application_metrics: ApplicationMetrics::new(Default::default()),
+        submission_metrics: SubmissionMetrics::new(registry),
+        schedule_metrics: ScheduleMetrics::new(registry),
+        read_metrics: ReadMetrics::new(registry),
+        concurrency: 4,
+        watch_seconds: 60,
+        workloads: Workloads::new(registry, 4),
+        instance: "test".to_owned(),
+    }
+}
+
+/// A client's connection that panics as [`BUGS`] says.
+struct Buggy;
+
+struct BuggyService<S>(S);
+
+impl<S> Layer<S> for Buggy {
+    type Service = BuggyService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        BuggyService(inner)
+    }
+}
+
+impl<S> Service<Request<Body>> for BuggyService<S>
+where
+    S: Service<Request<Body>>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (head, body) = request.into_parts();
+        let body = body.collect_bytes().now_or_never().expect("it is in memory").unwrap();
+        let text = String::from_utf8_lossy(&body);
+        // An event that tells of one is none.
+        let creates = head.method == "POST" && !head.uri.path().ends_with("/events");
+        let is_buggy = |bug: &&str| head.uri.path().contains(*bug) || creates && text.contains(*bug);
+        if BUGS.iter().any(is_buggy) {
+            return Box::pin(async { panic!("as the test wants it") });
+        }
+        Box::pin(self.0.call(Request::from_parts(head, Body::from(body))))
+    }
+}
