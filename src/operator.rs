@@ -13,8 +13,8 @@ use crate::{
     settings::{Settings, VERSION},
     shutdown, telemetry,
     webhook::{
-        self, Certificates, Closing, Quotas, Registration, ReviewMetrics, Reviews, ServingCertificate, Tls,
-        Trust,
+        self, Certificates, Closing, LargeReviews, Quotas, Registration, ReviewMetrics, Reviews,
+        ServingCertificate, Tls, Trust,
     },
 };
 use anyhow::{Context, anyhow};
@@ -164,6 +164,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
             metrics,
             quotas: quotas.then(|| Quotas::new(client.clone(), setup.policy.clone())),
             precision,
+            large: LargeReviews::default(),
         };
         (tcp, certificate, Arc::new(trust), reviews)
     });
@@ -192,9 +193,14 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         let itself = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
         parts.keep_trusted(&trust, itself, &readiness);
         let stopped = stop.clone();
+        let tcp = tcp.into_std().context("the webhook's socket cannot be handed on")?;
         parts.start("webhook", async move {
             let _served = served;
-            webhook::serve(tcp, certificate, &tls, reviews, closing, stopped).await
+            webhook::on_threads_of_their_own(async move {
+                let tcp = TcpListener::from_std(tcp)?;
+                webhook::serve(tcp, certificate, &tls, reviews, closing, stopped).await
+            })
+            .await
         });
     } else {
         let stopped = stop.clone();
@@ -282,6 +288,8 @@ struct Keep {
     condition: &'static str,
     readiness: Readiness,
     stop: CancellationToken,
+    /// Between two looks that find it unmet for one reason. The first pause is [`LOOK_AGAIN`], each after it twice as long.
+    longest_pause: Duration,
 }
 
 impl Keep {
@@ -289,20 +297,19 @@ impl Keep {
     /// says when to look again; `changed` makes that sooner.
     async fn met<L, E>(self, look: impl Fn() -> L, changed: Arc<Notify>) -> io::Result<()>
     where
-    /// Between two looks that find it unmet for one reason. The first pause is [`LOOK_AGAIN`], each after it twice as long.
-    longest_pause: Duration,
         L: Future<Output = Result<Duration, E>>,
         E: Display,
     {
         let keep = async {
+            let (mut pause, mut reason) = (LOOK_AGAIN, String::new());
             loop {
                 let rest = match look().await {
                     Ok(rest) => {
                         self.readiness.met(self.condition);
+                        reason.clear();
                         rest
                     }
                     Err(why) => {
-            let (mut pause, mut reason) = (LOOK_AGAIN, String::new());
                         self.readiness.unmet(self.condition, &why);
                         let why = why.to_string();
                         pause = if why == reason { (pause * 2).min(self.longest_pause) } else { LOOK_AGAIN };
@@ -310,7 +317,6 @@ impl Keep {
                         pause
                     }
                 };
-                        reason.clear();
                 tokio::select! {
                     () = sleep(rest) => {}
                     () = changed.notified() => {}

@@ -5,12 +5,16 @@
 
 use super::{
     applications,
+    large::{LargeReviews, NotReviewed, ORDINARY},
     object::Object,
     pods,
     quotas::Quotas,
     review_metrics::{Outcome, ReviewMetrics, reason},
 };
-use crate::plan::{borrowed_json::BorrowedJson, schedule::Precision};
+use crate::{
+    panics::caught,
+    plan::{borrowed_json::BorrowedJson, schedule::Precision},
+};
 use axum::{
     body::Bytes,
     extract::State,
@@ -21,7 +25,7 @@ use json_patch::Patch;
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::BTreeSet, time::Instant};
-use tracing::{Level, Span, debug, enabled, field, info, info_span};
+use tracing::{Level, Span, debug, enabled, error, field, info, info_span};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -136,12 +140,14 @@ pub struct Reviews {
     pub quotas: Option<Quotas>,
     /// That of the times in the names of schedules' runs.
     pub precision: Precision,
+    /// Those of large objects.
+    pub large: LargeReviews,
 }
 
 /// Reviews that read nothing.
 impl From<ReviewMetrics> for Reviews {
     fn from(metrics: ReviewMetrics) -> Self {
-        Self { metrics, quotas: None, precision: Precision::default() }
+        Self { metrics, quotas: None, precision: Precision::default(), large: LargeReviews::default() }
     }
 }
 
@@ -163,7 +169,7 @@ pub(super) async fn mutate(State(reviews): State<Reviews>, headers: HeaderMap, b
         (GROUP, "ScheduledSparkApplication", |_| Decision::ALLOWED),
     ];
     let asked = Asked { path: "/mutate", kinds: &KINDS, configuration: "MutatingWebhookConfiguration" };
-    asked.answer(&headers, &body, &Reviews { quotas: None, ..reviews }).await
+    asked.reviewed(headers, body, Reviews { quotas: None, ..reviews }).await
 }
 
 /// `POST /validate`: refuses what can never work. Otherwise like [`mutate`].
@@ -173,10 +179,11 @@ pub(super) async fn validate(State(reviews): State<Reviews>, headers: HeaderMap,
         (GROUP, "ScheduledSparkApplication", applications::validated_schedule),
     ];
     let asked = Asked { path: "/validate", kinds: &KINDS, configuration: "ValidatingWebhookConfiguration" };
-    asked.answer(&headers, &body, &reviews).await
+    asked.reviewed(headers, body, reviews).await
 }
 
 /// What can be asked at one path.
+#[derive(Clone, Copy)]
 struct Asked {
     path: &'static str,
     kinds: &'static [Decider],
@@ -185,6 +192,24 @@ struct Asked {
 }
 
 impl Asked {
+    /// The answer, which keeps no other waiting however large the object is.
+    async fn reviewed(self, headers: HeaderMap, body: Bytes, reviews: Reviews) -> Response {
+        if body.len() <= ORDINARY {
+            return self.answer(&headers, &body, &reviews).await;
+        }
+        let begun = Instant::now();
+        let (large, metrics, whole) = (reviews.large.clone(), reviews.metrics.clone(), body.clone());
+        let answer = async move { self.answer(&headers, &body, &reviews).await };
+        match large.reviewed(answer).await {
+            Ok(response) => response,
+            Err(why) => {
+                info!(bytes = whole.len(), %why, "denied: not reviewed");
+                metrics.answered(self.path, None, "", Outcome::Unanswered, begun.elapsed());
+                unanswered(&whole, why)
+            }
+        }
+    }
+
     async fn answer(&self, headers: &HeaderMap, body: &[u8], reviews: &Reviews) -> Response {
         let begun = Instant::now();
         match decode(headers, body) {
@@ -194,7 +219,13 @@ impl Asked {
                     .iter()
                     .find(|(group, kind, _)| *group == request.kind.group && *kind == request.kind.kind);
                 let known = decider.map(|(_, kind, _)| *kind);
-                let (response, outcome) = self.verdict(&request, decider, reviews).await;
+                let verdict = caught(self.verdict(&request, decider, reviews)).await;
+                let (response, outcome) = verdict.unwrap_or_else(|bug| {
+                    request.span(Outcome::Unanswered, None).in_scope(|| error!(%bug, "denied"));
+                    let message = format!("{bug}; please report it with this object");
+                    let code = StatusCode::INTERNAL_SERVER_ERROR;
+                    (Verdict::refused(&request.uid, code, "InternalError", message), Outcome::Unanswered)
+                });
                 reviews.metrics.answered(self.path, known, &request.operation, outcome, begun.elapsed());
                 Json(Answer { api_version, kind, response }).into_response()
             }
@@ -318,6 +349,37 @@ fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String>
     Ok(review)
 }
 
+/// The refusal of a review of which only whose it is was looked at.
+fn unanswered(body: &[u8], why: NotReviewed) -> Response {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Whose<'t> {
+        #[serde(borrow)]
+        api_version: Cow<'t, str>,
+        #[serde(borrow)]
+        kind: Cow<'t, str>,
+        #[serde(borrow)]
+        request: Uid<'t>,
+    }
+    #[derive(Deserialize)]
+    struct Uid<'t> {
+        #[serde(borrow)]
+        uid: Cow<'t, str>,
+    }
+    let (code, reason) = match why {
+        NotReviewed::Busy => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
+        NotReviewed::TakesTooLong => (StatusCode::GATEWAY_TIMEOUT, "Timeout"),
+        NotReviewed::Bug => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+    };
+    match serde_json::from_slice::<Whose>(body) {
+        Ok(Whose { api_version, kind, request }) => {
+            let response = Verdict::refused(&request.uid, code, reason, why.to_string());
+            Json(Answer { api_version, kind, response }).into_response()
+        }
+        Err(_) => (code, why.to_string()).into_response(),
+    }
+}
+
 impl<'t> Verdict<'t> {
     const fn allowed(uid: &'t str) -> Self {
         Self { uid, allowed: true, status: None, patch_type: None, patch: None, warnings: Vec::new() }
@@ -326,5 +388,48 @@ impl<'t> Verdict<'t> {
     fn refused(uid: &'t str, code: StatusCode, reason: &'static str, message: String) -> Self {
         let status = Status { code: code.as_u16(), reason, message };
         Self { allowed: false, status: Some(status), ..Self::allowed(uid) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::to_bytes;
+    use prometheus_client::registry::Registry;
+    use serde_json::{Value, json};
+
+    const BROKEN: [Decider; 1] = [("", "Pod", |_| panic!("as the test wants it"))];
+    const ASKED: Asked = Asked { path: "/mutate", kinds: &BROKEN, configuration: "none" };
+
+    #[tokio::test]
+    async fn a_bug_met_in_a_review_is_a_refusal_that_says_so() {
+        for padding in [0, ORDINARY] {
+            let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                "uid": "u", "kind": {"group": "", "kind": "Pod"}, "operation": "CREATE",
+                "object": {"metadata": {"name": "x".repeat(padding)}},
+            }});
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
+            let mut registry = Registry::default();
+            let reviews = Reviews::from(ReviewMetrics::new(&mut registry));
+            let answer = ASKED.reviewed(headers, review.to_string().into(), reviews).await;
+            assert_eq!(answer.status(), StatusCode::OK);
+            let answer: Value =
+                serde_json::from_slice(&to_bytes(answer.into_body(), 1000).await.unwrap()).unwrap();
+            let message = "a bug of the operator: as the test wants it; please report it with this object";
+            let status = json!({"code": 500, "reason": "InternalError", "message": message});
+            assert_eq!(answer["response"], json!({"uid": "u", "allowed": false, "status": status}));
+            let text = crate::metrics::text(&registry);
+            assert!(text.contains("result=\"unanswered\""), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_is_not_reviewed_is_refused_in_the_form_of_a_review() {
+        let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u", "object": {"a": [1]}}});
+        let answer = unanswered(body.to_string().as_bytes(), NotReviewed::TakesTooLong);
+        let answer: Value =
+            serde_json::from_slice(&to_bytes(answer.into_body(), 1000).await.unwrap()).unwrap();
+        assert_eq!(answer["response"]["status"]["reason"], "Timeout");
+        assert_eq!(unanswered(b"{}", NotReviewed::Busy).status(), StatusCode::TOO_MANY_REQUESTS);
     }
 }

@@ -43,6 +43,8 @@ pub(super) enum Outcome {
     Patched,
     Denied,
     Unreadable,
+    /// It was refused without having been looked at whole.
+    Unanswered,
 }
 
 impl Outcome {
@@ -52,6 +54,7 @@ impl Outcome {
             Self::Patched => "patched",
             Self::Denied => "denied",
             Self::Unreadable => "unreadable",
+            Self::Unanswered => "unanswered",
         }
     }
 }

@@ -13,7 +13,7 @@ use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use spark_operator::kernel;
 use spark_operator::webhook::{
     Certificates, Closing, ReviewMetrics, ServingCertificate, Tls, serve, serve_routes,
@@ -44,9 +44,10 @@ async fn reviews() {
         let server = Server::start(what);
         let (connector, body) = (server.connector(), typical_review());
         let address = ("127.0.0.1", server.port);
-        load(&connector, address, &body, WARM_UP).await;
+        let load = async |length| load(&connector, address, ("/mutate", &body), CONNECTIONS, length).await;
+        load(WARM_UP).await;
         let (cpu, begin) = (server.usage().cpu(), Instant::now());
-        let mut latencies = load(&connector, address, &body, MEASURED).await;
+        let mut latencies = load(MEASURED).await;
         let (cpu, seconds) = (server.usage().cpu() - cpu, begin.elapsed().as_secs_f64());
         latencies.sort_unstable();
         let count = latencies.len();
@@ -57,7 +58,74 @@ async fn reviews() {
         put("cpu_us_per_review", cpu.as_secs_f64() * 1e6 / count as f64);
         put("rss_mib", server.usage().rss_mib());
     }
+    beside_hostile(&mut results).await;
     results.finish();
+}
+
+/// How long a driver's review takes, four connections at a time, while applications are under review that somebody has made to take
+/// long: as large as the API server takes them, with as much wrong in them as there can be, as deep as JSON is read.
+async fn beside_hostile(results: &mut Results) {
+    let server = Server::start("mutate");
+    let (connector, address) = (server.connector(), ("127.0.0.1", server.port));
+    let hostile: Vec<_> = [volumes(), settings(), levels()].map(|spec| hostile_review(&spec)).into();
+    let hostile: Vec<_> = hostile
+        .into_iter()
+        .map(|body| {
+            let connector = connector.clone();
+            tokio::spawn(async move {
+                load(&connector, address, ("/validate", &body), 2, WARM_UP + MEASURED).await
+            })
+        })
+        .collect();
+    let body = typical_review();
+    load(&connector, address, ("/mutate", &body), 4, WARM_UP).await;
+    let mut latencies = load(&connector, address, ("/mutate", &body), 4, MEASURED).await;
+    latencies.sort_unstable();
+    let mut answered = 0;
+    for reviews in hostile {
+        answered += reviews.await.unwrap().len();
+    }
+    let mut put = |measure: &str, value: f64| results.put(&format!("webhook.hostile.{measure}"), value);
+    put("answered", answered as f64);
+    put("p50_ms", milliseconds(latencies[latencies.len() / 2]));
+    put("p99_ms", milliseconds(latencies[latencies.len() * 99 / 100]));
+    put("rss_mib", server.usage().rss_mib());
+}
+
+/// As many volumes and mounts as fit into 3 MiB, no two of which go together.
+fn volumes() -> Value {
+    let volumes: Vec<_> = (0..60_000).map(|i| json!({"name": format!("a{i}")})).collect();
+    let mounts: Vec<_> = (0..40_000).map(|i| json!({"name": format!("b{i}"), "mountPath": "/"})).collect();
+    json!({"volumes": volumes, "driver": {"volumeMounts": mounts}})
+}
+
+/// As many properties, each of which is refused.
+fn settings() -> Value {
+    let conf: Map<_, _> = (0..50_000)
+        .map(|i| (format!("spark.kubernetes.driver.annotation.sparkoperator.k8s.io/a{i}"), json!("")))
+        .collect();
+    json!({"sparkConf": conf})
+}
+
+fn levels() -> Value {
+    let nested = (0..100).fold(json!("x".repeat(3 << 20)), |inner, _| json!({"x": inner}));
+    json!({"driver": {"template": nested}})
+}
+
+fn hostile_review(spec: &Value) -> Bytes {
+    let mut whole = json!({
+        "type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "local:///x.jar", "driver": {}, "executor": {},
+    });
+    json_patch::merge(&mut whole, spec);
+    let mut review = review(&json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "SparkApplication",
+        "metadata": {"name": "hostile", "namespace": "default"},
+        "spec": whole,
+    }));
+    review["request"]["kind"] =
+        json!({"group": "sparkoperator.k8s.io", "version": "v1beta2", "kind": "SparkApplication"});
+    Bytes::from(review.to_string())
 }
 
 /// A server, when [`reviews`] starts it; otherwise nothing.
@@ -105,11 +173,12 @@ fn typical_review() -> Bytes {
 async fn load(
     connector: &TlsConnector,
     address: (&'static str, u16),
-    body: &Bytes,
+    (path, body): (&'static str, &Bytes),
+    connections: usize,
     length: Duration,
 ) -> Vec<Duration> {
     let until = Instant::now() + length;
-    let clients: Vec<_> = (0..CONNECTIONS)
+    let clients: Vec<_> = (0..connections)
         .map(|_| {
             let (connector, body) = (connector.clone(), body.clone());
             tokio::spawn(async move {
@@ -119,7 +188,7 @@ async fn load(
                 let mut client = Client::http1(connector.connect(name, tcp).await.unwrap()).await;
                 let mut latencies = Vec::new();
                 while Instant::now() < until {
-                    let request = Request::post("https://localhost/mutate")
+                    let request = Request::post(format!("https://localhost{path}"))
                         .header(header::CONTENT_TYPE, "application/json")
                         .body(body.clone().into())
                         .unwrap();

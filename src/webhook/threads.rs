@@ -1,0 +1,28 @@
+//! Which threads answer reviews? Their own, so that whatever is computed for a review keeps neither the controller nor the lease nor the
+//! probes waiting.
+
+use std::io;
+use tokio::runtime::{Builder, Runtime};
+
+/// Does `work` on threads of its own.
+///
+/// # Errors
+///
+/// When there are no threads to be had, or `work` fails.
+pub async fn on_threads_of_their_own(
+    work: impl Future<Output = io::Result<()>> + Send + 'static,
+) -> io::Result<()> {
+    /// It ends without waiting, wherever it is dropped.
+    struct Threads(Option<Runtime>);
+    impl Drop for Threads {
+        fn drop(&mut self) {
+            if let Some(runtime) = self.0.take() {
+                runtime.shutdown_background();
+            }
+        }
+    }
+    let runtime = Builder::new_multi_thread().thread_name("reviews").enable_all().build()?;
+    let work = runtime.spawn(work);
+    let _threads = Threads(Some(runtime));
+    work.await.map_err(io::Error::other)?
+}
