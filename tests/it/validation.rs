@@ -104,6 +104,27 @@ fn a_value_of_any_size_is_quoted_in_part() {
 }
 
 #[test]
+fn properties_that_no_reader_can_put_together_are_refused_by_name() {
+    let of = |field: &str, properties: BTreeMap<String, String>| {
+        let spec = json!({field: properties});
+        examined(&json!({"metadata": {"name": "pi"}, "spec": spec})).invalid
+    };
+    let doubled = |i: usize| (format!("spark.x{i}"), format!("${{spark.x{}}}", i + 1).repeat(2));
+    let [Invalid { field, why }] = &of("sparkConf", (0..40).map(doubled).collect())[..] else { panic!() };
+    assert_eq!(field, "spec.sparkConf[spark.x30]");
+    assert_eq!(
+        why,
+        "it takes more than 1000 replacements of ${…}: write its value out, or let it refer to fewer properties"
+    );
+    let chained = |i: usize| (format!("x{i}"), format!("${{spark.hadoop.x{}}}", i + 1));
+    let [Invalid { field, why }] = &of("hadoopConf", (0..10_000).map(chained).collect())[..] else {
+        panic!()
+    };
+    assert_eq!(field, "spec.hadoopConf[x9934]");
+    assert!(why.starts_with("${…} refer to one another through more than 64 properties: "), "{why}");
+}
+
+#[test]
 fn a_status_says_what_it_can_hold_and_how_much_that_leaves_out() {
     let invalid = |n: usize| Invalid { field: format!("spec.{n}"), why: "is wrong".repeat(20) };
     let refusal = Refusal((0..10).map(invalid).collect());

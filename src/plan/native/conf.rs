@@ -3,7 +3,7 @@
 //! The rules are those of `ConfigReader` and `ConfigBuilder`. What goes on to the driver is always the text as
 //! it is written.
 
-use super::not_native::{NotNative, Reason};
+use super::{expansion::expanded, not_native::NotNative};
 use crate::plan::memory;
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl Conf {
 
     /// A text in which `${…}` is replaced.
     pub(super) fn text(&self, key: &str) -> Result<Option<String>, NotNative> {
-        self.raw(key).map(|text| self.substituted(key, text, &mut Vec::new())).transpose()
+        expanded(&self.0, key)
     }
 
     /// A text out of `allowed`.
@@ -88,64 +88,6 @@ impl Conf {
         let Some(text) = self.text(key)? else { return Ok(None) };
         read(&text).map(Some).ok_or_else(|| mistyped(key, what, &text))
     }
-
-    /// `text` with every `${key}` replaced by that property; `used` are those that are being replaced.
-    fn substituted(&self, key: &str, text: &str, used: &mut Vec<String>) -> Result<String, NotNative> {
-        let (mut result, mut rest) = (String::with_capacity(text.len()), text);
-        while let Some(start) = rest.find("${") {
-            result.push_str(&rest[..start]);
-            let Some(reference) = reference(&rest[start + 2..]) else {
-                result.push_str("${");
-                rest = &rest[start + 2..];
-                continue;
-            };
-            let whole = &rest[start..start + reference.len() + 3];
-            rest = &rest[start + whole.len()..];
-            result.push_str(&self.referred_to(key, reference, used)?.unwrap_or_else(|| whole.to_owned()));
-        }
-        result.push_str(rest);
-        Ok(result)
-    }
-
-    /// What `${reference}` stands for; none where Spark leaves it as it is.
-    fn referred_to(
-        &self,
-        key: &str,
-        reference: &str,
-        used: &mut Vec<String>,
-    ) -> Result<Option<String>, NotNative> {
-        let is_word =
-            |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        let provider = reference.split_once(':').filter(|(name, rest)| is_word(name) && !rest.is_empty());
-        let unknown = |what| {
-            let why = format!("refers to {what} `${{{reference}}}`");
-            NotNative::fallback(Reason::Substitution, key, why)
-        };
-        match provider {
-            Some(("env", _)) => return Err(unknown("the environment of spark-submit,")),
-            Some(("system", _)) => return Err(unknown("a setting of its JVM,")),
-            Some(_) => return Ok(None),
-            None => {}
-        }
-        if !reference.starts_with("spark.") {
-            return Ok(None);
-        }
-        if used.iter().any(|used| used == reference) {
-            return Err(NotNative::refused(key, format_args!("circular reference to `{reference}`")));
-        }
-        let Some(text) = self.raw(reference) else { return Err(unknown("Spark's default of")) };
-        used.push(reference.to_owned());
-        let text = self.substituted(key, text, used)?;
-        used.pop();
-        Ok(Some(text))
-    }
-}
-
-/// The shortest reference at the beginning of `text`, which follows a `${`: no blanks, up to a brace.
-fn reference(text: &str) -> Option<&str> {
-    let first = text.chars().next()?;
-    let end = first.len_utf8() + text[first.len_utf8()..].find('}')?;
-    (!text[..end].contains(char::is_whitespace)).then(|| &text[..end])
 }
 
 fn mistyped(key: &str, what: &str, text: &str) -> NotNative {
@@ -171,6 +113,7 @@ pub fn elements(list: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::native::Reason;
 
     fn conf(properties: &[(&str, &str)]) -> Conf {
         Conf(properties.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())

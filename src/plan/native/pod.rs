@@ -19,6 +19,9 @@ use std::collections::BTreeMap;
 /// The policies, of which the last is the default.
 const PULL_POLICIES: [&str; 3] = ["Always", "Never", "IfNotPresent"];
 
+/// References to images have some hundred bytes: registry, repository, tag and digest.
+const LONGEST_IMAGE: usize = 4096;
+
 /// The labels of the driver, by which its Service finds it.
 pub(super) fn labels(
     submission: &Submission,
@@ -117,12 +120,23 @@ fn image(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     };
     let mut image = context.conf.text(key)?.unwrap_or_default();
     if context.line >= Line::V4_1 {
-        image = image.replace("{{SPARK_VERSION}}", &context.submission.spark_version);
+        image = with_version(key, &image, &context.submission.spark_version)?;
     }
     let policy = context.conf.option(conf::IMAGE_PULL_POLICY, &PULL_POLICIES)?;
     driver.container["image"] = image.into();
     driver.container["imagePullPolicy"] = policy.as_deref().unwrap_or(PULL_POLICIES[2]).into();
     Ok(())
+}
+
+/// A user writes both, so that what comes of them could be as long as the product of their lengths.
+fn with_version(key: &str, image: &str, version: &str) -> Result<String, NotNative> {
+    const MARK: &str = "{{SPARK_VERSION}}";
+    if image.matches(MARK).count().saturating_mul(version.len()) > LONGEST_IMAGE {
+        let problem =
+            format!("with sparkVersion for {MARK} it has more than {LONGEST_IMAGE} bytes: write it out");
+        return Err(NotNative::refused(key, problem));
+    }
+    Ok(image.replace(MARK, version))
 }
 
 fn ports(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
@@ -148,4 +162,15 @@ fn environment(context: &Context, driver: &mut Driver) {
 
 fn with_ids(text: &str, submission: &Submission) -> String {
     text.replace("{{APP_ID}}", &submission.ids.application).replace("{{EXECUTOR_ID}}", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_version;
+
+    #[test]
+    fn the_version_is_put_into_the_image_unless_that_becomes_too_long() {
+        assert_eq!(with_version("key", "a:{{SPARK_VERSION}}", "4.1.0").unwrap(), "a:4.1.0");
+        assert!(with_version("key", &"{{SPARK_VERSION}}".repeat(10_000), &"4.1.0".repeat(10_000)).is_err());
+    }
 }

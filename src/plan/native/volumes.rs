@@ -58,13 +58,19 @@ pub(super) fn mounts(context: &Context, driver: &mut Driver) -> Result<(), NotNa
             ));
         }
     }
+    let mut mode = None;
     for (i, volume) in volumes.into_iter().enumerate() {
         let source = match volume.source {
             Source::Plain(source) => source,
             Source::Claim { name, class, size, labels, annotations } => {
                 let name = name.replace(ON_DEMAND, &context.names.prefixed(&format!("driver-pvc-{i}")));
                 if let (Some(class), Some(size)) = (class, size) {
-                    driver.children.push(claim(context, &name, &class, &size, labels, annotations)?);
+                    // Read once: there may be thousands of claims, and the property may be long.
+                    let mode = match mode {
+                        Some(mode) => mode,
+                        None => *mode.insert(access_mode(context)?),
+                    };
+                    driver.children.push(claim(context, mode, &name, &class, &size, labels, annotations));
                 }
                 json!({"persistentVolumeClaim": {"claimName": name, "readOnly": volume.read_only}})
             }
@@ -104,16 +110,13 @@ pub fn existing_volumes(
 
 fn claim(
     context: &Context,
+    mode: &str,
     name: &str,
     class: &str,
     size: &str,
     mut labels: Map<String, Value>,
     annotations: Map<String, Value>,
-) -> Result<Value, NotNative> {
-    // Since Spark 4 a claim is for one pod.
-    let default = context.line < Line::V4_0;
-    let shared = context.conf.boolean(submit_conf::READ_WRITE_ONCE)?.unwrap_or(default);
-    let mode = if shared { "ReadWriteOnce" } else { "ReadWriteOncePod" };
+) -> Value {
     labels.insert(label::SPARK_APP_SELECTOR.to_owned(), context.submission.ids.application.as_str().into());
     let mut claim = json!({
         "apiVersion": "v1",
@@ -128,7 +131,14 @@ fn claim(
     if !annotations.is_empty() {
         claim["metadata"]["annotations"] = annotations.into();
     }
-    Ok(claim)
+    claim
+}
+
+/// Since Spark 4 a claim is for one pod.
+fn access_mode(context: &Context) -> Result<&'static str, NotNative> {
+    let default = context.line < Line::V4_0;
+    let shared = context.conf.boolean(submit_conf::READ_WRITE_ONCE)?.unwrap_or(default);
+    Ok(if shared { "ReadWriteOnce" } else { "ReadWriteOncePod" })
 }
 
 /// The volumes of a role, by type and name.

@@ -32,7 +32,7 @@ pub use schedule::shortest_named_run;
 use std::fmt::Display;
 
 /// Everything that is looked at in an application, wherever it comes from; its name is looked at before.
-const CHECKS: [Check; 25] = [
+const CHECKS: [Check; 26] = [
     mode::cluster,
     program::main_file,
     program::arguments,
@@ -44,6 +44,7 @@ const CHECKS: [Check; 25] = [
     ingress::driver_ingress,
     spark_conf::denied,
     spark_conf::contract,
+    spark_conf::references,
     spark_conf::without_effect,
     labels::operators,
     resources::memory,

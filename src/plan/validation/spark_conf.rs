@@ -6,7 +6,7 @@ use crate::{
         Role,
         names::{conf, label},
     },
-    plan::{customization, driver},
+    plan::{customization, driver, native},
 };
 
 /// What KF refuses too, in its words.
@@ -57,6 +57,16 @@ pub(super) fn contract(subject: &Subject, findings: &mut Findings) {
                 format_args!("`{key}` is the operator's: say it in the field of spec that it is made from"),
             );
         }
+    }
+}
+
+/// What no reader can put together within bounds: not the operator, and hardly Spark in the driver.
+pub(super) fn references(subject: &Subject, findings: &mut Findings) {
+    let Subject { spec, .. } = subject;
+    let fields = ["sparkConf", "hadoopConf"];
+    let properties = [("", &spec.spark_conf), (conf::HADOOP_PREFIX, &spec.hadoop_conf)];
+    for (i, key, why) in native::unbounded(&properties) {
+        findings.refuse(subject.field(format_args!("{}[{key}]", fields[i])), why);
     }
 }
 
