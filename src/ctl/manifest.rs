@@ -268,7 +268,7 @@ impl Found {
     ///
     /// All that is wrong with it.
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        let Findings { invalid, warnings } = &self.findings;
+        let Findings { invalid, warnings, .. } = &self.findings;
         for warning in warnings {
             complain(&format!("Warning: {}: {warning}", self.title));
         }

@@ -56,7 +56,7 @@ fn decided<K: DeserializeOwned>(
     if serde_json::from_value::<K>((*old).into()).is_ok_and(|old| is_same(&old, &new)) {
         return Decision::ALLOWED;
     }
-    let Findings { invalid, warnings } = examine(&new);
+    let Findings { invalid, warnings, .. } = examine(&new);
     if invalid.is_empty() {
         return Decision::Allowed { warnings };
     }

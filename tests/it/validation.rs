@@ -103,6 +103,35 @@ fn a_value_of_any_size_is_quoted_in_part() {
     assert!(found.invalid.iter().all(|invalid| invalid.field.len() + invalid.why.len() < 400), "{found:?}");
 }
 
+/// 250,000 lines without a value are 3 MiB: more cannot be sent.
+#[test]
+fn of_any_number_of_mistakes_fifty_are_listed_and_the_others_counted() {
+    let of = |lines: usize| {
+        let text: String = (0..lines).map(|i| format!("a{i}\n")).collect();
+        let port = |i| json!({"name": format!("p{i}"), "containerPort": 8090, "protocol": "TCP"});
+        let ports: Vec<_> = (0..lines).map(port).collect();
+        let monitoring = json!({
+            "exposeDriverMetrics": true, "exposeExecutorMetrics": false, "metricsProperties": text,
+            "prometheus": {"jmxExporterJar": "/a.jar"},
+        });
+        examined(
+            &json!({"metadata": {"name": "pi"}, "spec": {"monitoring": monitoring, "driver": {"ports": ports}}}),
+        )
+    };
+    // Each line is a mistake twice over.
+    let few = of(25);
+    assert_eq!((few.invalid.len(), few.warnings.len()), (50, 25));
+    let many = of(1000);
+    assert_eq!(many.invalid[..25], few.invalid[..25]);
+    assert_eq!(many.invalid.len(), 51);
+    assert_eq!(many.invalid[50].to_string(), "spec: 1950 more mistakes are not listed: correct these first");
+    assert_eq!(many.warnings.len(), 51);
+    assert_eq!(many.warnings[0], "spec: 950 more warnings are not listed");
+    let refusal = Refusal(many.invalid);
+    assert!(refusal.to_string().len() < 30_000);
+    assert!(refusal.brief().contains("; and at least "), "{}", refusal.brief());
+}
+
 #[test]
 fn properties_that_no_reader_can_put_together_are_refused_by_name() {
     let of = |field: &str, properties: BTreeMap<String, String>| {

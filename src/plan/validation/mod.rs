@@ -92,17 +92,24 @@ impl Refusal {
             brief += &next;
             left -= 1;
         }
-        if left == 0 { brief } else { format!("{brief}; and {left} more") }
+        // Beyond that number nobody has counted what is here as one.
+        let at_least = if self.0.len() > MOST_FINDINGS { "at least " } else { "" };
+        if left == 0 { brief } else { format!("{brief}; and {at_least}{left} more") }
     }
 }
 
-/// What there is to say of an object.
+/// What there is to say of an object: of mistakes and of warnings at most [`MOST_FINDINGS`] each, and one sentence more
+/// where that leaves any out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// What can never work.
     pub invalid: Vec<Invalid>,
     /// What is deprecated, without effect, or likely not meant.
     pub warnings: Vec<String>,
+    /// How many mistakes are left out of `invalid`. One that concerns both roles may count twice.
+    unlisted_invalid: usize,
+    /// How many are left out of `warnings`.
+    unlisted_warnings: usize,
 }
 
 impl Findings {
@@ -111,15 +118,42 @@ impl Findings {
         let cut = |text: String| events::cut(text, LONGEST_SENTENCE);
         let invalid = Invalid { field: cut(field.to_string()), why: cut(why.to_string()) };
         // A field that concerns both roles is looked at for both.
-        if !self.invalid.contains(&invalid) {
+        if self.invalid.contains(&invalid) {
+            return;
+        }
+        if self.invalid.len() < MOST_FINDINGS {
             self.invalid.push(invalid);
+        } else {
+            self.unlisted_invalid += 1;
         }
     }
 
     fn warn(&mut self, field: impl Display, what: impl Display) {
-        self.warnings.push(events::cut(format!("{field}: {what}"), LONGEST_SENTENCE));
+        if self.warnings.len() < MOST_FINDINGS {
+            self.warnings.push(events::cut(format!("{field}: {what}"), LONGEST_SENTENCE));
+        } else {
+            self.unlisted_warnings += 1;
+        }
+    }
+
+    /// With what is left out told.
+    fn told(mut self, root: &str) -> Self {
+        if self.unlisted_invalid > 0 {
+            let why = format!("{} more mistakes are not listed: correct these first", self.unlisted_invalid);
+            self.invalid.push(Invalid { field: root.to_owned(), why });
+        }
+        if self.unlisted_warnings > 0 {
+            // The API server drops the last ones where all warnings together have more than 4 KiB.
+            self.warnings
+                .insert(0, format!("{root}: {} more warnings are not listed", self.unlisted_warnings));
+        }
+        self
     }
 }
+
+/// What a person corrects before the next try. All of them, at [`LONGEST_SENTENCE`] each, are 25 KiB, which the API
+/// server passes on and a terminal still holds; an object of 3 MiB can have a quarter of a million.
+pub const MOST_FINDINGS: usize = 50;
 
 /// What a person reads at once, and what the API server passes on of a warning.
 const LONGEST_SENTENCE: usize = 256;
@@ -170,7 +204,7 @@ pub fn examine(application: &SparkApplication) -> Findings {
     let mut findings = Findings::default();
     names::application(application, &mut findings);
     Subject::new(application, "spec").check(&mut findings);
-    findings
+    findings.told("spec")
 }
 
 /// What there is to say of a schedule, the applications that it makes included. `precision` is that of the times in
@@ -181,7 +215,7 @@ pub fn examine_schedule(schedule: &ScheduledSparkApplication, precision: Option<
     names::schedule(schedule, precision, &mut findings);
     schedule::fields(schedule, &mut findings);
     Subject::new(&shortest_named_run(schedule), "spec.template").check(&mut findings);
-    findings
+    findings.told("spec")
 }
 
 /// That the application can be run as it is written.
