@@ -222,10 +222,11 @@ pub fn aside(
     if !is_followed(state) {
         return (aside, due.wake);
     }
+    let all: BTreeMap<_, _> =
+        there(application, seen).map(|companion| (&companion.child, companion)).collect();
     for object in wanted(application, status, policy) {
         let Some(child) = Child::of(&object) else { continue };
-        let there = there(application, seen).find(|companion| companion.child == child);
-        let next = match there {
+        let next = match all.get(&child) {
             Some(there) if there.terminating => None,
             Some(there) => mend(&object, there).map(Aside::Mend),
             None if seen.has_made(&child, status) => None,

@@ -8,7 +8,7 @@ use crate::{
     },
     plan::volume_name,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(super) struct HadoopConfigMap;
 
@@ -55,24 +55,36 @@ impl Concern for ConfigMaps {
     }
 
     fn apply(pod: &mut SparkPod, Json(config_maps): Self::Value) -> Result<(), Problem> {
-        config_maps.iter().enumerate().try_for_each(|(i, NamePath { name, path })| {
+        let mut lists = volumes::Additions::new(pod)?;
+        for (i, NamePath { name, path }) in config_maps.iter().enumerate() {
             for (field, value) in [("name", name), ("path", path)] {
                 if value.is_empty() {
                     return Err(Problem::new(format!("[{i}].{field}"), "is required"));
                 }
             }
-            mount(pod, &volume_name::of_config_map(name), name, path)
-                .map_err(|problem| Problem::new(format!("[{i}]"), problem.text))
-        })
+            let (volume, mount) = mounted(&volume_name::of_config_map(name), name, path);
+            lists.add(volume, mount).map_err(|problem| Problem::new(format!("[{i}]"), problem.text))?;
+        }
+        let (volumes, mounts) = lists.into_added();
+        pod.spec.append("volumes", volumes);
+        pod.container.append("volumeMounts", mounts);
+        Ok(())
     }
 }
 
 /// Mounts a ConfigMap, read-only, at `path` of Spark's container. A problem is one of the whole: it has no
 /// path.
 pub(super) fn mount(pod: &mut SparkPod, volume: &str, config_map: &str, path: &str) -> Result<(), Problem> {
-    volumes::add_volumes(pod, vec![json!({"name": volume, "configMap": {"name": config_map}})])
-        .and_then(|()| {
-            volumes::add_mounts(pod, vec![json!({"name": volume, "readOnly": true, "mountPath": path})])
-        })
+    let (volume, mount) = mounted(volume, config_map, path);
+    volumes::add_volumes(pod, vec![volume])
+        .and_then(|()| volumes::add_mounts(pod, vec![mount]))
         .map_err(|problem| Problem::new("", problem.text))
+}
+
+/// The volume of a ConfigMap, and its mount.
+fn mounted(volume: &str, config_map: &str, path: &str) -> (Value, Value) {
+    (
+        json!({"name": volume, "configMap": {"name": config_map}}),
+        json!({"name": volume, "readOnly": true, "mountPath": path}),
+    )
 }

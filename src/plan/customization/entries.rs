@@ -67,12 +67,7 @@ pub(super) fn add(
             continue;
         }
         if let (Some(there), OnClash::Deny) = (same_key.last(), on_clash) {
-            let shown: Vec<_> =
-                key.iter().map(|field| format!("{} {}", field.name, entry[field.name])).collect();
-            return Err(Problem::new(
-                format!("[{i}]"),
-                format!("{} is already taken in the pod by {there}: choose another", shown.join(", ")),
-            ));
+            return Err(Problem::new(format!("[{i}]"), taken(key, entry, there)));
         }
         is_missing[i] = true;
     }
@@ -80,6 +75,63 @@ pub(super) fn add(
     entries.retain(|_| is_missing.next() == Some(true));
     parent.append(field, entries);
     Ok(())
+}
+
+fn taken(key: &[KeyField], entry: &Value, there: &Value) -> String {
+    let shown: Vec<_> = key.iter().map(|field| format!("{} {}", field.name, entry[field.name])).collect();
+    format!("{} is already taken in the pod by {there}: choose another", shown.join(", "))
+}
+
+/// A list of the pod to which entries are added one after the other, each as [`add`] does under [`OnClash::Deny`]. The
+/// list is looked through once, however many they are.
+pub(super) struct Additions<'f> {
+    key: KeyField,
+    /// By its key, what is there and what has been added.
+    by_key: BTreeMap<Cow<'f, str>, Slot<'f>>,
+    added: Vec<Value>,
+}
+
+enum Slot<'f> {
+    There(Entry<'f>),
+    /// Position among what has been added.
+    Added(usize),
+}
+
+impl<'f> Additions<'f> {
+    /// To the list at `field` of `parent`.
+    ///
+    /// # Errors
+    ///
+    /// When there is something else than a list.
+    pub(super) fn new(parent: &'f Fields, field: &'static str, key: KeyField) -> Result<Self, Problem> {
+        let keyed = |entry| Some((key_of(entry, &[key], 0).ok()?, Slot::There(entry)));
+        let by_key = parent.list(field)?.filter_map(keyed).collect();
+        Ok(Self { key, by_key, added: Vec::new() })
+    }
+
+    /// # Errors
+    ///
+    /// When the entry lacks its key, or that is taken by a different one.
+    pub(super) fn add(&mut self, entry: Value) -> Result<(), Problem> {
+        let key = key_of(Entry::Made(&entry), &[self.key], 0)?.into_owned();
+        let there = match self.by_key.get(&*key) {
+            None => None,
+            Some(Slot::There(there)) => Some(there.value()),
+            Some(Slot::Added(i)) => Some(Cow::Borrowed(&self.added[*i])),
+        };
+        if let Some(there) = there {
+            let is_there = states(&there, &entry);
+            return if is_there { Ok(()) } else { Err(Problem::new("", taken(&[self.key], &entry, &there))) };
+        }
+        self.by_key.insert(Cow::Owned(key), Slot::Added(self.added.len()));
+        self.added.push(entry);
+        Ok(())
+    }
+
+    /// What is to be appended to the list.
+    pub(super) fn into_added(self) -> Vec<Value> {
+        self.added
+    }
 }
 
 /// Puts `value` in place of the whole of what stands at `field` of `parent`, unless that is what the API

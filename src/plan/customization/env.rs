@@ -26,10 +26,10 @@ impl Concern for Env {
             (annotation::HADOOP_CONFIG_MAP, variable::HADOOP_CONF_DIR, path::HADOOP_CONF),
             (annotation::SPARK_CONFIG_MAP, variable::SPARK_CONF_DIR, path::SPARK_CONF),
         ];
+        let later: Vec<_> = later.into_iter().filter(|(key, ..)| pod.has_annotation(key)).collect();
         let mut env = env.into_entries();
         for entry in &mut env {
-            let is_set = |key, name: &str| entry["name"] == *name && pod.has_annotation(key);
-            if let Some((_, name, value)) = later.iter().find(|(key, name, _)| is_set(key, name)) {
+            if let Some((_, name, value)) = later.iter().find(|(_, name, _)| entry["name"] == *name) {
                 *entry = json!({"name": name, "value": value});
             }
         }

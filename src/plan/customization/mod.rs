@@ -29,7 +29,10 @@ use crate::{
         Role, SparkApplication,
         names::{annotation, label},
     },
-    plan::borrowed_json::BorrowedJson,
+    plan::{
+        borrowed_json::BorrowedJson,
+        events::{self, LONGEST_EXPLANATION},
+    },
 };
 use annotation_value::AnnotationValue;
 use json_patch::Patch;
@@ -108,8 +111,10 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// A text that quotes what may be of any length is cut.
     fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { path: path.into(), text: text.into() }
+        let cut = |text| events::cut(text, LONGEST_EXPLANATION);
+        Self { path: cut(path.into()), text: cut(text.into()) }
     }
 }
 
@@ -216,7 +221,8 @@ fn check_contract(annotations: &BorrowedJson) -> Result<(), Denial> {
     let Some(found) = annotations[annotation::CONTRACT].as_str() else { return Ok(()) };
     match found.parse::<u32>() {
         Ok(version) if version <= annotation::CONTRACT_VERSION => Ok(()),
-        Ok(_) => Err(Denial::NewerContract { found: found.to_owned() }),
+        // It may begin with any number of zeros.
+        Ok(_) => Err(Denial::NewerContract { found: events::cut(found.to_owned(), LONGEST_EXPLANATION) }),
         Err(_) => {
             let text = format!("`{found}` is not a version (try `{}`)", annotation::CONTRACT_VERSION);
             Err(Denial::Annotation { key: annotation::CONTRACT, problem: Problem::new("", text) })

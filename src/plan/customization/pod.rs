@@ -6,14 +6,20 @@ use crate::{
         Role,
         names::{annotation, container, label, role},
     },
-    plan::borrowed_json::BorrowedJson,
+    plan::{borrowed_json::BorrowedJson, events},
 };
 use json_patch::{
     AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, jsonptr::PointerBuf,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
+
+/// Twice as long as Kubernetes lets the name of a container be: one that is longer is shown in part.
+const LONGEST_NAME: usize = 126;
 
 /// A pod that Spark runs in, as JSON, and the changes to it.
 #[derive(Debug)]
@@ -49,10 +55,7 @@ impl<'p> SparkPod<'p> {
         let found = found.filter(|spark_container| containers[*spark_container].is_object());
         let spark_container = found.ok_or_else(|| Denial::NoSparkContainer {
             expected: role.container(),
-            seen: containers
-                .iter()
-                .map(|c| format!("`{}`", c["name"].as_str().unwrap_or_default()))
-                .collect(),
+            seen: names(containers),
         })?;
         Ok(Self {
             annotations,
@@ -86,11 +89,19 @@ impl<'p> SparkPod<'p> {
     }
 }
 
+/// The names of the first ten containers, for a message.
+fn names(containers: &[BorrowedJson]) -> Vec<String> {
+    const SHOWN: usize = 10;
+    let name = |container: &BorrowedJson| format!("`{}`", container["name"].as_str().unwrap_or_default());
+    let more = (containers.len() > SHOWN).then(|| "…".to_owned());
+    let names = containers.iter().take(SHOWN).map(|container| events::cut(name(container), LONGEST_NAME));
+    names.chain(more).collect()
+}
+
 /// The only container, or else the one whose args begin with a role, of those that are not `sidecars`.
-fn unnamed(containers: &[BorrowedJson], sidecars: &[String]) -> Option<usize> {
-    let is_other = |container: &BorrowedJson| {
-        !sidecars.iter().any(|sidecar| container["name"].as_str() == Some(sidecar))
-    };
+fn unnamed(containers: &[BorrowedJson], sidecars: &BTreeSet<String>) -> Option<usize> {
+    let is_other =
+        |container: &BorrowedJson| container["name"].as_str().is_none_or(|name| !sidecars.contains(name));
     let begins = |container: &BorrowedJson| {
         let first = container["args"].as_list().and_then(<[_]>::first);
         matches!(first.and_then(BorrowedJson::as_str), Some(role::DRIVER | role::EXECUTOR))
@@ -103,7 +114,7 @@ fn unnamed(containers: &[BorrowedJson], sidecars: &[String]) -> Option<usize> {
 }
 
 /// The names of the sidecars that the pod's annotation asks for; of one that cannot be read, none.
-fn asked_sidecars(annotations: &BorrowedJson) -> Vec<String> {
+fn asked_sidecars(annotations: &BorrowedJson) -> BTreeSet<String> {
     #[derive(Deserialize)]
     struct Named {
         name: String,

@@ -11,7 +11,7 @@ use crate::{
 use entries::{KeyField, OnClash};
 use k8s_openapi::api::core::v1::{Volume, VolumeMount};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct Volumes;
 
@@ -21,13 +21,13 @@ impl Concern for Volumes {
 
     /// Only volumes that this role mounts, in the order of the mounts.
     fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
-        let mut volumes: Vec<Embedded<Volume>> = Vec::new();
-        for mount in mounts(application, role) {
-            let mounted =
-                application.spec.volumes.iter().find(|volume| volume.json()["name"] == mount.json()["name"]);
-            volumes.extend(mounted.filter(|mounted| !volumes.contains(mounted)).cloned());
-        }
-        Embedded::list(&volumes)
+        // Of several of one name the first: the last one that is put in stays.
+        let volumes = application.spec.volumes.iter().rev();
+        let mut unused: BTreeMap<_, _> =
+            volumes.map(|volume| (volume.json()["name"].as_str(), volume)).collect();
+        let mounts = mounts(application, role);
+        let mounted = mounts.filter_map(|mount| unused.remove(&mount.json()["name"].as_str()));
+        Embedded::list(&mounted.cloned().collect::<Vec<_>>())
     }
 
     fn apply(pod: &mut SparkPod, volumes: Self::Value) -> Result<(), Problem> {
@@ -71,16 +71,45 @@ fn mounts(application: &SparkApplication, role: Role) -> impl Iterator<Item = &E
     role.pod(&application.spec).volume_mounts.iter().filter(|mount| !is_scratch(mount.json()))
 }
 
+/// A volume has a name of its own, a mount a place of its own.
+const VOLUME: KeyField = KeyField::required("name");
+const MOUNT: KeyField = KeyField::required("mountPath");
+
 pub(super) fn add_volumes(pod: &mut SparkPod, volumes: Vec<Value>) -> Result<(), Problem> {
-    entries::add(&mut pod.spec, "volumes", volumes, &[KeyField::required("name")], OnClash::Deny)
+    entries::add(&mut pod.spec, "volumes", volumes, &[VOLUME], OnClash::Deny)
 }
 
 pub(super) fn add_mounts(pod: &mut SparkPod, mounts: Vec<Value>) -> Result<(), Problem> {
-    entries::add(
-        &mut pod.container,
-        "volumeMounts",
-        mounts,
-        &[KeyField::required("mountPath")],
-        OnClash::Deny,
-    )
+    entries::add(&mut pod.container, "volumeMounts", mounts, &[MOUNT], OnClash::Deny)
+}
+
+/// Volumes and their mounts that are added to a pod one after the other.
+pub(super) struct Additions<'p> {
+    volumes: entries::Additions<'p>,
+    mounts: entries::Additions<'p>,
+}
+
+impl<'p> Additions<'p> {
+    /// # Errors
+    ///
+    /// When the pod has something else in the place of its lists.
+    pub(super) fn new(pod: &'p SparkPod) -> Result<Self, Problem> {
+        Ok(Self {
+            volumes: entries::Additions::new(&pod.spec, "volumes", VOLUME)?,
+            mounts: entries::Additions::new(&pod.container, "volumeMounts", MOUNT)?,
+        })
+    }
+
+    /// # Errors
+    ///
+    /// When the volume's name or the mount's place is taken.
+    pub(super) fn add(&mut self, volume: Value, mount: Value) -> Result<(), Problem> {
+        self.volumes.add(volume)?;
+        self.mounts.add(mount)
+    }
+
+    /// The volumes and the mounts that are to be appended.
+    pub(super) fn into_added(self) -> (Vec<Value>, Vec<Value>) {
+        (self.volumes.into_added(), self.mounts.into_added())
+    }
 }

@@ -16,7 +16,7 @@ use crate::{
     plan::{
         Action, Driver, Plan, SubmissionProgress, children,
         driver::{self, Standing},
-        events::{self, LONGEST_EXPLANATION},
+        events::{self, LONGEST_EXPLANATION, LONGEST_NOTE},
         pod_record::PodRecord,
         run::{Run, SubmissionId},
         submission::{self, Chosen},
@@ -153,6 +153,8 @@ impl Pass<'_> {
     }
 
     fn submission_failed(&self, run: Run, why: String) -> Plan {
+        // It may quote a property, of whatever length that is.
+        let why = events::cut(why, LONGEST_NOTE);
         let event = events::submission_failed(self.name(), &why);
         let children = submission::children(self.application, &run, self.policy);
         let mut status = self.with_run(run);

@@ -76,10 +76,11 @@ fn entry(line: &str) -> Option<(String, String)> {
 /// In UTF-16, as Java has it: two escapes can be one character. None where an escape is none.
 fn unescaped(text: &str) -> Option<String> {
     let mut units = Vec::with_capacity(text.len());
+    let push = |units: &mut Vec<u16>, c: char| units.extend_from_slice(c.encode_utf16(&mut [0; 2]));
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
         if c != '\\' {
-            units.extend(encoded(c));
+            push(&mut units, c);
             continue;
         }
         let Some(c) = chars.next() else { break };
@@ -93,14 +94,10 @@ fn unescaped(text: &str) -> Option<String> {
                 let is_whole = digits.len() == 4;
                 units.push(u16::from_str_radix(&digits, 16).ok().filter(|_| is_whole)?);
             }
-            c => units.extend(encoded(c)),
+            c => push(&mut units, c),
         }
     }
     Some(String::from_utf16_lossy(&units))
-}
-
-fn encoded(c: char) -> Vec<u16> {
-    c.encode_utf16(&mut [0; 2]).to_vec()
 }
 
 #[cfg(test)]

@@ -8,7 +8,9 @@ mod pod;
 mod spark;
 
 use super::{
-    By, Policy, customization, quantity,
+    By, Policy, customization,
+    events::{self, LONGEST_EXPLANATION},
+    quantity,
     run::Run,
     submission::{Surroundings, choose, starting_point},
     validation::{Invalid, Refusal, is_same_run, validate},
@@ -280,13 +282,17 @@ impl Error {
         match self {
             Self::Refused(Refusal(invalid)) => invalid,
             Self::Unknown { key, text } => {
+                let text = events::cut(text, LONGEST_EXPLANATION);
                 let why = format!(
                     "`{text}` is nothing that is known before Spark runs, and the ResourceQuotas of the namespace \
                      ask for it: write it out"
                 );
                 vec![Invalid { field: format!("spec.sparkConf[{key}]"), why }]
             }
-            Self::NoPod { role, why } => vec![Invalid { field: format!("spec.{}", role.as_str()), why }],
+            Self::NoPod { role, why } => {
+                let why = events::cut(why, LONGEST_EXPLANATION);
+                vec![Invalid { field: format!("spec.{}", role.as_str()), why }]
+            }
         }
     }
 }

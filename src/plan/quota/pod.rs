@@ -99,18 +99,21 @@ fn total(spec: &PodSpec, of: fn(&ResourceRequirements) -> Amounts) -> Amounts {
     let (mut before, mut beside) = (Amounts::new(), Amounts::new());
     for container in spec.init_containers.iter().flatten() {
         let own = of(container);
-        let at_once = if container.restart_policy.as_deref() == Some("Always") {
+        let goes_on = container.restart_policy.as_deref() == Some("Always");
+        if goes_on {
             add(&mut together, &own);
             add(&mut beside, &own);
-            beside.clone()
-        } else {
-            let mut at_once = own;
-            add(&mut at_once, &beside);
-            at_once
-        };
-        at_least(&mut before, &at_once);
+        }
+        // Of resources that this container does not name there is what there was before: that has been counted.
+        for (name, amount) in own {
+            let others = beside.get(&name).copied().unwrap_or(0);
+            let at_once = if goes_on { others } else { amount.saturating_add(others) };
+            at_least(&mut before, name, at_once);
+        }
     }
-    at_least(&mut together, &before);
+    for (name, amount) in before {
+        at_least(&mut together, name, amount);
+    }
     together
 }
 
@@ -135,9 +138,7 @@ fn add(to: &mut Amounts, other: &Amounts) {
     }
 }
 
-fn at_least(amounts: &mut Amounts, least: &Amounts) {
-    for (name, amount) in least {
-        let there = amounts.entry(name.clone()).or_default();
-        *there = (*there).max(*amount);
-    }
+fn at_least(amounts: &mut Amounts, name: String, least: i128) {
+    let there = amounts.entry(name).or_default();
+    *there = (*there).max(least);
 }

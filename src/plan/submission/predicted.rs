@@ -13,6 +13,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// The objects that Spark's own client makes of what it is handed for `run`, before any webhook sees them: the
 /// pod first, then the children in their order; and at the end what the operator makes before. Names and ids that Spark draws are those of
@@ -45,7 +46,7 @@ pub fn predicted(
             }
         }
     }
-    let arguments = properties.for_arguments();
+    let arguments: BTreeSet<_> = properties.for_arguments().into_iter().collect();
     for (key, value) in properties.into_map() {
         // What is no argument stands in the file, from which Spark takes no blanks around a value.
         if !arguments.contains(&format!("{key}={value}"))

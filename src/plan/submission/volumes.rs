@@ -10,6 +10,7 @@ use crate::{
     plan::quantity,
 };
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// In Kubernetes' own notation, as KF has it from its decoder.
 const SIZE_LIMIT: &str = "sizeLimit";
@@ -36,11 +37,13 @@ pub(in crate::plan) fn type_of(volume: &Value) -> Option<(&'static str, &'static
 
 /// Each has a volume of such a type, as validation has found out.
 pub(super) fn scratch_space(context: &Context, properties: &mut Properties) {
+    // Of several of one name the first: the last one that is put in stays.
+    let volumes = context.spec.volumes.iter().rev().map(|volume| volume.json());
+    let volumes: BTreeMap<_, _> = volumes.map(|volume| (volume["name"].as_str(), volume)).collect();
     for role in Role::ALL {
         let mounts = role.pod(context.spec).volume_mounts.iter().map(|mount| mount.json());
         for mount in mounts.filter(|mount| is_scratch(mount)) {
-            let mut volumes = context.spec.volumes.iter().map(|volume| volume.json());
-            let volume = volumes.find(|volume| volume["name"] == mount["name"]);
+            let volume = volumes.get(&mount["name"].as_str());
             if let Some((volume, (kind, options))) =
                 volume.and_then(|volume| Some((volume, type_of(volume)?)))
             {

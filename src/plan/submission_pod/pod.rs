@@ -168,10 +168,14 @@ fn scheduling(pod: &mut Value, properties: &BTreeMap<String, String>) {
         }
     }
     let secrets = properties.get(conf::IMAGE_PULL_SECRETS).map(|names| list_elements(names));
-    for name in secrets.into_iter().flatten() {
-        let secret = json!({"name": name});
+    let there = pod["imagePullSecrets"].as_array();
+    // What says more than a name is another entry.
+    let mut there: BTreeSet<_> = there.into_iter().flatten().map(Value::to_string).collect();
+    for secret in secrets.into_iter().flatten().map(|name| json!({"name": name})) {
+        if !there.insert(secret.to_string()) {
+            continue;
+        }
         match pod["imagePullSecrets"].as_array_mut() {
-            Some(secrets) if secrets.contains(&secret) => {}
             Some(secrets) => secrets.push(secret),
             None => pod["imagePullSecrets"] = json!([secret]),
         }
@@ -243,7 +247,8 @@ fn volumes(
     let is_scratch =
         |mount: &Value| mount["name"].as_str().is_some_and(|name| name.starts_with(volume::LOCAL_DIR_PREFIX));
     mounts.retain(|mount| !is_scratch(mount));
-    volumes.retain(|volume| mounts.iter().any(|mount| mount["name"] == volume["name"]));
+    let mounted: BTreeSet<_> = mounts.iter().map(|mount| mount["name"].as_str()).collect();
+    volumes.retain(|volume| mounted.contains(&volume["name"].as_str()));
     Ok((volumes, mounts))
 }
 

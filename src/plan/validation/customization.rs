@@ -82,14 +82,14 @@ fn all_annotations(subject: &Subject, role: Role) -> BTreeMap<String, String> {
 /// The template's volumes, and one for each mount that has none: what a mount names is looked at elsewhere.
 fn volumes_of(subject: &Subject, role: Role) -> Vec<Value> {
     let template = volumes::of_template(subject, role);
-    let is_there = |name: &str| {
-        volumes::of_spec(subject, name).is_some()
-            || volumes::of_webhook(subject, role).iter().any(|volume| volume == name)
-            || template.iter().any(|volume| volume["name"] == name)
-    };
+    let (of_spec, of_webhook) = (volumes::of_spec(subject), volumes::of_webhook(subject, role));
     let mounted = role.pod(&subject.spec).volume_mounts.iter();
-    let missing: BTreeSet<_> =
-        mounted.filter_map(|mount| mount.json()["name"].as_str()).filter(|name| !is_there(name)).collect();
+    let mut missing: BTreeSet<_> = mounted.filter_map(|mount| mount.json()["name"].as_str()).collect();
+    missing.retain(|name| !of_spec.contains_key(name));
+    let of_template = template.iter().filter_map(|volume| volume["name"].as_str());
+    for there in of_webhook.iter().map(String::as_str).chain(of_template) {
+        missing.remove(there);
+    }
     template.iter().cloned().chain(missing.into_iter().map(|name| json!({"name": name}))).collect()
 }
 

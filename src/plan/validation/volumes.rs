@@ -9,14 +9,18 @@ use crate::{
     plan::{submission::volumes as scratch, volume_name},
 };
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::{
+    borrow::Cow,
+    cell::LazyCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// Volumes that Spark itself mounts, from its configuration.
 pub(super) fn scratch_space(subject: &Subject, findings: &mut Findings) {
-    let volumes = subject.field("volumes");
+    let (volumes, of_spec) = (subject.field("volumes"), of_spec(subject));
     for (role, _, mount) in mounted(subject).filter(|(_, _, mount)| scratch::is_scratch(mount)) {
         let name = mount["name"].as_str().unwrap_or_default();
-        match of_spec(subject, name) {
+        match of_spec.get(name) {
             None => findings.refuse(
                 subject.of_role(role, "volumeMounts"),
                 format_args!("mounts volume `{name}`, which is not in {volumes}"),
@@ -36,32 +40,44 @@ pub(super) fn scratch_space(subject: &Subject, findings: &mut Findings) {
 /// All others.
 pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
     let volumes = subject.field("volumes");
-    for (i, entry) in subject.spec.volumes.iter().enumerate() {
-        let (entry, name) = (entry.json(), &entry.json()["name"]);
-        let mut earlier = subject.spec.volumes[..i].iter().map(|earlier| earlier.json());
-        if earlier.any(|earlier| earlier["name"] == *name && earlier != entry) {
-            let name = name.as_str().unwrap_or_default();
-            findings.refuse(
-                &volumes,
-                format_args!("`{name}` stands for two volumes: give one of them another name"),
-            );
+    names(subject, &volumes, findings);
+    let of_spec = of_spec(subject);
+    for role in Role::ALL {
+        // Most applications have all that they mount in their spec.
+        let others = LazyCell::new(|| of_others(subject, role));
+        let mut taken = BTreeSet::new();
+        for (i, mount) in mounts_of(subject, role) {
+            let name = mount["name"].as_str().unwrap_or_default();
+            let field = |name: &str| subject.of_role(role, format_args!("volumeMounts[{i}].{name}"));
+            let has_volume = || of_spec.contains_key(name) || others.contains(name);
+            if !scratch::is_scratch(mount) && !has_volume() {
+                findings
+                    .refuse(field("name"), format_args!("mounts volume `{name}`, which is not in {volumes}"));
+            }
+            let path = mount["mountPath"].as_str().unwrap_or_default();
+            if !taken.insert(path) {
+                findings.refuse(
+                    field("mountPath"),
+                    format_args!("`{path}` is taken by another mount: choose another path"),
+                );
+            }
         }
     }
-    let mut taken = BTreeSet::new();
-    for (role, i, mount) in mounted(subject) {
-        let name = mount["name"].as_str().unwrap_or_default();
-        let field = |name: &str| subject.of_role(role, format_args!("volumeMounts[{i}].{name}"));
-        let has_volume = of_spec(subject, name).is_some()
-            || of_template(subject, role).iter().any(|volume| volume["name"] == name)
-            || of_webhook(subject, role).iter().chain(&of_spark(subject, role)).any(|volume| volume == name);
-        if !scratch::is_scratch(mount) && !has_volume {
-            findings.refuse(field("name"), format_args!("mounts volume `{name}`, which is not in {volumes}"));
-        }
-        let path = mount["mountPath"].as_str().unwrap_or_default();
-        if !taken.insert((role, path)) {
+}
+
+/// Checks that volumes which differ have different names.
+fn names(subject: &Subject, field: &str, findings: &mut Findings) {
+    // By each name the volume that has it first; none once another one is found.
+    let mut by_name: BTreeMap<Option<&str>, Option<&Value>> = BTreeMap::new();
+    for volume in subject.spec.volumes.iter().map(|volume| volume.json()) {
+        let name = volume["name"].as_str();
+        let first = by_name.entry(name).or_insert(Some(volume));
+        if first.is_some_and(|first| first != volume) {
+            *first = None;
+            let name = name.unwrap_or_default();
             findings.refuse(
-                field("mountPath"),
-                format_args!("`{path}` is taken by another mount: choose another path"),
+                field,
+                format_args!("`{name}` stands for two volumes: give one of them another name"),
             );
         }
     }
@@ -69,15 +85,28 @@ pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
 
 /// The mounts of both roles, with their positions.
 fn mounted<'s>(subject: &'s Subject) -> impl Iterator<Item = (Role, usize, &'s Value)> {
-    Role::ALL.into_iter().flat_map(|role| {
-        let mounts = role.pod(&subject.spec).volume_mounts.iter().enumerate();
-        mounts.map(move |(i, mount)| (role, i, mount.json()))
-    })
+    Role::ALL
+        .into_iter()
+        .flat_map(move |role| mounts_of(subject, role).map(move |(i, mount)| (role, i, mount)))
 }
 
-/// The volume of the spec that is called `name`.
-pub(super) fn of_spec<'s>(subject: &'s Subject, name: &str) -> Option<&'s Value> {
-    subject.spec.volumes.iter().map(|volume| volume.json()).find(|volume| volume["name"] == name)
+fn mounts_of<'s>(subject: &'s Subject, role: Role) -> impl Iterator<Item = (usize, &'s Value)> {
+    role.pod(&subject.spec).volume_mounts.iter().map(|mount| mount.json()).enumerate()
+}
+
+/// The volumes of the spec by their names; of several of one name the first.
+pub(super) fn of_spec<'s>(subject: &'s Subject) -> BTreeMap<&'s str, &'s Value> {
+    let volumes = subject.spec.volumes.iter().map(|volume| volume.json());
+    let named = volumes.filter_map(|volume| Some((volume["name"].as_str()?, volume)));
+    // The last one that is put in stays.
+    named.rev().collect()
+}
+
+/// Names of the volumes that a role has beside those of the spec.
+fn of_others<'s>(subject: &'s Subject, role: Role) -> BTreeSet<Cow<'s, str>> {
+    let template = of_template(subject, role).iter().filter_map(|volume| volume["name"].as_str());
+    let made = of_webhook(subject, role).into_iter().chain(of_spark(subject, role));
+    template.map(Cow::Borrowed).chain(made.map(Cow::Owned)).collect()
 }
 
 /// The volumes of the role's pod template.
