@@ -17,6 +17,7 @@ pub mod memory;
 pub mod monitoring;
 pub mod namespaces;
 pub mod native;
+pub mod nesting;
 pub mod pod_record;
 pub mod quantity;
 pub mod quota;

@@ -8,6 +8,7 @@ mod certificates;
 mod configurations;
 mod connections;
 mod crowd;
+mod deep;
 mod expiry;
 mod large;
 mod lent;

@@ -4,7 +4,7 @@
 //! patch would remove it.
 
 use super::{
-    applications,
+    applications, deep,
     large::{LargeReviews, NotReviewed, ORDINARY},
     object::Object,
     pods,
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     panics::caught,
-    plan::{borrowed_json::BorrowedJson, schedule::Precision},
+    plan::{borrowed_json::BorrowedJson, nesting, schedule::Precision},
 };
 use axum::{
     body::Bytes,
@@ -23,24 +23,26 @@ use axum::{
 };
 use json_patch::Patch;
 use k8s_openapi::ByteString;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeSet, time::Instant};
 use tracing::{Level, Span, debug, enabled, error, field, info, info_span};
 
+/// `O` is as what its objects are read.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Review<'t> {
+#[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de> + Default"))]
+struct Review<'t, O = Object<'t>> {
     #[serde(borrow)]
     api_version: Cow<'t, str>,
     #[serde(borrow)]
     kind: Cow<'t, str>,
     #[serde(borrow)]
-    request: Request<'t>,
+    request: Request<'t, O>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Request<'t> {
+#[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de> + Default"))]
+struct Request<'t, O = Object<'t>> {
     #[serde(borrow)]
     uid: Cow<'t, str>,
     #[serde(borrow)]
@@ -51,11 +53,14 @@ struct Request<'t> {
     name: Cow<'t, str>,
     #[serde(borrow, default)]
     namespace: Cow<'t, str>,
-    #[serde(borrow, default)]
-    object: Object<'t>,
+    #[serde(default)]
+    object: O,
     /// What is stored, where something is changed or deleted.
-    #[serde(borrow, default)]
-    old_object: Object<'t>,
+    #[serde(default)]
+    old_object: O,
+    /// What is nested too deep in the object, which was not read for it.
+    #[serde(skip)]
+    too_deep: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -119,6 +124,12 @@ pub(super) enum Decision {
 impl Decision {
     /// Good as it is, and nothing more to say.
     pub(super) const ALLOWED: Self = Self::Allowed { warnings: Vec::new() };
+
+    /// What stands at `path` is nested deeper than anybody reads.
+    fn too_deep(path: &str) -> Self {
+        let message = format!("{path}: {}", nesting::too_deep());
+        Self::Refused { subjects: vec![path.to_owned()], message, warnings: Vec::new() }
+    }
 }
 
 /// What is asked about an object: its present version, and the stored one or null.
@@ -229,7 +240,8 @@ impl Asked {
                 reviews.metrics.answered(self.path, known, &request.operation, outcome, begun.elapsed());
                 Json(Answer { api_version, kind, response }).into_response()
             }
-            Err(why) => {
+            Err(mut why) => {
+                shorten(&mut why);
                 info!(%why, "not an admission review");
                 reviews.metrics.answered(self.path, None, "", Outcome::Unreadable, begun.elapsed());
                 (StatusCode::BAD_REQUEST, why).into_response()
@@ -246,7 +258,8 @@ impl Asked {
         let Request { uid, object: Object(object), old_object: Object(old), namespace, .. } = request;
 
         // Neither leaves an object that could be changed or wrong: the object of a CONNECT is what is asked of a pod.
-        if ["DELETE", "CONNECT"].contains(&&*request.operation) || object.is_null() {
+        let is_unread = request.too_deep.is_some();
+        if ["DELETE", "CONNECT"].contains(&&*request.operation) || object.is_null() && !is_unread {
             request.is_admitted(Outcome::Allowed, None);
             return (Verdict::allowed(uid), Outcome::Allowed);
         }
@@ -261,7 +274,7 @@ impl Asked {
             return (Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message), Outcome::Denied);
         };
         let change = Change { object, old, namespace, precision: reviews.precision };
-        let mut decision = decide(&change);
+        let mut decision = request.too_deep.as_deref().map_or_else(|| decide(&change), Decision::too_deep);
         if let Some(quotas) = reviews.quotas.as_ref().filter(|_| *kind == APPLICATION) {
             decision = quotas.decided(decision, &change).await;
         }
@@ -291,7 +304,8 @@ impl Asked {
                 let refused = Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message);
                 (Verdict { warnings, ..refused }, Outcome::Denied)
             }
-            Decision::Unreadable(why) => {
+            Decision::Unreadable(mut why) => {
+                shorten(&mut why);
                 request.span(Outcome::Unreadable, None).in_scope(|| info!("denied: cannot be read"));
                 (Verdict::refused(uid, StatusCode::BAD_REQUEST, "BadRequest", why), Outcome::Unreadable)
             }
@@ -328,6 +342,15 @@ impl Request<'_> {
     }
 }
 
+/// What cannot be read is quoted by whoever could not read it, however long it is.
+fn shorten(why: &mut String) {
+    const LONGEST: usize = 1024;
+    if why.len() > LONGEST {
+        why.truncate(why.floor_char_boundary(LONGEST));
+        why.push('…');
+    }
+}
+
 /// They differ in nothing that is read or written here, and a review is answered in its own.
 const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 
@@ -338,7 +361,7 @@ fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String>
     }
     // To look at all of it once takes less than to look at each of its texts.
     let review: Result<Review, _> = match str::from_utf8(body) {
-        Ok(text) => serde_json::from_str(text),
+        Ok(text) => serde_json::from_str(text).or_else(|error| too_deep(text).ok_or(error)),
         Err(_) => serde_json::from_slice(body),
     };
     let review = review.map_err(|error| format!("not an AdmissionReview: {error}"))?;
@@ -351,33 +374,29 @@ fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String>
 
 /// The refusal of a review of which only whose it is was looked at.
 fn unanswered(body: &[u8], why: NotReviewed) -> Response {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Whose<'t> {
-        #[serde(borrow)]
-        api_version: Cow<'t, str>,
-        #[serde(borrow)]
-        kind: Cow<'t, str>,
-        #[serde(borrow)]
-        request: Uid<'t>,
-    }
-    #[derive(Deserialize)]
-    struct Uid<'t> {
-        #[serde(borrow)]
-        uid: Cow<'t, str>,
-    }
     let (code, reason) = match why {
         NotReviewed::Busy => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
         NotReviewed::TakesTooLong => (StatusCode::GATEWAY_TIMEOUT, "Timeout"),
         NotReviewed::Bug => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
     };
-    match serde_json::from_slice::<Whose>(body) {
-        Ok(Whose { api_version, kind, request }) => {
+    match serde_json::from_slice::<Review<IgnoredAny>>(body) {
+        Ok(Review { api_version, kind, request }) => {
             let response = Verdict::refused(&request.uid, code, reason, why.to_string());
             Json(Answer { api_version, kind, response }).into_response()
         }
         Err(_) => (code, why.to_string()).into_response(),
     }
+}
+
+/// A review that cannot be read because of how deep its objects are nested, without those; none if that is not why.
+fn too_deep(text: &str) -> Option<Review<'_>> {
+    let review: Review<Option<&RawValue>> = serde_json::from_str(text).ok()?;
+    let Review { api_version, kind, request } = review;
+    let Request { uid, kind: of, operation, name, namespace, object, old_object, .. } = request;
+    let deep::Found { object, too_deep } = deep::found(object, old_object)?;
+    let old_object = Object::default();
+    let request = Request { uid, kind: of, operation, name, namespace, object, old_object, too_deep };
+    Some(Review { api_version, kind, request })
 }
 
 impl<'t> Verdict<'t> {

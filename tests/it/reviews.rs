@@ -97,6 +97,41 @@ async fn what_cannot_be_read_is_refused_with_the_path() {
     );
 }
 
+/// `serde_json` reads 127 levels. Nobody reads what is nested deeper, so nobody could ever work on it.
+#[tokio::test]
+async fn an_object_that_is_nested_too_deep_to_be_read_is_refused_by_its_review() {
+    let nested = (0..500).fold("{}".to_owned(), |inner, _| format!(r#"{{"x":{inner}}}"#));
+    let with = |review: &Value| review.to_string().replace(r#""NESTED""#, &nested);
+    let deep = pi(json!({"driver": {"template": {"spec": "NESTED"}}}));
+    let path = format!("spec.driver.template.spec{}", ".x".repeat(61));
+    let message = format!(
+        "{path}: is nested more than 64 levels deep, and readers of the object end soon after that: write it flatter"
+    );
+    let server = Server::start().await;
+    let mut client = server.connect("h2").await;
+    for path in ["/mutate", "/validate"] {
+        for (operation, old) in [("CREATE", Value::Null), ("UPDATE", pi(json!({})))] {
+            let answer = client.text_at(path, with(&review(operation, &deep, &old))).await;
+            assert_eq!(answer["response"], refused(403, "Forbidden", &message), "{operation} {path}");
+        }
+        // What is stored already can be labelled, finalized, deleted, and corrected.
+        let mut labelled = deep.clone();
+        labelled["metadata"]["labels"] = json!({"team": "data"});
+        let mut deleted = pi(json!({"driver": {"template": {"x": "NESTED"}}}));
+        deleted["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
+        for (operation, object) in [("UPDATE", &labelled), ("UPDATE", &deleted), ("DELETE", &Value::Null)] {
+            let answer = client.text_at(path, with(&review(operation, object, &deep))).await;
+            assert_eq!(answer["response"], allowed(), "{operation} {path}");
+        }
+        let answer = client.text_at(path, with(&review("UPDATE", &pi(json!({})), &deep))).await;
+        assert_eq!(answer["response"]["allowed"], true, "{path}");
+    }
+    let mut wrong = pi(json!({"mode": "client"}));
+    wrong["metadata"]["managedFields"] = json!("NESTED");
+    let answer = client.text_at("/validate", with(&review("UPDATE", &wrong, &deep))).await;
+    assert!(answer["response"]["status"]["message"].as_str().unwrap().starts_with("spec.mode: "), "{answer}");
+}
+
 /// What was stored before there was this webhook can be labelled, suspended, finalized and deleted.
 #[tokio::test]
 async fn nothing_is_refused_of_an_update_that_asks_for_the_same() {

@@ -154,6 +154,28 @@ fn properties_that_no_reader_can_put_together_are_refused_by_name() {
 }
 
 #[test]
+fn a_spec_that_is_too_large_or_too_deep_is_refused_with_the_place() {
+    let nested = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"x": inner}));
+    let of = |spec: Value| examined(&json!({"metadata": {"name": "pi"}, "spec": spec})).invalid;
+    // The spec, the driver and the template are three levels.
+    assert_eq!(of(json!({"driver": {"template": nested(61)}})), []);
+    let invalid = of(json!({"driver": {"template": nested(62)}}));
+    let [Invalid { field, why }] = &invalid[..] else { panic!("{invalid:?}") };
+    assert_eq!(*field, format!("spec.driver.template{}", ".x".repeat(62)));
+    assert_eq!(
+        why,
+        "is nested more than 64 levels deep, and readers of the object end soon after that: write it flatter"
+    );
+    let spec = json!({"schedule": "@daily", "template": {"executor": {"template": nested(100)}}});
+    assert!(of(spec)[0].field.starts_with("spec.template.executor.template.x.x"));
+
+    let large = of(json!({"arguments": ["x".repeat(512 << 10)], "mode": "client"}));
+    let [Invalid { field, why }] = &large[..] else { panic!("{large:?}") };
+    assert_eq!(field, "spec");
+    assert!(why.contains("bytes as JSON, and at most 524288 are possible: move large values"), "{why}");
+}
+
+#[test]
 fn a_status_says_what_it_can_hold_and_how_much_that_leaves_out() {
     let invalid = |n: usize| Invalid { field: format!("spec.{n}"), why: "is wrong".repeat(20) };
     let refusal = Refusal((0..10).map(invalid).collect());

@@ -17,6 +17,7 @@ mod python;
 mod resources;
 mod schedule;
 mod scheduling;
+mod size;
 mod spark_conf;
 mod templates;
 mod volumes;
@@ -192,6 +193,9 @@ impl<'a> Subject<'a> {
     }
 
     fn check(&self, findings: &mut Findings) {
+        if !size::is_bounded(self, findings) {
+            return;
+        }
         for check in CHECKS {
             check(self, findings);
         }

@@ -171,7 +171,12 @@ impl Client {
     }
 
     pub async fn review_at(&mut self, path: &str, review: &Value) -> Value {
-        let (code, body) = self.post_to(path, "application/json", review.to_string()).await.unwrap();
+        self.text_at(path, review.to_string()).await
+    }
+
+    /// The same for a review as text, which may be none that JSON values can hold.
+    pub async fn text_at(&mut self, path: &str, review: String) -> Value {
+        let (code, body) = self.post_to(path, "application/json", review).await.unwrap();
         assert_eq!(code, StatusCode::OK, "{body:?}");
         serde_json::from_slice(&body).unwrap()
     }
