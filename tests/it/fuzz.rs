@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const TARGETS: [&str; 2] = ["review", "annotations"];
+const TARGETS: [&str; 4] = ["review", "annotations", "expansion", "properties"];
 
 #[test]
 fn reviews_that_a_fuzzer_has_kept_are_answered() {
@@ -23,6 +23,16 @@ fn reviews_that_a_fuzzer_has_kept_are_answered() {
 #[test]
 fn annotations_that_a_fuzzer_has_kept_are_denied_or_carried_out_once() {
     kept("annotations").iter().for_each(|bytes| fuzzed::annotations(bytes));
+}
+
+#[test]
+fn properties_that_a_fuzzer_has_kept_are_expanded_within_bounds() {
+    kept("expansion").iter().for_each(|bytes| fuzzed::expansion(bytes));
+}
+
+#[test]
+fn properties_that_a_fuzzer_has_kept_read_as_they_were_meant() {
+    kept("properties").iter().for_each(|bytes| fuzzed::properties(bytes));
 }
 
 /// The inputs that are kept for a target: each a line, a JSON string whose characters are its bytes.
@@ -72,6 +82,14 @@ fn seeds() {
             write(target, format!("kept-{i}"), input);
         }
     }
+    let doubled = |i: usize| format!("spark.x{i}=${{spark.x{}}}${{spark.x{0}}}\n", i + 1);
+    write("expansion", "doubled".to_owned(), (0..40).map(doubled).collect::<String>().as_bytes());
+    let chained = |i: usize| format!("spark.x{i}=${{spark.x{}}}\n", i + 1);
+    write("expansion", "chained".to_owned(), (0..70).map(chained).collect::<String>().as_bytes());
+    let circular = "spark.a=${spark.b}\nspark.b=${spark.a} ${env:A} ${system:b} ${c:d} ${e} ${ ${\n";
+    write("expansion", "circular".to_owned(), circular.as_bytes());
+    let metrics = fs::read(data("../../src/plan/monitoring/metrics.properties")).unwrap();
+    write("properties", "metrics".to_owned(), &metrics);
     for case in cases("customization") {
         let name = |what: &str| format!("{}-{what}", case.file_name().unwrap().display());
         let pod: Value = yaml(&case.join("pod.before.yaml"));

@@ -1,5 +1,5 @@
-//! What holds of the webhook's answers, whatever bytes it is sent? The fuzzers (tests/fuzz) look for bytes of which it does not;
-//! what they have found is tried here.
+//! What holds of the webhook's answers, and of what is made of properties, whatever bytes they are? The fuzzers (tests/fuzz) look for
+//! bytes of which it does not; what they have found is tried here.
 
 use axum::{
     Router,
@@ -11,10 +11,18 @@ use json_patch::{Patch, patch};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use spark_operator::{
-    plan::customization::{self, STEPS},
+    api::SparkApplication,
+    plan::{
+        Policy,
+        customization::{self, STEPS},
+        native::{self, NotNative},
+        run::Run,
+        submission,
+        validation::{self, MOST_FINDINGS, Refusal},
+    },
     webhook::{ReviewMetrics, router},
 };
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 use tower::ServiceExt;
 
 /// What separates the annotations in an input; it cannot be in a value that Kubernetes stores.
@@ -70,6 +78,59 @@ pub fn annotations(bytes: &[u8]) {
             );
         }
     }
+}
+
+/// Reads bytes as properties, and replaces every `${…}` in them. Whatever refers to whatever, each text that comes of it is within
+/// bounds, or refused with the property's name; and which are not within bounds is known beforehand.
+pub fn expansion(bytes: &[u8]) {
+    const LONGEST: usize = 64 << 10;
+    let Some(properties) = str::from_utf8(bytes).ok().and_then(|text| native::read_properties(text).ok())
+    else {
+        return;
+    };
+    let beyond = native::unbounded(&[("", &properties)]);
+    assert!(beyond.iter().all(|(_, key, _)| properties.contains_key(*key)));
+    for (key, own) in properties.iter().take(100) {
+        match native::expanded(&properties, key) {
+            Ok(text) => {
+                assert!(text.is_some_and(|text| text == *own || text.len() <= LONGEST.max(own.len())))
+            }
+            Err(NotNative::Refused(why)) => {
+                let why = why.strip_prefix(&format!("{key}: ")).expect("the property is named");
+                assert!(why.starts_with("circular reference to ") || !beyond.is_empty(), "{why}");
+            }
+            Err(NotNative::Fallback { field, .. }) => assert_eq!(field, *key),
+        }
+    }
+}
+
+/// Lets bytes be a `spark-defaults.conf`, a property's value and a `metrics.properties`. What is written for Spark reads as what was
+/// meant, and of mistakes not more is said than an answer can hold.
+pub fn properties(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else { return };
+    let application = |spec: Value| -> SparkApplication {
+        let metadata = json!({"name": "pi", "namespace": "default", "uid": "1"});
+        serde_json::from_value(json!({"metadata": metadata, "spec": spec}))
+            .expect("it has all that is required")
+    };
+    let monitored = application(json!({"monitoring": {"metricsProperties": text}}));
+    let said = validation::examine(&monitored);
+    assert!(said.invalid.len() <= MOST_FINDINGS + 1 && Refusal(said.invalid).to_string().len() < 32 << 10);
+
+    let pi = application(json!({"sparkVersion": "4.0.1", "sparkConf": {"spark.fuzzed": text}}));
+    let policy = Policy::new("k8s://https://api:443");
+    let (Ok(defaults), Ok(command)) =
+        (native::read_properties(text), submission::spark_submit(&pi, &Run::next(&pi), &policy, text))
+    else {
+        return;
+    };
+    assert!(defaults.keys().all(|key| command.properties.contains_key(key)));
+    let read =
+        native::read_properties(&command.files["spark.properties"]).expect("both parts of it can be read");
+    let trimmed = |properties: &BTreeMap<String, String>| -> Vec<(String, String)> {
+        properties.iter().map(|(key, value)| (key.clone(), native::trimmed(value).to_owned())).collect()
+    };
+    assert_eq!(trimmed(&read), trimmed(&command.properties));
 }
 
 fn sent(path: &str, body: Bytes) -> (StatusCode, Bytes) {
