@@ -33,6 +33,9 @@ pub mod client;
 #[doc(hidden)]
 pub mod plan;
 
+#[cfg(test)]
+mod steps;
+
 #[cfg(feature = "ctl")]
 #[doc(hidden)]
 pub mod ctl;

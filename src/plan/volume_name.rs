@@ -10,6 +10,8 @@ const LONGEST: usize = 63;
 /// volume (KF's rule, behaviour.md 3.3).
 #[must_use]
 pub fn of_config_map(config_map: &str) -> String {
+    #[cfg(test)]
+    crate::steps::took(1);
     let plain = format!("{config_map}-vol");
     if plain.len() <= LONGEST && !config_map.contains('.') {
         return plain;

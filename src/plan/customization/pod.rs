@@ -155,6 +155,8 @@ impl<'f> Entry<'f> {
 
     /// The text that stands in a field of it.
     pub(super) fn text(self, field: &str) -> Option<&'f str> {
+        #[cfg(test)]
+        crate::steps::took(1);
         match self {
             Self::Before(entry) => entry[field].as_str(),
             Self::Made(entry) => entry[field].as_str(),

@@ -267,6 +267,8 @@ impl<'t> Iterator for Parts<'t> {
     type Item = Part<'t>;
 
     fn next(&mut self) -> Option<Part<'t>> {
+        #[cfg(test)]
+        crate::steps::took(1);
         let mut looked_at = 0;
         while let Some(found) = self.rest[looked_at..].find(BEGIN) {
             let start = looked_at + found;

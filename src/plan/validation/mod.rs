@@ -119,6 +119,8 @@ impl Findings {
         let cut = |text: String| events::cut(text, LONGEST_SENTENCE);
         let invalid = Invalid { field: cut(field.to_string()), why: cut(why.to_string()) };
         // A field that concerns both roles is looked at for both.
+        #[cfg(test)]
+        crate::steps::took(self.invalid.len());
         if self.invalid.contains(&invalid) {
             return;
         }
@@ -247,3 +249,6 @@ pub fn is_same_schedule(old: &ScheduledSparkApplication, new: &ScheduledSparkApp
     };
     times(old) == times(new) && spec_hash(&old.spec.template) == spec_hash(&new.spec.template)
 }
+
+#[cfg(test)]
+mod linear;
