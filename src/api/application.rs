@@ -133,7 +133,9 @@ pub struct SparkApplicationSpec {
     #[serde(rename = "sparkUIOptions", skip_serializing_if = "Option::is_none")]
     pub spark_ui_options: Option<SparkUiOptions>,
     /// Further ports of the driver to be reached from outside, each with a Service and an Ingress of its own.
+    // The operator makes a Service and an Ingress for each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
     pub driver_ingress_options: Vec<DriverIngressOptions>,
     /// Executors that come and go with the work.
     #[serde(skip_serializing_if = "Option::is_none")]

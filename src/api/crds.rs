@@ -41,8 +41,9 @@ const SCHEDULE_COLUMNS: [Column; 6] = [
 
 /// The definitions of all our kinds.
 ///
-/// Their schemas accept whatever KF's accept: so every stored object stays valid when the operator is
-/// exchanged, either way.
+/// Their schemas accept whatever KF's accept, but for lists, maps and texts that are larger than any of a real
+/// application ([`MOST_ENTRIES`], [`LONGEST_TEXT`]): so every stored object stays valid when the operator is exchanged,
+/// either way.
 #[must_use]
 pub fn custom_resource_definitions() -> [CustomResourceDefinition; 2] {
     [
@@ -145,7 +146,50 @@ fn object_schema(derived: JSONSchemaProps) -> JSONSchemaProps {
     schema.remove("title");
     RecursiveTransform(publish).transform(&mut schema);
     schema.insert("required".to_owned(), json!(["metadata", "spec"]));
-    serde_json::from_value(schema.to_value()).expect("it was a schema before")
+    let mut schema = schema.to_value();
+    bound(&mut schema["properties"]["spec"]);
+    serde_json::from_value(schema).expect("it was a schema before")
+}
+
+/// The most entries of a list or a map in a spec.
+///
+/// KF's definitions have no limits, and an object that is beyond ours cannot be updated where Kubernetes is older than
+/// 1.30, not even in its status. So ours are where nothing can work any more: what becomes a pod's annotation has 256 KiB
+/// there, which are 10,000 entries of 26 bytes.
+const MOST_ENTRIES: u32 = 10_000;
+
+/// The most characters of a text in a spec: twice as many bytes as Linux lets a process have in one argument or one
+/// environment variable.
+const LONGEST_TEXT: u32 = 262_144;
+
+/// Limits the fields of `schema` that are ours: what is embedded of the Kubernetes API has no descriptions, and what is in
+/// it is limited by its list.
+fn bound(schema: &mut Value) {
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
+    for (_, field) in fields.filter(|(_, field)| field.get("description").is_some()) {
+        limit(field);
+        bound(field);
+        for entries in ["items", "additionalProperties"] {
+            if let Some(entry) = field.get_mut(entries) {
+                limit(entry);
+                bound(entry);
+            }
+        }
+    }
+}
+
+/// Limits one value, unless its schema says more of it.
+fn limit(schema: &mut Value) {
+    let is_map = schema.get("additionalProperties").is_some();
+    let (keyword, most) = match schema["type"].as_str() {
+        Some("array") => ("maxItems", MOST_ENTRIES),
+        Some("object") if is_map => ("maxProperties", MOST_ENTRIES),
+        Some("string") if schema.get("enum").is_none() => ("maxLength", LONGEST_TEXT),
+        _ => return,
+    };
+    if let Some(schema) = schema.as_object_mut() {
+        schema.entry(keyword).or_insert_with(|| most.into());
+    }
 }
 
 /// Makes one schema, that of a field or of an object, say what KF's says.

@@ -1,7 +1,7 @@
 //! What would the API server say of an object, by the definition of its kind?
 
 use crate::{api::crds::custom_resource_definitions, plan::validation::Invalid};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::{collections::BTreeMap, sync::LazyLock};
 
 /// What is wrong with the fields of an object of one of our kinds: each has to be of its type, and there if it must be. `and_names`: it
@@ -95,6 +95,18 @@ fn mismatch(schema: &Value, value: &Value) -> Option<String> {
         let choices: Vec<_> = choices.into_iter().map(|choice| format!("`{}`", shown(choice))).collect();
         return Some(format!("`{}` is not known: write one of {}", shown(value), choices.join(", ")));
     }
+    let sizes = [
+        ("maxItems", value.as_array().map(Vec::len), "entries"),
+        ("maxProperties", value.as_object().map(Map::len), "entries"),
+        ("maxLength", value.as_str().map(|text| text.chars().count()), "characters"),
+    ];
+    for (limit, size, what) in sizes {
+        if let (Some(size), Some(most)) = (size, schema[limit].as_u64())
+            && u64::try_from(size).is_ok_and(|size| size > most)
+        {
+            return Some(format!("has {size} {what}: at most {most} are possible"));
+        }
+    }
     let number = value.as_f64()?;
     let bound = |name: &str| schema[name].as_f64();
     if let Some(least) = bound("minimum").filter(|least| number < *least) {
@@ -160,5 +172,23 @@ mod tests {
         assert_eq!(told(&schedule), at("spec.template"));
         assert!(faults(&json!({"kind": "Pod", "spec": {"any": 1}}), true).is_empty());
         assert_eq!(faults(&schedule, false).len(), found.len() - 4);
+    }
+
+    #[test]
+    fn a_list_a_map_or_a_text_is_no_larger_than_the_definition_lets_it_be() {
+        let port = json!({"servicePort": 1, "servicePortName": "a"});
+        let spec = json!({
+            "type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "x".repeat(300_000), "driver": {}, "executor": {},
+            "driverIngressOptions": vec![port; 101],
+            "arguments": vec!["a"; 10_001],
+        });
+        assert_eq!(
+            told(&json!({"kind": "SparkApplication", "metadata": {}, "spec": spec})),
+            [
+                "spec.arguments: has 10001 entries: at most 10000 are possible",
+                "spec.driverIngressOptions: has 101 entries: at most 100 are possible",
+                "spec.mainApplicationFile: has 300000 characters: at most 262144 are possible",
+            ]
+        );
     }
 }

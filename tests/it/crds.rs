@@ -50,6 +50,27 @@ fn schemas_are_structural_and_have_no_defaults() {
     }
 }
 
+/// What is embedded of the Kubernetes API has no descriptions: its lists are limited by the object that has them.
+#[test]
+fn every_list_map_and_text_of_a_spec_has_a_limit() {
+    for schema in schemas() {
+        let mut lists = 0;
+        visit(&schema["properties"]["spec"], "spec", &mut |schema, path| {
+            let limit = match schema["type"].as_str() {
+                Some("array") => "maxItems",
+                Some("object") if schema.get("additionalProperties").is_some() => "maxProperties",
+                Some("string") if schema.get("enum").is_none() => "maxLength",
+                _ => return,
+            };
+            if schema.get("description").is_some() {
+                assert!(schema[limit].as_u64().is_some_and(|most| most >= 100), "{path} has no {limit}");
+                lists += 1;
+            }
+        });
+        assert!(lists > 50, "only {lists} were looked at");
+    }
+}
+
 /// Whoever adds a field to our types adds it to `tests/data/api`.
 #[test]
 fn every_field_of_ours_is_described_and_has_an_example() {
