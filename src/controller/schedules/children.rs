@@ -2,11 +2,11 @@
 
 use super::{super::Watched, ScheduleRef};
 use crate::{
-    api::{SparkApplication, State},
+    api::{ScheduledSparkApplication, SparkApplication, State},
     plan::schedule::Child,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{ResourceExt, runtime::watcher::Event};
+use kube::{Resource, ResourceExt, runtime::watcher::Event};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Mutex, MutexGuard},
@@ -23,12 +23,51 @@ pub(in crate::controller) struct Children {
     changed: mpsc::UnboundedSender<ScheduleRef>,
 }
 
+/// A schedule, as its applications refer to it: by the name and uid of an owner reference, in the application's own
+/// namespace.
+///
+/// The uid alone would not do. Whoever may read a schedule knows its uid, and Kubernetes lets anybody write any uid into the
+/// owner reference of an application of his own, in any namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Owner {
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+impl Owner {
+    pub(super) fn of(schedule: &impl ResourceExt) -> Self {
+        Self {
+            namespace: schedule.namespace().unwrap_or_default(),
+            name: schedule.name_any(),
+            uid: schedule.uid().unwrap_or_default(),
+        }
+    }
+
+    /// The schedule that an application in `namespace` refers to.
+    fn referred(namespace: &str, reference: &OwnerReference) -> Self {
+        Self { namespace: namespace.to_owned(), name: reference.name.clone(), uid: reference.uid.clone() }
+    }
+
+    /// Whether the application refers to this schedule.
+    pub(super) fn owns(&self, application: &impl ResourceExt) -> bool {
+        let kind = ScheduledSparkApplication::kind(&());
+        let is_self =
+            |owner: &OwnerReference| owner.kind == kind && owner.name == self.name && owner.uid == self.uid;
+        application.namespace().as_ref() == Some(&self.namespace)
+            && application.owner_references().iter().any(is_self)
+    }
+
+    fn reference(&self) -> ScheduleRef {
+        ScheduleRef::new(&self.name).within(&self.namespace)
+    }
+}
+
 #[derive(Default)]
 struct Index {
-    /// By the schedule's uid.
-    families: HashMap<String, Family>,
-    /// The schedule of each application: its uid and name.
-    owners: HashMap<Key, (String, String)>,
+    families: HashMap<Owner, Family>,
+    /// The schedule of each application.
+    owners: HashMap<Key, Owner>,
     /// What a list that is not complete yet has named.
     listed: BTreeSet<Key>,
 }
@@ -52,44 +91,44 @@ impl Children {
         Self { index: Mutex::default(), changed }
     }
 
-    /// The applications of the schedule with this uid; and the latest of those that are gone.
-    pub(super) fn of(&self, uid: &str) -> (Vec<Child>, Vec<Child>) {
-        let family = self.locked().families.get(uid).cloned().unwrap_or_default();
+    /// The applications of a schedule; and the latest of those that are gone.
+    pub(super) fn of(&self, owner: &Owner) -> (Vec<Child>, Vec<Child>) {
+        let family = self.locked().families.get(owner).cloned().unwrap_or_default();
         let latest = [family.latest, family.triggered].into_iter().flatten();
         let departed = latest.filter(|child| !family.children.contains_key(&child.name)).collect();
         (family.children.into_values().collect(), departed)
     }
 
     /// The names of those that we have made and the watch has not told of.
-    pub(super) fn unconfirmed(&self, uid: &str) -> BTreeSet<String> {
-        self.locked().families.get(uid).map(|family| family.unconfirmed.clone()).unwrap_or_default()
+    pub(super) fn unconfirmed(&self, owner: &Owner) -> BTreeSet<String> {
+        self.locked().families.get(owner).map(|family| family.unconfirmed.clone()).unwrap_or_default()
     }
 
     /// This one is about to be made.
-    pub(super) fn expect(&self, uid: &str, name: &str) {
-        self.locked().families.entry(uid.to_owned()).or_default().expected.insert(name.to_owned());
+    pub(super) fn expect(&self, owner: &Owner, name: &str) {
+        self.locked().families.entry(owner.clone()).or_default().expected.insert(name.to_owned());
     }
 
     /// It was made, or it was not.
-    pub(super) fn expect_no_more(&self, uid: &str, name: &str) {
-        if let Some(family) = self.locked().families.get_mut(uid) {
+    pub(super) fn expect_no_more(&self, owner: &Owner, name: &str) {
+        if let Some(family) = self.locked().families.get_mut(owner) {
             family.expected.remove(name);
         }
     }
 
     /// Whether this one was made nobody knows: the API server has not answered.
-    pub(super) fn doubt(&self, uid: &str, name: &str) {
-        self.locked().families.entry(uid.to_owned()).or_default().doubted.insert(name.to_owned());
+    pub(super) fn doubt(&self, owner: &Owner, name: &str) {
+        self.locked().families.entry(owner.clone()).or_default().doubted.insert(name.to_owned());
     }
 
     /// The names of those.
-    pub(super) fn doubted(&self, uid: &str) -> BTreeSet<String> {
-        self.locked().families.get(uid).map(|family| family.doubted.clone()).unwrap_or_default()
+    pub(super) fn doubted(&self, owner: &Owner) -> BTreeSet<String> {
+        self.locked().families.get(owner).map(|family| family.doubted.clone()).unwrap_or_default()
     }
 
     /// Now somebody does.
-    pub(super) fn believe(&self, uid: &str, name: &str) {
-        if let Some(family) = self.locked().families.get_mut(uid) {
+    pub(super) fn believe(&self, owner: &Owner, name: &str) {
+        if let Some(family) = self.locked().families.get_mut(owner) {
             family.doubted.remove(name);
         }
     }
@@ -97,21 +136,23 @@ impl Children {
     /// We have made this one.
     pub(super) fn add(&self, application: &SparkApplication) {
         if let Some((owner, child)) = Child::of(&application.metadata, application.state()) {
+            let key = key(application);
+            let owner = Owner::referred(&key.0, owner);
             let mut index = self.locked();
-            let family = index.families.entry(owner.uid.clone()).or_default();
+            let family = index.families.entry(owner.clone()).or_default();
             // The watch may have told of it already, and of what has become of it.
             if family.children.get(&child.name).is_none_or(|known| known.uid != child.uid) {
                 family.unconfirmed.insert(child.name.clone());
-                index.insert(key(application), owner, child);
+                index.insert(key, owner, child);
             }
         }
     }
 
     /// We have deleted this one: it goes, if it is not gone.
-    pub(super) fn goes(&self, uid: &str, name: &str, child_uid: &str) {
+    pub(super) fn goes(&self, owner: &Owner, name: &str, uid: &str) {
         let mut index = self.locked();
-        let child = index.families.get_mut(uid).and_then(|family| family.children.get_mut(name));
-        if let Some(child) = child.filter(|child| child.uid == child_uid) {
+        let child = index.families.get_mut(owner).and_then(|family| family.children.get_mut(name));
+        if let Some(child) = child.filter(|child| child.uid == uid) {
             child.is_going = true;
         }
     }
@@ -122,10 +163,10 @@ impl Children {
     }
 
     /// There is no such schedule any more.
-    pub(super) fn forget(&self, uid: &str) {
+    pub(super) fn forget(&self, owner: &Owner) {
         let mut index = self.locked();
-        index.families.remove(uid);
-        index.owners.retain(|_, (owner, _)| owner != uid);
+        index.families.remove(owner);
+        index.owners.retain(|_, of| of != owner);
     }
 
     /// Takes in what the watch of applications tells.
@@ -147,7 +188,10 @@ impl Children {
                     Err(invalid) => (&invalid.metadata, State::Unknown),
                 };
                 match Child::of(metadata, state) {
-                    Some((owner, child)) => index.confirm(key, owner, child).into_iter().collect(),
+                    Some((owner, child)) => {
+                        let owner = Owner::referred(&key.0, owner);
+                        index.confirm(key, owner, child).into_iter().collect()
+                    }
                     None => index.remove(&key).into_iter().collect(),
                 }
             }
@@ -177,9 +221,9 @@ impl Children {
 
 impl Index {
     /// The schedule, if it matters to it.
-    fn confirm(&mut self, key: Key, owner: &OwnerReference, mut child: Child) -> Option<ScheduleRef> {
-        let schedule = ScheduleRef::new(&owner.name).within(&key.0);
-        let family = self.families.entry(owner.uid.clone()).or_default();
+    fn confirm(&mut self, key: Key, owner: Owner, mut child: Child) -> Option<ScheduleRef> {
+        let schedule = owner.reference();
+        let family = self.families.entry(owner.clone()).or_default();
         family.unconfirmed.remove(&child.name);
         // The watch may be behind our own deletion, which nobody takes back.
         let known = family.children.get(&child.name).filter(|known| known.uid == child.uid);
@@ -193,8 +237,8 @@ impl Index {
         is_news.then_some(schedule)
     }
 
-    fn insert(&mut self, key: Key, owner: &OwnerReference, child: Child) {
-        let family = self.families.entry(owner.uid.clone()).or_default();
+    fn insert(&mut self, key: Key, owner: Owner, child: Child) {
+        let family = self.families.entry(owner.clone()).or_default();
         if child.slot.is_some() && family.latest.as_ref().is_none_or(|latest| latest.slot <= child.slot) {
             family.latest = Some(child.clone());
         }
@@ -203,25 +247,81 @@ impl Index {
             family.triggered = Some(child.clone());
         }
         family.children.insert(child.name.clone(), child);
-        self.owners.insert(key, (owner.uid.clone(), owner.name.clone()));
+        self.owners.insert(key, owner);
     }
 
     /// The schedule that has lost the application, if one has.
     fn remove(&mut self, key: &Key) -> Option<ScheduleRef> {
-        let (uid, schedule) = self.owners.remove(key)?;
-        if let Some(family) = self.families.get_mut(&uid) {
+        let owner = self.owners.remove(key)?;
+        if let Some(family) = self.families.get_mut(&owner) {
             family.children.remove(&key.1);
             family.unconfirmed.remove(&key.1);
         }
-        Some(ScheduleRef::new(&schedule).within(&key.0))
+        Some(owner.reference())
     }
 
     fn is_unconfirmed(&self, key: &Key) -> bool {
-        let family = self.owners.get(key).and_then(|(uid, _)| self.families.get(uid));
+        let family = self.owners.get(key).and_then(|owner| self.families.get(owner));
         family.is_some_and(|family| family.unconfirmed.contains(&key.1))
     }
 }
 
 fn key(application: &impl ResourceExt) -> Key {
     (application.namespace().unwrap_or_default(), application.name_any())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    /// An application that somebody has made in `namespace` for `slot`, and says to be that schedule's.
+    fn watched(namespace: &str, owner: (&str, &str)) -> Watched {
+        let (name, uid) = owner;
+        from_value(json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "SparkApplication",
+            "metadata": {
+                "name": format!("{name}-1"),
+                "namespace": namespace,
+                "uid": format!("application-in-{namespace}"),
+                "annotations": {"sparkoperator.k8s.io/scheduled-time": "2026-01-01T00:00:00Z"},
+                "ownerReferences": [{
+                    "apiVersion": "sparkoperator.k8s.io/v1beta2",
+                    "kind": "ScheduledSparkApplication",
+                    "name": name,
+                    "uid": uid,
+                }],
+            },
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+        }))
+        .unwrap()
+    }
+
+    fn nightly() -> Owner {
+        Owner { namespace: "a".to_owned(), name: "nightly".to_owned(), uid: "of-nightly".to_owned() }
+    }
+
+    /// Issue 22: whoever knew the uid of another tenant's schedule could keep it from starting anything.
+    #[test]
+    fn an_application_that_names_a_schedule_of_another_namespace_is_not_its_child() {
+        let children = Children::new(mpsc::unbounded_channel().0);
+        for forged in [
+            watched("b", ("nightly", "of-nightly")),
+            watched("a", ("hourly", "of-nightly")),
+            watched("a", ("nightly", "of-another")),
+        ] {
+            assert!(!nightly().owns(&forged), "{forged:?}");
+            children.apply(&Event::Apply(forged));
+        }
+        assert_eq!(children.of(&nightly()), (Vec::new(), Vec::new()));
+
+        let own = watched("a", ("nightly", "of-nightly"));
+        assert!(nightly().owns(&own));
+        children.apply(&Event::Apply(own));
+        children.apply(&Event::Delete(watched("b", ("nightly", "of-nightly"))));
+        let (there, departed) = children.of(&nightly());
+        assert_eq!(there.iter().map(|child| &*child.uid).collect::<Vec<_>>(), ["application-in-a"]);
+        assert_eq!(departed, Vec::new());
+    }
 }

@@ -20,9 +20,10 @@ use crate::{
     plan::schedule::{self, Action as Act, Child, Observed, Plan, Policy},
 };
 pub(super) use children::Children;
+use children::Owner;
 use futures::{Stream, StreamExt, TryStreamExt};
 use jiff::Timestamp;
-use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, PostParams, Preconditions},
@@ -126,7 +127,7 @@ fn watched(
     let workload = context.workload.clone();
     watch::events(Api::<Watched>::all(context.client.clone()), watch::config(watch_seconds), &context.reads)
         .inspect(move |event| match event {
-            Ok(watcher::Event::Delete(schedule)) => watching.forget(&schedule.uid().unwrap_or_default()),
+            Ok(watcher::Event::Delete(schedule)) => watching.forget(schedule),
             Ok(_) => {}
             Err(error) => warn!(%error, "the watch of schedules is retried"),
         })
@@ -173,10 +174,9 @@ impl Context {
         schedule: &ScheduledSparkApplication,
         now: Timestamp,
     ) -> Result<Option<Duration>, Error> {
-        let uid = schedule.uid().unwrap_or_default();
         if schedule.metadata.deletion_timestamp.is_some() {
             // Its applications go with it: it is their owner.
-            self.forget(&uid);
+            self.forget(schedule);
             return Ok(None);
         }
         if self.notes.have_newer(schedule) {
@@ -232,34 +232,34 @@ impl Context {
 
     /// Looks at everything that the next decision about `schedule` depends on.
     async fn observe(&self, schedule: &ScheduledSparkApplication, now: Timestamp) -> Result<Observed, Error> {
-        let (namespace, uid) = (schedule.namespace().unwrap_or_default(), schedule.uid().unwrap_or_default());
-        self.confirm(&namespace, &uid, now).await?;
-        let (children, departed) = self.children.of(&uid);
+        let (namespace, owner) = (schedule.namespace().unwrap_or_default(), Owner::of(schedule));
+        self.confirm(&namespace, &owner, now).await?;
+        let (children, departed) = self.children.of(&owner);
         let asked = schedule::questions(schedule, &children, now, &self.policy);
         let has_pods = asked.pods && self.has_pods(schedule, &children).await?;
         let is_foreign = |name: &String| {
             let application = self.applications.get(&ApplicationRef::new(name).within(&namespace));
-            application.is_some_and(|application| !is_owned(application.owner_references(), &uid))
+            application.is_some_and(|application| !owner.owns(&*application))
         };
         let taken = asked.names.into_iter().filter(is_foreign).collect();
         Ok(Observed { children, departed, taken, has_pods })
     }
 
     /// Looks for what the watch does not tell of: those that we have made, and those that we may have made.
-    async fn confirm(&self, namespace: &str, uid: &str, now: Timestamp) -> Result<(), Error> {
+    async fn confirm(&self, namespace: &str, owner: &Owner, now: Timestamp) -> Result<(), Error> {
         let applications = Api::<SparkApplication>::namespaced(self.client.clone(), namespace);
-        for name in self.children.doubted(uid) {
+        for name in self.children.doubted(owner) {
             let found = applications.get_opt(&name).await.map_err(Error::api("GET of an application"))?;
-            if let Some(ours) = found.filter(|there| is_owned(there.owner_references(), uid)) {
+            if let Some(ours) = found.filter(|there| owner.owns(there)) {
                 self.children.add(&ours);
             }
-            self.children.believe(uid, &name);
+            self.children.believe(owner, &name);
         }
-        let unconfirmed = self.children.unconfirmed(uid);
+        let unconfirmed = self.children.unconfirmed(owner);
         if unconfirmed.is_empty() {
             return Ok(());
         }
-        let (children, _) = self.children.of(uid);
+        let (children, _) = self.children.of(owner);
         let is_old = |child: &Child| now.duration_since(child.created).unsigned_abs() > CONFIRMED_AFTER;
         for child in children.iter().filter(|child| unconfirmed.contains(&child.name) && is_old(child)) {
             let found = calls::metadata(&applications, &child.name).await;
@@ -300,14 +300,14 @@ impl Context {
         let applications = Api::<SparkApplication>::namespaced(self.client.clone(), &namespace);
         match action {
             Act::Start(application) => {
-                let (name, uid) = (application.name_any(), schedule.uid().unwrap_or_default());
-                self.children.expect(&uid, &name);
+                let (name, owner) = (application.name_any(), Owner::of(schedule));
+                self.children.expect(&owner, &name);
                 let made = applications.create(&PostParams::default(), &application).await;
                 if let Ok(made) = &made {
                     self.children.add(made);
                 }
                 // Not before: the watch may tell of it in between.
-                self.children.expect_no_more(&uid, &name);
+                self.children.expect_no_more(&owner, &name);
                 match made {
                     Ok(_) => {
                         info!(application = name, "started");
@@ -316,7 +316,7 @@ impl Context {
                     Err(kube::Error::Api(status)) if status.is_already_exists() => {
                         let there = applications.get_opt(&name).await;
                         let there = there.map_err(Error::api("GET of an application"))?;
-                        match there.filter(|there| is_owned(there.owner_references(), &uid)) {
+                        match there.filter(|there| owner.owns(there)) {
                             // The reply to its creation was lost.
                             Some(ours) => {
                                 self.children.add(&ours);
@@ -332,7 +332,7 @@ impl Context {
                                 let event = schedule::not_started(&name, &status.message);
                                 self.events.send(schedule, &name, &event, now).await;
                             }
-                            _ => self.children.doubt(&uid, &name),
+                            _ => self.children.doubt(&owner, &name),
                         }
                         Err(Error::api("creation of an application")(error))
                     }
@@ -341,7 +341,7 @@ impl Context {
             Act::Delete { name, uid, resource_version } => {
                 let preconditions = Preconditions { uid: Some(uid.clone()), resource_version };
                 execute::delete(&applications, &name, preconditions).await?;
-                self.children.goes(&schedule.uid().unwrap_or_default(), &name, &uid);
+                self.children.goes(&Owner::of(schedule), &name, &uid);
                 Ok(())
             }
         }
@@ -356,12 +356,8 @@ impl Context {
         Ok(live.is_some_and(|live| live.resource_version() == schedule.resource_version()))
     }
 
-    fn forget(&self, uid: &str) {
-        self.children.forget(uid);
-        self.notes.forget(uid);
+    fn forget(&self, schedule: &impl ResourceExt) {
+        self.children.forget(&Owner::of(schedule));
+        self.notes.forget(&schedule.uid().unwrap_or_default());
     }
-}
-
-fn is_owned(owners: &[OwnerReference], uid: &str) -> bool {
-    owners.iter().any(|owner| owner.uid == uid)
 }
