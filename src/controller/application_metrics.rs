@@ -16,7 +16,7 @@ use kube::{
 };
 use serde_json::json;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard},
 };
 
@@ -115,6 +115,11 @@ impl ApplicationMetrics {
         self.unanswered().remove(uid);
     }
 
+    /// There are no applications but those with the uids `listed`.
+    pub(super) fn forget_others(&self, listed: &HashSet<String>) {
+        self.unanswered().retain(|uid, _| listed.contains(uid));
+    }
+
     fn unanswered(&self) -> MutexGuard<'_, Unanswered> {
         self.unanswered.lock().expect("no code panics while it holds this lock")
     }
@@ -203,5 +208,15 @@ mod tests {
         metrics.seen(&application("2", &Value::Null), now, limits);
         metrics.seen(&stored, now, limits);
         assert!(!counted(&metrics), "it was not written, and somebody else has");
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_applications_that_a_list_does_not_have() {
+        let metrics = ApplicationMetrics::new(Options::default());
+        metrics.maybe_written(&application("1", &Value::Null), SparkApplicationStatus::default());
+        metrics.forget_others(&HashSet::from(["u".to_owned()]));
+        assert_eq!(metrics.unanswered().len(), 1);
+        metrics.forget_others(&HashSet::new());
+        assert_eq!(metrics.unanswered().len(), 0);
     }
 }

@@ -26,7 +26,7 @@ use kube::{
 };
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -99,6 +99,11 @@ impl Asides {
     /// The application is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
         self.0.locked().remove(uid);
+    }
+
+    /// There are no applications but those with the uids `listed`.
+    pub(super) fn forget_others(&self, listed: &HashSet<String>) {
+        self.0.locked().retain(|uid, _| listed.contains(uid));
     }
 
     /// Begins to do all of that for the run `run` of `application`.

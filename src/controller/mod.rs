@@ -229,7 +229,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         futures::stream::iter(inside.collect::<Vec<_>>())
     });
     let (gone, mut applications_gone) = mpsc::unbounded_channel::<ApplicationRef>();
-    let (watching, deleted) = (Arc::clone(&context), gone.clone());
+    let (watching, deleted, listing) = (Arc::clone(&context), gone.clone(), Arc::clone(&context));
     let applications =
         watch::events(Api::<Watched>::all(client), watch::config(watch_seconds), &read_metrics)
             .inspect_ok(move |event| children.apply(event))
@@ -248,6 +248,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
                 Err(error) => warn!(%error, "the watch of applications is retried"),
             })
             .reflect(writer)
+            // Not before the cache has what the list has.
+            .inspect_ok(move |event| listing.take_note(event))
             .applied_objects();
     let leaving = Arc::clone(&context);
     let say_farewell = async move {
@@ -418,7 +420,7 @@ impl Context {
                 info!(from = state.as_str(), to = to.as_str(), "state changed");
             }
             self.notes.with(&uid, |note| {
-                note.written = notes::version(&written);
+                note.wrote(&written);
                 note.recorded = Some(now);
             });
         }
@@ -477,5 +479,27 @@ impl Context {
         self.metrics.forget(uid);
         self.asides.forget(uid);
         self.notes.forget(uid);
+    }
+
+    /// Forgets, once the watch has listed all applications, whatever is remembered of others: nobody tells of those that
+    /// were deleted while nothing was watched.
+    fn take_note<K>(&self, event: &watcher::Event<K>) {
+        match event {
+            watcher::Event::Init => self.notes.list_begins(),
+            watcher::Event::InitDone => {
+                let applications = self.applications.state();
+                let uids = applications.iter().filter_map(|application| application.uid()).collect();
+                let names = applications
+                    .iter()
+                    .map(|application| (application.namespace().unwrap_or_default(), application.name_any()))
+                    .collect();
+                self.submitter.forget_others(&uids);
+                self.metrics.forget_others(&uids);
+                self.asides.forget_others(&uids);
+                self.notes.list_ends(&uids);
+                self.pods.forget_others(&names);
+            }
+            watcher::Event::InitApply(_) | watcher::Event::Apply(_) | watcher::Event::Delete(_) => {}
+        }
     }
 }

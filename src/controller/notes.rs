@@ -4,7 +4,7 @@ use super::Error;
 use jiff::Timestamp;
 use kube::{ResourceExt, runtime::controller::Action};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard},
     time::Duration,
 };
@@ -20,8 +20,11 @@ pub(super) struct Notes(Mutex<HashMap<String, Note>>);
 /// What is remembered of one object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Note {
-    /// The resourceVersion of our last write: an older copy must not be acted on.
+    /// The resourceVersion of our last write: an older copy must not be acted on. Zero where nothing was written since
+    /// the watch has listed everything.
     pub written: u64,
+    /// Whether that write was answered before the list began that the watch is reading now.
+    is_before_list: bool,
     /// When that was.
     pub recorded: Option<Timestamp>,
     /// While a write of ours is under way: the latest version that the watch has told of meanwhile.
@@ -32,6 +35,14 @@ pub(super) struct Note {
     pub failures: u32,
 }
 
+impl Note {
+    /// We have written the object, and this was the answer.
+    pub(super) fn wrote(&mut self, answer: &impl ResourceExt) {
+        self.written = version(answer);
+        self.is_before_list = false;
+    }
+}
+
 impl Notes {
     pub(super) fn with<T>(&self, uid: &str, with: impl FnOnce(&mut Note) -> T) -> T {
         with(self.locked().entry(uid.to_owned()).or_default())
@@ -40,6 +51,32 @@ impl Notes {
     /// The object is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
         self.locked().remove(uid);
+    }
+
+    /// The watch begins to list all objects.
+    pub(super) fn list_begins(&self) {
+        for note in self.locked().values_mut() {
+            note.is_before_list = true;
+        }
+    }
+
+    /// The list is complete, and the cache has replaced what it had by it: it has objects with the uids `listed` and no
+    /// others. Forgets what was written before the list began, and everything about objects that it does not have.
+    ///
+    /// What was written before is in the list, or was undone: where etcd was restored from a backup, resource versions
+    /// begin again at lower ones, and every copy would be older than our last write, until they have caught up.
+    ///
+    /// That is true of a list that is read after the writes before it, so of kube's `ListSemantic::MostRecent`, its default,
+    /// which every watch here has. A list from the API server's watch cache (`ListSemantic::Any`, and kube's
+    /// `StreamingList`: both ask for resourceVersion 0) may be older than a write that was answered before it. Whoever
+    /// changes to one of those has to keep `written` over a list.
+    pub(super) fn list_ends(&self, listed: &HashSet<String>) {
+        self.locked().retain(|uid, note| {
+            if note.is_before_list {
+                note.written = 0;
+            }
+            listed.contains(uid)
+        });
     }
 
     /// Whether we have written `object` since this copy of it was read.
@@ -55,7 +92,9 @@ impl Notes {
     /// The write has ended, and this came of it. Whether the watch has told of a newer version meanwhile.
     pub(super) fn end_write(&self, uid: &str, written: Option<&impl ResourceExt>) -> bool {
         self.with(uid, |note| {
-            note.written = written.map_or(note.written, version);
+            if let Some(written) = written {
+                note.wrote(written);
+            }
             note.told.take().is_some_and(|told| told > note.written)
         })
     }
@@ -145,5 +184,45 @@ mod tests {
         assert!(notes.is_echo(&copy(8)));
         notes.end_write("u", None::<&ScheduledSparkApplication>);
         assert!(!notes.is_echo(&copy(9)));
+    }
+
+    fn listed(uids: &[&str]) -> HashSet<String> {
+        uids.iter().map(|uid| (*uid).to_owned()).collect()
+    }
+
+    /// Issue 22: after a restore of etcd whatever had been written recently stood still until a restart.
+    #[test]
+    fn what_is_listed_anew_counts_though_its_version_is_older_than_our_last_write() {
+        let notes = Notes::default();
+        notes.with("u", |note| note.wrote(&copy(1000)));
+        notes.list_begins();
+        assert!(notes.have_newer(&copy(10)), "the cache still has what it had");
+        notes.list_ends(&listed(&["u"]));
+        assert!(!notes.have_newer(&copy(10)) && !notes.is_echo(&copy(10)));
+    }
+
+    #[test]
+    fn what_is_written_while_a_list_is_read_is_newer_than_the_list() {
+        let notes = Notes::default();
+        notes.list_begins();
+        notes.with("u", |note| note.wrote(&copy(1000)));
+        notes.list_ends(&listed(&["u"]));
+        assert!(notes.have_newer(&copy(999)));
+        notes.list_begins();
+        // That list has failed, and another one begins.
+        notes.list_begins();
+        notes.list_ends(&listed(&["u"]));
+        assert!(!notes.have_newer(&copy(999)));
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_objects_that_a_list_does_not_have() {
+        let notes = Notes::default();
+        for uid in ["u", "gone"] {
+            notes.with(uid, |note| note.failures = 1);
+        }
+        notes.list_begins();
+        notes.list_ends(&listed(&["u"]));
+        assert_eq!(notes.locked().keys().collect::<Vec<_>>(), ["u"]);
     }
 }

@@ -12,7 +12,7 @@ use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt, runtime::watcher::Event};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     mem,
     sync::{Arc, RwLock},
 };
@@ -75,6 +75,12 @@ impl PodIndex {
     pub fn forget(&self, namespace: &str, application: &str) {
         let mut departed = self.departed.write().expect("no code panics while it holds this lock");
         departed.remove(&(namespace.to_owned(), application.to_owned()));
+    }
+
+    /// There are no applications but those `listed`.
+    pub fn forget_others(&self, listed: &HashSet<ApplicationKey>) {
+        let mut departed = self.departed.write().expect("no code panics while it holds this lock");
+        departed.retain(|application, _| listed.contains(application));
     }
 
     fn departed<'a>(&self, pods: impl IntoIterator<Item = (&'a ApplicationKey, &'a PodRecord)>) {
@@ -216,5 +222,18 @@ mod tests {
         );
         assert_eq!(apply(Event::Delete(pod("pi-driver", "pi"))), BTreeSet::from([key("pi")]));
         assert!(index.of("default", "pi").0.is_empty());
+    }
+    #[test]
+    fn nothing_is_remembered_of_applications_that_a_list_does_not_have() {
+        let index = PodIndex::default();
+        let mut listed = BTreeMap::new();
+        for application in ["pi", "gone"] {
+            let mut driver = pod(&format!("{application}-driver"), application);
+            let labels = driver.metadata.labels.get_or_insert_default();
+            labels.insert("spark-role".to_owned(), "driver".to_owned());
+            index.apply(Event::Delete(driver), &mut listed);
+        }
+        index.forget_others(&HashSet::from([key("pi")]));
+        assert!(index.of("default", "pi").1.is_some() && index.of("default", "gone").1.is_none());
     }
 }

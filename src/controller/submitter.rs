@@ -14,7 +14,7 @@ use crate::{
 };
 use kube::{Client, ResourceExt};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard},
 };
 use tokio::sync::mpsc;
@@ -157,6 +157,17 @@ impl Submitter {
         if let Some(started) = locked(&self.submissions).remove(uid) {
             started.cancel.cancel();
         }
+    }
+
+    /// Ends whatever runs for applications that are not among those with the uids `listed`, and forgets it.
+    pub(super) fn forget_others(&self, listed: &HashSet<String>) {
+        locked(&self.submissions).retain(|uid, started| {
+            let stays = listed.contains(uid);
+            if !stays {
+                started.cancel.cancel();
+            }
+            stays
+        });
     }
 
     /// Ends all that runs and waits until it has.

@@ -8,7 +8,7 @@ use crate::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt, runtime::watcher::Event};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Mutex, MutexGuard},
 };
 use tokio::sync::mpsc;
@@ -70,6 +70,8 @@ struct Index {
     owners: HashMap<Key, Owner>,
     /// What a list that is not complete yet has named.
     listed: BTreeSet<Key>,
+    /// The schedules that there are, once they have been listed.
+    schedules: Option<HashSet<Owner>>,
 }
 
 #[derive(Clone, Default)]
@@ -162,9 +164,27 @@ impl Children {
         self.locked().remove(&(namespace.to_owned(), name.to_owned()));
     }
 
+    /// There is such a schedule.
+    pub(super) fn begin(&self, owner: Owner) {
+        if let Some(schedules) = &mut self.locked().schedules {
+            schedules.insert(owner);
+        }
+    }
+
+    /// There are no schedules but those `listed`.
+    pub(super) fn forget_others(&self, listed: HashSet<Owner>) {
+        let mut index = self.locked();
+        // Applications may outlive their schedule for a moment, or refer to one that never was.
+        index.families.retain(|owner, family| listed.contains(owner) || !family.children.is_empty());
+        index.schedules = Some(listed);
+    }
+
     /// There is no such schedule any more.
     pub(super) fn forget(&self, owner: &Owner) {
         let mut index = self.locked();
+        if let Some(schedules) = &mut index.schedules {
+            schedules.remove(owner);
+        }
         index.families.remove(owner);
         index.owners.retain(|_, of| of != owner);
     }
@@ -256,6 +276,11 @@ impl Index {
         if let Some(family) = self.families.get_mut(&owner) {
             family.children.remove(&key.1);
             family.unconfirmed.remove(&key.1);
+            // Anybody may name a schedule that there is not.
+            let is_nobody_s = self.schedules.as_ref().is_some_and(|schedules| !schedules.contains(&owner));
+            if family.children.is_empty() && is_nobody_s {
+                self.families.remove(&owner);
+            }
         }
         Some(owner.reference())
     }
@@ -323,5 +348,27 @@ mod tests {
         let (there, departed) = children.of(&nightly());
         assert_eq!(there.iter().map(|child| &*child.uid).collect::<Vec<_>>(), ["application-in-a"]);
         assert_eq!(departed, Vec::new());
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_schedules_that_there_are_not() {
+        let children = Children::new(mpsc::unbounded_channel().0);
+        let known = || children.locked().families.keys().cloned().collect::<HashSet<_>>();
+        let hourly = Owner { name: "hourly".to_owned(), ..nightly() };
+        let of = |owner: &Owner| watched(&owner.namespace, (&*owner.name, &*owner.uid));
+        for owner in [nightly(), hourly.clone()] {
+            children.apply(&Event::Apply(of(&owner)));
+            children.apply(&Event::Delete(of(&owner)));
+        }
+        children.forget_others(HashSet::from([nightly()]));
+        assert_eq!(known(), HashSet::from([nightly()]), "what was made for it is known also when it is gone");
+
+        children.begin(hourly.clone());
+        children.apply(&Event::Apply(of(&hourly)));
+        children.forget(&nightly());
+        // The garbage collector has not been there yet.
+        children.apply(&Event::Apply(of(&nightly())));
+        children.apply(&Event::Delete(of(&nightly())));
+        assert_eq!(known(), HashSet::from([hourly]));
     }
 }

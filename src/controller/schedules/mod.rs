@@ -123,8 +123,8 @@ fn watched(
     watch_seconds: u32,
     writer: reflector::store::Writer<Watched>,
 ) -> impl Stream<Item = Result<Watched, watcher::Error>> + Send + use<> {
-    let (watching, seeing) = (Arc::clone(context), Arc::clone(context));
-    let workload = context.workload.clone();
+    let (watching, seeing, listing) = (Arc::clone(context), Arc::clone(context), Arc::clone(context));
+    let (workload, cache) = (context.workload.clone(), writer.as_reader());
     watch::events(Api::<Watched>::all(context.client.clone()), watch::config(watch_seconds), &context.reads)
         .inspect(move |event| match event {
             Ok(watcher::Event::Delete(schedule)) => watching.forget(schedule),
@@ -132,9 +132,14 @@ fn watched(
             Err(error) => warn!(%error, "the watch of schedules is retried"),
         })
         .reflect(writer)
+        // Not before the cache has what the list has.
+        .inspect_ok(move |event| listing.take_note(event, &cache))
+        // Of what it has recorded itself a reconcile has made the best already. What is listed may have been undone.
+        .try_filter(move |event| {
+            let is_echo = matches!(event, watcher::Event::Apply(schedule) if seeing.notes.is_echo(schedule));
+            std::future::ready(!is_echo)
+        })
         .applied_objects()
-        // Of what it has recorded itself a reconcile has made the best already.
-        .try_filter(move |schedule| std::future::ready(!seeing.notes.is_echo(schedule)))
         .inspect_ok(move |schedule| {
             workload.waits(&schedule.namespace().unwrap_or_default(), &schedule.name_any());
         })
@@ -354,6 +359,22 @@ impl Context {
         let live = calls::metadata(&schedules, &schedule.name_any()).await;
         let live = live.map_err(Error::api("GET of the schedule"))?;
         Ok(live.is_some_and(|live| live.resource_version() == schedule.resource_version()))
+    }
+
+    /// Notes which schedules there are. Once the watch has listed all, nothing is remembered of others: nobody tells of
+    /// those that were deleted while nothing was watched.
+    fn take_note(&self, event: &watcher::Event<Watched>, cache: &reflector::Store<Watched>) {
+        match event {
+            watcher::Event::Init => self.notes.list_begins(),
+            watcher::Event::InitDone => {
+                let schedules = cache.state();
+                self.notes.list_ends(&schedules.iter().filter_map(|schedule| schedule.uid()).collect());
+                self.children
+                    .forget_others(schedules.iter().map(|schedule| Owner::of(&**schedule)).collect());
+            }
+            watcher::Event::Apply(schedule) => self.children.begin(Owner::of(schedule)),
+            watcher::Event::InitApply(_) | watcher::Event::Delete(_) => {}
+        }
     }
 
     fn forget(&self, schedule: &impl ResourceExt) {
