@@ -1,6 +1,7 @@
 //! When does this process drive applications? While it holds the lease; everything else (the webhook) it does
 //! anyway.
 
+use super::notes::version;
 use crate::plan::lease::{self, Step, Timing};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -9,8 +10,8 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
-use std::time::{Duration, Instant};
-use tokio::time::{sleep, timeout};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -56,9 +57,9 @@ impl Leadership {
         Self { leases: Api::namespaced(client, namespace), name: name.to_owned(), me, timing, leads }
     }
 
-    /// Does `work` whenever the lease is ours, until `stop`, and then gives the lease back. If it is lost,
-    /// `work` is dropped where it stands: others may lead already. `stands_by` is called whenever another one
-    /// leads.
+    /// Does `work` whenever the lease is ours, until `stop`, and then gives the lease back. If it is lost, or cannot be
+    /// renewed within the renew deadline, `work` is dropped where it stands, and with it its calls that have no answer yet.
+    /// That is before another candidate may take the lease. `stands_by` is called whenever another one leads.
     pub async fn lead<W: Future<Output = ()>>(
         self,
         work: impl Fn() -> W,
@@ -69,8 +70,10 @@ impl Leadership {
             info!(lease = self.name, identity = self.me, "leading");
             self.leads.set(1);
             let has_ended = tokio::select! {
-                () = work() => true,
+                // First, so that work which has kept the thread for too long does not go on.
+                biased;
                 () = self.lost(&mut held) => false,
+                () = work() => true,
             };
             self.leads.set(0);
             if has_ended {
@@ -132,33 +135,51 @@ impl Leadership {
     /// Ends when the lease is not ours any more, or may not be.
     async fn lost(&self, held: &mut Held) {
         loop {
-            sleep(self.timing.retry_period).await;
-            while held.renewed.elapsed() < self.timing.renew_deadline {
-                let spec = held.lease.spec.clone().unwrap_or_default();
-                let Step::Write(spec) =
-                    lease::next(Some(&spec), Duration::ZERO, &self.me, now(), &self.timing)
-                else {
-                    return;
-                };
-                match self.write(Some(held.lease.clone()), spec).await {
-                    Ok(Some(renewed)) => {
-                        *held = renewed;
-                        break;
-                    }
-                    // Somebody has written: what is there now?
-                    Ok(None) => match self.in_time(self.leases.get_opt(&self.name)).await {
-                        Ok(Some(lease)) => held.lease = lease,
-                        Ok(None) => return,
-                        Err(error) => warn!(%error, "the lease cannot be renewed yet"),
-                    },
-                    Err(error) => {
-                        warn!(%error, "the lease cannot be renewed yet");
-                        sleep(self.timing.retry_period / 2).await;
-                    }
-                }
+            // As client-go's context: whatever is asked meanwhile ends at the deadline, answered or not. Others take the lease
+            // no sooner than `lease_duration` after they have seen it renewed, which is after `renewed`.
+            let deadline = held.renewed + self.timing.renew_deadline;
+            match timeout_at(deadline, self.renewed(held)).await {
+                Ok(Some(renewed)) => *held = renewed,
+                Ok(None) | Err(_) => return,
             }
-            if held.renewed.elapsed() >= self.timing.renew_deadline {
-                return;
+        }
+    }
+
+    /// Waits for the next renewal and tries it until it succeeds; none when the lease is not ours any more.
+    async fn renewed(&self, held: &Held) -> Option<Held> {
+        let mut found = held.lease.clone();
+        sleep(self.timing.retry_period).await;
+        loop {
+            let spec = found.spec.clone().unwrap_or_default();
+            let Step::Write(spec) = lease::next(Some(&spec), Duration::ZERO, &self.me, now(), &self.timing)
+            else {
+                return None;
+            };
+            let there = match self.write(Some(found.clone()), spec).await {
+                Ok(Some(renewed)) => return Some(renewed),
+                // Somebody has written: what is there now?
+                Ok(None) => self.in_time(self.leases.get_opt(&self.name)).await,
+                Err(error) => Err(error),
+            };
+            match there {
+                Ok(Some(there)) if version(&there) < version(&held.lease) => {
+                    // Versions only go up, unless etcd was restored from a backup. A watch asks for what comes after the last
+                    // version that it has seen, and the API server lets it wait until versions have come so far again, without
+                    // an error (kubernetes/kubernetes#107457). So all caches, and what is remembered of applications, have
+                    // to be made anew, as after a change of leaders.
+                    warn!(lease = self.name, "resource versions have gone backwards: was etcd restored?");
+                    return None;
+                }
+                Ok(Some(there)) => {
+                    found = there;
+                    // Not in a tight circle.
+                    sleep(self.timing.retry_period / 10).await;
+                }
+                Ok(None) => return None,
+                Err(error) => {
+                    warn!(%error, "the lease cannot be renewed yet");
+                    sleep(self.timing.retry_period / 2).await;
+                }
             }
         }
     }
@@ -198,7 +219,7 @@ impl Leadership {
         }
     }
 
-    /// A call that does not outlast what it is for.
+    /// A call that leaves time for another try before the deadline.
     async fn in_time<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
         let name = || self.name.clone();
         let answer = timeout(self.timing.renew_deadline / 2, call).await;
@@ -219,4 +240,167 @@ fn drawn() -> uuid::Uuid {
 #[expect(clippy::disallowed_methods, reason = "the clock of the lease, for whoever reads it")]
 fn now() -> Timestamp {
     Timestamp::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::{Method, Request, Response};
+    use kube::client::{Body, ClientBuilder};
+    use serde_json::{Value, json};
+    use std::sync::{Arc, Mutex};
+
+    type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+    /// An API server that has one lease.
+    #[derive(Default)]
+    struct ApiServer {
+        /// How long it takes for an answer.
+        latency: Duration,
+        /// From when on it answers nothing.
+        silent_from: Option<Duration>,
+        /// From when on it answers no writes but that somebody else was first.
+        contended_from: Option<Duration>,
+        /// When etcd is restored from a backup.
+        restored_at: Option<Duration>,
+        stored: Mutex<Stored>,
+    }
+
+    #[derive(Default)]
+    struct Stored {
+        lease: Value,
+        version: u64,
+        /// When the lease was written last.
+        written: Duration,
+        is_restored: bool,
+    }
+
+    impl ApiServer {
+        fn client(self: &Arc<Self>) -> Client {
+            let (server, begun) = (Arc::clone(self), Instant::now());
+            let service = tower::service_fn(move |request: Request<Body>| {
+                let server = Arc::clone(&server);
+                async move { server.answer(request, begun).await }
+            });
+            ClientBuilder::new(service, "default").build()
+        }
+
+        async fn answer(&self, request: Request<Body>, begun: Instant) -> Result<Response<Body>, BoxError> {
+            let method = request.method().clone();
+            let body = request.into_body().collect_bytes().await?;
+            if self.silent_from.is_some_and(|from| begun.elapsed() >= from) {
+                std::future::pending::<()>().await;
+            }
+            let (code, answer) = self.asked(&method, &body, begun.elapsed());
+            sleep(self.latency).await;
+            Ok(Response::builder().status(code).body(answer.to_string().into_bytes().into())?)
+        }
+
+        fn asked(&self, method: &Method, body: &[u8], now: Duration) -> (u16, Value) {
+            let failed = |code: u16, reason: &str| {
+                (code, json!({"kind": "Status", "status": "Failure", "reason": reason, "code": code}))
+            };
+            let mut stored = self.stored.lock().unwrap();
+            if self.restored_at.is_some_and(|at| now >= at) && !stored.is_restored {
+                (stored.is_restored, stored.version) = (true, 1);
+                stored.lease["metadata"]["resourceVersion"] = "1".into();
+            }
+            if *method == Method::GET {
+                return if stored.lease.is_null() {
+                    failed(404, "NotFound")
+                } else {
+                    (200, stored.lease.clone())
+                };
+            }
+            let mut lease: Value = serde_json::from_slice(body).unwrap();
+            let is_current =
+                lease["metadata"]["resourceVersion"] == stored.lease["metadata"]["resourceVersion"];
+            if !is_current || self.contended_from.is_some_and(|from| now >= from) {
+                return failed(409, "Conflict");
+            }
+            stored.version += 100;
+            lease["metadata"]["resourceVersion"] = stored.version.to_string().into();
+            (stored.lease, stored.written) = (lease.clone(), now);
+            (200, lease)
+        }
+    }
+
+    fn timing(lease_duration: u64, renew_deadline: u64) -> Timing {
+        Timing {
+            lease_duration: Duration::from_secs(lease_duration),
+            renew_deadline: Duration::from_secs(renew_deadline),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+
+    /// When a term of leadership has ended, counted from the beginning of the test.
+    struct Term {
+        begun: Instant,
+        ends: Arc<Mutex<Vec<Duration>>>,
+    }
+
+    impl Drop for Term {
+        fn drop(&mut self) {
+            self.ends.lock().unwrap().push(self.begun.elapsed());
+        }
+    }
+
+    /// When the terms of a candidate have ended within a minute; the last one does with the minute. And when the API server
+    /// has stored its last write.
+    async fn ends_of_terms(server: ApiServer, timing: Timing) -> (Vec<Duration>, Duration) {
+        let server = Arc::new(server);
+        let (begun, ends) = (Instant::now(), Arc::<Mutex<Vec<_>>>::default());
+        let leadership =
+            Leadership::new(server.client(), ("default", "lock"), "pod", timing, &mut Registry::default());
+        let work = || {
+            let term = Term { begun, ends: Arc::clone(&ends) };
+            async move {
+                std::future::pending::<()>().await;
+                drop(term);
+            }
+        };
+        let lead = leadership.lead(work, || {}, CancellationToken::new());
+        timeout(Duration::from_secs(60), lead).await.unwrap_err();
+        let (ends, written) = (ends.lock().unwrap().clone(), server.stored.lock().unwrap().written);
+        (ends, written)
+    }
+
+    /// Issue 22: a call could take half the renew deadline, begun just before it, and two of them a conflict.
+    #[tokio::test(start_paused = true)]
+    async fn the_work_of_one_who_cannot_renew_the_lease_ends_before_another_one_may_take_it() {
+        for timing in [timing(15, 10), timing(15, 14)] {
+            for tenths in (0..100).step_by(7) {
+                let from = Some(Duration::from_millis(5_000 + 100 * tenths));
+                for latency in [Duration::ZERO, Duration::from_millis(1_900)] {
+                    for (silent_from, contended_from) in [(from, None), (None, from)] {
+                        let server =
+                            ApiServer { latency, silent_from, contended_from, ..ApiServer::default() };
+                        let (ends, written) = ends_of_terms(server, timing).await;
+                        let went_on = ends[0] - written;
+                        assert!(
+                            went_on < timing.lease_duration,
+                            "{went_on:?} after its last renewal, from {from:?} on, {latency:?}, {timing:?}"
+                        );
+                        assert!(ends[0] > Duration::from_millis(5_000), "it led for as long as it could");
+                    }
+                }
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_who_can_renew_the_lease_leads_on_though_the_api_server_is_slow() {
+        let server = ApiServer { latency: Duration::from_secs(4), ..ApiServer::default() };
+        let (ends, _) = ends_of_terms(server, timing(15, 10)).await;
+        assert_eq!(ends.iter().map(Duration::as_secs).collect::<Vec<_>>(), [60]);
+    }
+
+    /// Issue 22: whatever was written recently stood still until a restart.
+    #[tokio::test(start_paused = true)]
+    async fn work_begins_anew_where_etcd_was_restored() {
+        let restored_at = Some(Duration::from_secs(31));
+        let server = ApiServer { restored_at, ..ApiServer::default() };
+        let (ends, _) = ends_of_terms(server, timing(15, 10)).await;
+        assert_eq!(ends.iter().map(Duration::as_secs).collect::<Vec<_>>(), [32, 60]);
+    }
 }

@@ -11,7 +11,7 @@ pub struct Timing {
     /// How long others wait for a holder that is silent before they take the lease.
     pub lease_duration: Duration,
     /// How long a holder goes on without having renewed it. The difference to the one above is what its last
-    /// writes may take.
+    /// writes may take on their way: a call without an answer is given up, but may have been heard.
     pub renew_deadline: Duration,
     /// How often a holder renews it.
     pub retry_period: Duration,
@@ -76,8 +76,9 @@ fn patience(seen: Option<&LeaseSpec>, timing: &Timing) -> Duration {
 }
 
 fn held(me: &str, acquired: MicroTime, transitions: i32, now: Timestamp, timing: &Timing) -> LeaseSpec {
-    // The API server wants at least a second.
-    let seconds = i32::try_from(timing.lease_duration.as_secs().max(1)).unwrap_or(i32::MAX);
+    // Never less than it is: a candidate with other settings waits for as long as this says.
+    let seconds = timing.lease_duration.as_millis().div_ceil(1_000);
+    let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
     LeaseSpec {
         holder_identity: Some(me.to_owned()),
         lease_duration_seconds: Some(seconds),
@@ -133,6 +134,13 @@ mod tests {
         let patient = LeaseSpec { lease_duration_seconds: Some(60), ..first };
         assert!(matches!(step(Some(&patient), 15, "b", 20), Step::Wait(_)));
         assert!(matches!(step(Some(&patient), 60, "b", 20), Step::Write(_)));
+    }
+
+    #[test]
+    fn the_lease_asks_for_no_less_than_its_holder_takes() {
+        let timing = Timing { lease_duration: Duration::from_millis(15_900), ..TIMING };
+        let Step::Write(lease) = next(None, Duration::ZERO, "a", at(0), &timing) else { unreachable!() };
+        assert_eq!(lease.lease_duration_seconds, Some(16));
     }
 
     #[test]

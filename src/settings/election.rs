@@ -67,6 +67,10 @@ pub struct ElectionSettings {
     pub leader_election_retry_period: Duration,
 }
 
+/// How much longer than the renew deadline the lease has to be. A leader ends at the deadline to the millisecond; what it has
+/// sent by then may still be carried out. Nothing that we ask takes a tenth of a second where all is well.
+const LAST_WRITES: Duration = Duration::from_secs(1);
+
 impl ElectionSettings {
     /// The namespace of the lease, which is `own` unless another one is set.
     #[must_use]
@@ -92,17 +96,51 @@ impl ElectionSettings {
             retry_period: self.leader_election_retry_period,
         };
         let Timing { lease_duration, renew_deadline, retry_period } = timing;
-        if lease_duration < Duration::from_secs(1) || retry_period.is_zero() {
-            return Err("--leader-election-lease-duration must be at least 1s, and \
-                        --leader-election-retry-period more than 0s"
-                .to_owned());
+        if retry_period.is_zero() || renew_deadline <= retry_period {
+            return Err(format!(
+                "--leader-election-renew-deadline ({renew_deadline:?}) must be longer than \
+                 --leader-election-retry-period ({retry_period:?}), and that more than 0s: within the deadline a leader \
+                 has to renew its lease at least once"
+            ));
         }
-        if lease_duration > renew_deadline && renew_deadline > retry_period {
-            return Ok(timing);
+        if lease_duration.checked_sub(renew_deadline).is_none_or(|rest| rest < LAST_WRITES) {
+            return Err(format!(
+                "--leader-election-lease-duration ({lease_duration:?}) must be at least {LAST_WRITES:?} longer than \
+                 --leader-election-renew-deadline ({renew_deadline:?}): so long the last writes of a leader that has lost \
+                 its lease may take"
+            ));
         }
-        Err(format!(
-            "--leader-election-lease-duration ({lease_duration:?}) must be longer than --leader-election-renew-deadline \
-             ({renew_deadline:?}), and that longer than --leader-election-retry-period ({retry_period:?})"
-        ))
+        Ok(timing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        election: ElectionSettings,
+    }
+
+    #[test]
+    fn a_leader_has_ended_before_another_one_begins() {
+        let timing = |lease: &str, renew: &str, retry: &str| {
+            let flags = [("lease-duration", lease), ("renew-deadline", renew), ("retry-period", retry)];
+            let flags = flags.map(|(flag, value)| format!("--leader-election-{flag}={value}"));
+            Flags::try_parse_from(["run".to_owned()].into_iter().chain(flags)).unwrap().election.timing()
+        };
+        assert!(timing("15s", "10s", "2s").is_ok() && timing("15s", "14s", "2s").is_ok());
+        let short = timing("15s", "14500ms", "2s").unwrap_err();
+        assert!(
+            short.contains("--leader-election-lease-duration (15s) must be at least 1s longer"),
+            "{short}"
+        );
+        assert!(timing("10s", "15s", "2s").is_err());
+        let once = timing("15s", "10s", "10s").unwrap_err();
+        assert!(once.contains("--leader-election-renew-deadline (10s) must be longer"), "{once}");
+        assert!(timing("15s", "10s", "0s").is_err());
     }
 }
