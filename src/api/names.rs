@@ -162,6 +162,8 @@ pub mod volume {
     pub const HADOOP_CONFIG_MAP: &str = "hadoop-configmap-volume";
     /// Of `spec.sparkConfigMap`.
     pub const SPARK_CONFIG_MAP: &str = "spark-configmap-volume";
+    /// In the name of each claim that Spark makes for one driver alone, before a number.
+    pub const DRIVER_CLAIM: &str = "-driver-pvc-";
     /// Spark's own: the driver's ConfigMap, which `spark-submit` creates last of all objects.
     pub const SPARK_CONF_DRIVER: &str = "spark-conf-volume-driver";
     /// The same of the executors.

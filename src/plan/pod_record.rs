@@ -53,6 +53,8 @@ pub struct PodRecord {
     pub protected: bool,
     /// The ConfigMap that holds the driver's `spark.properties`.
     pub driver_config_map: Option<String>,
+    /// The claims of a driver's volumes that have a name which Spark gives to claims for one driver.
+    pub claims: Vec<String>,
 }
 
 /// The owner that controls a pod.
@@ -109,11 +111,13 @@ impl PodRecord {
         let role = spark_role.as_deref().and_then(Role::from_label);
         let submits = spark_role.as_deref() == Some(role::SUBMISSION);
         let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        let config_map = |spec: &k8s_openapi::api::core::v1::PodSpec| {
-            let volumes = spec.volumes.as_deref().unwrap_or_default();
+        let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+        let config_map = || {
             let conf = volumes.iter().find(|volume| volume.name == volume::SPARK_CONF_DRIVER)?;
             Some(conf.config_map.as_ref()?.name.clone())
         };
+        let claims =
+            volumes.iter().filter_map(|volume| Some(&volume.persistent_volume_claim.as_ref()?.claim_name));
         Self {
             name: pod.metadata.name.clone().unwrap_or_default(),
             uid: pod.metadata.uid.clone().unwrap_or_default(),
@@ -144,7 +148,11 @@ impl PodRecord {
             message: status.and_then(message),
             waiting: status.and_then(waiting),
             protected: pod.metadata.finalizers.iter().flatten().any(|name| name == finalizer::DRIVER_OUTCOME),
-            driver_config_map: pod.spec.as_ref().and_then(config_map),
+            driver_config_map: config_map(),
+            claims: claims
+                .filter(|name| role == Some(Role::Driver) && name.contains(volume::DRIVER_CLAIM))
+                .cloned()
+                .collect(),
         }
     }
 

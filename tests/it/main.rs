@@ -20,6 +20,7 @@ mod fuzz;
 mod fuzzed;
 mod golden;
 mod java_properties;
+mod leftovers;
 mod lifecycle;
 mod manifests;
 mod monitoring;

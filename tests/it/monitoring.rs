@@ -58,7 +58,7 @@ fn the_config_map_is_the_runs_own() {
     assert_eq!(metadata["labels"], labels);
     let child = Child { kind: "ConfigMap".to_owned(), name: "pi-prom-conf".to_owned() };
     assert_eq!(possible_child(&application), child);
-    assert!(children(&application, &run, &policy()).contains(&child));
+    assert!(children(&application, &run, &policy(), &Surroundings::default(), None).contains(&child));
 }
 
 #[test]

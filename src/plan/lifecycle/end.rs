@@ -167,7 +167,13 @@ impl Pass<'_> {
     fn leftovers(&self) -> Option<Action> {
         let run = Run::recorded(self.application)?;
         let monitoring = monitoring::possible_child(self.application);
-        let mut children = submission::children(self.application, &run, self.policy);
+        let driver = match &self.seen.driver {
+            Driver::Pod { pod, .. } => Some(pod),
+            Driver::Unseen | Driver::Gone => self.seen.departed.as_ref(),
+        };
+        let driver = driver.filter(|pod| pod.is_of(Role::Driver, run.id.as_str())).map(|pod| &**pod);
+        let around = &self.seen.surroundings;
+        let mut children = submission::children(self.application, &run, self.policy, around, driver);
         if matches!(self.application.state(), State::Invalidating | State::Suspending) {
             // The spec that the run was made from may not be there to ask any more.
             let possible = native::possible_children(self.name(), &native::Ids::of_run(&run));

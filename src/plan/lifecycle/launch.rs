@@ -156,7 +156,8 @@ impl Pass<'_> {
         // It may quote a property, of whatever length that is.
         let why = events::cut(why, LONGEST_NOTE);
         let event = events::submission_failed(self.name(), &why);
-        let children = submission::children(self.application, &run, self.policy);
+        let around = &self.seen.surroundings;
+        let children = submission::children(self.application, &run, self.policy, around, None);
         let mut status = self.with_run(run);
         let outcome = Outcome::new(State::SubmissionFailed, "SubmissionFailed", Some(why.clone()));
         Self::ended(&mut status, outcome, self.now);

@@ -28,7 +28,7 @@ pub(super) struct Names {
 }
 
 /// Whatever a submission of `ids` may have made beside the driver's pod, whatever was asked for; but for claims,
-/// whose names depend on that, and Secrets, which the operator may not touch unless its admin lets it.
+/// whose names depend on that, and Secrets and `krb5.conf`, for which the submitter's files are read: the operator reads none.
 #[must_use]
 pub fn possible_children(app_name: &str, ids: &Ids) -> Vec<Child> {
     let prefix = prefix(app_name, &ids.prefix);
@@ -38,7 +38,6 @@ pub fn possible_children(app_name: &str, ids: &Ids) -> Vec<Child> {
         ("Service", service(&prefix, ids)),
         ("ConfigMap", prefixed(suffix::EXECUTOR_TEMPLATE)),
         ("ConfigMap", prefixed(suffix::HADOOP)),
-        ("ConfigMap", prefixed(suffix::KRB5)),
         ("NetworkPolicy", prefixed(suffix::POLICY)),
     ]
     .map(|(kind, name)| Child { kind: kind.to_owned(), name })

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::api::{
     Role,
-    names::{conf, label, submit_conf},
+    names::{conf, label, submit_conf, volume},
 };
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +63,8 @@ pub(super) fn mounts(context: &Context, driver: &mut Driver) -> Result<(), NotNa
         let source = match volume.source {
             Source::Plain(source) => source,
             Source::Claim { name, class, size, labels, annotations } => {
-                let name = name.replace(ON_DEMAND, &context.names.prefixed(&format!("driver-pvc-{i}")));
+                let own = format!("{}{}{i}", context.names.prefix, volume::DRIVER_CLAIM);
+                let name = name.replace(ON_DEMAND, &own);
                 if let (Some(class), Some(size)) = (class, size) {
                     // Read once: there may be thousands of claims, and the property may be long.
                     let mode = match mode {

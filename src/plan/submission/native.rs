@@ -16,9 +16,11 @@ use crate::{
         children::ui_path,
         customization, monitoring,
         native::{
-            self, Child, Environment, Ids, Line, NotNative, Objects, Submission, flag_list, read_properties,
+            self, Child, Environment, Ids, Line, NotNative, Objects, Submission, flag_list,
+            possible_children, read_properties,
         },
         owner_reference,
+        pod_record::PodRecord,
         run::Run,
         submission_pod, validation,
     },
@@ -65,32 +67,73 @@ pub fn objects(
     Ok((Objects { pod, children }, Line::nearest(&submission.spark_version).1))
 }
 
-/// What the operator has made beside pods for `run`, however it was submitted: what [`objects`] has made beside the
-/// driver's pod, or the ConfigMap of the submission pod. Claims that have a name of the user's are not among it: they may
-/// be somebody else's.
+/// What the operator may have made beside pods for `run`: what [`objects`] makes beside the driver's pod, or the ConfigMap of
+/// the submission pod, and what monitoring needs.
+///
+/// It is found by its names, which follow from the application and the run, and not from what the admin has configured: that
+/// may have changed since. (To list by label would take the right to list all ConfigMaps and claims, and a list of those of
+/// the namespace for every run that ends.) Whoever deletes has to look at the owner of each.
+///
+/// The names of claims follow from all volumes of the driver. `driver`, the run's driver, has them; without it they are
+/// planned from `surroundings`, those of the submission or at least the best guess. Claims that have a name of the user's are
+/// not among them: they may be somebody else's.
 #[must_use]
-pub fn children(application: &SparkApplication, run: &Run, policy: &Policy) -> Vec<Child> {
-    let made = match submitter(application, policy) {
-        Ok(Submitter::SparkSubmit) => None,
-        _ => native(application, run, policy, "", Environment::default(), Timestamp::UNIX_EPOCH)
-            .and_then(|submission| native::objects(&submission))
-            .ok(),
-    };
+pub fn children(
+    application: &SparkApplication,
+    run: &Run,
+    policy: &Policy,
+    surroundings: &Surroundings,
+    driver: Option<&PodRecord>,
+) -> Vec<Child> {
+    let name = application.metadata.name.as_deref().unwrap_or_default();
     let ids = Ids::of_run(run);
-    let monitoring = monitoring::config_map(application, run);
-    let mut named: Vec<_> = monitoring.iter().filter_map(Child::of).collect();
-    match made {
-        Some(Objects { children, .. }) => {
-            let is_ours = |child: &Child| child.kind != CLAIM || child.name.contains(&ids.prefix);
-            named.extend(children.iter().filter_map(Child::of).filter(is_ours));
-        }
-        // Whatever cannot be made natively has been left to a submission pod, or not been made.
-        None => named.push(submission_pod::config_map(&submission_pod::name(application, run))),
+    let possible = possible_children(name, &ids);
+    let config_map = driver.and_then(|driver| driver.driver_config_map.as_ref());
+    let is_native = config_map.map(|config_map| possible.iter().any(|child| child.name == *config_map));
+    let (by_operator, by_pod) = match (is_native, submitter(application, policy)) {
+        (Some(is_native), _) => (is_native, !is_native),
+        (None, Ok(Submitter::Native)) => (true, false),
+        (None, Ok(Submitter::SparkSubmit)) => (false, true),
+        // What the operator cannot make it has left to a submission pod.
+        (None, Ok(Submitter::Auto) | Err(_)) => (true, true),
+    };
+
+    let mut named: Vec<_> = monitoring::config_map(application, run).iter().filter_map(Child::of).collect();
+    if by_operator {
+        let has_policy = Line::nearest(&application.spec.spark_version).0 >= Line::V4_2;
+        named.extend(possible.into_iter().filter(|child| has_policy || child.kind != "NetworkPolicy"));
+        let is_ours = |claim: &Child| claim.name.contains(&ids.prefix);
+        let claims = match driver.filter(|_| is_native.is_some()) {
+            Some(driver) => driver.claims.iter().map(|name| claim(name.clone())).collect(),
+            None => planned_claims(application, run, policy, surroundings),
+        };
+        named.extend(claims.into_iter().filter(is_ours));
+    }
+    if by_pod {
+        named.push(submission_pod::config_map(&submission_pod::name(application, run)));
     }
     named
 }
 
 const CLAIM: &str = "PersistentVolumeClaim";
+
+fn claim(name: String) -> Child {
+    Child { kind: CLAIM.to_owned(), name }
+}
+
+/// The claims that are made for the driver of `run`; none where its submission cannot be planned.
+fn planned_claims(
+    application: &SparkApplication,
+    run: &Run,
+    policy: &Policy,
+    surroundings: &Surroundings,
+) -> Vec<Child> {
+    let Surroundings { defaults, environment } = surroundings;
+    let planned = native(application, run, policy, defaults, environment.clone(), Timestamp::UNIX_EPOCH)
+        .and_then(|submission| native::objects(&submission));
+    let children = planned.map(|objects| objects.children).unwrap_or_default();
+    children.iter().filter_map(Child::of).filter(|child| child.kind == CLAIM).collect()
+}
 
 /// The native submission of `run`. `defaults` is the text of a `spark-defaults.conf`, below all other
 /// properties; `environment` is what `spark-submit` would find around it.

@@ -1,0 +1,160 @@
+//! Is what a run has made beside its pods deleted when the run is over?
+
+use crate::{lifecycle::nothing, native::program};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, from_value, json};
+use spark_operator::{
+    api::SparkApplication,
+    plan::{
+        Action, By, Driver, Observed, Policy, Submission, SubmissionProgress,
+        lifecycle::next,
+        native::{Child, Environment, Objects},
+        pod_record::PodRecord,
+        run::Run,
+        submission::{Surroundings, choose},
+    },
+};
+use std::collections::BTreeSet;
+
+/// Claims that Spark makes for one driver, and one that has a name of the user's.
+const CLAIMS: [(&str, &str); 2] = [("scratch", "OnDemand"), ("data", "data")];
+
+/// Issue 22: what was to be deleted was planned as if the admin had configured nothing. Where an image stands only in
+/// spark-defaults.conf nothing could be planned, and everything stayed.
+#[test]
+fn what_a_run_has_made_goes_with_its_end_however_the_admin_has_configured_spark() {
+    for (name, application, surroundings) in cases() {
+        let (application, objects) = made(application, &surroundings);
+        let driver = driver(&application, &objects);
+        let seen =
+            Observed { driver: Driver::Pod { pod: Box::new(driver.clone()), complete: true }, ..nothing() };
+        assert_eq!(left(&application, &objects, &seen), [], "{name}");
+        // The pod is gone by then, and its watch has told of it.
+        let seen = Observed { driver: Driver::Gone, departed: Some(Box::new(driver)), ..nothing() };
+        assert_eq!(left(&application, &objects, &seen), [], "{name}, without its driver");
+    }
+}
+
+/// Quotas, for example, refuse the driver's pod, which is made last.
+#[test]
+fn what_a_failed_submission_has_made_goes_with_it() {
+    for (name, application, surroundings) in cases() {
+        let (_, objects) = made(application.clone(), &surroundings);
+        let id = Run::next(&application).id;
+        let progress = SubmissionProgress::Failed("exceeded quota".to_owned());
+        let seen = Observed {
+            driver: Driver::Gone,
+            submission: Some(Submission { id, progress }),
+            surroundings,
+            ..nothing()
+        };
+        assert_eq!(left(&application, &objects, &seen), [], "{name}");
+    }
+}
+
+#[test]
+fn a_claim_that_has_a_name_of_the_users_stays() {
+    let (application, objects) = made(program(json!({"sparkConf": claims()})), &Surroundings::default());
+    let driver = Driver::Pod { pod: Box::new(driver(&application, &objects)), complete: true };
+    let deleted = deleted(&application, &Observed { driver, ..nothing() });
+    let is_claim = |child: &&Child| child.kind == "PersistentVolumeClaim";
+    let claims: Vec<_> = deleted.iter().filter(is_claim).map(|claim| claim.name.as_str()).collect();
+    let made: Vec<_> =
+        objects.children.iter().filter_map(Child::of).filter(|child| is_claim(&child)).collect();
+    assert_eq!(made.len(), 2);
+    assert!(claims.len() == 1 && claims[0].ends_with("-driver-pvc-1"), "{claims:?}");
+}
+
+/// Applications and what their operator finds around it.
+fn cases() -> [(&'static str, SparkApplication, Surroundings); 5] {
+    let defaults = |text: String| Surroundings { defaults: text, ..Surroundings::default() };
+    let file = ("core-site.xml".to_owned(), "<configuration/>".to_owned());
+    let hadoop = Environment { hadoop_conf: Some([file].into()), ..Environment::default() };
+    let lines = claims()
+        .as_object()
+        .unwrap()
+        .iter()
+        .fold(String::new(), |text, (key, value)| format!("{text}{key} {}\n", value.as_str().unwrap()));
+    [
+        ("nothing", program(json!({})), Surroundings::default()),
+        ("Spark 4.2", program(json!({"sparkVersion": "4.2.0"})), Surroundings::default()),
+        (
+            "the image",
+            program(json!({"image": null})),
+            defaults("spark.kubernetes.container.image spark\n".to_owned()),
+        ),
+        (
+            "HADOOP_CONF_DIR",
+            program(json!({})),
+            Surroundings { environment: hadoop, ..Surroundings::default() },
+        ),
+        (
+            "claims",
+            program(json!({"image": null})),
+            defaults(format!("spark.kubernetes.container.image spark\n{lines}")),
+        ),
+    ]
+}
+
+/// Properties of [`CLAIMS`].
+fn claims() -> Value {
+    let mut properties = json!({});
+    for (volume, claim) in CLAIMS {
+        for (setting, value) in [
+            ("mount.path", format!("/{volume}")),
+            ("options.claimName", claim.to_owned()),
+            ("options.storageClass", "fast".to_owned()),
+            ("options.sizeLimit", "1Gi".to_owned()),
+        ] {
+            let key = format!("spark.kubernetes.driver.volumes.persistentVolumeClaim.{volume}.{setting}");
+            properties[key] = value.into();
+        }
+    }
+    properties
+}
+
+/// The application while its run is about to be over, and what was made for the run.
+fn made(mut application: SparkApplication, surroundings: &Surroundings) -> (SparkApplication, Objects) {
+    let run = Run::next(&application);
+    let chosen = choose(&application, &run, surroundings, &policy(), Timestamp::UNIX_EPOCH).unwrap();
+    let By::Native(objects) = chosen.request.by else { panic!("{:?}", chosen.request.by) };
+    let status = json!({
+        "applicationState": {"state": "SUCCEEDING"},
+        "submissionID": run.id,
+        "runOrdinal": run.ordinal,
+        "driverInfo": {"podName": objects.pod["metadata"]["name"]},
+    });
+    application.status = Some(from_value(status).unwrap());
+    (application, objects)
+}
+
+/// The driver as the API server has it.
+fn driver(application: &SparkApplication, objects: &Objects) -> PodRecord {
+    let mut pod: Pod = from_value(objects.pod.clone()).unwrap();
+    pod.metadata.uid = Some("d1".to_owned());
+    let record = PodRecord::of(&pod);
+    assert!(record.is_controlled_by(application.metadata.uid.as_deref().unwrap()));
+    record
+}
+
+/// Which of the objects that were made are not deleted though they are this run's alone.
+fn left(application: &SparkApplication, objects: &Objects, seen: &Observed) -> Vec<Child> {
+    let deleted = deleted(application, seen);
+    let of_user = Child { kind: "PersistentVolumeClaim".to_owned(), name: "data".to_owned() };
+    let made = objects.children.iter().filter_map(Child::of).filter(|child| *child != of_user);
+    made.filter(|child| !deleted.contains(child)).collect()
+}
+
+fn deleted(application: &SparkApplication, seen: &Observed) -> BTreeSet<Child> {
+    let plan = next(application, seen, Timestamp::UNIX_EPOCH, &policy());
+    let children = plan.actions.into_iter().map(|action| match action {
+        Action::DeleteChildren(children) => children,
+        other => panic!("{other:?}"),
+    });
+    children.flatten().collect()
+}
+
+fn policy() -> Policy {
+    Policy::new("k8s://https://10.0.0.1:443")
+}
