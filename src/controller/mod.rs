@@ -10,6 +10,7 @@ mod companions;
 mod error;
 mod events;
 mod execute;
+mod farewell;
 mod leadership;
 mod namespaces;
 mod native;
@@ -39,6 +40,7 @@ use calls::Metadata;
 use companions::CompanionIndex;
 use error::Error;
 use events::Events;
+use farewell::Farewells;
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use kube::{
@@ -228,8 +230,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         let inside = applications.filter(|application| application.namespace.as_ref() == Some(&namespace));
         futures::stream::iter(inside.collect::<Vec<_>>())
     });
-    let (gone, mut applications_gone) = mpsc::unbounded_channel::<ApplicationRef>();
-    let (watching, deleted, listing) = (Arc::clone(&context), gone.clone(), Arc::clone(&context));
+    let farewells = Arc::new(Farewells::default());
+    let (watching, deleted, listing) = (Arc::clone(&context), Arc::clone(&farewells), Arc::clone(&context));
     let applications =
         watch::events(Api::<Watched>::all(client), watch::config(watch_seconds), &read_metrics)
             .inspect_ok(move |event| children.apply(event))
@@ -241,8 +243,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
                 }
                 Ok(watcher::Event::Delete(application)) => {
                     watching.forget(&application.uid().unwrap_or_default());
-                    // Here and below: nobody listens any more when the process is about to end.
-                    deleted.send(ObjectRef::from_obj(application)).ok();
+                    deleted.waits(&application.namespace().unwrap_or_default(), &application.name_any());
                 }
                 Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
                 Err(error) => warn!(%error, "the watch of applications is retried"),
@@ -251,14 +252,6 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
             // Not before the cache has what the list has.
             .inspect_ok(move |event| listing.take_note(event))
             .applied_objects();
-    let leaving = Arc::clone(&context);
-    let say_farewell = async move {
-        while let Some(application) = applications_gone.recv().await {
-            leaving
-                .bid_farewell(application.namespace.as_deref().unwrap_or_default(), &application.name)
-                .await;
-        }
-    };
     let reconcile_all = async {
         // Before this, a pod that is not in the cache may well exist, and its application would be taken for
         // one that lost it.
@@ -278,7 +271,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
                 if let Err(controller::Error::ObjectNotFound(application)) = ended {
                     let namespace = application.namespace.as_deref().unwrap_or_default();
                     workload.is_gone(namespace, &application.name);
-                    gone.send(application.into_kind_unchecked(())).ok();
+                    farewells.waits(namespace, &application.name);
                 }
                 std::future::ready(())
             });
@@ -301,7 +294,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         () = follow => {}
         () = follow_companions => {}
         () = follow_namespaces => {}
-        () = say_farewell => {}
+        () = farewells.say(&context) => {}
     }
     stop_asides.cancel();
     context.asides.stopped().await;
@@ -343,8 +336,9 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     Span::current().record("name", watched.name_any());
     let work = context.workload.begin(&watched.namespace().unwrap_or_default(), &watched.name_any());
     let wake = match &watched.0 {
-        // What runs there goes on; nobody follows it.
-        _ if !context.namespaces.include(&watched.namespace().unwrap_or_default()) => Ok(None),
+        _ if !context.namespaces.include(&watched.namespace().unwrap_or_default()) => {
+            context.leave(&watched).await.map(|()| None)
+        }
         Ok(application) => {
             caught(context.reconcile(application, now)).await.unwrap_or_else(|bug| Err(bug.into()))
         }
@@ -434,30 +428,6 @@ impl Context {
         self.asides.start(application, &run, aside, now);
         self.notes.with(&uid, |note| note.failures = 0);
         Ok(wake)
-    }
-
-    /// Does what is to be done about the pods of an application that goes, or is gone. Should it fail, Kubernetes
-    /// takes them away later, and a driver that is kept is let go when the operator starts the next time.
-    async fn bid_farewell(&self, namespace: &str, name: &str) {
-        if !self.namespaces.include(namespace) {
-            return;
-        }
-        self.pods.forget(namespace, name);
-        let pods: Vec<_> = self.pods.of(namespace, name).0.into_values().collect();
-        if pods.is_empty() {
-            return;
-        }
-        let left = |error: Error| {
-            warn!(namespace, name, %error, "the pods of a deleted application are left to Kubernetes");
-        };
-        // Another one may have its name by now.
-        let there = match self.live(namespace, name).await {
-            Ok(there) => there,
-            Err(error) => return left(error),
-        };
-        for action in lifecycle::farewell(&pods, there.as_ref().map(Resource::meta)) {
-            execute::about_pods(&self.client, namespace, action).await.unwrap_or_else(left);
-        }
     }
 
     /// What the API server says of an application now.

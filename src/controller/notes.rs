@@ -48,6 +48,11 @@ impl Notes {
         with(self.locked().entry(uid.to_owned()).or_default())
     }
 
+    /// Whether anything is remembered of the object.
+    pub(super) fn has(&self, uid: &str) -> bool {
+        self.locked().contains_key(uid)
+    }
+
     /// The object is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
         self.locked().remove(uid);

@@ -118,7 +118,7 @@ impl PodIndex {
 
     /// Takes in one event; `listed` collects a list that is not complete yet. Returns whose pods have
     /// changed.
-    fn apply(
+    pub(super) fn apply(
         &self,
         event: Event<Lenient<Pod>>,
         listed: &mut BTreeMap<ApplicationKey, Pods>,

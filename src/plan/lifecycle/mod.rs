@@ -292,6 +292,19 @@ fn driver_name(pass: &Pass) -> String {
     recorded.unwrap_or_else(|| driver::pod_name(pass.application))
 }
 
+/// What is done about `pods` of the application with this uid when its namespace ceases to be driven: none of its drivers is
+/// kept for an outcome that nobody records. A driver may be kept though its record does not say so yet.
+#[must_use]
+pub fn leave(pods: &[PodRecord], uid: &str, policy: &Policy) -> Vec<Action> {
+    let drivers = pods.iter().filter(|pod| pod.role == Some(Role::Driver) && pod.is_controlled_by(uid));
+    let kept = drivers.filter(|pod| pod.protected || policy.protects_driver_outcome);
+    kept.map(release).collect()
+}
+
+fn release(driver: &PodRecord) -> Action {
+    Action::ProtectDriver { name: driver.name.clone(), uid: driver.uid.clone(), protect: false }
+}
+
 /// What is done about `pods`, of an application that is being deleted, or is gone: they go at once, not only when
 /// Kubernetes has found that their owners have, and no driver is kept for an outcome that nobody records. `there` is
 /// the application that has the name now.
@@ -308,11 +321,7 @@ pub fn farewell(pods: &[PodRecord], there: Option<&ObjectMeta>) -> Vec<Action> {
         |pod: &PodRecord| pod.application.as_deref().is_some_and(|name| pod.is_of_application(name));
     let drivers: Vec<_> =
         pods.iter().filter(|pod| pod.role == Some(Role::Driver) && !is_of_living(pod)).collect();
-    let kept = drivers.iter().filter(|pod| pod.protected).map(|pod| Action::ProtectDriver {
-        name: pod.name.clone(),
-        uid: pod.uid.clone(),
-        protect: false,
-    });
+    let kept = drivers.iter().filter(|pod| pod.protected).map(|pod| release(pod));
     if is_orphaned {
         return kept.collect();
     }

@@ -1,0 +1,349 @@
+//! Says farewell to pods whose application is being deleted, is gone, or is in a namespace that is not ours any more.
+
+use super::{Context, Error, Watched, execute};
+use crate::plan::{Action, lifecycle};
+use futures::future::join_all;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use std::{
+    collections::{BTreeMap, HashSet, VecDeque},
+    sync::{Mutex, MutexGuard},
+};
+use tokio::sync::Notify;
+use tracing::{info, warn};
+
+/// How many applications are looked at at once, so that one slow answer does not hold up all others. Each takes two or three
+/// short calls.
+const AT_ONCE: usize = 4;
+
+/// Applications that are gone and whose pods have not been looked at since. Each is here at most once, however often its pods
+/// change, and the namespaces take turns: thousands of pods without an application in one of them delay the others by one
+/// application each.
+#[derive(Default)]
+pub(super) struct Farewells {
+    waiting: Mutex<Waiting>,
+    news: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: BTreeMap<String, Line>,
+    /// The namespaces with a line, the next one first.
+    turns: VecDeque<String>,
+}
+
+/// The applications of one namespace by their names, first come, first served.
+#[derive(Default)]
+struct Line {
+    order: VecDeque<String>,
+    names: HashSet<String>,
+}
+
+impl Farewells {
+    /// This application is gone, or is no more as it was.
+    pub(super) fn waits(&self, namespace: &str, name: &str) {
+        self.locked().push(namespace, name);
+        self.news.notify_one();
+    }
+
+    /// Says farewell to the pods of all that wait, and never ends.
+    pub(super) async fn say(&self, context: &Context) {
+        join_all((0..AT_ONCE).map(|_| self.say_one_by_one(context))).await;
+    }
+
+    async fn say_one_by_one(&self, context: &Context) {
+        loop {
+            let (namespace, name) = self.next().await;
+            context.bid_farewell(&namespace, &name).await;
+        }
+    }
+
+    async fn next(&self) -> (String, String) {
+        loop {
+            let (next, is_last) = {
+                let mut waiting = self.locked();
+                (waiting.pop(), waiting.turns.is_empty())
+            };
+            if !is_last {
+                // Several news are one for whoever waits.
+                self.news.notify_one();
+            }
+            match next {
+                Some(next) => return next,
+                None => self.news.notified().await,
+            }
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().expect("no code panics while it holds this lock")
+    }
+}
+
+impl Waiting {
+    fn push(&mut self, namespace: &str, name: &str) {
+        let line = self.lines.entry(namespace.to_owned()).or_insert_with(|| {
+            self.turns.push_back(namespace.to_owned());
+            Line::default()
+        });
+        if line.names.insert(name.to_owned()) {
+            line.order.push_back(name.to_owned());
+        }
+    }
+
+    fn pop(&mut self) -> Option<(String, String)> {
+        let namespace = self.turns.pop_front()?;
+        let line = self.lines.get_mut(&namespace)?;
+        let name = line.order.pop_front()?;
+        line.names.remove(&name);
+        if line.order.is_empty() {
+            self.lines.remove(&namespace);
+        } else {
+            self.turns.push_back(namespace.clone());
+        }
+        Some((namespace, name))
+    }
+}
+
+impl Context {
+    /// Does what is to be done about the pods of an application that goes, or is gone. Should it fail, Kubernetes
+    /// takes them away later, and a driver that is kept is let go when the operator starts the next time.
+    ///
+    /// In a namespace that is not ours another operator may drive applications. There only the drivers of applications that
+    /// are gone are let go: no operator can record their outcome any more, and with the finalizer neither they nor the
+    /// namespace could be deleted.
+    pub(super) async fn bid_farewell(&self, namespace: &str, name: &str) {
+        self.pods.forget(namespace, name);
+        let pods: Vec<_> = self.pods.of(namespace, name).0.into_values().collect();
+        let is_ours = self.namespaces.include(namespace);
+        let actions = |there: Option<&ObjectMeta>| {
+            let mut actions = lifecycle::farewell(&pods, there);
+            actions
+                .retain(|action| is_ours || matches!(action, Action::ProtectDriver { protect: false, .. }));
+            actions
+        };
+        // Pods that go already, or were never an application's, change often and cost no request.
+        if actions(None).is_empty() {
+            return;
+        }
+        let left = |error: Error| {
+            warn!(namespace, name, %error, "the pods of a deleted application are left to Kubernetes");
+        };
+        // Another one may have its name by now.
+        let there = match self.live(namespace, name).await {
+            Ok(there) => there,
+            Err(error) => return left(error),
+        };
+        for action in actions(there.as_ref().map(|there| &there.metadata)) {
+            execute::about_pods(&self.client, namespace, action).await.unwrap_or_else(left);
+        }
+    }
+
+    /// Leaves an application alone that is in a namespace which is not ours: what runs there goes on, nothing is remembered of
+    /// it, and its drivers are not kept for us any more.
+    ///
+    /// Drivers are let go once, and only those of applications that this process has driven: another operator may drive the
+    /// namespace by now, and its finalizer has the same name. Where it has put that on such a driver already, it hears at once
+    /// that the finalizer is gone and puts it back, and that is all. To let go of every driver with the finalizer, whenever one
+    /// is seen, would be an endless fight between the two. So the finalizer stays on the drivers of a namespace that ceased to
+    /// be ours while no operator ran, until their application is deleted.
+    ///
+    /// # Errors
+    ///
+    /// When a driver could not be let go; then this is to be tried again.
+    pub(super) async fn leave(&self, watched: &Watched) -> Result<(), Error> {
+        let (namespace, name) = (watched.namespace().unwrap_or_default(), watched.name_any());
+        let uid = watched.uid().unwrap_or_default();
+        // Whoever is driven has a note, from its first reconcile on.
+        let was_ours = self.notes.has(&uid);
+        self.pods.forget(&namespace, &name);
+        if was_ours {
+            let pods: Vec<_> = self.pods.of(&namespace, &name).0.into_values().collect();
+            for action in lifecycle::leave(&pods, &uid, &self.policy) {
+                execute::about_pods(&self.client, &namespace, action).await?;
+            }
+            info!("left: the namespace is not ours any more");
+        }
+        self.forget(&uid);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::*, *};
+    use crate::plan::application_metrics::Options;
+    use axum::http::{Request, Response};
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::client::{Body, ClientBuilder};
+    use prometheus_client::registry::Registry;
+    use serde_json::{Value, from_value, json};
+
+    /// Method and path of each request.
+    type Asked = Arc<Mutex<Vec<String>>>;
+
+    /// A process that drives the namespace `ours`. The API server has the pod `pi-driver`, and the application `pi` if `there`
+    /// says so.
+    fn context(there: Option<Value>) -> (Context, Asked) {
+        let asked = Asked::default();
+        let asking = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let path = request.uri().path().to_owned();
+            asking.lock().unwrap().push(format!("{} {path}", request.method()));
+            let (code, answer) = match &there {
+                _ if path.contains("/pods/") => (200, json!(driver("pi-driver"))),
+                Some(there) => (200, there.clone()),
+                None => {
+                    (404, json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}))
+                }
+            };
+            let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            async move { answer }
+        });
+        let client = ClientBuilder::new(service, "default").build();
+        let mut registry = Registry::default();
+        let events = Events::new(client.clone(), "operator".to_owned());
+        let (submitter, metrics) =
+            (SubmitterSettings { at_once: 1, has_webhook: false }, SubmissionMetrics::new(&mut registry));
+        let context = Context {
+            policy: Policy { protects_driver_outcome: true, ..Policy::new("k8s://https://10.0.0.1:443") },
+            namespaces: Arc::new(OurNamespaces::new(Namespaces::new(["ours".to_owned()], None))),
+            pods: Arc::default(),
+            asides: Asides::new(
+                client.clone(),
+                events.clone(),
+                Arc::default(),
+                mpsc::unbounded_channel().0,
+                CancellationToken::new(),
+            ),
+            submitter: Submitter::new(client.clone(), submitter, metrics, mpsc::unbounded_channel().0),
+            surroundings: Surroundings::of_process(None),
+            metrics: ApplicationMetrics::new(Options::default()),
+            events,
+            workload: Workloads::new(&mut registry, 1).applications,
+            notes: Notes::default(),
+            applications: reflector::store().0,
+            turns: Semaphore::new(1),
+            stop: CancellationToken::new(),
+            client,
+        };
+        (context, asked)
+    }
+
+    fn application() -> Value {
+        json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "SparkApplication",
+            "metadata": {"name": "pi", "namespace": "theirs", "uid": "u"},
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+        })
+    }
+
+    /// A driver of the application with the uid `u`, kept by the finalizer.
+    fn driver(name: &str) -> Pod {
+        let owner = json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "SparkApplication",
+            "name": "pi",
+            "uid": "u",
+            "controller": true,
+        });
+        from_value(json!({"metadata": {
+            "name": name,
+            "namespace": "theirs",
+            "uid": "d1",
+            "labels": {"sparkoperator.k8s.io/app-name": "pi", "spark-role": "driver"},
+            "finalizers": ["sparkoperator.k8s.io/driver-outcome"],
+            "ownerReferences": [owner],
+        }}))
+        .unwrap()
+    }
+
+    fn has_pods(context: &Context, pods: impl IntoIterator<Item = Pod>) {
+        for pod in pods {
+            context.pods.apply(watcher::Event::Apply(pod), &mut Default::default());
+        }
+    }
+
+    fn told(asked: &Asked) -> Vec<String> {
+        std::mem::take(&mut *asked.lock().unwrap())
+    }
+
+    const APPLICATION: &str = "GET /apis/sparkoperator.k8s.io/v1beta2/namespaces/theirs/sparkapplications/pi";
+    const RELEASE: [&str; 2] =
+        ["GET /api/v1/namespaces/theirs/pods/pi-driver", "PATCH /api/v1/namespaces/theirs/pods/pi-driver"];
+
+    /// Issue 22: the pods could not be deleted, nor could the namespace.
+    #[tokio::test]
+    async fn drivers_in_a_namespace_that_ceases_to_be_ours_are_let_go_once() {
+        let (context, asked) = context(Some(application()));
+        let watched: Watched = from_value(application()).unwrap();
+        has_pods(&context, [driver("pi-driver")]);
+        context.leave(&watched).await.unwrap();
+        assert_eq!(told(&asked), Vec::<String>::new(), "it never was ours");
+
+        context.notes.with("u", |note| note.failures = 0);
+        context.leave(&watched).await.unwrap();
+        assert_eq!(told(&asked), RELEASE);
+        context.leave(&watched).await.unwrap();
+        assert_eq!(told(&asked), Vec::<String>::new(), "the finalizer is another operator's now");
+    }
+
+    #[tokio::test]
+    async fn the_drivers_of_deleted_applications_are_let_go_everywhere_and_nothing_else_is_done() {
+        let (context, asked) = context(None);
+        let mut old = driver("old-driver");
+        old.metadata.finalizers = None;
+        has_pods(&context, [driver("pi-driver"), old]);
+        context.bid_farewell("theirs", "pi").await;
+        assert_eq!(told(&asked), [&[APPLICATION][..], &RELEASE].concat());
+
+        let (context, asked) = self::context(Some(application()));
+        has_pods(&context, [driver("pi-driver")]);
+        context.bid_farewell("theirs", "pi").await;
+        assert_eq!(told(&asked), [APPLICATION]);
+    }
+
+    /// Issue 22: memory grew with every driver in the namespaces of others.
+    #[tokio::test]
+    async fn nothing_is_remembered_of_drivers_in_the_namespaces_of_others() {
+        let (context, _) = context(None);
+        let has_departed = || context.pods.of("theirs", "pi").1.is_some();
+        let depart = || {
+            context.pods.apply(watcher::Event::Delete(driver("pi-driver")), &mut Default::default());
+            assert!(has_departed());
+        };
+        depart();
+        context.bid_farewell("theirs", "pi").await;
+        assert!(!has_departed());
+        depart();
+        context.leave(&from_value(application()).unwrap()).await.unwrap();
+        assert!(!has_departed());
+    }
+
+    /// Issue 22: every event of such a pod cost a request.
+    #[tokio::test]
+    async fn nobody_asks_for_the_application_of_pods_about_which_nothing_is_to_be_done() {
+        let (context, asked) = context(None);
+        let mut pod = driver("pi-driver");
+        pod.metadata.namespace = Some("ours".to_owned());
+        pod.metadata.finalizers = None;
+        pod.metadata.owner_references = None;
+        has_pods(&context, [pod]);
+        context.bid_farewell("ours", "pi").await;
+        assert_eq!(told(&asked), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_waits_once_and_the_namespaces_take_turns() {
+        let mut waiting = Waiting::default();
+        for (namespace, name) in
+            [("a", "1"), ("a", "2"), ("a", "1"), ("a", "3"), ("b", "1"), ("c", "1"), ("b", "1"), ("b", "2")]
+        {
+            waiting.push(namespace, name);
+        }
+        let order: Vec<_> = std::iter::from_fn(|| waiting.pop()).map(|(a, b)| a + &b).collect();
+        assert_eq!(order, ["a1", "b1", "c1", "a2", "b2", "a3"]);
+        assert!(waiting.lines.is_empty() && waiting.turns.is_empty());
+    }
+}
