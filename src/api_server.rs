@@ -1,7 +1,8 @@
 //! How does the process talk to the API server? With a deadline for every request, each one counted, and in a
 //! way that shows whether watches live.
 
-use axum::http::{Method, Request, Response, Uri};
+use axum::http::{HeaderMap, Method, Request, Response, Uri, header};
+use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
 use kube::{
     Client, Config,
     client::{Body, ClientBuilder},
@@ -58,6 +59,8 @@ pub struct Requests {
     durations: Family<Verb, Histogram>,
     /// When each list or watch was answered last, be it by an error: by the path of what is watched.
     watches: Arc<Mutex<BTreeMap<String, Instant>>>,
+    /// What the API server's clock has shown last, and when.
+    time: Arc<Mutex<Option<(Timestamp, Instant)>>>,
     /// Where the API server is: requests get their address only after they have been counted.
     host: Arc<str>,
 }
@@ -85,6 +88,7 @@ impl Requests {
             answers: Family::default(),
             durations: Family::new_with_constructor(buckets),
             watches: Arc::default(),
+            time: Arc::default(),
             host: Arc::default(),
         };
         let help =
@@ -101,6 +105,24 @@ impl Requests {
         let watches = self.watches.lock().expect("no code panics while it holds this lock");
         let silences = watches.iter().map(|(path, last)| (path.clone(), last.elapsed()));
         silences.filter(|(_, silence)| *silence > limit).collect()
+    }
+
+    /// The time by the API server's clock, to the second below; none before the first answer. HTTP servers that have a clock
+    /// date their answers (RFC 9110, 6.6.1), the API server does.
+    #[must_use]
+    pub fn server_time(&self) -> Option<Timestamp> {
+        let (time, told) = (*self.time.lock().expect("no code panics while it holds this lock"))?;
+        let since = SignedDuration::try_from(told.elapsed()).ok()?;
+        time.checked_add(since).ok()
+    }
+
+    fn note_time(&self, headers: &HeaderMap) {
+        let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
+        let time = date.and_then(|date| rfc2822::DateTimeParser::new().parse_timestamp(date).ok());
+        if let Some(time) = time {
+            let told = Some((time, Instant::now()));
+            *self.time.lock().expect("no code panics while it holds this lock") = told;
+        }
     }
 
     /// Expects no more of the watches that there were; those that go on will show it.
@@ -168,6 +190,9 @@ where
                 Ok(answer) => answer.map_err(|error| in_words(error.into())),
                 Err(_) => Err(format!("the API server has not answered for {} s", patience.as_secs()).into()),
             };
+            if let Ok(answer) = &answer {
+                requests.note_time(answer.headers());
+            }
             let code =
                 answer.as_ref().map_or("<error>".to_owned(), |answer| answer.status().as_str().to_owned());
             requests.answered(&method, &uri, code, asked.elapsed());
@@ -217,5 +242,20 @@ mod tests {
         let text = metrics::text(&registry);
         let counted = "rest_client_requests_total{code=\"<error>\",method=\"GET\",host=\"\"} 2\n";
         assert!(text.contains(counted), "{text}");
+    }
+    #[tokio::test(start_paused = true)]
+    async fn the_api_servers_time_goes_on_from_the_date_of_its_last_answer() {
+        let requests = Requests::new(&mut Registry::default());
+        assert_eq!(requests.server_time(), None);
+        let dated = tower::service_fn(|_| async {
+            let answer = Response::builder().header("Date", "Sat, 21 Nov 2026 08:00:00 GMT").status(404);
+            answer.body(Body::empty())
+        });
+        let patience = Duration::from_secs(30);
+        let service = Deadlines { inner: dated, requests: requests.clone(), patience };
+        let pods = Api::<Pod>::all(ClientBuilder::new(service, "default").build());
+        pods.get_metadata("x").await.unwrap_err();
+        tokio::time::advance(Duration::from_secs(90)).await;
+        assert_eq!(requests.server_time(), Some("2026-11-21T08:01:30Z".parse().unwrap()));
     }
 }

@@ -150,6 +150,10 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         watch_seconds: api_server::WATCH_SECONDS,
         workloads: workloads.clone(),
         instance: settings.pod_name.clone(),
+        server_time: {
+            let requests = requests.clone();
+            Arc::new(move || requests.server_time())
+        },
     };
 
     let quotas = settings.installation.enable_resource_quota_enforcement;

@@ -224,6 +224,7 @@ mod tests {
             notes: Notes::default(),
             applications: reflector::store().0,
             turns: Semaphore::new(1),
+            server_time: Arc::new(|| None),
             stop: CancellationToken::new(),
             client,
         };

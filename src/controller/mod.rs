@@ -76,6 +76,9 @@ type Watched = Lenient<SparkApplication>;
 /// Namespace and name of an application.
 pub type ApplicationRef = ObjectRef<Watched>;
 
+/// The time by the API server's clock; none if it has never told.
+pub type ServerTime = Arc<dyn Fn() -> Option<Timestamp> + Send + Sync>;
+
 /// How many applications wait in line for their turn. Kube's controller looks at each of them whenever anything
 /// happens, so that thousands would cost more than their reconciles; of those beyond, it takes any.
 const QUEUE: u16 = 256;
@@ -105,6 +108,7 @@ pub struct Setup {
     pub workloads: Workloads,
     /// The operator's pod, for events.
     pub instance: String,
+    pub server_time: ServerTime,
 }
 
 struct Context {
@@ -124,6 +128,7 @@ struct Context {
     /// Whose turn it is: first come, first served. The controller's own limit takes any of those that wait, so that
     /// under a load that does not end some wait for ever.
     turns: Semaphore,
+    server_time: ServerTime,
     stop: CancellationToken,
 }
 
@@ -144,6 +149,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         watch_seconds,
         workloads,
         instance,
+        server_time,
     } = setup;
     workloads.forget();
     let workload = workloads.applications;
@@ -219,6 +225,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         notes: Notes::default(),
         applications: reader.clone(),
         turns: Semaphore::new(usize::from(concurrency)),
+        server_time,
         stop: stop.clone(),
     });
 

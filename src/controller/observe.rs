@@ -111,6 +111,7 @@ pub(super) async fn observe(
         companions: context.asides.seen(&namespace, &application.name_any(), &uid),
         submission,
         surroundings,
+        server_time: (context.server_time)(),
     })
 }
 

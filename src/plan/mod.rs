@@ -73,6 +73,8 @@ pub struct Observed {
     pub submission: Option<Submission>,
     /// What a submission finds around it; empty where none is due.
     pub surroundings: Surroundings,
+    /// The time by the API server's clock, to the second below; none if it has never told.
+    pub server_time: Option<Timestamp>,
 }
 
 /// The pod under the driver's name.

@@ -87,6 +87,8 @@ struct Seen {
     submission: Option<Progress>,
     /// The run that the submission was for, if not this one.
     submission_of: Option<SubmissionId>,
+    /// By the API server's clock, since the beginning of the story.
+    server_time: Option<SignedDuration>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -422,6 +424,7 @@ pub(crate) fn nothing() -> Observed {
         companions: Companions::default(),
         submission: None,
         surroundings: Surroundings::default(),
+        server_time: None,
     }
 }
 
@@ -492,6 +495,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         companions: Companions::default(),
         submission,
         surroundings: Surroundings::default(),
+        server_time: seen.server_time.map(|since| begin() + since),
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{
         submission, submission_pod,
     },
 };
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
@@ -95,10 +96,13 @@ impl Pass<'_> {
         let own = self.application.spec.time_to_live_seconds;
         let Some(ttl) = own.or(self.policy.default_time_to_live_seconds) else { return Life::Unlimited };
         let ended = status.termination_time.as_ref().map_or(self.now, |time| time.0);
-        let ttl = Duration::from_secs(u64::try_from(ttl).unwrap_or_default());
-        let lived = Duration::try_from(self.now.duration_since(ended)).unwrap_or_default();
+        // What is deleted is lost, and a clock that is put ahead would delete everything that has ended. So it has to be
+        // old by the API server's clock as well.
+        let now = self.seen.server_time.map_or(self.now, |server| server.min(self.now));
+        let ttl = SignedDuration::from_secs(ttl.max(0));
+        let rest = Duration::try_from(ttl.saturating_sub(now.duration_since(ended)));
         // Strictly longer, as KF.
-        ttl.checked_sub(lived).map_or(Life::Over, |rest| Life::For(rest + Duration::from_millis(1)))
+        rest.map_or(Life::Over, |rest| Life::For(rest + Duration::from_millis(1)))
     }
 
     /// Into PENDING_RERUN; what belongs to the run that is over goes.

@@ -441,6 +441,7 @@ impl Oracle {
                 },
             }),
             surroundings: Surroundings::default(),
+            server_time: None,
         }
     }
 }
