@@ -1,16 +1,19 @@
 //! Says farewell to pods whose application is being deleted, is gone, or is in a namespace that is not ours any more.
 
 use super::{Context, Error, Watched, execute};
-use crate::plan::{Action, lifecycle};
+use crate::{
+    panics::caught,
+    plan::{Action, lifecycle},
+};
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
     sync::{Mutex, MutexGuard},
 };
 use tokio::sync::Notify;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 /// How many applications are looked at at once, so that one slow answer does not hold up all others. Each takes two or three
 /// short calls.
@@ -54,7 +57,9 @@ impl Farewells {
     async fn say_one_by_one(&self, context: &Context) {
         loop {
             let (namespace, name) = self.next().await;
-            context.bid_farewell(&namespace, &name).await;
+            if let Err(bug) = caught(context.bid_farewell(&namespace, &name)).await {
+                error!(namespace, name, %bug, "the pods of a deleted application are left to Kubernetes");
+            }
         }
     }
 
@@ -134,7 +139,7 @@ impl Context {
             Ok(there) => there,
             Err(error) => return left(error),
         };
-        for action in actions(there.as_ref().map(|there| &there.metadata)) {
+        for action in actions(there.as_ref().map(Resource::meta)) {
             execute::about_pods(&self.client, namespace, action).await.unwrap_or_else(left);
         }
     }
@@ -172,7 +177,7 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::{super::*, *};
-    use crate::plan::application_metrics::Options;
+    use crate::{api::Lenient, plan::application_metrics::Options};
     use axum::http::{Request, Response};
     use k8s_openapi::api::core::v1::Pod;
     use kube::client::{Body, ClientBuilder};
@@ -191,7 +196,7 @@ mod tests {
             let path = request.uri().path().to_owned();
             asking.lock().unwrap().push(format!("{} {path}", request.method()));
             let (code, answer) = match &there {
-                _ if path.contains("/pods/") => (200, json!(driver("pi-driver"))),
+                _ if path.contains("/pods/") => (200, driver_json("pi-driver")),
                 Some(there) => (200, there.clone()),
                 None => {
                     (404, json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}))
@@ -241,7 +246,11 @@ mod tests {
     }
 
     /// A driver of the application with the uid `u`, kept by the finalizer.
-    fn driver(name: &str) -> Pod {
+    fn driver(name: &str) -> Lenient<Pod> {
+        from_value(driver_json(name)).unwrap()
+    }
+
+    fn driver_json(name: &str) -> Value {
         let owner = json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",
             "kind": "SparkApplication",
@@ -249,18 +258,17 @@ mod tests {
             "uid": "u",
             "controller": true,
         });
-        from_value(json!({"metadata": {
+        json!({"metadata": {
             "name": name,
             "namespace": "theirs",
             "uid": "d1",
             "labels": {"sparkoperator.k8s.io/app-name": "pi", "spark-role": "driver"},
             "finalizers": ["sparkoperator.k8s.io/driver-outcome"],
             "ownerReferences": [owner],
-        }}))
-        .unwrap()
+        }})
     }
 
-    fn has_pods(context: &Context, pods: impl IntoIterator<Item = Pod>) {
+    fn has_pods(context: &Context, pods: impl IntoIterator<Item = Lenient<Pod>>) {
         for pod in pods {
             context.pods.apply(watcher::Event::Apply(pod), &mut Default::default());
         }
@@ -294,7 +302,7 @@ mod tests {
     async fn the_drivers_of_deleted_applications_are_let_go_everywhere_and_nothing_else_is_done() {
         let (context, asked) = context(None);
         let mut old = driver("old-driver");
-        old.metadata.finalizers = None;
+        old.meta_mut().finalizers = None;
         has_pods(&context, [driver("pi-driver"), old]);
         context.bid_farewell("theirs", "pi").await;
         assert_eq!(told(&asked), [&[APPLICATION][..], &RELEASE].concat());
@@ -327,9 +335,9 @@ mod tests {
     async fn nobody_asks_for_the_application_of_pods_about_which_nothing_is_to_be_done() {
         let (context, asked) = context(None);
         let mut pod = driver("pi-driver");
-        pod.metadata.namespace = Some("ours".to_owned());
-        pod.metadata.finalizers = None;
-        pod.metadata.owner_references = None;
+        pod.meta_mut().namespace = Some("ours".to_owned());
+        pod.meta_mut().finalizers = None;
+        pod.meta_mut().owner_references = None;
         has_pods(&context, [pod]);
         context.bid_farewell("ours", "pi").await;
         assert_eq!(told(&asked), Vec::<String>::new());

@@ -44,7 +44,7 @@ use farewell::Farewells;
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Client, ResourceExt,
     runtime::{
         Controller, WatchStreamExt,
         controller::{self, Action, Config},

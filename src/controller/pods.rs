@@ -192,6 +192,7 @@ pub(super) fn record(pod: &Lenient<Pod>) -> PodRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube::Resource;
     use serde_json::{from_value, json};
 
     fn pod(name: &str, application: &str) -> Lenient<Pod> {
@@ -229,7 +230,7 @@ mod tests {
         let mut listed = BTreeMap::new();
         for application in ["pi", "gone"] {
             let mut driver = pod(&format!("{application}-driver"), application);
-            let labels = driver.metadata.labels.get_or_insert_default();
+            let labels = driver.meta_mut().labels.get_or_insert_default();
             labels.insert("spark-role".to_owned(), "driver".to_owned());
             index.apply(Event::Delete(driver), &mut listed);
         }

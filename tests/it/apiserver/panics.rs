@@ -24,6 +24,7 @@ use spark_operator::{
 use std::{
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -124,6 +125,7 @@ fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setu
         submission_metrics: SubmissionMetrics::new(registry),
         schedule_metrics: ScheduleMetrics::new(registry),
         read_metrics: ReadMetrics::new(registry),
+        server_time: Arc::new(|| None),
         concurrency: 4,
         watch_seconds: 60,
         workloads: Workloads::new(registry, 4),
