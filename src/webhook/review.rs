@@ -444,7 +444,9 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_is_not_reviewed_is_refused_in_the_form_of_a_review() {
-        let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u", "object": {"a": [1]}}});
+        let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "u", "kind": {"group": "", "kind": "Pod"}, "operation": "CREATE", "object": {"a": [1]},
+        }});
         let answer = unanswered(body.to_string().as_bytes(), NotReviewed::TakesTooLong);
         let answer: Value =
             serde_json::from_slice(&to_bytes(answer.into_body(), 1000).await.unwrap()).unwrap();
