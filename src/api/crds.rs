@@ -42,7 +42,7 @@ const SCHEDULE_COLUMNS: [Column; 6] = [
 /// The definitions of all our kinds.
 ///
 /// Their schemas accept whatever KF's accept, but for lists, maps and texts that are larger than any of a real
-/// application ([`MOST_ENTRIES`], [`LONGEST_TEXT`]): so every stored object stays valid when the operator is exchanged,
+/// application (`MOST_ENTRIES`, `LONGEST_TEXT`): so every stored object stays valid when the operator is exchanged,
 /// either way.
 #[must_use]
 pub fn custom_resource_definitions() -> [CustomResourceDefinition; 2] {
