@@ -169,10 +169,10 @@ fn a_spec_that_is_too_large_or_too_deep_is_refused_with_the_place() {
     let spec = json!({"schedule": "@daily", "template": {"executor": {"template": nested(100)}}});
     assert!(of(spec)[0].field.starts_with("spec.template.executor.template.x.x"));
 
-    let large = of(json!({"arguments": ["x".repeat(512 << 10)], "mode": "client"}));
+    let large = of(json!({"arguments": ["x".repeat(768 << 10)], "mode": "client"}));
     let [Invalid { field, why }] = &large[..] else { panic!("{large:?}") };
     assert_eq!(field, "spec");
-    assert!(why.contains("bytes as JSON, and at most 524288 are possible: move large values"), "{why}");
+    assert!(why.contains("bytes as JSON, and at most 786432 are possible: move large values"), "{why}");
 }
 
 #[test]

@@ -7,8 +7,8 @@ use crate::plan::nesting::{self, DEEPEST};
 ///
 /// The API server takes requests of 3 MiB and etcd objects of 1.5 MB. `managedFields` beside it can have the size of the
 /// spec again. What a run is made from has to fit as well: Spark's properties into a ConfigMap of 1 MiB, what the webhook
-/// does to pods into 256 KiB of annotations.
-const LARGEST: usize = 512 << 10;
+/// does to the pods of each of two roles into 256 KiB of annotations, with 256 KiB for all the rest.
+const LARGEST: usize = 768 << 10;
 
 /// Whether it is within bounds. Otherwise nothing else needs to be looked at: it is to be written anew.
 pub(super) fn is_bounded(subject: &Subject, findings: &mut Findings) -> bool {

@@ -9,7 +9,7 @@ use super::{
     operator::Operator,
     seen,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The right to read namespaces.
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
@@ -52,7 +52,7 @@ fn poison(namespace: &Namespace, when: &str) {
     for (how, managed) in [("late", late()), ("deep", deep())] {
         let metadata = |labels: Value| {
             let labels = [labels, json!({"hostile": "yes"})];
-            let labels: serde_json::Map<_, _> =
+            let labels: Map<_, _> =
                 labels.iter().flat_map(|labels| labels.as_object().unwrap().clone()).collect();
             json!({"name": format!("{when}-{how}"), "labels": labels, "managedFields": [managed]})
         };
@@ -111,7 +111,8 @@ fn poison(namespace: &Namespace, when: &str) {
     create(deep);
     let mut long = hopeless(&format!("{when}-long"));
     long["metadata"]["labels"] = labels;
-    long["spec"]["sparkConf"] = json!({"spark.x": "x".repeat((1 << 20) + 1)});
+    long["spec"]["sparkConf"] =
+        (0..6).map(|i| (format!("spark.x{i}"), "x".repeat(180_000).into())).collect::<Map<_, _>>().into();
     create(long);
 }
 

@@ -117,8 +117,9 @@ async fn a_configuration_that_no_config_map_can_hold_is_refused_with_its_name() 
     let namespace = Namespace::new("native-large").await;
     let _operator = Operator::start(&namespace).await;
     let mut large = application("pi");
-    // A spec may have 512 KiB. In a properties file, Java escapes each colon by a backslash.
-    large["spec"]["sparkConf"] = json!({"spark.large": ":".repeat((512 << 10) - 700)});
+    // A spec may have 768 KiB. In a properties file, Java escapes each colon by a backslash.
+    let colons = ":".repeat(200_000);
+    large["spec"]["sparkConf"] = json!({"spark.a": colons, "spark.b": colons, "spark.c": colons});
     // `kubectl apply` would keep a copy in an annotation, for which there is no room.
     namespace.create::<SparkApplication>(&large).await;
     let failed = namespace.reaches("pi", "FAILED").await;
