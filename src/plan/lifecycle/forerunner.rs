@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     api::{Role, SparkApplicationStatus, State},
-    plan::{Plan, run::Run},
+    plan::{Action, Plan, run::Run, submission_pod},
 };
 
 impl Pass<'_> {
@@ -21,7 +21,10 @@ impl Pass<'_> {
         let outcome = Outcome::new(State::Invalidating, "SpecEdited", None);
         self.record(&mut status, id, outcome);
         Self::announce(&mut status, Cause::SpecEdited);
-        Some(self.plan(status, Vec::new(), Some(SOON)))
+        // Nothing may be left by which they could be found later: somebody may have deleted the submission pod. They are called by the
+        // run's ordinal, which was to be that of `next`.
+        let files = submission_pod::config_map(&submission_pod::name(self.application, next));
+        Some(Plan { actions: vec![Action::DeleteChildren(vec![files])], ..self.plan(status, Vec::new(), Some(SOON)) })
     }
 
     /// Writes down how the present run has ended, and the one that was about to be.
