@@ -24,7 +24,10 @@ impl Pass<'_> {
         // Nothing may be left by which they could be found later: somebody may have deleted the submission pod. They are called by the
         // run's ordinal, which was to be that of `next`.
         let files = submission_pod::config_map(&submission_pod::name(self.application, next));
-        Some(Plan { actions: vec![Action::DeleteChildren(vec![files])], ..self.plan(status, Vec::new(), Some(SOON)) })
+        Some(Plan {
+            actions: vec![Action::DeleteChildren(vec![files])],
+            ..self.plan(status, Vec::new(), Some(SOON))
+        })
     }
 
     /// Writes down how the present run has ended, and the one that was about to be.

@@ -76,9 +76,11 @@ impl Setup<'_> {
 
     /// As one of several candidates for the lease, which ends so many seconds after a leader's last word.
     pub(crate) fn candidate(self, seconds: u32) -> Self {
+        // The lease has to be a second longer than the deadline.
+        let deadline = (seconds * 1000 * 2 / 3).min((seconds - 1) * 1000);
         let election = [
             format!("--leader-election-lease-duration={seconds}s"),
-            format!("--leader-election-renew-deadline={}ms", seconds * 1000 * 2 / 3),
+            format!("--leader-election-renew-deadline={deadline}ms"),
             format!("--leader-election-retry-period={}ms", seconds * 1000 / 8),
         ];
         Self { election: election.into(), ..self }
