@@ -59,7 +59,7 @@ pub struct Requests {
     durations: Family<Verb, Histogram>,
     /// When each list or watch was answered last, be it by an error: by the path of what is watched.
     watches: Arc<Mutex<BTreeMap<String, Instant>>>,
-    /// What the API server's clock has shown last, and when.
+    /// The `Date` of the API server's last answer, and when the answer came.
     time: Arc<Mutex<Option<(Timestamp, Instant)>>>,
     /// Where the API server is: requests get their address only after they have been counted.
     host: Arc<str>,
@@ -243,6 +243,7 @@ mod tests {
         let counted = "rest_client_requests_total{code=\"<error>\",method=\"GET\",host=\"\"} 2\n";
         assert!(text.contains(counted), "{text}");
     }
+
     #[tokio::test(start_paused = true)]
     async fn the_api_servers_time_goes_on_from_the_date_of_its_last_answer() {
         let requests = Requests::new(&mut Registry::default());

@@ -1,18 +1,18 @@
-//! What becomes of a panic? It is caught where one object is looked after, so that it is that object's trouble: everything else goes
-//! on, and the object is tried again like any other that failed.
+//! Catches panics where the operator works on one object, so that a panic affects that object alone: the work fails like any other, and
+//! is retried.
 //!
-//! What the work had in hand is dropped. Nobody holds a lock of ours across an await, and none of our locks is held by code that can
-//! panic, so that nothing half-changed is left behind.
+//! A panic drops the work's values. No lock of the operator is held across an await, nor by code that can panic, so that no shared state
+//! is left half-changed.
 
 use futures::FutureExt;
 use std::{any::Any, panic::AssertUnwindSafe};
 
-/// A bug of ours, in the words of the panic.
+/// A panic, which is a bug of the operator, with its message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a bug of the operator: {0}")]
 pub struct Panicked(String);
 
-/// What `work` gives.
+/// The result of `work`.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! How is an object read that anybody may have written? By itself, without `metadata.managedFields`, so that one that cannot be read
-//! is known by its metadata and keeps nobody from reading the others.
+//! Reads objects that any user of the cluster may have written. [`Lenient`] reads each object separately and skips
+//! `metadata.managedFields`, so that an object that cannot be read is known by its metadata, and all others of its list are read.
 //!
 //! Go reads what our types do not: times up to the end of the year 9999 (jiff ends a day earlier), JSON nested 10,000 levels deep
 //! (serde_json ends at 127). The API server keeps the managedFields that a client sends, times and nesting included, so that whoever

@@ -3,6 +3,7 @@
 
 use super::{
     ApplicationRef,
+    calls::send,
     companions::CompanionIndex,
     events::Events,
     native::{already_exists, delete_that, in_words, is_owned, is_taken, metadata, path, still_goes},
@@ -16,7 +17,6 @@ use crate::{
         native::Child,
     },
 };
-use axum::http;
 use jiff::Timestamp;
 use kube::{
     Client, ResourceExt,
@@ -223,13 +223,13 @@ impl Inner {
         let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
         let request = Request::new(path(&child.kind, namespace)).create(&PostParams::default(), body);
         let failed = |error: &kube::Error| in_words("create", child, error);
-        match self.send(request).await {
+        match send(&self.client, request).await {
             Ok(_) => return Ok(()),
             Err(error) if already_exists(&error) => {}
             Err(error) => return Err(failed(&error)),
         }
         let request = Request::new(path(&child.kind, namespace)).get(&child.name, &GetParams::default());
-        let there: Value = match self.send(request).await {
+        let there: Value = match send(&self.client, request).await {
             Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string())?,
             Err(kube::Error::Api(status)) if status.is_not_found() => return Err(still_goes(child)),
             Err(error) => return Err(in_words("read", child, &error)),
@@ -247,18 +247,11 @@ impl Inner {
     async fn patch(&self, namespace: &str, child: &Child, patch: &Value) -> Result<(), String> {
         let request = Request::new(path(&child.kind, namespace));
         let request = request.patch(&child.name, &PatchParams::default(), &Patch::Merge(patch));
-        match self.send(request).await {
+        match send(&self.client, request).await {
             // Gone, or another has its name by now: the watch tells.
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
             sent => sent.map(drop).map_err(|error| in_words("change", child, &error)),
         }
-    }
-
-    async fn send(
-        &self,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<String, kube::Error> {
-        self.client.request_text(request.map_err(kube::Error::BuildRequest)?).await
     }
 
     fn locked(&self) -> MutexGuard<'_, HashMap<String, BTreeMap<Child, Done>>> {

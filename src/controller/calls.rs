@@ -1,16 +1,18 @@
-//! How are calls made whose answers hold what anybody may have written? So that nothing of it is read which is not needed: kube's own
-//! methods read the whole answer, managedFields too, and where that fails nobody knows that the call was done.
+//! Sends requests whose answers contain objects that any user of the cluster may have written, and reads no more of an answer than is
+//! needed. kube's own methods read the whole answer, managedFields too: where an answer cannot be read, a deletion that succeeded is
+//! reported as failed.
 
 use crate::api::Lenient;
+use axum::http;
 use kube::{
-    Api, Resource,
+    Api, Client, Resource,
     api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams},
     core::{PartialObjectMeta, Request, request},
 };
 use serde::Serialize;
 use std::fmt::Debug;
 
-/// What an object says of itself.
+/// The metadata of an object.
 pub(super) type Metadata<K> = Lenient<PartialObjectMeta<K>>;
 
 /// An object's metadata; none if there is no such object.
@@ -18,8 +20,17 @@ pub(super) async fn metadata<K: Resource + Clone + Debug>(
     api: &Api<K>,
     name: &str,
 ) -> kube::Result<Option<Metadata<K>>> {
-    let request = of(api).get_metadata(name, &GetParams::default());
-    match api.clone().into_client().request(request.map_err(kube::Error::BuildRequest)?).await {
+    metadata_at(&api.clone().into_client(), api.resource_url(), name).await
+}
+
+/// The same of an object whose kind is known by its path alone.
+pub(super) async fn metadata_at<K: Resource>(
+    client: &Client,
+    path: &str,
+    name: &str,
+) -> kube::Result<Option<Metadata<K>>> {
+    let request = Request::new(path).get_metadata(name, &GetParams::default());
+    match client.request(request.map_err(kube::Error::BuildRequest)?).await {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
         found => found.map(Some),
     }
@@ -41,7 +52,7 @@ pub(super) async fn patch_metadata<K: Resource + Clone>(
     name: &str,
     patch: &Patch<impl Serialize + Debug>,
 ) -> kube::Result<()> {
-    send(api, of(api).patch_metadata(name, &PatchParams::default(), patch)).await
+    send_to(api, of(api).patch_metadata(name, &PatchParams::default(), patch)).await
 }
 
 /// Asks for the deletion of an object.
@@ -50,21 +61,26 @@ pub(super) async fn delete<K: Resource + Clone>(
     name: &str,
     parameters: &DeleteParams,
 ) -> kube::Result<()> {
-    send(api, of(api).delete(name, parameters)).await
+    send_to(api, of(api).delete(name, parameters)).await
 }
 
 /// Asks for the deletion of all that `chosen` chooses.
 pub(super) async fn delete_all<K: Resource + Clone>(api: &Api<K>, chosen: &ListParams) -> kube::Result<()> {
-    send(api, of(api).delete_collection(&DeleteParams::default(), chosen)).await
+    send_to(api, of(api).delete_collection(&DeleteParams::default(), chosen)).await
 }
 
 fn of<K: Resource>(api: &Api<K>) -> Request {
     Request::new(api.resource_url())
 }
 
-async fn send<K: Resource + Clone>(
-    api: &Api<K>,
-    request: Result<axum::http::Request<Vec<u8>>, request::Error>,
-) -> kube::Result<()> {
-    api.clone().into_client().request_text(request.map_err(kube::Error::BuildRequest)?).await.map(drop)
+async fn send_to<K: Resource + Clone>(api: &Api<K>, request: Built) -> kube::Result<()> {
+    send(&api.clone().into_client(), request).await.map(drop)
+}
+
+/// A request as kube builds it.
+type Built = Result<http::Request<Vec<u8>>, request::Error>;
+
+/// The answer to a request, as text.
+pub(super) async fn send(client: &Client, request: Built) -> kube::Result<String> {
+    client.request_text(request.map_err(kube::Error::BuildRequest)?).await
 }

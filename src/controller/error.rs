@@ -1,7 +1,9 @@
-//! Why does a reconcile fail?
+//! The reasons for which a reconcile fails, a bug of the operator among them.
 
-use super::surroundings;
-use crate::panics::Panicked;
+use super::{events::Events, surroundings, workload::Workload};
+use crate::panics::{Panicked, caught};
+use jiff::Timestamp;
+use kube::Resource;
 
 /// Why a reconcile has to be tried again.
 #[derive(Debug, thiserror::Error)]
@@ -25,5 +27,27 @@ impl Error {
     pub(super) fn is_unanswered(&self) -> bool {
         let refused = |source: &kube::Error| matches!(source, kube::Error::Api(status) if status.code < 500);
         matches!(self, Self::Api { source, .. } if !refused(source))
+    }
+}
+
+/// Reconciles `object` by `work`. Reports a panic in it by an event on the object and a metric.
+///
+/// # Errors
+///
+/// Those of `work`, and [`Error::Panicked`].
+pub(super) async fn guarded<K: Resource<DynamicType = ()>, T>(
+    object: &K,
+    workload: &Workload,
+    events: &Events,
+    now: Timestamp,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    match caught(work).await {
+        Ok(done) => done,
+        Err(bug) => {
+            workload.panicked();
+            events.panicked(object, &bug, now).await;
+            Err(bug.into())
+        }
     }
 }

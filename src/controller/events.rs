@@ -5,7 +5,7 @@ use crate::{
     panics::Panicked,
     plan::{
         digest,
-        events::{self, Event, Severity, invalid},
+        events::{self, Event, Severity},
     },
 };
 use jiff::Timestamp;
@@ -64,9 +64,7 @@ impl Events {
         error: &str,
         now: Timestamp,
     ) {
-        warn!(error, "object cannot be read");
-        let occasion = object.meta().resource_version.clone().unwrap_or_default();
-        self.send(object, &occasion, &invalid(error), now).await;
+        self.send_once(object, &events::invalid(error), now).await;
     }
 
     /// Says that looking after `object` has hit a bug.
@@ -76,8 +74,13 @@ impl Events {
         panicked: &Panicked,
         now: Timestamp,
     ) {
+        self.send_once(object, &events::panicked(&panicked.to_string()), now).await;
+    }
+
+    /// Sends an event that is told once of each version of `object`.
+    async fn send_once<K: Resource<DynamicType = ()>>(&self, object: &K, event: &Event, now: Timestamp) {
         let occasion = object.meta().resource_version.clone().unwrap_or_default();
-        self.send(object, &occasion, &events::panicked(&panicked.to_string()), now).await;
+        self.send(object, &occasion, event, now).await;
     }
 
     fn object(&self, regarding: ObjectReference, occasion: &str, event: &Event, now: Timestamp) -> v1::Event {

@@ -15,8 +15,8 @@ use std::{
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
-/// How many applications are looked at at once, so that one slow answer does not hold up all others. Each takes two or three
-/// short calls.
+/// The number of applications handled at once, so that one slow answer does not delay all others. Each application takes two or
+/// three short calls.
 const AT_ONCE: usize = 4;
 
 /// Applications that are gone and whose pods have not been looked at since. Each is here at most once, however often its pods
@@ -111,8 +111,8 @@ impl Waiting {
 }
 
 impl Context {
-    /// Does what is to be done about the pods of an application that goes, or is gone. Should it fail, Kubernetes
-    /// takes them away later, and a driver that is kept is let go when the operator starts the next time.
+    /// Deletes or releases the pods of an application that is being deleted, or is gone. After a failure Kubernetes deletes the
+    /// pods later, and a driver that has the operator's finalizer is released when the operator starts the next time.
     ///
     /// In a namespace that is not ours another operator may drive applications. There only the drivers of applications that
     /// are gone are let go: no operator can record their outcome any more, and with the finalizer neither they nor the

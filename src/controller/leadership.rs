@@ -57,9 +57,9 @@ impl Leadership {
         Self { leases: Api::namespaced(client, namespace), name: name.to_owned(), me, timing, leads }
     }
 
-    /// Does `work` whenever the lease is ours, until `stop`, and then gives the lease back. If it is lost, or cannot be
-    /// renewed within the renew deadline, `work` is dropped where it stands, and with it its calls that have no answer yet.
-    /// That is before another candidate may take the lease. `stands_by` is called whenever another one leads.
+    /// Runs `work` whenever this process holds the lease, until `stop`, and then gives the lease back. When the lease is lost, or
+    /// cannot be renewed within the renew deadline, `work` is dropped, and with it its calls that have no answer yet: before
+    /// another candidate may take the lease. `stands_by` is called whenever another candidate leads.
     pub async fn lead<W: Future<Output = ()>>(
         self,
         work: impl Fn() -> W,

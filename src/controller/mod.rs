@@ -30,7 +30,6 @@ mod workload;
 
 use crate::{
     api::{Lenient, SparkApplication},
-    panics::caught,
     plan::{Action as Act, Plan, Policy, lifecycle, namespaces::Namespaces, schedule},
 };
 pub use application_metrics::ApplicationMetrics;
@@ -38,7 +37,7 @@ use application_metrics::Caches;
 use aside::Asides;
 use calls::Metadata;
 use companions::CompanionIndex;
-use error::Error;
+use error::{Error, guarded};
 use events::Events;
 use farewell::Farewells;
 use futures::{StreamExt, TryStreamExt};
@@ -342,22 +341,19 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     // Not above: a JSON line has the span's own name there until a name is recorded.
     Span::current().record("name", watched.name_any());
     let work = context.workload.begin(&watched.namespace().unwrap_or_default(), &watched.name_any());
-    let wake = match &watched.0 {
-        _ if !context.namespaces.include(&watched.namespace().unwrap_or_default()) => {
-            context.leave(&watched).await.map(|()| None)
-        }
-        Ok(application) => {
-            caught(context.reconcile(application, now)).await.unwrap_or_else(|bug| Err(bug.into()))
-        }
-        Err(invalid) => {
-            context.events.unreadable(&*watched, &invalid.error, now).await;
-            Ok(None)
+    let look = async {
+        match &watched.0 {
+            _ if !context.namespaces.include(&watched.namespace().unwrap_or_default()) => {
+                context.leave(&watched).await.map(|()| None)
+            }
+            Ok(application) => context.reconcile(application, now).await,
+            Err(invalid) => {
+                context.events.unreadable(&*watched, &invalid.error, now).await;
+                Ok(None)
+            }
         }
     };
-    if let Err(Error::Panicked(bug)) = &wake {
-        context.workload.panicked();
-        context.events.panicked(&*watched, bug, now).await;
-    }
+    let wake = guarded(&*watched, &context.workload, &context.events, now, look).await;
     work.end(Outcome::of(&wake));
     wake.map(|wake| wake.map_or_else(Action::await_change, Action::requeue))
 }

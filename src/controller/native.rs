@@ -2,7 +2,11 @@
 //! driver's pod last, so that no pod ever waits for what is not there. Each can be repeated: the names follow
 //! from the run.
 
-use super::{calls, execute::only, submitter::Error};
+use super::{
+    calls::{self, metadata_at, send},
+    execute::only,
+    submitter::Error,
+};
 use crate::{
     api::names::label,
     plan::native::{Child, Objects},
@@ -12,11 +16,7 @@ use k8s_openapi::api::{
     networking::v1::{Ingress, NetworkPolicy},
     policy::v1::PodDisruptionBudget,
 };
-use kube::{
-    Client, Resource, ResourceExt,
-    api::{GetParams, PostParams},
-    core::Request,
-};
+use kube::{Client, Resource, ResourceExt, api::PostParams, core::Request};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -124,7 +124,7 @@ async fn post(client: &Client, namespace: &str, object: &Value) -> Result<(), ku
     let (path, body) = (&*path, &body);
     let create = || async move {
         let request = Request::new(path).create(&PostParams::default(), body.clone());
-        client.request_text(request.map_err(kube::Error::BuildRequest)?).await.map(drop)
+        send(client, request).await.map(drop)
     };
     patiently(path, create).await
 }
@@ -189,12 +189,7 @@ pub(super) async fn metadata(
     namespace: &str,
     child: &Child,
 ) -> Result<Option<Metadata>, kube::Error> {
-    let request = Request::new(path(&child.kind, namespace));
-    let request = request.get_metadata(&child.name, &GetParams::default());
-    match client.request(request.map_err(kube::Error::BuildRequest)?).await {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
-        there => there.map(Some),
-    }
+    metadata_at(client, &path(&child.kind, namespace), &child.name).await
 }
 
 pub(super) fn is_owned(there: &Metadata, owner: &str) -> bool {
@@ -210,7 +205,7 @@ pub(super) async fn delete_that(
     there: &Metadata,
 ) -> Result<(), kube::Error> {
     let request = Request::new(path(&child.kind, namespace)).delete(&child.name, &only(there.uid()));
-    match client.request_text(request.map_err(kube::Error::BuildRequest)?).await {
+    match send(client, request).await {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         deleted => deleted.map(|_| debug!(kind = child.kind, name = child.name, "deleted")),
     }

@@ -224,6 +224,7 @@ mod tests {
         assert_eq!(apply(Event::Delete(pod("pi-driver", "pi"))), BTreeSet::from([key("pi")]));
         assert!(index.of("default", "pi").0.is_empty());
     }
+
     #[test]
     fn nothing_is_remembered_of_applications_that_a_list_does_not_have() {
         let index = PodIndex::default();

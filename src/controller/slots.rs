@@ -1,5 +1,6 @@
-//! How many submissions are under way at once? A limited number of all, first come, first served; and where those of a namespace are
-//! held up, be it by a webhook that hangs or by one that is down, a few of that namespace until one of them has ended.
+//! Limits how many submissions are under way at once: a number for all namespaces together, first come, first served. A namespace whose
+//! submissions take too long, because an admission webhook hangs or is down, gets a small number of its own until one of its submissions
+//! succeeds or ends quickly. So a namespace with broken admission delays itself alone.
 
 use std::{
     collections::HashMap,
@@ -17,7 +18,7 @@ const HELD_UP: Duration = Duration::from_secs(2);
 /// How many of a namespace that is held up go on at once.
 const OF_HELD_UP: usize = 2;
 
-/// What submissions wait for.
+/// The slots of which each submission takes one.
 pub(super) struct Slots {
     all: Arc<Semaphore>,
     held_up: Mutex<HashMap<String, Arc<Semaphore>>>,
@@ -28,8 +29,8 @@ impl Slots {
         Self { all: Arc::new(Semaphore::new(at_once)), held_up: Mutex::default() }
     }
 
-    /// Does `submit` once there is a slot for `namespace`; `has_begun` is called then. A submission that is held up gives its slot to
-    /// others, and goes on.
+    /// Runs `submit` as soon as there is a slot for `namespace`, and calls `has_begun` then. A submission that takes longer than
+    /// [`HELD_UP`] continues without its slot, which another submission takes.
     pub(super) async fn within<T, E>(
         &self,
         namespace: &str,
@@ -45,7 +46,7 @@ impl Slots {
             return submitted;
         }
         // One of a namespace that is known to be held up keeps its slot.
-        let _slot = self.is_held_up(namespace, slot);
+        let _slot = self.hold_up(namespace, slot);
         let submitted = submit.await;
         if submitted.is_ok() {
             self.goes_on(namespace);
@@ -72,7 +73,8 @@ impl Slots {
         }
     }
 
-    fn is_held_up(&self, namespace: &str, slot: Slot) -> Option<OwnedSemaphorePermit> {
+    /// Records that submissions of the namespace take too long, and gives a slot of all back.
+    fn hold_up(&self, namespace: &str, slot: Slot) -> Option<OwnedSemaphorePermit> {
         match slot {
             Slot::OfNamespace(slot) => Some(slot),
             Slot::OfAll(slot) => {

@@ -1,5 +1,5 @@
-//! How are objects listed and watched that anybody may have written? In pages of which each fits into memory, and each object by
-//! itself: one that cannot be read is counted and told of, and is no reason to wait for the others.
+//! Lists and watches objects that any user of the cluster may have written: in pages that fit into memory, and each object separately.
+//! An object that cannot be read is logged and counted, and does not delay the others.
 
 use crate::api::Lenient;
 use futures::{Stream, TryStreamExt};
@@ -23,7 +23,7 @@ use tracing::warn;
 /// would be a single answer of 750 MB.
 const PAGE: u32 = 50;
 
-/// What is measured of what cannot be read.
+/// The metric of objects that cannot be read.
 #[derive(Clone, Debug)]
 pub struct ReadMetrics(Family<OfKind, Counter>);
 

@@ -192,7 +192,8 @@ pub fn panicked(bug: &str) -> Event {
 }
 
 /// At most `limit` bytes of `text`, with an ellipsis where something was cut.
-pub(super) fn cut(text: String, limit: usize) -> String {
+#[must_use]
+pub fn cut(text: String, limit: usize) -> String {
     if text.len() <= limit {
         return text;
     }

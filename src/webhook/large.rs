@@ -1,5 +1,5 @@
-//! How do large objects keep nobody waiting? They are reviewed on threads that give way to all others, few at once, and are refused
-//! where that takes too long.
+//! Reviews large objects on threads of a low priority, two at a time, so that ordinary reviews do not wait for them. A review that
+//! takes too long is refused.
 
 use axum::response::Response;
 use std::{

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     panics::caught,
-    plan::{borrowed_json::BorrowedJson, nesting, schedule::Precision},
+    plan::{borrowed_json::BorrowedJson, events::cut, nesting, schedule::Precision},
 };
 use axum::{
     body::Bytes,
@@ -240,8 +240,8 @@ impl Asked {
                 reviews.metrics.answered(self.path, known, &request.operation, outcome, begun.elapsed());
                 Json(Answer { api_version, kind, response }).into_response()
             }
-            Err(mut why) => {
-                shorten(&mut why);
+            Err(why) => {
+                let why = cut(why, LONGEST_REASON);
                 info!(%why, "not an admission review");
                 reviews.metrics.answered(self.path, None, "", Outcome::Unreadable, begun.elapsed());
                 (StatusCode::BAD_REQUEST, why).into_response()
@@ -304,8 +304,8 @@ impl Asked {
                 let refused = Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message);
                 (Verdict { warnings, ..refused }, Outcome::Denied)
             }
-            Decision::Unreadable(mut why) => {
-                shorten(&mut why);
+            Decision::Unreadable(why) => {
+                let why = cut(why, LONGEST_REASON);
                 request.span(Outcome::Unreadable, None).in_scope(|| info!("denied: cannot be read"));
                 (Verdict::refused(uid, StatusCode::BAD_REQUEST, "BadRequest", why), Outcome::Unreadable)
             }
@@ -342,14 +342,8 @@ impl Request<'_> {
     }
 }
 
-/// What cannot be read is quoted by whoever could not read it, however long it is.
-fn shorten(why: &mut String) {
-    const LONGEST: usize = 1024;
-    if why.len() > LONGEST {
-        why.truncate(why.floor_char_boundary(LONGEST));
-        why.push('…');
-    }
-}
+/// The most bytes of a reason why something cannot be read: the reason quotes what cannot be read, however long that is.
+const LONGEST_REASON: usize = 1024;
 
 /// They differ in nothing that is read or written here, and a review is answered in its own.
 const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];

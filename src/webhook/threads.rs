@@ -1,10 +1,9 @@
-//! Which threads answer reviews? Their own, so that whatever is computed for a review keeps neither the controller nor the lease nor the
-//! probes waiting.
+//! Runs the webhook on threads of its own, so that neither the controller nor the lease nor the probes wait for what a review computes.
 
 use std::io;
 use tokio::runtime::{Builder, Runtime};
 
-/// Does `work` on threads of its own.
+/// Runs `work` on threads that run nothing else.
 ///
 /// # Errors
 ///
@@ -12,7 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 pub async fn on_threads_of_their_own(
     work: impl Future<Output = io::Result<()>> + Send + 'static,
 ) -> io::Result<()> {
-    /// It ends without waiting, wherever it is dropped.
+    /// Drops a runtime without waiting for its threads: in an async context tokio panics otherwise.
     struct Threads(Option<Runtime>);
     impl Drop for Threads {
         fn drop(&mut self) {

@@ -5,6 +5,7 @@ mod metrics;
 
 use super::{
     ApplicationRef, Error, FRESH_FACTS, Outcome, Watched as WatchedApplication, Workload, calls,
+    error::guarded,
     events::Events,
     execute,
     namespaces::OurNamespaces,
@@ -16,7 +17,6 @@ use super::{
 };
 use crate::{
     api::{Lenient, ScheduledSparkApplication, SparkApplication, names::label},
-    panics::caught,
     plan::schedule::{self, Action as Act, Child, Observed, Plan, Policy},
 };
 pub(super) use children::Children;
@@ -156,18 +156,17 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     Span::current().record("name", watched.name_any());
     let namespace = watched.namespace().unwrap_or_default();
     let work = context.workload.begin(&namespace, &watched.name_any());
-    let wake = match &watched.0 {
-        _ if !context.namespaces.include(&namespace) => Ok(None),
-        Ok(schedule) => caught(context.reconcile(schedule, now)).await.unwrap_or_else(|bug| Err(bug.into())),
-        Err(invalid) => {
-            context.events.unreadable(&*watched, &invalid.error, now).await;
-            Ok(None)
+    let look = async {
+        match &watched.0 {
+            _ if !context.namespaces.include(&namespace) => Ok(None),
+            Ok(schedule) => context.reconcile(schedule, now).await,
+            Err(invalid) => {
+                context.events.unreadable(&*watched, &invalid.error, now).await;
+                Ok(None)
+            }
         }
     };
-    if let Err(Error::Panicked(bug)) = &wake {
-        context.workload.panicked();
-        context.events.panicked(&*watched, bug, now).await;
-    }
+    let wake = guarded(&*watched, &context.workload, &context.events, now, look).await;
     work.end(Outcome::of(&wake));
     wake.map(|wake| wake.map_or_else(Action::await_change, Action::requeue))
 }

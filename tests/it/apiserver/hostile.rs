@@ -1,5 +1,5 @@
-//! What can somebody do to the operator by objects that the API server stores and that are hard to read? The attacks of which we know,
-//! against an operator that starts and one that watches.
+//! Stores objects that are hard to read before an operator starts and while it watches, as a hostile user would, and checks that the
+//! operator starts, watches and serves everybody else.
 
 use super::{
     applications::{application, hopeless},

@@ -1,5 +1,5 @@
-//! What does a bug of the operator do that is met at one object? The controller runs here, in the test's process, with a client that
-//! panics where a request is about certain objects.
+//! Runs the controller in the test's process with a client that panics on requests about certain objects, and checks that the panics
+//! affect these objects alone.
 
 use super::{applications::application, eventually, namespace::Namespace, operator::Operator, seen};
 use axum::http::Request;
