@@ -1,7 +1,10 @@
 //! How is a plan's action carried out? Without choices: each arm can be repeated and treats "done already" as
 //! success.
 
-use super::{Context, Error, calls, native};
+use super::{
+    Context, Error, calls,
+    native::{self, InFlight},
+};
 use crate::{
     api::{
         SparkApplication,
@@ -111,7 +114,9 @@ async fn make(context: &Context, application: &SparkApplication, objects: &[Valu
     let uid = application.uid().unwrap_or_default();
     let run = application.status.as_ref().and_then(|status| status.submission_id.clone()).unwrap_or_default();
     for object in objects {
-        let made = timeout(PATIENCE, native::make(&context.client, &namespace, &uid, object)).await;
+        let made =
+            timeout(PATIENCE, native::make(&context.client, &namespace, &uid, object, &InFlight::default()))
+                .await;
         let why = match made {
             Ok(Ok(())) => continue,
             Ok(Err(error)) => error.to_string(),

@@ -19,7 +19,10 @@ use k8s_openapi::api::{
 use kube::{Client, Resource, ResourceExt, api::PostParams, core::Request};
 use serde_json::Value;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::{Mutex, MutexGuard},
+    time::{Instant, sleep},
+};
 use tracing::{debug, warn};
 
 /// How long an API server may fail by itself, or for another's webhook, before a submission does.
@@ -33,6 +36,18 @@ const TRIES: usize = 50;
 /// Of whichever kind: they say the same of themselves.
 type Metadata = calls::Metadata<Pod>;
 
+/// Held while a request to create an object has no answer yet. Whoever gives a submission up waits for it: a request that is on its way
+/// cannot be taken back, and what it creates would come after everything else was deleted.
+#[derive(Debug, Default)]
+pub(super) struct InFlight(Mutex<()>);
+
+impl InFlight {
+    /// Waits until no request is without an answer. No other one is sent while what this gives is kept.
+    pub(super) async fn none(&self) -> MutexGuard<'_, ()> {
+        self.0.lock().await
+    }
+}
+
 /// Creates `objects` in `namespace` for the application with the uid `owner`.
 ///
 /// # Errors
@@ -43,9 +58,10 @@ pub(super) async fn create(
     namespace: &str,
     owner: &str,
     objects: &Objects,
+    in_flight: &InFlight,
 ) -> Result<(), Error> {
-    make_all(client, namespace, owner, objects.children.iter()).await?;
-    match post(client, namespace, &objects.pod).await {
+    make_all(client, namespace, owner, objects.children.iter(), in_flight).await?;
+    match post(client, namespace, &objects.pod, in_flight).await {
         Err(error) if already_exists(&error) => Err(Error::DriverExists),
         made => made.map_err(|error| failed("create", &objects.pod, &error)),
     }
@@ -61,17 +77,24 @@ pub(super) async fn make_all(
     namespace: &str,
     owner: &str,
     children: impl Iterator<Item = &Value>,
+    in_flight: &InFlight,
 ) -> Result<(), Error> {
     for child in children {
-        make(client, namespace, owner, child).await?;
+        make(client, namespace, owner, child, in_flight).await?;
     }
     Ok(())
 }
 
 /// Creates a child, unless an earlier try has.
-pub(super) async fn make(client: &Client, namespace: &str, owner: &str, child: &Value) -> Result<(), Error> {
+pub(super) async fn make(
+    client: &Client,
+    namespace: &str,
+    owner: &str,
+    child: &Value,
+    in_flight: &InFlight,
+) -> Result<(), Error> {
     for _ in 0..TRIES {
-        match post(client, namespace, child).await {
+        match post(client, namespace, child, in_flight).await {
             Err(error) if already_exists(&error) => {}
             made => return made.map_err(|error| failed("create", child, &error)),
         }
@@ -118,12 +141,18 @@ pub(super) async fn delete(
 
 /// Creates one object. Tries again where the API server could not do it, for as long as it does not answer at
 /// all: an application does not fail for that.
-async fn post(client: &Client, namespace: &str, object: &Value) -> Result<(), kube::Error> {
+async fn post(
+    client: &Client,
+    namespace: &str,
+    object: &Value,
+    in_flight: &InFlight,
+) -> Result<(), kube::Error> {
     let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
     let path = path(object["kind"].as_str().unwrap_or_default(), namespace);
     let (path, body) = (&*path, &body);
     let create = || async move {
         let request = Request::new(path).create(&PostParams::default(), body.clone());
+        let _sent = in_flight.none().await;
         send(client, request).await.map(drop)
     };
     patiently(path, create).await

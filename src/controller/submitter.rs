@@ -2,7 +2,8 @@
 //! an observation, by submission id, that the next reconcile makes.
 
 use super::{
-    ApplicationRef, native,
+    ApplicationRef,
+    native::{self, InFlight},
     slots::Slots,
     submission_metrics::{Outcome, SubmissionMetrics},
     way::Way,
@@ -38,6 +39,8 @@ pub(super) struct Submitter {
     /// Whose submission has ended.
     ended: mpsc::UnboundedSender<ApplicationRef>,
     tasks: TaskTracker,
+    /// Cancelled when all submissions end at once, whatever has no answer yet.
+    abandoned: CancellationToken,
 }
 
 /// What a submission needs.
@@ -88,7 +91,13 @@ impl Submitter {
             slots: Slots::new(at_once),
             metrics,
         };
-        Self { means: Arc::new(means), submissions: Arc::default(), ended, tasks: TaskTracker::new() }
+        Self {
+            means: Arc::new(means),
+            submissions: Arc::default(),
+            ended,
+            tasks: TaskTracker::new(),
+            abandoned: CancellationToken::new(),
+        }
     }
 
     /// The last submission of the application with this uid.
@@ -120,13 +129,23 @@ impl Submitter {
         span.record("name", &application.name);
         let (means, submissions, ended) =
             (Arc::clone(&self.means), Arc::clone(&self.submissions), self.ended.clone());
+        let abandoned = self.abandoned.clone();
         let task = async move {
             let namespace = application.namespace.as_deref().unwrap_or_default();
+            let in_flight = InFlight::default();
             let submit = async {
-                let submitted = caught(means.submit(namespace, &uid, by)).await;
+                let submitted = caught(means.submit(namespace, &uid, by, &in_flight)).await;
                 submitted.unwrap_or_else(|bug| SubmissionProgress::Failed(bug.to_string()))
             };
-            let progress = cancel.run_until_cancelled(submit).await;
+            let given_up = async {
+                cancel.cancelled().await;
+                in_flight.none().await
+            };
+            let progress = tokio::select! {
+                progress = submit => Some(progress),
+                _none = given_up => None,
+                () = abandoned.cancelled() => None,
+            };
             if progress.is_none() {
                 info!("submission ended: the application is gone or has changed");
             }
@@ -144,8 +163,8 @@ impl Submitter {
         self.tasks.spawn(task.instrument(span));
     }
 
-    /// Ends whatever runs for the application with this uid; it is over when it is not among the submissions any
-    /// more.
+    /// Ends whatever runs for the application with this uid, as soon as no request of it is without an answer; it is over when it is not
+    /// among the submissions any more.
     pub(super) fn stop_one(&self, uid: &str) {
         if let Some(started) = locked(&self.submissions).get(uid) {
             started.cancel.cancel();
@@ -172,26 +191,22 @@ impl Submitter {
 
     /// Ends all that runs and waits until it has.
     pub(super) async fn stop(&self) {
-        self.end_all();
+        self.abandoned.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-    }
-
-    fn end_all(&self) {
-        locked(&self.submissions).values().for_each(|started| started.cancel.cancel());
     }
 }
 
 impl Drop for Submitter {
     /// A leader that is deposed has no time to wait.
     fn drop(&mut self) {
-        self.end_all();
+        self.abandoned.cancel();
     }
 }
 
 impl Means {
     /// Creates the objects for the application with this uid in `namespace`.
-    async fn submit(&self, namespace: &str, uid: &str, by: By) -> SubmissionProgress {
+    async fn submit(&self, namespace: &str, uid: &str, by: By, in_flight: &InFlight) -> SubmissionProgress {
         let mut measured = self.metrics.waiting(by.submitter());
         if let By::Pod { fallback: Some(reason), .. } = &by {
             self.metrics.fell_back(*reason);
@@ -201,11 +216,11 @@ impl Means {
         }
         let make = async {
             match &by {
-                By::Native(objects) => native::create(&self.client, namespace, uid, objects).await,
+                By::Native(objects) => native::create(&self.client, namespace, uid, objects, in_flight).await,
                 // A submission pod of this run may be there already, whatever its state: that is the one.
                 By::Pod { objects, .. } => {
                     let all = objects.children.iter().chain([&objects.pod]);
-                    native::make_all(&self.client, namespace, uid, all).await
+                    native::make_all(&self.client, namespace, uid, all, in_flight).await
                 }
             }
         };
@@ -258,4 +273,63 @@ impl By {
 
 fn locked(submissions: &Mutex<HashMap<String, Started>>) -> MutexGuard<'_, HashMap<String, Started>> {
     submissions.lock().expect("no code panics while it holds this lock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{native::Objects, run::Run};
+    use axum::http::{Request, Response};
+    use kube::client::{Body, ClientBuilder};
+    use prometheus_client::registry::Registry;
+    use serde_json::{from_value, json};
+    use std::{
+        convert::Infallible,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+    use tokio::{sync::Notify, task::yield_now};
+
+    /// Issue 21: the ConfigMap of a submission pod came after the application was suspended and everything else deleted.
+    #[tokio::test]
+    async fn a_submission_that_is_given_up_ends_once_its_request_is_answered_and_sends_no_other() {
+        let (sent, arrived, answered) =
+            (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (counted, arriving, answering) = (Arc::clone(&sent), Arc::clone(&arrived), Arc::clone(&answered));
+        let service = tower::service_fn(move |_: Request<Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            arriving.notify_one();
+            let answering = Arc::clone(&answering);
+            async move {
+                answering.notified().await;
+                Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec())))
+            }
+        });
+        let client = ClientBuilder::new(service, "default").build();
+        let settings = SubmitterSettings { at_once: 1, has_webhook: false };
+        let metrics = SubmissionMetrics::new(&mut Registry::default());
+        let (ended, mut has_ended) = mpsc::unbounded_channel();
+        let submitter = Submitter::new(client, settings, metrics, ended);
+        let application: SparkApplication = from_value(json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "SparkApplication",
+            "metadata": {"name": "pi", "namespace": "default", "uid": "of-pi"},
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+        }))
+        .unwrap();
+        let object = |kind: &str| json!({"kind": kind, "metadata": {"name": "pi"}});
+        let objects = Objects { pod: object("Pod"), children: vec![object("ConfigMap")] };
+        let request = SubmitRequest { run: Run::next(&application), by: By::Pod { objects, fallback: None } };
+        submitter.start(&application, request);
+
+        arrived.notified().await;
+        submitter.stop_one("of-pi");
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        assert!(submitter.submission("of-pi").is_some(), "its ConfigMap may yet be created");
+        answered.notify_one();
+        has_ended.recv().await.unwrap();
+        assert_eq!(submitter.submission("of-pi"), None);
+        assert_eq!(sent.load(Ordering::Relaxed), 1, "the pod was not sent");
+    }
 }
