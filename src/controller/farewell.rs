@@ -214,6 +214,7 @@ mod tests {
             policy: Policy { protects_driver_outcome: true, ..Policy::new("k8s://https://10.0.0.1:443") },
             namespaces: Arc::new(OurNamespaces::new(Namespaces::new(["ours".to_owned()], None))),
             pods: Arc::default(),
+            mount_failures: Arc::default(),
             asides: Asides::new(
                 client.clone(),
                 events.clone(),

@@ -12,6 +12,7 @@ mod events;
 mod execute;
 mod farewell;
 mod leadership;
+mod mount_failures;
 mod namespaces;
 mod native;
 mod notes;
@@ -52,6 +53,7 @@ use kube::{
     },
 };
 pub use leadership::Leadership;
+use mount_failures::MountFailures;
 use namespaces::OurNamespaces;
 use notes::Notes;
 use pods::PodIndex;
@@ -115,6 +117,7 @@ struct Context {
     policy: Policy,
     namespaces: Arc<OurNamespaces>,
     pods: Arc<PodIndex>,
+    mount_failures: Arc<MountFailures>,
     asides: Asides,
     submitter: Submitter,
     surroundings: Surroundings,
@@ -164,11 +167,16 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         });
     let companions = Arc::new(CompanionIndex::default());
     let (beside, companions_changed) = mpsc::unbounded_channel();
-    let aside_ended = beside.clone();
+    let (aside_ended, mounts) = (beside.clone(), beside.clone());
     let follow_companions =
         Arc::clone(&companions).follow(&client, watch_seconds, &read_metrics).for_each(move |application| {
             beside.send(application).ok();
             std::future::ready(())
+        });
+    let mount_failures = Arc::new(MountFailures::default());
+    let follow_mounts =
+        mount_failures.follow(client.clone(), watch_seconds, &read_metrics, move |application| {
+            mounts.send(application).ok();
         });
     let namespaces = Arc::new(OurNamespaces::new(namespaces));
     let (change, namespaces_changed) = mpsc::unbounded_channel();
@@ -203,6 +211,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         policy: schedule_policy,
         namespaces: Arc::clone(&namespaces),
         children: Arc::clone(&children),
+        pods: Arc::clone(&pods),
         applications: reader.clone(),
         events: events.clone(),
         notes: Notes::default(),
@@ -215,6 +224,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         policy,
         namespaces: Arc::clone(&namespaces),
         pods: Arc::clone(&pods),
+        mount_failures: Arc::clone(&mount_failures),
         asides,
         submitter,
         surroundings,
@@ -299,6 +309,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         () = reconcile_all => {}
         () = follow => {}
         () = follow_companions => {}
+        () = follow_mounts => {}
         () = follow_namespaces => {}
         () = farewells.say(&context) => {}
     }

@@ -1,7 +1,7 @@
 //! What is there, of one application? Facts for `plan::lifecycle`; nothing is decided here.
 
 use super::{
-    Context, Error,
+    ApplicationRef, Context, Error,
     calls::{self, Metadata},
     pods,
 };
@@ -9,7 +9,7 @@ use crate::{
     api::{Lenient, Role, SparkApplication, names::label},
     plan::{
         Driver, Observed, SubmissionProgress, driver,
-        lifecycle::{Questions, questions},
+        lifecycle::{Questions, knows_all_pods, questions},
         pod_record::PodRecord,
         run::Run,
         submission::Surroundings,
@@ -17,9 +17,8 @@ use crate::{
     },
 };
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, Resource, ResourceExt, api::ListParams};
-use tracing::debug;
 
 /// Looks at everything that the next decision about `application` depends on.
 ///
@@ -84,15 +83,19 @@ pub(super) async fn observe(
         Driver::Pod { pod, .. } => Some(&**pod),
         Driver::Unseen | Driver::Gone => awaited,
     };
-    // Events are not among what the API server has at hand: it reads all of the namespace's for each such question.
     let is_late =
         |pod: &&PodRecord| driver::mounting(pod, now).is_some_and(|waited| waited >= driver::MOUNTING);
     let mount_failure = match starting.filter(is_late) {
-        Some(pod) => mount_failure(context, &namespace, pod).await,
+        Some(pod) => {
+            let application = ApplicationRef::new(&application.name_any()).within(&namespace);
+            context.mount_failures.of(&application, &pod.uid).await
+        }
         None => None,
     };
     let strays = match &driver {
-        Driver::Gone if asked.strays && cached.is_empty() => {
+        Driver::Gone
+            if asked.strays && cached.is_empty() && !knows_all_pods(application, departed.as_deref()) =>
+        {
             live_pods(context, &namespace, &application.name_any(), &driver_name).await?
         }
         _ if asked.strays => cached.values().cloned().collect(),
@@ -163,16 +166,4 @@ async fn live_pods(
     let found = found.map_err(Error::api("LIST of the application's pods"))?;
     let record = |pod: Metadata<Pod>| PodRecord::of_metadata(pod.meta());
     Ok(found.into_iter().map(record).filter(|pod| pod.name != driver).collect())
-}
-
-/// What the kubelet says of volumes that it cannot mount. It tells nobody but by an event; where that cannot be
-/// read, nothing is known.
-async fn mount_failure(context: &Context, namespace: &str, pod: &PodRecord) -> Option<String> {
-    let events = Api::<Lenient<Event>>::namespaced(context.client.clone(), namespace);
-    let of_pod = format!("involvedObject.uid={},reason=FailedMount", pod.uid);
-    let found = events.list(&ListParams::default().fields(&of_pod)).await;
-    let found = found.inspect_err(|error| debug!(%error, "events of the driver pod cannot be read")).ok()?;
-    let found = found.items.into_iter().filter_map(|event| event.0.ok());
-    let latest = found.max_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0))?;
-    latest.message
 }

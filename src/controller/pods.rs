@@ -6,7 +6,10 @@ use crate::{
         ApplicationRef,
         watch::{self, ReadMetrics},
     },
-    plan::{executors, pod_record::PodRecord},
+    plan::{
+        executors,
+        pod_record::{Phase, PodRecord},
+    },
 };
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -58,6 +61,14 @@ impl PodIndex {
         let index = self.by_application.read().expect("no code panics while it holds this lock");
         let departed = self.departed.read().expect("no code panics while it holds this lock");
         (index.get(&key).cloned().unwrap_or_default(), departed.get(&key).cloned())
+    }
+
+    /// Whether a pod of an application is known that has not ended.
+    pub fn has_live(&self, namespace: &str, application: &str) -> bool {
+        let key = (namespace.to_owned(), application.to_owned());
+        let index = self.by_application.read().expect("no code panics while it holds this lock");
+        let mut pods = index.get(&key).into_iter().flat_map(BTreeMap::values);
+        pods.any(|pod| !matches!(pod.phase, Phase::Succeeded | Phase::Failed))
     }
 
     /// How many executors run of each application that has some.

@@ -44,6 +44,15 @@ const MAKING: Duration = Duration::from_secs(10);
 /// How long the volumes of a driver or a submission pod may take to be mounted before somebody asks what is wrong.
 pub const MOUNTING: Duration = Duration::from_secs(15);
 
+/// The longest pause between two questions about a pod's volumes.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// When to ask again whether the volumes of a pod can be mounted; none of a pod that does not wait for any.
+#[must_use]
+pub fn until_next_mount_question(pod: &PodRecord, now: Timestamp) -> Option<Duration> {
+    mounting(pod, now).map(|waited| waited.clamp(MOUNTING, LONGEST_PAUSE))
+}
+
 /// How long a pod that has a node has been about to start there, if it does not say itself what it waits for.
 #[must_use]
 pub fn mounting(pod: &PodRecord, now: Timestamp) -> Option<Duration> {

@@ -295,7 +295,7 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         "policy/poddisruptionbudgets: create delete get",
         "events.k8s.io/events: create",
         // controller: why can the driver's volumes not be mounted?
-        "/events: list",
+        "/events: list watch",
         // is the cluster set up for us?
         "apiextensions.k8s.io/customresourcedefinitions[sparkapplications.sparkoperator.k8s.io,\
          scheduledsparkapplications.sparkoperator.k8s.io]: get",

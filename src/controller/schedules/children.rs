@@ -86,7 +86,14 @@ struct Family {
     /// The latest by slot, and by trigger: that they were made is known also when they are gone.
     latest: Option<Child>,
     triggered: Option<Child>,
+    /// Those that went before they had ended, and whose pods may live.
+    lost: BTreeSet<String>,
+    /// Whether the API server has said that no pods live of applications that are gone, but for those that were lost since.
+    is_searched: bool,
 }
+
+/// How many lost applications of a schedule are remembered. Of more the API server is asked.
+const MOST_LOST: usize = 100;
 
 impl Children {
     pub(in crate::controller) fn new(changed: mpsc::UnboundedSender<ScheduleRef>) -> Self {
@@ -132,7 +139,24 @@ impl Children {
     pub(super) fn believe(&self, owner: &Owner, name: &str) {
         if let Some(family) = self.locked().families.get_mut(owner) {
             family.doubted.remove(name);
+            // It may have been there in between.
+            family.is_searched = false;
         }
+    }
+
+    /// The applications that went before they had ended; none where nobody knows all of them, and the API server is to be asked.
+    pub(super) fn lost(&self, owner: &Owner) -> Option<BTreeSet<String>> {
+        let index = self.locked();
+        let family = index.families.get(owner).filter(|family| family.is_searched)?;
+        Some(family.lost.clone())
+    }
+
+    /// No pods live of applications that are gone, nor did they when `lost` was asked for.
+    pub(super) fn have_no_pods(&self, owner: &Owner, lost: &BTreeSet<String>) {
+        let mut index = self.locked();
+        let family = index.families.entry(owner.clone()).or_default();
+        family.lost.retain(|name| !lost.contains(name));
+        family.is_searched = true;
     }
 
     /// We have made this one.
@@ -274,7 +298,10 @@ impl Index {
     fn remove(&mut self, key: &Key) -> Option<ScheduleRef> {
         let owner = self.owners.remove(key)?;
         if let Some(family) = self.families.get_mut(&owner) {
-            family.children.remove(&key.1);
+            let child = family.children.remove(&key.1);
+            if child.is_some_and(|child| !child.is_over()) {
+                family.lose(&key.1);
+            }
             family.unconfirmed.remove(&key.1);
             // Anybody may name a schedule that there is not.
             let is_nobody_s = self.schedules.as_ref().is_some_and(|schedules| !schedules.contains(&owner));
@@ -288,6 +315,16 @@ impl Index {
     fn is_unconfirmed(&self, key: &Key) -> bool {
         let family = self.owners.get(key).and_then(|owner| self.families.get(owner));
         family.is_some_and(|family| family.unconfirmed.contains(&key.1))
+    }
+}
+
+impl Family {
+    fn lose(&mut self, name: &str) {
+        self.lost.insert(name.to_owned());
+        if self.lost.len() > MOST_LOST {
+            self.lost.clear();
+            self.is_searched = false;
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::{
     execute,
     namespaces::OurNamespaces,
     notes::{self, Notes},
+    pods::PodIndex,
     status,
     stopping::until_stopped,
     unbounded,
@@ -59,6 +60,7 @@ pub(super) struct Context {
     pub policy: Policy,
     pub namespaces: Arc<OurNamespaces>,
     pub children: Arc<Children>,
+    pub pods: Arc<PodIndex>,
     /// The applications, as their watch has them.
     pub applications: reflector::Store<WatchedApplication>,
     pub events: Events,
@@ -280,7 +282,16 @@ impl Context {
         schedule: &ScheduledSparkApplication,
         children: &[Child],
     ) -> Result<bool, Error> {
-        let pods = Api::<Pod>::namespaced(self.client.clone(), &schedule.namespace().unwrap_or_default());
+        let (namespace, owner) = (schedule.namespace().unwrap_or_default(), Owner::of(schedule));
+        let lost = self.children.lost(&owner);
+        match &lost {
+            // An application that has ended has no driver any more, and all others that are gone are known.
+            Some(lost) if lost.is_empty() => return Ok(false),
+            Some(lost) if lost.iter().any(|name| self.pods.has_live(&namespace, name)) => return Ok(true),
+            // That there are none is the API server's word alone: a cache may be late.
+            _ => {}
+        }
+        let pods = Api::<Pod>::namespaced(self.client.clone(), &namespace);
         let name = schedule.name_any();
         // The schedule's own labels go before.
         let name = schedule.labels().get(label::SCHEDULED_APP_NAME).unwrap_or(&name);
@@ -291,7 +302,12 @@ impl Context {
             calls::list_metadata(&pods, &live).await.map_err(Error::api("LIST of a schedule's pods"))?;
         let is_of_one_that_is_there =
             |application: &String| children.iter().any(|child| child.name == *application);
-        Ok(found.iter().any(|pod| !pod.labels().get(label::APP_NAME).is_some_and(is_of_one_that_is_there)))
+        let has_pods =
+            found.iter().any(|pod| !pod.labels().get(label::APP_NAME).is_some_and(is_of_one_that_is_there));
+        if !has_pods {
+            self.children.have_no_pods(&owner, &lost.unwrap_or_default());
+        }
+        Ok(has_pods)
     }
 
     async fn execute(

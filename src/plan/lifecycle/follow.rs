@@ -63,9 +63,7 @@ impl Pass<'_> {
         let wake = match state {
             State::Succeeding | State::Failing => SOON,
             // Kubernetes tells of a volume that cannot be mounted by an event alone.
-            State::Submitted => {
-                driver::mounting(pod, self.now).map_or(EVENTUALLY, |waited| waited.max(driver::MOUNTING))
-            }
+            State::Submitted => driver::until_next_mount_question(pod, self.now).unwrap_or(EVENTUALLY),
             _ => EVENTUALLY,
         };
         let mut plan = self.with_executors(status, told, Some(wake));

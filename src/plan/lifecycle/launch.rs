@@ -115,7 +115,7 @@ impl Pass<'_> {
         let told = held.filter(|_| is_news).map(|why| events::submission_pending(&pod.name, why));
         status.application_state.error_message = Some(message);
         // Its watch tells when it has ended.
-        let wake = driver::mounting(pod, self.now).map_or(EVENTUALLY, |waited| waited.max(driver::MOUNTING));
+        let wake = driver::until_next_mount_question(pod, self.now).unwrap_or(EVENTUALLY);
         self.plan(status, Vec::from_iter(told), Some(wake))
     }
 

@@ -28,6 +28,7 @@ use crate::{
         takeover,
     },
 };
+use driver::DriverState;
 use edits::Edit;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -75,6 +76,20 @@ pub fn questions(application: &SparkApplication) -> Questions {
             Questions { late_driver: true, ..Questions::default() }
         }
     }
+}
+
+/// Whether the watch of pods has told of all pods that `application` still has, given the last that it has told of a driver which is gone.
+///
+/// It has if that was the driver of the recorded run, and had ended: all executors were created before. What a later run has that the
+/// watch is late to tell of has names of its own only after an edit of the spec; under the same names it is asked for.
+#[must_use]
+pub fn knows_all_pods(application: &SparkApplication, departed: Option<&PodRecord>) -> bool {
+    let submission_id = application.status.as_ref().and_then(|status| status.submission_id.as_deref());
+    let has_ended = |pod: &PodRecord| {
+        submission_id.is_some_and(|id| pod.is_of(Role::Driver, id))
+            && matches!(driver::state(pod), DriverState::Completed | DriverState::Failed(_))
+    };
+    departed.is_some_and(has_ended) && application.metadata.generation == Some(1)
 }
 
 /// Whether pods of the application may exist that are not those of the run that is next: those of a run before, or

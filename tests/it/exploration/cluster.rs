@@ -156,10 +156,6 @@ impl Model {
                 let mut next = *world;
                 next.operator.submission = None;
                 out.push(edge(Step::SubmissionEnds, next));
-                if let Some(mut next) = next.troubled(Trouble::Orphan) {
-                    next.orphan = Some(Orphan::Submission(submission));
-                    out.push(edge(Step::SubmissionEnds, next));
-                }
             }
         }
         if let Some(orphan) = world.orphan {
@@ -286,6 +282,10 @@ pub fn heard_of_driver(world: &World, name: usize) -> Option<World> {
     let mut next = *world;
     if let Some(pod) = next.late[name].take() {
         next.operator.departed = pod.phase.has_ended().then_some((name as u8, pod));
+        // One watch tells of all pods in the order in which things happen: the executors were there before their driver ended.
+        for (known, executor) in next.operator.executors.iter_mut().zip(world.executors) {
+            *known = known.or(executor);
+        }
     }
     next.operator.drivers[name] = world.drivers[name].filter(|pod| pod.run.is_some());
     (next != *world).then_some(next)

@@ -18,6 +18,8 @@ pub enum Mutation {
     OldExecutorsIgnored,
     /// Whether there is a driver is read from the cache before one is made.
     CachedDriverTrusted,
+    /// Where the cache has no other pods there are none, whatever it can know.
+    EmptyCacheTrusted,
     /// A driver that is not in the cache is gone, and the API server is not asked.
     UnseenTakenForGone,
     /// A driver is adopted before all that it needs is there.
@@ -61,9 +63,10 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::OldExecutorsIgnored,
         Self::CachedDriverTrusted,
+        Self::EmptyCacheTrusted,
         Self::UnseenTakenForGone,
         Self::HalfMadeAdopted,
         Self::ForeignTakenForOurs,
@@ -100,6 +103,7 @@ impl Mutation {
             Self::OldSubmissionPodsIgnored => "its user, by spark-submit",
             Self::FailureCountsMoreThanDriver => "renamed driver, by spark-submit",
             Self::OutcomeOfPodCounts => "submission pods with a sidecar",
+            Self::EmptyCacheTrusted => "name of a driver that is taken, by spark-submit",
             Self::ForeignSubmissionPodTakenForOurs => "name of a submission pod that is taken",
             Self::StatusBeforeActions => "faults",
             Self::GoneTakenForSuccess | Self::AttemptsNotCounted | Self::RunsNotCounted | Self::NoTimer => {

@@ -123,9 +123,13 @@ impl Model {
             && operator.executors.iter().all(Option::is_none)
             && operator.submission_pods.iter().all(Option::is_none)
             && !self.config.setting.has_foreign_submission_pod;
+        let knows_all_pods = self.mutation == Some(Mutation::EmptyCacheTrusted)
+            || is_empty && self.oracle.knows_all_pods(application, operator.departed);
         let (mut stray_drivers, mut stray_executors, mut stray_submission_pods) = match driver {
             _ if !asked.questions.strays => Default::default(),
-            SeenDriver::Gone if is_empty => (world.drivers, world.executors, world.seen_submission_pods()),
+            SeenDriver::Gone if is_empty && !knows_all_pods => {
+                (world.drivers, world.executors, world.seen_submission_pods())
+            }
             _ => (cached, operator.executors, operator.submission_pods),
         };
         stray_drivers[name] = None;

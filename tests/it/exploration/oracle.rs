@@ -19,7 +19,7 @@ use spark_operator::{
         Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
         children::Companions,
         driver::pod_name,
-        lifecycle::{self, Questions, questions},
+        lifecycle::{self, Questions, knows_all_pods, questions},
         native::Child,
         run::{Run, SubmissionId},
         submission::{Submitter, Surroundings},
@@ -221,6 +221,12 @@ impl Oracle {
         let asked = Asked { questions, name: number_of(&name), next: self.runs[&Run::next(&real).id] };
         self.asked.insert(*application, asked);
         asked
+    }
+
+    /// Whether the core takes the cache's word that there are no other pods.
+    pub fn knows_all_pods(&mut self, application: &Application, departed: Option<(u8, Pod)>) -> bool {
+        let departed = departed.map(|(name, pod)| self.driver(pod, name));
+        knows_all_pods(&self.real(application), departed.as_ref())
     }
 
     /// What the core plans.
