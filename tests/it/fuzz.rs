@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const TARGETS: [&str; 4] = ["review", "annotations", "expansion", "properties"];
+const TARGETS: [&str; 5] = ["review", "annotations", "expansion", "properties", "items"];
 
 #[test]
 fn reviews_that_a_fuzzer_has_kept_are_answered() {
@@ -33,6 +33,11 @@ fn properties_that_a_fuzzer_has_kept_are_expanded_within_bounds() {
 #[test]
 fn properties_that_a_fuzzer_has_kept_read_as_they_were_meant() {
     kept("properties").iter().for_each(|bytes| fuzzed::properties(bytes));
+}
+
+#[test]
+fn items_that_a_fuzzer_has_kept_keep_no_list_from_being_read() {
+    kept("items").iter().for_each(|bytes| fuzzed::items(bytes));
 }
 
 /// The inputs that are kept for a target: each a line, a JSON string whose characters are its bytes.
@@ -90,9 +95,12 @@ fn seeds() {
     write("expansion", "circular".to_owned(), circular.as_bytes());
     let metrics = fs::read(data("../../src/plan/monitoring/metrics.properties")).unwrap();
     write("properties", "metrics".to_owned(), &metrics);
+    let managed = r#"{"metadata":{"name":"pi","managedFields":[{"time":"9999-12-31T12:00:00Z","fieldsV1":{"f:x":{}}}]},"spec":{}}"#;
+    write("items", "managed".to_owned(), managed.as_bytes());
     for case in cases("customization") {
         let name = |what: &str| format!("{}-{what}", case.file_name().unwrap().display());
         let pod: Value = yaml(&case.join("pod.before.yaml"));
+        write("items", name("pod"), pod.to_string().as_bytes());
         write("review", name("pod"), review(&pod).to_string().as_bytes());
         let asked: Vec<_> = STEPS
             .iter()
@@ -108,6 +116,7 @@ fn seeds() {
         [("sparkapplication", "SparkApplication"), ("scheduledsparkapplication", "ScheduledSparkApplication")]
     {
         let object: Value = yaml(&data("api").join(format!("{file}.yaml")));
+        write("items", file.to_owned(), object.to_string().as_bytes());
         for operation in ["CREATE", "UPDATE"] {
             let mut review = review(&object);
             let request = &mut review["request"];

@@ -1,4 +1,4 @@
-//! What holds of the webhook's answers, and of what is made of properties, whatever bytes they are? The fuzzers (tests/fuzz) look for
+//! What holds of the webhook's answers, of what is made of properties and of lists, whatever bytes they are? The fuzzers (tests/fuzz) look for
 //! bytes of which it does not; what they have found is tried here.
 
 use axum::{
@@ -8,14 +8,21 @@ use axum::{
 };
 use futures::executor::block_on;
 use json_patch::{Patch, patch};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::{
+    Resource, ResourceExt,
+    api::{ObjectList, WatchEvent},
+};
 use prometheus_client::registry::Registry;
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json, value::RawValue};
 use spark_operator::{
-    api::SparkApplication,
+    api::{Lenient, SparkApplication},
     plan::{
         Policy,
         customization::{self, STEPS},
         native::{self, NotNative},
+        pod_record::PodRecord,
         run::Run,
         submission,
         validation::{self, MOST_FINDINGS, Refusal},
@@ -131,6 +138,32 @@ pub fn properties(bytes: &[u8]) {
         properties.iter().map(|(key, value)| (key.clone(), native::trimmed(value).to_owned())).collect()
     };
     assert_eq!(trimmed(&read), trimmed(&command.properties));
+}
+
+/// Lets bytes be an item of a list, between two others. If they are JSON at all, the list is read, and the others are as they were.
+pub fn items(bytes: &[u8]) {
+    let Ok(item) = serde_json::from_slice::<&RawValue>(bytes) else { return };
+    let other = r#"{"metadata":{"name":"other","uid":"1"},"spec":{"type":"Scala","sparkVersion":"4.0.1","driver":{},"executor":{}}}"#;
+    let list = format!(r#"{{"metadata":{{}},"items":[{other},{item},{other}]}}"#);
+    let applications = read::<SparkApplication>(&list);
+    let watched = format!(r#"{{"type":"ADDED","object":{item}}}"#);
+    let event: WatchEvent<Lenient<SparkApplication>> =
+        serde_json::from_str(&watched).expect("an event of a watch is read");
+    assert!(matches!(event, WatchEvent::Added(_)));
+    let states = applications.iter().map(SparkApplication::state);
+    assert!(states.count() >= 2);
+    let pods = read::<Pod>(&list);
+    pods.iter().for_each(|pod| drop(PodRecord::of(pod)));
+    read::<Service>(&list);
+}
+
+/// The items of a list that can be read.
+fn read<K: DeserializeOwned + Resource<DynamicType = ()> + Clone>(list: &str) -> Vec<K> {
+    let list: ObjectList<Lenient<K>> = serde_json::from_str(list).expect("a list is read");
+    let [first, item, last] = &list.items[..] else { panic!("{} items", list.items.len()) };
+    assert!([first, last].iter().all(|other| other.name_any() == "other" && other.uid().is_some()));
+    assert!(item.meta().managed_fields.is_none());
+    list.items.into_iter().filter_map(|item| item.0.ok()).collect()
 }
 
 fn sent(path: &str, body: Bytes) -> (StatusCode, Bytes) {

@@ -44,6 +44,8 @@ mod leadership;
 mod life;
 /// Retries, edits, suspension, deletion and whatever else may happen to an application.
 mod lifecycle;
+/// Many applications of ten tenants.
+pub(crate) mod load;
 /// The numbers of a long day.
 mod metrics;
 /// Drivers that are made without `spark-submit`.

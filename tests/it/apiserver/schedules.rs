@@ -11,11 +11,19 @@ use super::{
     seen,
 };
 use futures::{StreamExt, stream};
+use hyper::Method;
 use jiff::{SignedDuration, Timestamp, ToSpan, tz::TimeZone};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use serde_json::{Value, json};
 use spark_operator::api::{ScheduledSparkApplication, SparkApplication};
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 use tokio::time::sleep;
 
 /// How often most of them are due: time enough for an application to be made and seen.
@@ -118,6 +126,35 @@ async fn a_start_that_nobody_could_record_is_not_repeated() {
     let runs = runs(&namespace, "crashed").await.len();
     assert_eq!(made.len(), runs, "each was created once: {made:?}");
     is_told(&namespace, "crashed", "ScheduledRunStarted").await;
+}
+
+/// Issue 22: each due slot of such a schedule was a LIST of the namespace's pods, and thousands may be due in the same minute.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_schedule_that_runs_alone_asks_once_for_the_pods_of_applications_that_are_gone() {
+    let namespace = Namespace::new("schedule-lists").await;
+    let proxy = Proxy::start().await;
+    let lists = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&lists);
+    proxy.guarded_by(Box::new(move |request| {
+        let is_list =
+            request.method() == Method::GET && request.uri().path().ends_with("/schedule-lists/pods");
+        counted.fetch_add(usize::from(is_list), Ordering::Relaxed);
+        Vec::new()
+    }));
+    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+    namespace
+        .apply(&schedule("alone", &json!({"concurrencyPolicy": "Forbid", "successfulRunHistoryLimit": 1})));
+    let mut last = String::new();
+    for _ in 0..3 {
+        let status = becomes(&namespace, "alone", "another one has begun", |status| {
+            status["lastRunName"].as_str().is_some_and(|name| name != last)
+        })
+        .await;
+        status["lastRunName"].as_str().unwrap().clone_into(&mut last);
+        completes(&namespace, &last).await;
+    }
+    assert_eq!(lists.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

@@ -21,3 +21,5 @@ mod schedules;
 mod screen;
 /// The real `spark-submit` of each line of Spark.
 mod spark_lines;
+/// Many applications of many tenants.
+mod tenants;

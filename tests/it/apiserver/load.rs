@@ -1,0 +1,244 @@
+//! Counts the requests that the applications of ten tenants cost the API server, and checks that a tenant whose admission webhook is down
+//! delays itself alone.
+
+use super::{
+    applications::application,
+    eventually,
+    kubectl::{kubectl, kubectl_with},
+    kubelet,
+    namespace::Namespace,
+    operator::Operator,
+    proxy::Proxy,
+    seen,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use hyper::{Method, Request, body::Bytes};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    runtime::{WatchStreamExt, watcher},
+};
+use serde_json::json;
+use spark_operator::api::{Lenient, SparkApplication, State};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    pin::pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{task::AbortHandle, time::timeout};
+
+const TENANTS: usize = 10;
+/// The tenant whose pods are never admitted, and the one whose applications fail once.
+const BROKEN: &str = "load-0";
+const RETRIED: &str = "load-1";
+/// How many requests a run may cost: created objects, status writes, events, and what is looked up and cleaned up.
+const MOST: f64 = 30.0;
+/// Longer than any machine takes for all of them.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How often each call was made, by verb and kind of object, and by namespace: `LIST pods`, `load-0`.
+type Calls = Arc<Mutex<BTreeMap<(String, String), usize>>>;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn applications_of_ten_tenants_cost_so_many_requests_and_a_broken_tenant_delays_itself_alone() {
+    of_applications(10).await.unwrap_or_else(|why| panic!("{why}"));
+}
+
+/// Runs so many applications of each tenant. Returns the number of requests for a run, or what is wrong.
+pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
+    let namespace = Namespace::new("load").await;
+    let tenants = Tenants::begin().await;
+    let proxy = Proxy::start().await;
+    let calls = Calls::default();
+    let counted = Arc::clone(&calls);
+    proxy.guarded_by(Box::new(move |request| {
+        *counted.lock().unwrap().entry(of(request)).or_default() += 1;
+        Vec::new()
+    }));
+    let operator = Operator::with(&namespace).through(&proxy).start().await;
+    calls.lock().unwrap().clear();
+    let _kubelet = tenants.kubelet();
+
+    // The broken tenant's come first.
+    let all = (0..TENANTS).flat_map(|tenant| (0..each).map(move |i| (tenant, i)));
+    stream::iter(all).for_each_concurrent(8, |(tenant, i)| tenants.submit(tenant, i)).await;
+    let completed = tenants.completed((TENANTS - 1) * each);
+    timeout(PATIENCE, completed)
+        .await
+        .expect("all applications but those of the broken tenant are COMPLETED");
+
+    let calls = calls.lock().unwrap().clone();
+    let ended = tenants.states(BROKEN).await.into_iter().filter(|state| *state != State::New).count();
+    tenants.end().await;
+    operator.stop().await;
+
+    let sum = |is_wanted: &dyn Fn(&str, &str) -> bool| {
+        let wanted = calls.iter().filter(|((call, tenant), _)| is_wanted(call, tenant));
+        wanted.map(|(_, count)| *count).sum::<usize>()
+    };
+    let others = sum(&|_, tenant| tenant != BROKEN) as f64 / (TENANTS * each) as f64;
+    let broken = sum(&|_, tenant| tenant == BROKEN) as f64 / each as f64;
+    let lists = sum(&|call, _| call.starts_with("LIST"));
+    // Two of the broken tenant's go on at once.
+    let is_as_wanted = others <= MOST && broken <= MOST && lists == 0 && ended <= each / 2;
+    let seen = format!(
+        "{others} requests a run, {broken} of the broken tenant's, of which {ended} are not NEW, {lists} lists: {calls:#?}"
+    );
+    if is_as_wanted { Ok(others) } else { Err(seen) }
+}
+
+/// Verb, kind and namespace of a request.
+fn of(request: &Request<Bytes>) -> (String, String) {
+    let uri = request.uri();
+    let rest = uri.path().split('/').skip_while(|part| *part != "namespaces").skip(1).collect::<Vec<_>>();
+    let (namespace, kind, is_named) = match rest[..] {
+        [namespace, kind] => (namespace, kind, false),
+        [namespace, kind, ..] => (namespace, kind, true),
+        _ => ("", uri.path().rsplit('/').next().unwrap_or_default(), false),
+    };
+    let is_watch = uri.query().is_some_and(|query| query.contains("watch=true"));
+    let verb = match *request.method() {
+        Method::GET if is_watch => "WATCH",
+        Method::GET if !is_named => "LIST",
+        _ => request.method().as_str(),
+    };
+    (format!("{verb} {kind}"), namespace.to_owned())
+}
+
+/// Their namespaces, and what the API server has in them.
+struct Tenants {
+    client: Client,
+}
+
+impl Tenants {
+    async fn begin() -> Self {
+        for tenant in 0..TENANTS {
+            let namespace =
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(tenant)}});
+            kubectl_with(&namespace, &["apply", "-f", "-"]);
+        }
+        // Nobody listens there.
+        let webhook = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": BROKEN},
+            "webhooks": [{
+                "name": "broken.example.com",
+                "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": BROKEN}},
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+            }],
+        });
+        kubectl_with(&webhook, &["apply", "-f", "-"]);
+        Self { client: Client::try_default().await.unwrap() }
+    }
+
+    /// Creates an application. Those of one tenant may be tried twice.
+    async fn submit(&self, tenant: usize, i: usize) {
+        let mut application = application(&format!("app-{i}"));
+        let policy = if name(tenant) == RETRIED {
+            json!({"type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 1})
+        } else {
+            json!({"type": "Never"})
+        };
+        application["spec"]["restartPolicy"] = policy;
+        let application = serde_json::from_value(application).unwrap();
+        let applications = Api::<SparkApplication>::namespaced(self.client.clone(), &name(tenant));
+        applications.create(&PostParams::default(), &application).await.unwrap();
+    }
+
+    /// Runs each driver to its end, until this is dropped. The first of each application of one tenant fails.
+    fn kubelet(&self) -> Kubelet {
+        let client = self.client.clone();
+        let work = async move {
+            let config = watcher::Config::default().labels("spark-role=driver");
+            let drivers = watcher(Api::<Lenient<Pod>>::all(client.clone()), config).default_backoff();
+            let mut seen = HashMap::<(String, String), Vec<String>>::new();
+            let new = drivers.applied_objects().try_filter_map(|driver| {
+                let (namespace, uid) = (driver.namespace().unwrap(), driver.uid().unwrap());
+                let uids = seen.entry((namespace, driver.name_any())).or_default();
+                let is_new = !uids.contains(&uid);
+                if is_new {
+                    uids.push(uid);
+                }
+                let attempt = uids.len();
+                futures::future::ok(is_new.then_some((driver, attempt)))
+            });
+            let mut new = pin!(new);
+            while let Some(Ok((driver, attempt))) = new.next().await {
+                let namespace = driver.namespace().unwrap();
+                let pods = Api::<Pod>::namespaced(client.clone(), &namespace);
+                let spec = json!(driver.0.as_ref().unwrap().spec);
+                let fails = namespace == RETRIED && attempt == 1;
+                for status in [kubelet::running(&spec), kubelet::ended(&spec, i32::from(fails))] {
+                    let patch = Patch::Merge(json!({"status": status}));
+                    pods.patch_status(&driver.name_any(), &PatchParams::default(), &patch).await.unwrap();
+                }
+            }
+        };
+        Kubelet(tokio::spawn(work).abort_handle())
+    }
+
+    /// Waits until so many applications are COMPLETED.
+    async fn completed(&self, wanted: usize) {
+        let applications = Api::<Lenient<SparkApplication>>::all(self.client.clone());
+        let changes = watcher(applications, watcher::Config::default()).default_backoff().applied_objects();
+        let mut changes = pin!(changes);
+        let mut completed = BTreeSet::new();
+        while completed.len() < wanted {
+            let application = changes.next().await.unwrap().unwrap();
+            if state(&application) == State::Completed {
+                completed.insert((application.namespace(), application.name_any()));
+            }
+        }
+    }
+
+    /// Deletes all of them, so that the next test need not.
+    async fn end(&self) {
+        for tenant in 0..TENANTS {
+            let applications = Api::<SparkApplication>::namespaced(self.client.clone(), &name(tenant));
+            applications.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+            let pods = Api::<Pod>::namespaced(self.client.clone(), &name(tenant));
+            pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+        }
+        eventually("no driver is left", async || {
+            let pods = Api::<Pod>::all(self.client.clone());
+            let left = pods.list_metadata(&ListParams::default()).await.unwrap().items.len();
+            seen(left == 0, left)
+        })
+        .await;
+    }
+
+    async fn states(&self, tenant: &str) -> Vec<State> {
+        let applications = Api::<Lenient<SparkApplication>>::namespaced(self.client.clone(), tenant);
+        applications.list(&ListParams::default()).await.unwrap().iter().map(state).collect()
+    }
+}
+
+impl Drop for Tenants {
+    fn drop(&mut self) {
+        kubectl(&["delete", "validatingwebhookconfiguration", BROKEN, "--ignore-not-found"]);
+    }
+}
+
+/// Ends with this value.
+struct Kubelet(AbortHandle);
+
+impl Drop for Kubelet {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn name(tenant: usize) -> String {
+    format!("load-{tenant}")
+}
+
+fn state(application: &Lenient<SparkApplication>) -> State {
+    application.0.as_ref().unwrap().state()
+}
