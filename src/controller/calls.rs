@@ -6,10 +6,10 @@ use crate::api::Lenient;
 use axum::http;
 use kube::{
     Api, Client, Resource,
-    api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams},
+    api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams},
     core::{PartialObjectMeta, Request, request},
 };
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
 /// The metadata of an object.
@@ -53,6 +53,17 @@ pub(super) async fn patch_metadata<K: Resource + Clone>(
     patch: &Patch<impl Serialize + Debug>,
 ) -> kube::Result<()> {
     send_to(api, of(api).patch_metadata(name, &PatchParams::default(), patch)).await
+}
+
+/// Creates an object.
+pub(super) async fn create<K: Resource + Clone + Serialize + DeserializeOwned>(
+    api: &Api<K>,
+    object: &K,
+    parameters: &PostParams,
+) -> kube::Result<Lenient<K>> {
+    let object = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+    let request = of(api).create(parameters, object).map_err(kube::Error::BuildRequest)?;
+    api.clone().into_client().request(request).await
 }
 
 /// Asks for the deletion of an object.

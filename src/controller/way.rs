@@ -1,6 +1,7 @@
-//! Does the API server find the webhook yet? A Service has our address seconds after we are ready, and a new
+//! Finds out whether the API server finds the webhook yet. A Service has our address seconds after we are ready, and a new
 //! caBundle is heard of a moment after it is written; a driver that is made before is refused.
 
+use super::calls;
 use crate::api::{
     Role,
     names::{annotation, label},
@@ -10,9 +11,13 @@ use kube::{
     Api, Client,
     api::{ObjectMeta, PostParams},
 };
-use std::time::Duration;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tokio::{
-    sync::OnceCell,
+    sync::{OnceCell, watch as state},
     time::{Instant, sleep},
 };
 use tracing::warn;
@@ -26,36 +31,52 @@ const AGAIN: Duration = Duration::from_millis(250);
 /// The API server's way to the webhook.
 pub(super) struct Way {
     client: Client,
-    open: OnceCell<()>,
+    is_open: state::Sender<bool>,
+    /// One for each namespace in which somebody looks: in one with a broken webhook of its own the API server never gets as far as ours.
+    looks: Mutex<HashMap<String, Arc<OnceCell<()>>>>,
 }
 
 impl Way {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, open: OnceCell::new() }
+        Self { client, is_open: state::Sender::new(false), looks: Mutex::default() }
     }
 
-    /// Waits until the API server finds the webhook for a driver in `namespace`, or has had long enough. Once it
+    /// Waits until the API server finds the webhook for a driver in any namespace, or has had long enough for one in `namespace`. Once it
     /// has been found, nobody looks again.
     pub(super) async fn opens(&self, namespace: &str) {
-        self.open.get_or_init(|| self.looked(namespace)).await;
+        if *self.is_open.borrow() {
+            return;
+        }
+        let look = {
+            let mut looks = self.looks.lock().expect("no code panics while it holds this lock");
+            Arc::clone(looks.entry(namespace.to_owned()).or_default())
+        };
+        let mut is_open = self.is_open.subscribe();
+        tokio::select! {
+            // The sender lives as long as `self`, so this cannot fail.
+            _found = is_open.wait_for(|open| *open) => {}
+            () = async { look.get_or_init(|| self.looked(namespace)).await; } => {}
+        }
     }
 
     async fn looked(&self, namespace: &str) {
         let begun = Instant::now();
-        while let Err(error) = self.is_open(namespace).await {
+        while let Err(error) = self.finds(namespace).await {
             if begun.elapsed() >= FOUND_WITHIN {
                 warn!(%error, "the API server does not find the webhook: drivers are likely to be refused");
                 return;
             }
             sleep(AGAIN).await;
         }
+        self.is_open.send_replace(true);
     }
 
     /// Asks for a driver that is not kept: the API server has to ask the webhook about it. Whatever else it has
     /// against the pod, others say after the webhook.
-    async fn is_open(&self, namespace: &str) -> Result<(), kube::Error> {
+    async fn finds(&self, namespace: &str) -> Result<(), kube::Error> {
         let keep_nothing = PostParams { dry_run: true, ..PostParams::default() };
-        match Api::namespaced(self.client.clone(), namespace).create(&keep_nothing, &driver()).await {
+        match calls::create(&Api::namespaced(self.client.clone(), namespace), &driver(), &keep_nothing).await
+        {
             // A webhook that cannot be called is an internal error.
             Err(kube::Error::Api(status)) if status.code != 500 => Ok(()),
             result => result.map(drop),
@@ -78,4 +99,44 @@ fn driver() -> Pod {
     };
     let spec = PodSpec { containers: vec![container], ..PodSpec::default() };
     Pod { metadata, spec: Some(spec), ..Pod::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::{Request, Response};
+    use kube::client::{Body, ClientBuilder};
+    use serde_json::json;
+    use std::convert::Infallible;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_whose_own_webhook_is_down_keeps_no_other_waiting() {
+        let service = tower::service_fn(|request: Request<Body>| async move {
+            let is_broken = request.uri().path().contains("/broken/");
+            let code = if is_broken { 500 } else { 201 };
+            let answer = if is_broken { json!({"kind": "Status", "code": code}) } else { json!(driver()) };
+            let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            Ok::<_, Infallible>(answer.unwrap())
+        });
+        let way = Way::new(ClientBuilder::new(service, "default").build());
+        let begun = Instant::now();
+        let broken = async {
+            way.opens("broken").await;
+            begun.elapsed()
+        };
+        let other = async {
+            sleep(AGAIN * 2).await;
+            way.opens("other").await;
+            begun.elapsed()
+        };
+        let (broken, other) = tokio::join!(broken, other);
+        assert!(
+            other < FOUND_WITHIN / 2 && broken < FOUND_WITHIN / 2,
+            "{broken:?}, {other:?}: found in one, found"
+        );
+
+        let way = Way::new(way.client);
+        way.opens("broken").await;
+        assert!(begun.elapsed() >= FOUND_WITHIN, "alone it waits as long as ever");
+    }
 }

@@ -160,8 +160,8 @@ impl Children {
     }
 
     /// We have made this one.
-    pub(super) fn add(&self, application: &SparkApplication) {
-        if let Some((owner, child)) = Child::of(&application.metadata, application.state()) {
+    pub(super) fn add(&self, application: &Watched) {
+        if let Some((owner, child)) = child(application) {
             let key = key(application);
             let owner = Owner::referred(&key.0, owner);
             let mut index = self.locked();
@@ -226,12 +226,7 @@ impl Children {
                 if matches!(event, Event::InitApply(_)) {
                     index.listed.insert(key.clone());
                 }
-                // What cannot be read has not ended, for all that we know.
-                let (metadata, state) = match &application.0 {
-                    Ok(application) => (&application.metadata, application.state()),
-                    Err(invalid) => (&invalid.metadata, State::Unknown),
-                };
-                match Child::of(metadata, state) {
+                match child(application) {
                     Some((owner, child)) => {
                         let owner = Owner::referred(&key.0, owner);
                         index.confirm(key, owner, child).into_iter().collect()
@@ -326,6 +321,12 @@ impl Family {
             self.is_searched = false;
         }
     }
+}
+
+/// What a schedule needs to know of an application, and the schedule. One that cannot be read has not ended, for all that we know.
+fn child(application: &Watched) -> Option<(&OwnerReference, Child)> {
+    let state = application.0.as_ref().map_or(State::Unknown, SparkApplication::state);
+    Child::of(application.meta(), state)
 }
 
 fn key(application: &impl ResourceExt) -> Key {

@@ -253,7 +253,7 @@ impl Context {
 
     /// Looks for what the watch does not tell of: those that we have made, and those that we may have made.
     async fn confirm(&self, namespace: &str, owner: &Owner, now: Timestamp) -> Result<(), Error> {
-        let applications = Api::<SparkApplication>::namespaced(self.client.clone(), namespace);
+        let applications = Api::<WatchedApplication>::namespaced(self.client.clone(), namespace);
         for name in self.children.doubted(owner) {
             let found = applications.get_opt(&name).await.map_err(Error::api("GET of an application"))?;
             if let Some(ours) = found.filter(|there| owner.owns(there)) {
@@ -322,7 +322,7 @@ impl Context {
             Act::Start(application) => {
                 let (name, owner) = (application.name_any(), Owner::of(schedule));
                 self.children.expect(&owner, &name);
-                let made = applications.create(&PostParams::default(), &application).await;
+                let made = calls::create(&applications, &*application, &PostParams::default()).await;
                 if let Ok(made) = &made {
                     self.children.add(made);
                 }
@@ -334,7 +334,8 @@ impl Context {
                         Ok(())
                     }
                     Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                        let there = applications.get_opt(&name).await;
+                        let there = Api::<WatchedApplication>::namespaced(self.client.clone(), &namespace);
+                        let there = there.get_opt(&name).await;
                         let there = there.map_err(Error::api("GET of an application"))?;
                         match there.filter(|there| owner.owns(there)) {
                             // The reply to its creation was lost.
