@@ -13,6 +13,8 @@ mod away;
 mod faults;
 /// The operator is killed at random moments.
 mod kills;
+/// Many of the largest applications.
+mod large;
 /// Certificates are replaced all the time.
 mod rotation;
 /// Thousands of schedules at once.

@@ -1,0 +1,44 @@
+//! Starts an operator among many applications that are as large as the API server stores them, and measures its memory.
+
+use crate::apiserver::{applications::application, namespace::Namespace, operator::Operator};
+use futures::{StreamExt, stream};
+use procfs::process::Process;
+use serde_json::json;
+use spark_operator::api::SparkApplication;
+
+const MANY: usize = 500;
+/// In KiB.
+const MOST: u64 = 1 << 20;
+/// The longest text that the definitions let in as an argument.
+const ARGUMENT: usize = 262_144;
+
+/// Issue 22: a list of such applications was one answer of 750 MB, read several times over.
+#[tokio::test]
+#[ignore = "takes minutes: make soak"]
+async fn five_hundred_applications_of_the_largest_size_fit_into_memory() {
+    let namespace = Namespace::new("soak-large").await;
+    // With five arguments an application is beyond what the operator keeps in memory, with three it is not.
+    for arguments in [5, 3] {
+        stream::iter(0..MANY)
+            .for_each_concurrent(4, |i| {
+                let mut large = application(&format!("large-{i}"));
+                large["spec"]["arguments"] = json!(vec!["x".repeat(ARGUMENT - 1024); arguments]);
+                // Nothing is to be made of it.
+                large["spec"]["suspend"] = json!(true);
+                let namespace = &namespace;
+                async move { drop(namespace.create::<SparkApplication>(&large).await) }
+            })
+            .await;
+        let operator = Operator::start(&namespace).await;
+        let status = Process::new(i32::try_from(operator.id()).unwrap()).unwrap().status().unwrap();
+        let peak = status.vmhwm.unwrap();
+        println!(
+            "soak: {MANY} applications of {} KiB each: the operator starts with {} MiB at most",
+            arguments * ARGUMENT / 1024,
+            peak / 1024
+        );
+        operator.stop().await;
+        namespace.clear::<SparkApplication>().await;
+        assert!(peak < MOST, "{peak} KiB");
+    }
+}
