@@ -42,7 +42,7 @@ use tracing::{info, warn};
 /// How often it is looked whether what was in place still is: certificates, caBundle, definitions.
 /// Whoever removes them is undone, or told of, within this time.
 const LOOK: Duration = Duration::from_secs(60);
-/// The pause between two checks that the operator has all its permissions. A check is one request for each verb (62), and a call that
+/// The pause between two checks that the operator has all its permissions. A check is one request for each verb (63), and a call that
 /// lacks a permission fails with the API server's own message in the meantime.
 const LOOK_AT_PERMISSIONS: Duration = Duration::from_secs(10 * 60);
 /// How often our own webhook is tried. It costs a handshake, and nothing else tells of a webhook that hangs.

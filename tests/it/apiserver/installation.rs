@@ -71,7 +71,7 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
     }
     patch(cluster.0, cluster.1, full["rules"].as_array().unwrap());
     is_ready(&operator).await;
-    assert_eq!(missing, 62);
+    assert_eq!(missing, 63);
 }
 
 #[tokio::test]
