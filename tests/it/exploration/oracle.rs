@@ -284,7 +284,9 @@ impl Oracle {
         if state == State::SubmissionFailed && plan.status.application_state.error_message.is_none() {
             return Some("a submission has failed and nobody says why".to_owned());
         }
-        let held = observed.submission_pods.iter().find_map(|pod| pod.waiting.as_ref());
+        // Of one that is being deleted it is said that it is.
+        let mut staying = observed.submission_pods.iter().filter(|pod| !pod.terminating);
+        let held = staying.find_map(|pod| pod.waiting.as_ref());
         let is_waited_for = plan.actions.is_empty() && state == real.state() && questions(real).launch;
         let said = plan.status.application_state.error_message.as_deref().unwrap_or_default();
         if let Some(held) = held.filter(|_| is_waited_for && observed.driver == Driver::Unseen)
