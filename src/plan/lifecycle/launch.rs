@@ -15,7 +15,7 @@ use crate::{
     },
     plan::{
         Action, Driver, Plan, SubmissionProgress, children,
-        driver::{self, Standing},
+        driver::{self, DriverState, Standing},
         events::{self, LONGEST_EXPLANATION, LONGEST_NOTE},
         pod_record::PodRecord,
         run::{Run, SubmissionId},
@@ -50,6 +50,12 @@ impl Pass<'_> {
             },
             (Driver::Pod { pod, complete }, _) => {
                 match driver::standing(pod, *complete, self.uid(), &run.id, self.now) {
+                    // What fails `spark-submit` after it has made everything makes it delete its driver again.
+                    Standing::Adoptable
+                        if may_go_on && matches!(driver::state(pod), DriverState::Pending) =>
+                    {
+                        self.stay(Some(SOON))
+                    }
                     Standing::Adoptable => self.submitted(run, pod.spark_application_id.clone()),
                     Standing::InTheMaking => self.stay(Some(SOON)),
                     // Its submission pod is at work on it, however long that takes.

@@ -182,7 +182,8 @@ impl Model {
             }
             Orphan::SparkSubmit { run, made } => {
                 let (outcome, broken) = self.spark_submit_makes(&mut next, run, made);
-                (outcome.ok().map(|made| Orphan::SparkSubmit { run, made }), broken)
+                let made = outcome.ok().filter(|made| !matches!(made, Made::All(_)));
+                (made.map(|made| Orphan::SparkSubmit { run, made }), broken)
             }
         };
         next.orphan = orphan;

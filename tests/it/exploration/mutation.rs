@@ -56,6 +56,8 @@ pub enum Mutation {
     EvictedTakenForSuccess,
     /// What a submission pod says counts more than the driver that it has made.
     FailureCountsMoreThanDriver,
+    /// A driver is adopted while the `spark-submit` that has made it may still take it back.
+    RevocableAdopted,
     /// A half-made driver is replaced while its submission pod is at work.
     HalfMadeReplaced,
     /// A submission pod that is not ours is taken for ours.
@@ -63,7 +65,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::OldExecutorsIgnored,
         Self::CachedDriverTrusted,
         Self::EmptyCacheTrusted,
@@ -87,6 +89,7 @@ impl Mutation {
         Self::OutcomeOfPodCounts,
         Self::EvictedTakenForSuccess,
         Self::FailureCountsMoreThanDriver,
+        Self::RevocableAdopted,
         Self::HalfMadeReplaced,
         Self::ForeignSubmissionPodTakenForOurs,
     ];
@@ -99,6 +102,7 @@ impl Mutation {
             Self::HalfMadeAdopted
             | Self::SubmissionPodsLeft
             | Self::EvictedTakenForSuccess
+            | Self::RevocableAdopted
             | Self::HalfMadeReplaced => "faults, by spark-submit",
             Self::OldSubmissionPodsIgnored => "its user, by spark-submit",
             Self::FailureCountsMoreThanDriver => "renamed driver, by spark-submit",
@@ -149,7 +153,10 @@ impl Mutation {
                     *driver = Driver::Gone;
                 }
             }
-            (Self::HalfMadeReplaced, Driver::Pod { complete: false, .. }, _) => seen.submission_pods.clear(),
+            (Self::RevocableAdopted, Driver::Pod { complete: true, .. }, _)
+            | (Self::HalfMadeReplaced, Driver::Pod { complete: false, .. }, _) => {
+                seen.submission_pods.clear()
+            }
             (Self::ForeignSubmissionPodTakenForOurs, ..) => {
                 let owner = owner_reference(application);
                 let owner = Controller { kind: owner.kind, name: owner.name, uid: owner.uid };

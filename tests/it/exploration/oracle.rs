@@ -21,6 +21,7 @@ use spark_operator::{
         driver::pod_name,
         lifecycle::{self, Questions, knows_all_pods, questions},
         native::Child,
+        pod_record::Phase as PodPhase,
         run::{Run, SubmissionId},
         submission::{Submitter, Surroundings},
         submission_pod,
@@ -283,6 +284,16 @@ impl Oracle {
         }
         if state == State::SubmissionFailed && plan.status.application_state.error_message.is_none() {
             return Some("a submission has failed and nobody says why".to_owned());
+        }
+        let is_recorded = state == State::Submitted && real.state() != state;
+        let run = plan.status.submission_id.as_deref().unwrap_or_default();
+        let mut at_work =
+            observed.submission_pods.iter().filter(|pod| submission_pod::state(pod).may_go_on());
+        if is_recorded
+            && matches!(&observed.driver, Driver::Pod { pod, .. } if pod.phase == PodPhase::Pending)
+            && at_work.any(|pod| pod.submits_for(UID, run))
+        {
+            return Some("a driver is recorded that its spark-submit may take back".to_owned());
         }
         // Of one that is being deleted it is said that it is.
         let mut staying = observed.submission_pods.iter().filter(|pod| !pod.terminating);

@@ -105,7 +105,8 @@ impl Model {
         out.extend(self.submission_pod_goes_on(world, place, pod));
         // The pod is gone, or has failed, and its node has not ended `spark-submit` yet.
         let outlived = |world: &World| {
-            let mut next = world.troubled(Trouble::Orphan).filter(|_| pod.stage == Stage::Working)?;
+            let is_at_work = pod.stage == Stage::Working && !matches!(pod.made, Made::All(_));
+            let mut next = world.troubled(Trouble::Orphan).filter(|_| is_at_work)?;
             next.orphan = Some(Orphan::SparkSubmit { run: pod.run, made: pod.made });
             Some(next)
         };
@@ -189,6 +190,7 @@ impl Model {
         match made {
             Made::Nothing if world.drivers[name].is_some() => (Err(Exit::DriverExists), None),
             Made::Nothing | Made::Pod(_) if world.is_closing => (Err(Exit::Failed), None),
+            Made::All(_) => (Err(Exit::Done), None),
             Made::Nothing => {
                 let (uid, broken) = self.makes_driver(world, run, name);
                 (Ok(Made::Pod(uid)), broken)
@@ -197,7 +199,7 @@ impl Model {
                 if let Some(pod) = world.drivers[name].as_mut().filter(|pod| pod.uid == uid) {
                     pod.complete = true;
                 }
-                (Err(Exit::Done), None)
+                (Ok(Made::All(uid)), None)
             }
         }
     }
@@ -238,7 +240,7 @@ pub fn collected(world: &World) -> Option<World> {
 
 /// The world in which `spark-submit` has made the driver's ConfigMap too before it came to its end.
 fn completed(world: &World, made: Made) -> Option<World> {
-    let Made::Pod(made) = made else { return None };
+    let made = made.driver()?;
     let mut next = *world;
     next.drivers.iter_mut().flatten().find(|driver| driver.uid == made)?.complete = true;
     Some(next)
@@ -246,10 +248,13 @@ fn completed(world: &World, made: Made) -> Option<World> {
 
 /// The world in which `spark-submit` has deleted the driver's pod that it had made.
 fn taken_back(world: &World, made: Made) -> Option<World> {
-    let Made::Pod(made) = made else { return None };
+    let made = made.driver()?;
     let mut next = *world;
     let mut drivers = next.drivers.iter_mut().flatten();
-    drivers.find(|driver| driver.uid == made && !driver.terminating)?.terminating = true;
+    let driver = drivers.find(|driver| driver.uid == made && !driver.terminating)?;
+    driver.terminating = true;
+    // It may have been recorded: it ran, or the operator had not heard of the submission pod.
+    next.past.lost |= driver.run?.bit();
     Some(next)
 }
 

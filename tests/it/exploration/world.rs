@@ -132,12 +132,24 @@ pub enum Exit {
     DriverExists,
 }
 
-/// What a `spark-submit` has made. Once there is the driver's ConfigMap too, it ends.
+/// What a `spark-submit` has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Made {
     Nothing,
     /// The driver's pod, with this uid.
     Pod(u8),
+    /// The driver's ConfigMap too. It still reads an answer, and if that fails it deletes the driver's pod again.
+    All(u8),
+}
+
+impl Made {
+    /// The uid of the driver's pod.
+    pub const fn driver(self) -> Option<u8> {
+        match self {
+            Self::Nothing => None,
+            Self::Pod(uid) | Self::All(uid) => Some(uid),
+        }
+    }
 }
 
 /// What outlives the operator or its pod.
