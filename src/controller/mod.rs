@@ -404,6 +404,9 @@ impl Context {
 
         self.metrics.seen(application, now, self.policy.executor_limits);
         let seen = observe::observe(self, application, now).await?;
+        if let Some(driver) = lifecycle::ended_driver(application, &seen.driver) {
+            self.notes.with(&uid, |note| note.ended_driver = Some(driver.uid.clone()));
+        }
         let Plan { actions, status, events, aside, wake } =
             lifecycle::next(application, &seen, now, &self.policy);
         Span::current().record("submission_id", status.submission_id.as_deref());

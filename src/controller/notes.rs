@@ -31,6 +31,8 @@ pub(super) struct Note {
     pub told: Option<u64>,
     /// The run whose objects beside its pods were made.
     pub made_for: Option<String>,
+    /// The uid of the last driver that a reconcile has found to have ended.
+    pub ended_driver: Option<String>,
     /// How often the reconcile has failed in a row.
     pub failures: u32,
 }

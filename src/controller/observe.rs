@@ -92,16 +92,19 @@ pub(super) async fn observe(
         }
         None => None,
     };
+    let (recorded, made_for, ended) =
+        context.notes.with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
     let strays = match &driver {
         Driver::Gone
-            if asked.strays && cached.is_empty() && !knows_all_pods(application, departed.as_deref()) =>
+            if asked.strays
+                && cached.is_empty()
+                && !knows_all_pods(application, departed.as_deref(), ended.as_deref()) =>
         {
             live_pods(context, &namespace, &application.name_any(), &driver_name).await?
         }
         _ if asked.strays => cached.values().cloned().collect(),
         _ => Vec::new(),
     };
-    let (recorded, made_for) = context.notes.with(&uid, |note| (note.recorded, note.made_for.clone()));
     Ok(Observed {
         driver,
         executors: cached.into_values().filter(|pod| pod.is_of(Role::Executor, submission_id)).collect(),

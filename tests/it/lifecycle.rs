@@ -262,6 +262,30 @@ fn whoever_decides_on_the_driver_asks_for_it() {
     }
 }
 
+/// Found by `make explore`: two drivers of one run, the first of which somebody had deleted together with its submission pod.
+#[test]
+fn all_pods_are_known_once_the_last_driver_that_was_seen_to_end_is_gone() {
+    let run = Run::next(&pi(&Map::new(), None)).id;
+    let status = json!({"applicationState": {"state": "PENDING_RERUN"}, "submissionID": run.as_str()});
+    let mut application = pi(&Map::new(), Some(status));
+    let driver = |uid: &str, phase| {
+        record(json!({"name": "pi-driver", "role": "driver"}), &json!({"uid": uid, "phase": phase}), &run)
+    };
+    let first = driver("d1", "Failed");
+    let seen = |pod| Driver::Pod { pod: Box::new(pod), complete: true };
+    assert_eq!(lifecycle::ended_driver(&application, &Driver::Gone), None);
+    assert_eq!(lifecycle::ended_driver(&application, &seen(driver("d2", "Running"))), None);
+    assert_eq!(lifecycle::ended_driver(&application, &seen(first.clone())), Some(&first));
+
+    let knows = |application: &_, ended| lifecycle::knows_all_pods(application, Some(&first), ended);
+    assert!(knows(&application, Some("d1")));
+    assert!(!knows(&application, Some("d2")));
+    assert!(!knows(&application, None));
+    assert!(!lifecycle::knows_all_pods(&application, None, Some("d1")));
+    application.metadata.generation = Some(2);
+    assert!(!knows(&application, Some("d1")));
+}
+
 /// The diagram of the README is the table in the code, which the exploration compares with what happens.
 #[test]
 fn the_readme_shows_the_states_as_they_are() {

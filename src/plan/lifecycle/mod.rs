@@ -78,18 +78,34 @@ pub fn questions(application: &SparkApplication) -> Questions {
     }
 }
 
-/// Whether the watch of pods has told of all pods that `application` still has, given the last that it has told of a driver which is gone.
-///
-/// It has if that was the driver of the recorded run, and had ended: all executors were created before. What a later run has that the
-/// watch is late to tell of has names of its own only after an edit of the spec; under the same names it is asked for.
+/// The driver of the recorded run, if `driver` shows that it has ended.
 #[must_use]
-pub fn knows_all_pods(application: &SparkApplication, departed: Option<&PodRecord>) -> bool {
+pub fn ended_driver<'a>(application: &SparkApplication, driver: &'a Driver) -> Option<&'a PodRecord> {
+    let Driver::Pod { pod, .. } = driver else { return None };
+    Some(&**pod).filter(|pod| has_ended(application, pod))
+}
+
+/// Whether the watch of pods has told of all pods that `application` still has, given the last driver that it has told to be gone, and
+/// the uid of the last that [`ended_driver`] has found.
+///
+/// It has if that was the driver of the recorded run, and had ended: all executors were created before, and so was its submission pod.
+/// The uid counts: a driver that somebody deletes before its run is recorded is made anew, for the same run. What a later run has that
+/// the watch is late to tell of has names of its own only after an edit of the spec; under the same names it is asked for.
+#[must_use]
+pub fn knows_all_pods(
+    application: &SparkApplication,
+    departed: Option<&PodRecord>,
+    ended: Option<&str>,
+) -> bool {
+    let is_last = |pod: &PodRecord| ended == Some(&pod.uid) && has_ended(application, pod);
+    departed.is_some_and(is_last) && application.metadata.generation == Some(1)
+}
+
+/// Whether `pod` is the driver of the recorded run, and has ended.
+fn has_ended(application: &SparkApplication, pod: &PodRecord) -> bool {
     let submission_id = application.status.as_ref().and_then(|status| status.submission_id.as_deref());
-    let has_ended = |pod: &PodRecord| {
-        submission_id.is_some_and(|id| pod.is_of(Role::Driver, id))
-            && matches!(driver::state(pod), DriverState::Completed | DriverState::Failed(_))
-    };
-    departed.is_some_and(has_ended) && application.metadata.generation == Some(1)
+    submission_id.is_some_and(|id| pod.is_of(Role::Driver, id))
+        && matches!(driver::state(pod), DriverState::Completed | DriverState::Failed(_))
 }
 
 /// Whether pods of the application may exist that are not those of the run that is next: those of a run before, or

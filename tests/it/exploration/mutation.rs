@@ -128,6 +128,7 @@ impl Mutation {
     /// In what the core is told.
     pub fn of_question(self, application: &mut SparkApplication, seen: &mut Observed) {
         let state = application.state();
+        let is_launched = questions(application).launch;
         match (self, &mut seen.driver, &mut application.status) {
             (Self::OldExecutorsIgnored, ..) => seen.strays.clear(),
             (Self::HalfMadeAdopted, Driver::Pod { complete, .. }, _) => *complete = true,
@@ -154,7 +155,9 @@ impl Mutation {
                 }
             }
             (Self::RevocableAdopted, Driver::Pod { complete: true, .. }, _)
-            | (Self::HalfMadeReplaced, Driver::Pod { complete: false, .. }, _) => {
+            | (Self::HalfMadeReplaced, Driver::Pod { complete: false, .. }, _)
+                if is_launched =>
+            {
                 seen.submission_pods.clear()
             }
             (Self::ForeignSubmissionPodTakenForOurs, ..) => {

@@ -24,20 +24,27 @@ pub enum Call {
 
 impl Model {
     /// A reconcile begins: it looks, and decides. None if there is nothing to do.
-    pub fn reconcile(&mut self, world: &World, late: bool) -> Option<World> {
-        let operator = &world.operator;
+    pub fn reconcile(&mut self, before: &World, late: bool) -> Option<World> {
+        let operator = &before.operator;
         if operator.doing.is_some() || operator.waits {
             return None;
         }
-        let mut world = *world;
+        let mut world = *before;
         if operator.application.life != Life::Alive {
             return self.forget(world);
         }
         let seen = self.observe(&world);
         let plan = self.oracle.next(&operator.application, &seen, late);
+        let recorded = self.oracle.facts(operator.application.status).run;
+        if let SeenDriver::Pod { pod, .. } = seen.driver
+            && pod.phase.has_ended()
+            && pod.run == recorded
+        {
+            world.operator.ended_driver = Some(pod.uid);
+        }
         let decision = self.oracle.decision(plan);
         if decision.acts.is_empty() && !decision.writes && decision.wrong.is_none() {
-            return None;
+            return (world != *before).then_some(world);
         }
         let is_current = operator.is_current;
         world.operator.doing = Some(Doing { plan, done: 0, is_current });
@@ -49,6 +56,7 @@ impl Model {
         let mut world = before;
         world.operator.submission = None;
         world.operator.departed = None;
+        world.operator.ended_driver = None;
         world.operator.has_written = false;
         world.operator.made_for = None;
         for executor in world.executors.iter_mut().flatten() {
@@ -124,7 +132,7 @@ impl Model {
             && operator.submission_pods.iter().all(Option::is_none)
             && !self.config.setting.has_foreign_submission_pod;
         let knows_all_pods = self.mutation == Some(Mutation::EmptyCacheTrusted)
-            || is_empty && self.oracle.knows_all_pods(application, operator.departed);
+            || is_empty && self.oracle.knows_all_pods(application, operator.departed, operator.ended_driver);
         let (mut stray_drivers, mut stray_executors, mut stray_submission_pods) = match driver {
             _ if !asked.questions.strays => Default::default(),
             SeenDriver::Gone if is_empty && !knows_all_pods => {
@@ -365,6 +373,7 @@ pub fn fresh(application: &Application) -> Operator {
         executors: Default::default(),
         submission_pods: [None; SUBMISSION_PODS],
         departed: None,
+        ended_driver: None,
         submission: None,
         has_written: false,
         made_for: None::<RunNo>,

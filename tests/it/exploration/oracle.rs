@@ -225,9 +225,15 @@ impl Oracle {
     }
 
     /// Whether the core takes the cache's word that there are no other pods.
-    pub fn knows_all_pods(&mut self, application: &Application, departed: Option<(u8, Pod)>) -> bool {
+    pub fn knows_all_pods(
+        &mut self,
+        application: &Application,
+        departed: Option<(u8, Pod)>,
+        ended: Option<u8>,
+    ) -> bool {
         let departed = departed.map(|(name, pod)| self.driver(pod, name));
-        knows_all_pods(&self.real(application), departed.as_ref())
+        let ended = ended.map(|uid| format!("d{uid}"));
+        knows_all_pods(&self.real(application), departed.as_ref(), ended.as_deref())
     }
 
     /// What the core plans.

@@ -185,6 +185,8 @@ pub struct Operator {
     pub submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
     /// The latest driver that is gone, if its end was seen: under which name.
     pub departed: Option<(u8, Pod)>,
+    /// The uid of the last driver that a reconcile has found to have ended.
+    pub ended_driver: Option<u8>,
     pub submission: Option<Submission>,
     /// Whether it has written a status.
     pub has_written: bool,
