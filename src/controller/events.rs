@@ -22,6 +22,11 @@ use tracing::warn;
 /// `reportingController`: KF's name for it.
 const CONTROLLER: &str = "spark-application-controller";
 
+/// What an event regards: this version of `object`.
+pub(super) fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectReference {
+    ObjectReference { resource_version: object.meta().resource_version.clone(), ..object.object_ref(&()) }
+}
+
 /// Sends events.
 #[derive(Clone)]
 pub(super) struct Events {
@@ -45,10 +50,11 @@ impl Events {
         event: &Event,
         now: Timestamp,
     ) {
-        let meta = object.meta();
-        let regarding =
-            ObjectReference { resource_version: meta.resource_version.clone(), ..object.object_ref(&()) };
-        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        self.send_about(reference(object), occasion, event, now).await;
+    }
+
+    async fn send_about(&self, regarding: ObjectReference, occasion: &str, event: &Event, now: Timestamp) {
+        let namespace = regarding.namespace.as_deref().unwrap_or_default();
         let events = Api::<v1::Event>::namespaced(self.client.clone(), namespace);
         match events.create(&PostParams::default(), &self.object(regarding, occasion, event, now)).await {
             Ok(_) => {}
@@ -58,12 +64,7 @@ impl Events {
     }
 
     /// Says that `object` cannot be read.
-    pub(super) async fn unreadable<K: Resource<DynamicType = ()>>(
-        &self,
-        object: &K,
-        error: &str,
-        now: Timestamp,
-    ) {
+    pub(super) async fn unreadable(&self, object: ObjectReference, error: &str, now: Timestamp) {
         self.send_once(object, &events::invalid(error), now).await;
     }
 
@@ -74,13 +75,13 @@ impl Events {
         panicked: &Panicked,
         now: Timestamp,
     ) {
-        self.send_once(object, &events::panicked(&panicked.to_string()), now).await;
+        self.send_once(reference(object), &events::panicked(&panicked.to_string()), now).await;
     }
 
     /// Sends an event that is told once of each version of `object`.
-    async fn send_once<K: Resource<DynamicType = ()>>(&self, object: &K, event: &Event, now: Timestamp) {
-        let occasion = object.meta().resource_version.clone().unwrap_or_default();
-        self.send(object, &occasion, event, now).await;
+    async fn send_once(&self, object: ObjectReference, event: &Event, now: Timestamp) {
+        let occasion = object.resource_version.clone().unwrap_or_default();
+        self.send_about(object, &occasion, event, now).await;
     }
 
     fn object(&self, regarding: ObjectReference, occasion: &str, event: &Event, now: Timestamp) -> v1::Event {

@@ -68,6 +68,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{Span, debug, field, info, instrument, warn};
 pub use watch::ReadMetrics;
+use watch::Unreadable;
 use workload::Outcome;
 pub use workload::{Workload, Workloads};
 
@@ -83,6 +84,8 @@ pub type ServerTime = Arc<dyn Fn() -> Option<Timestamp> + Send + Sync>;
 /// How many applications wait in line for their turn. Kube's controller looks at each of them whenever anything
 /// happens, so that thousands would cost more than their reconciles; of those beyond, it takes any.
 const QUEUE: u16 = 256;
+/// How many unreadable objects may wait for their events.
+const REPORTS: usize = 64;
 /// How soon to try again with fresh facts where ours were stale. The watch usually brings them sooner.
 const FRESH_FACTS: Duration = Duration::from_secs(1);
 
@@ -157,10 +160,12 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let workload = workloads.applications;
     let (ended, submissions_ended) = mpsc::unbounded_channel();
     let submitter = Submitter::new(client.clone(), submitter, submission_metrics, ended);
+    let (reports, unreadable) = mpsc::channel(REPORTS);
+    let reporting = read_metrics.reporting_to(reports);
     let pods = Arc::new(PodIndex::default());
     let (dirty, pods_changed) = mpsc::unbounded_channel();
     let follow =
-        Arc::clone(&pods).follow(client.clone(), watch_seconds, &read_metrics).for_each(move |application| {
+        Arc::clone(&pods).follow(client.clone(), watch_seconds, &reporting).for_each(move |application| {
             // Nobody listens any more when the process is about to end.
             dirty.send(application).ok();
             std::future::ready(())
@@ -169,7 +174,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let (beside, companions_changed) = mpsc::unbounded_channel();
     let (aside_ended, mounts) = (beside.clone(), beside.clone());
     let follow_companions =
-        Arc::clone(&companions).follow(&client, watch_seconds, &read_metrics).for_each(move |application| {
+        Arc::clone(&companions).follow(&client, watch_seconds, &reporting).for_each(move |application| {
             beside.send(application).ok();
             std::future::ready(())
         });
@@ -196,6 +201,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let (made, schedules_dirty) = mpsc::unbounded_channel();
     let children = Arc::new(Children::new(made));
     let events = Events::new(client.clone(), instance);
+    let report = report_unreadable(unreadable, Arc::clone(&namespaces), events.clone());
     let stop_asides = stop.child_token();
     // Also where this is dropped because another one leads now.
     let _stopped = stop_asides.clone().drop_guard();
@@ -311,6 +317,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         () = follow_companions => {}
         () = follow_mounts => {}
         () = follow_namespaces => {}
+        () = report => {}
         () = farewells.say(&context) => {}
     }
     stop_asides.cancel();
@@ -322,6 +329,21 @@ fn unbounded<T: Send + 'static>(
     receiver: mpsc::UnboundedReceiver<T>,
 ) -> impl futures::Stream<Item = T> + Send {
     futures::stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|item| (item, receiver)))
+}
+
+/// Sends an event about each unreadable object of a kind that is not reconciled.
+async fn report_unreadable(
+    mut unreadable: mpsc::Receiver<Unreadable>,
+    namespaces: Arc<OurNamespaces>,
+    events: Events,
+) {
+    // Before this, no namespace counts as ours.
+    namespaces.synced().await;
+    while let Some(Unreadable { object, error }) = unreadable.recv().await {
+        if namespaces.include(object.namespace.as_deref().unwrap_or_default()) {
+            events.unreadable(object, &error, now()).await;
+        }
+    }
 }
 
 /// Waits for its turn, and then looks at the application as it is by then.
@@ -359,7 +381,7 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
             }
             Ok(application) => context.reconcile(application, now).await,
             Err(invalid) => {
-                context.events.unreadable(&*watched, &invalid.error, now).await;
+                context.events.unreadable(events::reference(&*watched), &invalid.error, now).await;
                 Ok(None)
             }
         }
@@ -371,7 +393,7 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one clock of the controller: once a reconcile, at its top"
+    reason = "the one clock of the controller: once a reconcile, at its top, and once a report"
 )]
 fn now() -> Timestamp {
     Timestamp::now()

@@ -1,8 +1,11 @@
 //! Lists and watches objects that any user of the cluster may have written: in pages that fit into memory, and each object separately.
-//! An object that cannot be read is logged and counted, and does not delay the others.
+//! An object that cannot be read is logged, counted and, where nobody reconciles its kind, told of by an event; it does not delay the
+//! others.
 
+use super::events::reference;
 use crate::api::Lenient;
 use futures::{Stream, TryStreamExt};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Api, Resource, ResourceExt,
     runtime::{
@@ -17,6 +20,7 @@ use prometheus_client::{
 };
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
+use tokio::sync::mpsc;
 use tracing::warn;
 
 /// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is what etcd takes: kube's default of 500
@@ -25,7 +29,17 @@ const PAGE: u32 = 50;
 
 /// The metric of objects that cannot be read.
 #[derive(Clone, Debug)]
-pub struct ReadMetrics(Family<OfKind, Counter>);
+pub struct ReadMetrics {
+    unreadable: Family<OfKind, Counter>,
+    reports: Option<mpsc::Sender<Unreadable>>,
+}
+
+/// An object that cannot be read.
+#[derive(Debug)]
+pub(super) struct Unreadable {
+    pub object: ObjectReference,
+    pub error: String,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfKind {
@@ -38,13 +52,23 @@ impl ReadMetrics {
         let unreadable = Family::default();
         let help = "Objects of which a list or a watch has told and that cannot be read, by kind";
         registry.register("spark_operator_unreadable_objects", help, unreadable.clone());
-        Self(unreadable)
+        Self { unreadable, reports: None }
+    }
+
+    /// The same metric; each unreadable object is sent to `reports` too, as long as there is room.
+    pub(super) fn reporting_to(&self, reports: mpsc::Sender<Unreadable>) -> Self {
+        Self { reports: Some(reports), ..self.clone() }
     }
 
     fn unreadable<K: Resource<DynamicType = ()>>(&self, object: &Lenient<K>, error: &str) {
         let kind = K::kind(&()).into_owned();
         warn!(kind, namespace = object.namespace(), name = object.name_any(), error, "object cannot be read");
-        self.0.get_or_create(&OfKind { kind }).inc();
+        self.unreadable.get_or_create(&OfKind { kind }).inc();
+        if let Some(reports) = &self.reports {
+            let report = Unreadable { object: reference(object), error: error.to_owned() };
+            // What finds no room stands in the log.
+            reports.try_send(report).ok();
+        }
     }
 }
 

@@ -6,7 +6,7 @@ mod metrics;
 use super::{
     ApplicationRef, Error, FRESH_FACTS, Outcome, Watched as WatchedApplication, Workload, calls,
     error::guarded,
-    events::Events,
+    events::{self, Events},
     execute,
     namespaces::OurNamespaces,
     notes::{self, Notes},
@@ -163,7 +163,7 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
             _ if !context.namespaces.include(&namespace) => Ok(None),
             Ok(schedule) => context.reconcile(schedule, now).await,
             Err(invalid) => {
-                context.events.unreadable(&*watched, &invalid.error, now).await;
+                context.events.unreadable(events::reference(&*watched), &invalid.error, now).await;
                 Ok(None)
             }
         }

@@ -141,14 +141,16 @@ async fn told_of(namespace: &Namespace, operator: &Operator, when: &str, rounds:
         })
         .await;
     }
-    for (name, why) in [
-        (format!("{when}-spec"), "recursion limit exceeded"),
-        (format!("{when}-long"), "longer than 1048576 bytes of JSON"),
+    for (kind, name, why) in [
+        ("SparkApplication", format!("{when}-spec"), "recursion limit exceeded"),
+        ("SparkApplication", format!("{when}-long"), "longer than 1048576 bytes of JSON"),
+        ("Service", format!("{when}-late"), "is not in the required range of -377705023201..=253402207200"),
     ] {
-        eventually(&format!("an event says what is wrong with {name}"), async || {
+        eventually(&format!("an event says what is wrong with {kind} {name}"), async || {
             let events = namespace.told().await;
             let found = events.iter().any(|event| {
-                event["regarding"]["name"] == *name
+                event["regarding"]["kind"] == kind
+                    && event["regarding"]["name"] == *name
                     && event["reason"] == "InvalidObject"
                     && event["note"].as_str().is_some_and(|note| note.ends_with(why))
             });

@@ -151,13 +151,10 @@ impl Namespace {
         .await
     }
 
-    /// All that was told of applications and schedules. The API server tells of Services: when it repairs its
-    /// addresses, it may complain of one that is being made at that moment.
+    /// All events that the operator has sent. The API server sends some as well: when it repairs the addresses of Services, it may
+    /// complain of one that is being made at that moment.
     pub(crate) async fn told(&self) -> Vec<Value> {
-        let is_ours = |event: &Value| {
-            let of = event["regarding"]["apiVersion"].as_str().unwrap_or_default();
-            of.starts_with("sparkoperator.k8s.io/")
-        };
+        let is_ours = |event: &Value| event["reportingController"] == "spark-application-controller";
         self.list::<Event>().await.into_iter().filter(is_ours).collect()
     }
 
