@@ -61,7 +61,17 @@ pub struct Questions {
 /// What to find out before [`next`] is asked about `application`.
 #[must_use]
 pub fn questions(application: &SparkApplication) -> Questions {
+    let spec = &application.spec;
     match application.state() {
+        // Only another run has to wait for its pods.
+        State::SubmissionFailed
+            if application
+                .status
+                .as_ref()
+                .is_some_and(|status| !restart::is_submitted_again(spec, status)) =>
+        {
+            Questions { driver: true, launch: true, ..Questions::default() }
+        }
         State::New | State::SubmissionFailed | State::PendingRerun | State::Resuming => {
             Questions { driver: true, launch: true, strays: has_a_past(application), ..Questions::default() }
         }

@@ -31,6 +31,11 @@ pub(super) fn of_submission(
     retry(policy.restart_type, retries, status.submission_attempts, interval, status, now)
 }
 
+/// Whether a submission that has failed is tried again, at whatever time.
+pub(super) fn is_submitted_again(spec: &SparkApplicationSpec, status: &SparkApplicationStatus) -> bool {
+    of_submission(spec, status, Timestamp::UNIX_EPOCH) != Retry::Never
+}
+
 /// So many retries mean one attempt more. The pause grows with the number of submissions and begins with the last
 /// one, as KF's does: a run that took longer than it is tried again at once.
 fn retry(

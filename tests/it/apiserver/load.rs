@@ -93,11 +93,15 @@ pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
 /// Verb, kind and namespace of a request.
 fn of(request: &Request<Bytes>) -> (String, String) {
     let uri = request.uri();
-    let rest = uri.path().split('/').skip_while(|part| *part != "namespaces").skip(1).collect::<Vec<_>>();
-    let (namespace, kind, is_named) = match rest[..] {
-        [namespace, kind] => (namespace, kind, false),
-        [namespace, kind, ..] => (namespace, kind, true),
-        _ => ("", uri.path().rsplit('/').next().unwrap_or_default(), false),
+    let parts = uri.path().split('/').skip(1).collect::<Vec<_>>();
+    let resource = match &parts[..] {
+        ["api", _, resource @ ..] | ["apis", _, _, resource @ ..] => resource,
+        other => other,
+    };
+    let (namespace, kind, is_named) = match resource {
+        ["namespaces", namespace, kind, name @ ..] => (*namespace, *kind, !name.is_empty()),
+        [kind, name @ ..] => ("", *kind, !name.is_empty()),
+        [] => ("", "", false),
     };
     let is_watch = uri.query().is_some_and(|query| query.contains("watch=true"));
     let verb = match *request.method() {

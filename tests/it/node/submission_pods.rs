@@ -36,7 +36,7 @@ fn files_of_the_image_and_of_a_volume_are_uploaded_and_found() {
     assert_eq!(application(name)["status"]["applicationState"]["state"], "");
 
     let states = followed(name);
-    assert_eq!(states, ["SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"]);
+    assert_eq!(states, ["SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"], "{}", message(name));
     let release = "assembled from its PyPI package";
     for role in ["driver", "executor"] {
         let found = printed(&format!("{name}-driver"), &format!("{role} finds RELEASE: "));
