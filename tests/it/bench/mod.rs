@@ -4,6 +4,8 @@
 
 #![expect(clippy::print_stdout, reason = "the table is what somebody waits for")]
 
+/// How late is the lease renewed?
+mod lease;
 /// How late do schedules start?
 mod schedules;
 /// How long does a start take?

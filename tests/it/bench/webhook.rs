@@ -67,29 +67,36 @@ async fn reviews() {
 async fn beside_hostile(results: &mut Results) {
     let server = Server::start("mutate");
     let (connector, address) = (server.connector(), ("127.0.0.1", server.port));
-    let hostile: Vec<_> = [volumes(), settings(), levels()].map(|spec| hostile_review(&spec)).into();
-    let hostile: Vec<_> = hostile
-        .into_iter()
-        .map(|body| {
-            let connector = connector.clone();
-            tokio::spawn(async move {
-                load(&connector, address, ("/validate", &body), 2, WARM_UP + MEASURED).await
-            })
-        })
-        .collect();
+    let hostile = hostile_load(&connector, address, WARM_UP + MEASURED);
     let body = typical_review();
     load(&connector, address, ("/mutate", &body), 4, WARM_UP).await;
     let mut latencies = load(&connector, address, ("/mutate", &body), 4, MEASURED).await;
     latencies.sort_unstable();
-    let mut answered = 0;
-    for reviews in hostile {
-        answered += reviews.await.unwrap().len();
-    }
+    let answered = hostile.await;
     let mut put = |measure: &str, value: f64| results.put(&format!("webhook.hostile.{measure}"), value);
     put("answered", answered as f64);
     put("p50_ms", milliseconds(latencies[latencies.len() / 2]));
     put("p99_ms", milliseconds(latencies[latencies.len() * 99 / 100]));
     put("rss_mib", server.usage().rss_mib());
+}
+
+/// Sends applications to be reviewed that somebody has made to take long, two connections each. Returns how many were answered.
+pub(super) fn hostile_load(
+    connector: &TlsConnector,
+    address: (&'static str, u16),
+    length: Duration,
+) -> impl Future<Output = usize> + use<> {
+    let reviews = [volumes(), settings(), levels()].map(|spec| {
+        let (connector, body) = (connector.clone(), hostile_review(&spec));
+        tokio::spawn(async move { load(&connector, address, ("/validate", &body), 2, length).await.len() })
+    });
+    async {
+        let mut answered = 0;
+        for review in reviews {
+            answered += review.await.unwrap();
+        }
+        answered
+    }
 }
 
 /// As many volumes and mounts as fit into 3 MiB, no two of which go together.
@@ -232,14 +239,7 @@ impl Server {
     }
 
     fn connector(&self) -> TlsConnector {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.ca.as_bytes()).unwrap()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        TlsConnector::from(Arc::new(config))
+        connector(self.ca.as_bytes())
     }
 
     fn usage(&self) -> Usage {
@@ -252,6 +252,18 @@ impl Drop for Server {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
+}
+
+/// For TLS connections to whoever shows a certificate by this CA, in PEM.
+pub(super) fn connector(ca: &[u8]) -> TlsConnector {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(ca).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    TlsConnector::from(Arc::new(config))
 }
 
 /// Keeps a process and all that it starts on one core.
