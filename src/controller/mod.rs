@@ -25,6 +25,7 @@ mod stopping;
 mod submission_metrics;
 mod submitter;
 mod surroundings;
+mod unreadable;
 mod watch;
 mod way;
 mod workload;
@@ -68,7 +69,6 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{Span, debug, field, info, instrument, warn};
 pub use watch::ReadMetrics;
-use watch::Unreadable;
 use workload::Outcome;
 pub use workload::{Workload, Workloads};
 
@@ -84,8 +84,6 @@ pub type ServerTime = Arc<dyn Fn() -> Option<Timestamp> + Send + Sync>;
 /// How many applications wait in line for their turn. Kube's controller looks at each of them whenever anything
 /// happens, so that thousands would cost more than their reconciles; of those beyond, it takes any.
 const QUEUE: u16 = 256;
-/// How many unreadable objects may wait for their events.
-const REPORTS: usize = 64;
 /// How soon to try again with fresh facts where ours were stale. The watch usually brings them sooner.
 const FRESH_FACTS: Duration = Duration::from_secs(1);
 
@@ -160,7 +158,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let workload = workloads.applications;
     let (ended, submissions_ended) = mpsc::unbounded_channel();
     let submitter = Submitter::new(client.clone(), submitter, submission_metrics, ended);
-    let (reports, unreadable) = mpsc::channel(REPORTS);
+    let (reports, reported) = unreadable::reports();
     let reporting = read_metrics.reporting_to(reports);
     let pods = Arc::new(PodIndex::default());
     let (dirty, pods_changed) = mpsc::unbounded_channel();
@@ -201,7 +199,12 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let (made, schedules_dirty) = mpsc::unbounded_channel();
     let children = Arc::new(Children::new(made));
     let events = Events::new(client.clone(), instance);
-    let report = report_unreadable(unreadable, Arc::clone(&namespaces), events.clone());
+    let (ours, telling) = (Arc::clone(&namespaces), events.clone());
+    let report = async move {
+        // Before this, no namespace counts as ours.
+        ours.synced().await;
+        unreadable::send_events(reported, &telling, |namespace| ours.include(namespace)).await;
+    };
     let stop_asides = stop.child_token();
     // Also where this is dropped because another one leads now.
     let _stopped = stop_asides.clone().drop_guard();
@@ -331,21 +334,6 @@ fn unbounded<T: Send + 'static>(
     futures::stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|item| (item, receiver)))
 }
 
-/// Sends an event about each unreadable object of a kind that is not reconciled.
-async fn report_unreadable(
-    mut unreadable: mpsc::Receiver<Unreadable>,
-    namespaces: Arc<OurNamespaces>,
-    events: Events,
-) {
-    // Before this, no namespace counts as ours.
-    namespaces.synced().await;
-    while let Some(Unreadable { object, error }) = unreadable.recv().await {
-        if namespaces.include(object.namespace.as_deref().unwrap_or_default()) {
-            events.unreadable(object, &error, now()).await;
-        }
-    }
-}
-
 /// Waits for its turn, and then looks at the application as it is by then.
 async fn take_turn(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
     let Some(Ok(_turn)) = context.stop.run_until_cancelled(context.turns.acquire()).await else {
@@ -426,9 +414,7 @@ impl Context {
 
         self.metrics.seen(application, now, self.policy.executor_limits);
         let seen = observe::observe(self, application, now).await?;
-        if let Some(driver) = lifecycle::ended_driver(application, &seen.driver) {
-            self.notes.with(&uid, |note| note.ended_driver = Some(driver.uid.clone()));
-        }
+        self.notes.driver_ended(&uid, lifecycle::ended_driver(application, &seen.driver));
         let Plan { actions, status, events, aside, wake } =
             lifecycle::next(application, &seen, now, &self.policy);
         Span::current().record("submission_id", status.submission_id.as_deref());

@@ -1,6 +1,7 @@
 //! What does a reconcile loop remember of an object between two reconciles?
 
 use super::Error;
+use crate::plan::pod_record::PodRecord;
 use jiff::Timestamp;
 use kube::{ResourceExt, runtime::controller::Action};
 use std::{
@@ -119,6 +120,13 @@ impl Notes {
                 }
                 None => version <= note.written,
             })
+    }
+
+    /// A reconcile has found this driver of the application to have ended, if any.
+    pub(super) fn driver_ended(&self, uid: &str, driver: Option<&PodRecord>) {
+        if let Some(driver) = driver {
+            self.with(uid, |note| note.ended_driver = Some(driver.uid.clone()));
+        }
     }
 
     /// The reconcile has failed; says when to try again.

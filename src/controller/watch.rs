@@ -2,10 +2,9 @@
 //! An object that cannot be read is logged, counted and, where nobody reconciles its kind, told of by an event; it does not delay the
 //! others.
 
-use super::events::reference;
+use super::{events::reference, unreadable::Unreadable};
 use crate::api::Lenient;
 use futures::{Stream, TryStreamExt};
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Api, Resource, ResourceExt,
     runtime::{
@@ -32,13 +31,6 @@ const PAGE: u32 = 50;
 pub struct ReadMetrics {
     unreadable: Family<OfKind, Counter>,
     reports: Option<mpsc::Sender<Unreadable>>,
-}
-
-/// An object that cannot be read.
-#[derive(Debug)]
-pub(super) struct Unreadable {
-    pub object: ObjectReference,
-    pub error: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
