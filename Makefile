@@ -112,7 +112,7 @@ bench: build ## Measure, print a table
 	OPERATOR=$(RELEASE)/spark-operator SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
 		tests/level bench tests/in-cluster bench cargo test --locked --offline --profile harness --test it -- --ignored --test-threads=1 --nocapture bench::
 
-# Any folder of recordings of real submissions: one folder a version, one file a case.
+# Any folder of recordings of real submissions: one folder a version with one file a case, or one file a version.
 recordings: ## Compare native submission with spark-submit, DIR=folder with recordings
 	RECORDINGS=$(abspath $(or $(DIR),tests/data/recordings)) cargo test --locked --test it -- --nocapture recordings::
 

@@ -2,6 +2,9 @@
 
 A case is what a spark-submit is given: command line, environment, files, and the API server's failures. No list of
 them is kept: every recording holds its case, so that those of one version of Spark are the cases for the next.
+
+A recording is a file of its own, as the recorder writes it (`4.0.1/pvc.json`), or stands in a file with all others of its
+version (`4.0.1.json`, written by `keep`), where a text of several lines is a list of lines: a diff shows which has changed.
 """
 
 import dataclasses
@@ -35,9 +38,9 @@ class Case:
                 raise SystemExit(f"case {self.name}: file {path} has to lie below the work folder: give a path in it")
 
     @classmethod
-    def recorded(cls, path: pathlib.Path) -> "Case":
+    def recorded(cls, recording: dict, place: str) -> "Case":
+        """The case of a recording; `place` says in errors which one it is."""
         try:
-            recording = json.loads(path.read_text())
             env, files = recording.get("env", {}), recording.get("files", {})
             failures = recording.get("injected_failures", [])
             # What is wrong has to show here, not in the middle of a run.
@@ -45,8 +48,8 @@ class Case:
             if not all({"method", "path", "code"} <= failure.keys() for failure in failures):
                 raise ValueError("an injected failure lacks its method, path or code")
             return cls(recording["case"], recording["command"], env, files, failures)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise SystemExit(f"{path} is no recording: {error!r}")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SystemExit(f"{place} is no recording: {error!r}")
 
     @classmethod
     def new(cls, name: str, arguments: list[str], env: dict[str, str], files: dict[str, str]) -> "Case":
@@ -75,14 +78,55 @@ class Case:
             (work / path).write_bytes(NO_TEXT if text == BINARY else text.encode())
 
 
+def recordings(folder: pathlib.Path) -> list[tuple[str, str, dict]]:
+    """Version, case's name and content of every recording in a folder, by version and name."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        found += [(path.stem, str(name_of(case, path)), lines_joined(case)) for case in read(path, list)]
+    found += [(path.parent.name, path.stem, read(path, dict)) for path in sorted(folder.glob("*/*.json"))]
+    return sorted(found, key=lambda recording: (numbers(recording[0]), recording[1]))
+
+
+def read(path: pathlib.Path, kind: type) -> list | dict:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{path} cannot be read: {error}")
+    if not isinstance(content, kind):
+        raise SystemExit(f"{path} is no recording: a {kind.__name__} was expected")
+    return content
+
+
+def name_of(case: dict, path: pathlib.Path) -> str:
+    try:
+        return case["case"]
+    except (KeyError, TypeError) as error:
+        raise SystemExit(f"{path} has a recording without a name: {error!r}")
+
+
+def lines_joined(case: dict) -> dict:
+    """A recording whose texts of several lines may be lists of lines, with texts."""
+    def joined(texts):
+        return {name: "\n".join(text) if isinstance(text, list) else text for name, text in texts.items()}
+
+    whole = case | {"exchanges": [dict(exchange) for exchange in case["exchanges"]]}
+    for exchange in whole["exchanges"]:
+        if isinstance(exchange["body"], dict) and isinstance(exchange["body"].get("data"), dict):
+            exchange["body"] = exchange["body"] | {"data": joined(exchange["body"]["data"])}
+    if "files" in case:
+        whole["files"] = joined(case["files"])
+    if "stderr_tail" in case:
+        whole |= joined({"stderr_tail": case["stderr_tail"]})
+    return whole
+
+
 def recorded_cases(folder: pathlib.Path, patterns: str) -> list[Case]:
     """Every case once whose name matches one of the patterns, as the newest version's recording has it."""
-    paths = sorted(folder.glob("*/*.json"), key=lambda path: numbers(path.parent.name))
-    newest = {path.stem: path for path in paths}
+    newest = {name: (f"{folder}: {name} of Spark {version}", recording) for version, name, recording in recordings(folder)}
     wanted = [name for pattern in patterns.split(",") for name in fnmatch.filter(newest, pattern)]
     if not wanted:
         raise SystemExit(f"none of the {len(newest)} cases in {folder} matches {patterns!r}")
-    return [Case.recorded(newest[name]) for name in sorted(set(wanted))]
+    return [Case.recorded(newest[name][1], newest[name][0]) for name in sorted(set(wanted))]
 
 
 def numbers(version: str) -> list[int]:

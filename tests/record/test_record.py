@@ -18,7 +18,7 @@ sys.path.append(str(HERE.parent / "cluster"))
 import api_server
 import processes
 import recording
-from case import BINARY, Case, recorded_cases
+from case import BINARY, Case, recorded_cases, recordings
 
 PODS = "/api/v1/namespaces/default/pods"
 SERVICE = "/api/v1/namespaces/default/services/app-svc"
@@ -138,9 +138,9 @@ class Cases(unittest.TestCase):
     def test_what_is_no_recording_is_refused_by_its_path(self):
         failures = [{"code": 403}]
         for changed in ({"command": 1}, {"env": []}, {"files": {"a": 1}}, {"injected_failures": failures}):
-            path = self.write("1", "a", **changed)
-            with self.subTest(changed), self.assertRaisesRegex(SystemExit, f"{path} is no recording"):
-                Case.recorded(path)
+            self.write("1", "a", **changed)
+            with self.subTest(changed), self.assertRaisesRegex(SystemExit, "a of Spark 1 is no recording"):
+                recorded_cases(self.folder, "a")
 
     def test_nothing_is_written_outside_of_the_folders(self):
         for file in ("/etc/x", "a/../../x"):
@@ -151,7 +151,30 @@ class Cases(unittest.TestCase):
 
     def test_every_committed_recording_holds_a_case(self):
         names = [case.name for case in recorded_cases(RECORDINGS, "*")]
-        self.assertEqual(names, sorted({path.stem for path in RECORDINGS.glob("*/*.json")}))
+        self.assertEqual(names, sorted({name for _, name, _ in recordings(RECORDINGS)}))
+        self.assertGreater(len(names), 200)
+
+    def test_what_is_kept_is_the_same_in_lines(self):
+        command, kept = [str(HERE / "keep"), self.folder / "made", self.folder / "kept"], self.folder / "kept/4.0.json"
+        properties = {"spark.properties": "#\na=1\n", "x": "y"}
+        exchange = {"method": "POST", "path": "/x", "status": 201, "body": {"data": properties}}
+        for name in ("b", "a"):
+            path = self.folder / "made/4.0" / f"{name}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps({
+                "case": name, "spark_version": "4.0", "command": [name], "env": {}, "files": {"f": "1\n2"},
+                "injected_failures": [], "exit_code": 1, "exchanges": [exchange, exchange | {"method": "GET"}],
+                "stderr_tail": "Error: 1\n\tat Error\nno\nException 2",
+            }))
+            subprocess.run(command, check=True)
+            path.unlink()  # what is kept already stays
+        cases = json.loads(kept.read_text())
+        self.assertEqual([case["case"] for case in cases], ["a", "b"])
+        self.assertEqual(cases[0]["exchanges"][0]["body"]["data"], {"spark.properties": ["#", "a=1", ""], "x": "y"})
+        self.assertEqual(cases[0]["stderr_tail"], ["Error: 1", "Exception 2"])
+        [(version, name, case), _] = recordings(self.folder / "kept")
+        self.assertEqual((version, name, case["files"], case["stderr_tail"]), ("4.0", "a", {"f": "1\n2"}, "Error: 1\nException 2"))
+        self.assertEqual([exchange["body"]["data"] for exchange in case["exchanges"]], [properties])
 
 
 class Recording(unittest.TestCase):
@@ -194,8 +217,8 @@ class Recording(unittest.TestCase):
     def test_what_is_recorded_is_a_case_again(self):
         self.submits("exit 0")
         given = case("local:///a.jar", env={"A": "$WORK"}, files={"b": BINARY})
-        recording.record(given, self.home, self.target)
-        again = Case.recorded(self.target / "tiny.json")
+        recording.record(given, self.home, self.folder / "all/9.1")
+        [again] = recorded_cases(self.folder / "all", "tiny")
         self.assertEqual(again.placed(1, pathlib.Path("/w")), given.placed(1, pathlib.Path("/w")))
 
     def test_the_first_run_that_was_killed_is_not_in_the_way(self):

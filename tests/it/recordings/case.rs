@@ -3,7 +3,11 @@
 use serde::Deserialize;
 use serde_json::Value;
 use spark_operator::plan::native::Ids;
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 #[derive(Deserialize)]
 pub struct Case {
@@ -39,10 +43,37 @@ const WORK: &str = "/work";
 const BINARY: &str = "<binary>";
 
 impl Case {
-    pub fn read(path: &Path) -> Self {
-        let text = fs::read_to_string(path).unwrap().replace("$WORK", WORK);
+    /// All recordings in `folder`, by version and name: a file `VERSION.json` has all cases of a version, and texts of several
+    /// lines in it may be lists of lines (`tests/record/keep` writes it); a file `VERSION/CASE.json` has one (the recorder's).
+    pub fn all_in(folder: &Path) -> Vec<Self> {
+        let mut cases = Vec::new();
+        for path in json_files(folder) {
+            match read(&path) {
+                Value::Array(all) => cases.extend(all.into_iter().map(|case| Self::from(case, &path))),
+                _ => panic!("{}: a list of cases was expected", path.display()),
+            }
+        }
+        let folders = entries(folder).into_iter().filter(|path| path.is_dir());
+        for path in folders.flat_map(|folder| json_files(&folder)) {
+            cases.push(Self::from(read(&path), &path));
+        }
+        cases.sort_by(|a, b| (&a.spark_version, &a.name).cmp(&(&b.spark_version, &b.name)));
+        cases
+    }
+
+    fn from(mut case: Value, path: &Path) -> Self {
+        join_lines(&mut case["stderr_tail"]);
+        join_lines_of_each(&mut case["files"]);
+        for exchange in case["exchanges"].as_array_mut().into_iter().flatten() {
+            if let Some(data) = exchange["body"].get_mut("data") {
+                join_lines_of_each(data);
+            }
+        }
+        if let Value::Object(fields) = &mut case {
+            fields.retain(|_, value| !value.is_null());
+        }
         let mut case: Self =
-            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            serde_json::from_value(case).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         case.files = case.files.into_iter().map(|(name, text)| (format!("{WORK}/{name}"), text)).collect();
         case
     }
@@ -128,5 +159,34 @@ impl Case {
             config_map: find(&["-conf-map"]).unwrap_or_default(),
             local_dir: directory.strip_prefix("/var/data/spark-").unwrap_or_default().to_owned(),
         }
+    }
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+fn json_files(folder: &Path) -> Vec<PathBuf> {
+    let mut paths = entries(folder);
+    paths.retain(|path| path.is_file() && path.extension().is_some_and(|extension| extension == "json"));
+    paths
+}
+
+fn read(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap().replace("$WORK", WORK);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn join_lines_of_each(texts: &mut Value) {
+    texts.as_object_mut().into_iter().flatten().for_each(|(_, text)| join_lines(text));
+}
+
+/// A list of lines becomes the text.
+fn join_lines(text: &mut Value) {
+    if let Some(lines) = text.as_array() {
+        let lines: Vec<_> = lines.iter().map(|line| line.as_str().expect("a line is a text")).collect();
+        *text = Value::String(lines.join("\n"));
     }
 }

@@ -1,7 +1,7 @@
 //! Are the objects of native submission those of a real `spark-submit`? Compared with recordings of it, for
 //! every line of Spark: those in `tests/data/recordings`, or those in the folder `$RECORDINGS`
-//! (`make recordings DIR=…`). A folder has one folder a version, and that one file a case, as the recorder writes
-//! it or as `tests/reduce-recordings` makes it smaller.
+//! (`make recordings DIR=…`). A folder has one folder a version, and that one file a case, as the recorder writes it,
+//! or one file a version, as `tests/record/keep` writes it.
 
 pub mod case;
 pub mod command_line;
@@ -12,11 +12,7 @@ use crate::golden::data;
 use case::Case;
 use command_line::Unreadable;
 use spark_operator::plan::native::{NotNative, Objects, Reason, Submission, objects};
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
 enum Verdict {
     Passed,
@@ -30,8 +26,7 @@ fn objects_are_those_of_spark_submit() {
     let folder = std::env::var_os("RECORDINGS").map_or_else(|| data("recordings"), PathBuf::from);
     let mut counts: BTreeMap<String, [usize; 3]> = BTreeMap::new();
     let mut failures = Vec::new();
-    for path in recordings(&folder) {
-        let case = Case::read(&path);
+    for case in Case::all_in(&folder) {
         let verdict = verdict(&case);
         let (column, said) = match &verdict {
             Verdict::Passed => (0, "passed".to_owned()),
@@ -54,18 +49,6 @@ fn objects_are_those_of_spark_submit() {
     println!("recordings: {}", summary(total));
     assert!(total.iter().sum::<usize>() > 0, "no recordings in {}", folder.display());
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
-}
-
-/// Every file of every version, in order.
-fn recordings(folder: &Path) -> Vec<PathBuf> {
-    let entries = |folder: &Path| -> Vec<_> {
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
-    };
-    let versions = entries(folder).into_iter().filter(|path| path.is_dir());
-    let mut files: Vec<_> = versions.flat_map(|version| entries(&version)).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
-    files.sort();
-    files
 }
 
 fn verdict(case: &Case) -> Verdict {
