@@ -1,7 +1,12 @@
 //! Is the cluster set up for this operator? Its definitions keep what we write, and its roles let us do what
 //! we have to.
 
-use crate::{api::crds, manifests, settings::InstallationSettings, webhook::Places};
+use crate::{
+    api::{Lenient, crds},
+    manifests,
+    settings::InstallationSettings,
+    webhook::Places,
+};
 use k8s_openapi::{
     api::{
         authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
@@ -31,6 +36,8 @@ pub struct Needs {
 pub enum Error {
     #[error("CustomResourceDefinition {name}: {source}")]
     Definition { name: String, source: kube::Error },
+    #[error("CustomResourceDefinition {name} cannot be read: {error}; run: {APPLY_CRDS}")]
+    UnreadableDefinition { name: String, error: String },
     #[error("CustomResourceDefinition {name} is not installed; run: {APPLY_CRDS}")]
     NoDefinition { name: String },
     #[error(
@@ -58,13 +65,17 @@ pub enum Error {
 ///
 /// What is missing and what to do about it.
 pub async fn definitions(client: &Client) -> Result<(), Error> {
-    let definitions = Api::<CustomResourceDefinition>::all(client.clone());
+    let definitions = Api::<Lenient<CustomResourceDefinition>>::all(client.clone());
     for ours in crds::custom_resource_definitions() {
         let name = ours.name_any();
         let installed = definitions.get_opt(&name).await;
-        match installed.map_err(|source| Error::Definition { name: name.clone(), source })? {
+        match installed
+            .map_err(|source| Error::Definition { name: name.clone(), source })?
+            .map(|found| found.0)
+        {
             None => return Err(Error::NoDefinition { name }),
-            Some(installed) => match crds::missing_status_fields(&ours, &installed) {
+            Some(Err(invalid)) => return Err(Error::UnreadableDefinition { name, error: invalid.error }),
+            Some(Ok(installed)) => match crds::missing_status_fields(&ours, &installed) {
                 fields if fields.is_empty() => {}
                 fields => return Err(Error::OtherDefinition { name, fields }),
             },

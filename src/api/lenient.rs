@@ -7,7 +7,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, core::error_boundary::InvalidObject};
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned, ser::Error as _};
 use serde_json::value::{RawValue, to_raw_value};
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -41,6 +41,14 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Lenient<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // To find where a value ends takes no more stack for one that is nested deeper.
         Box::<RawValue>::deserialize(deserializer).map(|object| Self(Self::read(&object)))
+    }
+}
+
+/// So that `kube::Api` writes what it reads leniently. An object that could not be read is not written.
+impl<K: Serialize> Serialize for Lenient<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let object = self.0.as_ref().map_err(|invalid| S::Error::custom(&invalid.error))?;
+        object.serialize(serializer)
     }
 }
 
@@ -235,6 +243,17 @@ mod tests {
             (service.name_any(), service.resource_version()),
             ("deep".to_owned(), Some("7".to_owned()))
         );
+    }
+
+    #[test]
+    fn an_object_is_written_as_it_was_read_and_one_that_was_not_read_is_not_written() {
+        let read: Lenient<Service> =
+            serde_json::from_str(&service("a", "{}", r#"{"clusterIP":"None"}"#)).unwrap();
+        assert_eq!(json!(read), json!(read.0.unwrap()));
+        let unread: Lenient<Service> =
+            serde_json::from_str(&service("a", "{}", r#"{"ports":"many"}"#)).unwrap();
+        let error = serde_json::to_string(&unread).unwrap_err();
+        assert_eq!(error.to_string(), r#"invalid type: string "many", expected a sequence"#);
     }
 
     #[test]

@@ -2,11 +2,14 @@
 //! anyway.
 
 use super::notes::version;
-use crate::plan::lease::{self, Step, Timing};
+use crate::{
+    api::Lenient,
+    plan::lease::{self, Step, Timing},
+};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client,
     api::{ObjectMeta, PostParams},
 };
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
@@ -17,7 +20,7 @@ use tracing::{info, warn};
 
 /// A candidate for the lease.
 pub struct Leadership {
-    leases: Api<Lease>,
+    leases: Api<Lenient<Lease>>,
     name: String,
     /// `<pod>_<uuid>`, as KF's.
     me: String,
@@ -37,6 +40,8 @@ struct Held {
 enum Error {
     #[error("Lease {name}: {source}")]
     Api { name: String, source: kube::Error },
+    #[error("Lease {name} cannot be read: {error}; delete it")]
+    Unreadable { name: String, error: String },
     #[error("Lease {name}: no answer in time")]
     TookTooLong { name: String },
 }
@@ -116,7 +121,7 @@ impl Leadership {
 
     /// One try to take the lease, which gives it or how long to wait.
     async fn tried(&self, seen: &mut Option<(LeaseSpec, Instant)>) -> Result<Result<Held, Duration>, Error> {
-        let found = self.in_time(self.leases.get_opt(&self.name)).await?;
+        let found = self.read().await?;
         let spec = found.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
         if spec.as_ref() != seen.as_ref().map(|(spec, _)| spec) {
             *seen = spec.clone().map(|spec| (spec, Instant::now()));
@@ -158,7 +163,7 @@ impl Leadership {
             let there = match self.write(Some(found.clone()), spec).await {
                 Ok(Some(renewed)) => return Some(renewed),
                 // Somebody has written: what is there now?
-                Ok(None) => self.in_time(self.leases.get_opt(&self.name)).await,
+                Ok(None) => self.read().await,
                 Err(error) => Err(error),
             };
             match there {
@@ -184,22 +189,32 @@ impl Leadership {
         }
     }
 
+    /// The lease as it is now; none if it does not exist.
+    async fn read(&self) -> Result<Option<Lease>, Error> {
+        let found = self.in_time(self.leases.get_opt(&self.name)).await?;
+        found.map(|lease| self.readable(lease)).transpose()
+    }
+
+    fn readable(&self, lease: Lenient<Lease>) -> Result<Lease, Error> {
+        lease.0.map_err(|invalid| Error::Unreadable { name: self.name.clone(), error: invalid.error })
+    }
+
     /// Writes the lease over `found`; nothing if somebody else has written since.
     async fn write(&self, found: Option<Lease>, spec: LeaseSpec) -> Result<Option<Held>, Error> {
         let renewed = Instant::now();
         let written = match found {
             Some(found) => {
-                let lease = Lease { spec: Some(spec), ..found };
-                self.in_time(self.leases.replace(&lease.name_any(), &PostParams::default(), &lease)).await
+                let lease = Lenient(Ok(Lease { spec: Some(spec), ..found }));
+                self.in_time(self.leases.replace(&self.name, &PostParams::default(), &lease)).await
             }
             None => {
                 let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
-                let lease = Lease { metadata, spec: Some(spec) };
+                let lease = Lenient(Ok(Lease { metadata, spec: Some(spec) }));
                 self.in_time(self.leases.create(&PostParams::default(), &lease)).await
             }
         };
         match written {
-            Ok(lease) => Ok(Some(Held { lease, renewed })),
+            Ok(lease) => Ok(Some(Held { lease: self.readable(lease)?, renewed })),
             Err(Error::Api { source: kube::Error::Api(status), .. })
                 if status.is_conflict() || status.is_already_exists() || status.is_not_found() =>
             {

@@ -1,5 +1,6 @@
 //! Which CAs does the API server trust? `caBundle` in the webhook configurations, for each webhook in them.
 
+use crate::api::Lenient;
 use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
 use k8s_openapi::{
     ByteString,
@@ -18,7 +19,7 @@ pub struct Configurations(Vec<Configuration>);
 
 struct Configuration {
     kind: String,
-    api: Api<DynamicObject>,
+    api: Api<Lenient<DynamicObject>>,
     object: DynamicObject,
 }
 
@@ -39,6 +40,8 @@ pub struct Hook {
 pub enum Error {
     #[error("{kind} {name}: {source}")]
     Api { kind: String, name: String, source: Box<kube::Error> },
+    #[error("{kind} {name} cannot be read: {error}; apply manifests/webhook")]
+    Unreadable { kind: String, name: String, error: String },
     #[error("MutatingWebhookConfiguration {name} does not exist: apply manifests/webhook")]
     Missing { name: String },
     #[error("{kind} {name} has changed since it was read")]
@@ -56,15 +59,18 @@ impl Configurations {
         let validating = ApiResource::erase::<ValidatingWebhookConfiguration>(&());
         let mut found = Vec::new();
         for (resource, name) in [(mutating, mutating_name), (validating, validating_name)] {
-            let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+            let api = Api::<Lenient<DynamicObject>>::all_with(client.clone(), &resource);
             let kind = resource.kind;
             let object = api.get_opt(name).await.map_err(|source| Error::Api {
                 kind: kind.clone(),
                 name: name.to_owned(),
                 source: Box::new(source),
             })?;
-            match object {
-                Some(object) => found.push(Configuration { kind, api, object }),
+            match object.map(|object| object.0) {
+                Some(Ok(object)) => found.push(Configuration { kind, api, object }),
+                Some(Err(invalid)) => {
+                    return Err(Error::Unreadable { kind, name: name.to_owned(), error: invalid.error });
+                }
                 None if found.is_empty() => return Err(Error::Missing { name: name.to_owned() }),
                 None => {}
             }

@@ -17,9 +17,7 @@ use tracing::info;
 
 /// The Secret.
 pub struct SharedSecret {
-    api: Api<Secret>,
-    /// The same, to be read.
-    readable: Api<Lenient<Secret>>,
+    api: Api<Lenient<Secret>>,
     namespace: String,
     name: String,
 }
@@ -49,8 +47,7 @@ pub enum Error {
 impl SharedSecret {
     pub fn new(client: Client, namespace: &str, name: &str) -> Self {
         Self {
-            api: Api::namespaced(client.clone(), namespace),
-            readable: Api::namespaced(client, namespace),
+            api: Api::namespaced(client, namespace),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         }
@@ -62,7 +59,7 @@ impl SharedSecret {
     ///
     /// When the API server does not say.
     pub async fn read(&self) -> Result<Option<Secret>, Error> {
-        let found = self.readable.get_opt(&self.name).await.map_err(|source| self.failed(source))?;
+        let found = self.api.get_opt(&self.name).await.map_err(|source| self.failed(source))?;
         found.map(|secret| secret.0).transpose().map_err(|invalid| {
             let (namespace, name) = (self.namespace.clone(), self.name.clone());
             Error::Unreadable { namespace, name, error: invalid.error }
@@ -106,9 +103,9 @@ impl SharedSecret {
             let written = match existing {
                 Some(mut secret) => {
                     secret.data.get_or_insert_default().extend(made.encoded());
-                    self.api.replace(&self.name, &PostParams::default(), &secret).await
+                    self.api.replace(&self.name, &PostParams::default(), &Lenient(Ok(secret))).await
                 }
-                None => self.api.create(&PostParams::default(), &self.secret(&made)).await,
+                None => self.api.create(&PostParams::default(), &Lenient(Ok(self.secret(&made)))).await,
             };
             match written {
                 Ok(_) => {

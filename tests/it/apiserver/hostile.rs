@@ -6,7 +6,7 @@ use super::{
     eventually,
     kubectl::{kubectl, kubectl_with},
     namespace::Namespace,
-    operator::Operator,
+    operator::{NAMESPACE, Operator, WEBHOOK},
     seen,
 };
 use serde_json::{Map, Value, json};
@@ -24,23 +24,28 @@ async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_els
     kubectl(&["apply", "-f", RBAC]);
     let chosen = format!("--namespace-selector=kubernetes.io/metadata.name={}", namespace.name);
 
+    // Makes the Secret and the Lease.
+    Operator::with(&namespace).candidate(3).start().await.stop().await;
     poison(&namespace, "before");
-    let operator = Operator::with(&namespace).argument(&chosen).start().await;
+    let operator = Operator::with(&namespace).candidate(3).argument(&chosen).start().await;
     namespace.apply(&hopeless("even"));
     namespace.reaches("even", "FAILED").await;
     // A Service, two applications, each told of once. All the others can be read.
     told_of(&namespace, &operator, "before", 1.0).await;
 
     poison(&namespace, "meanwhile");
+    manage(&[&["lease", "spark-operator-lock", "--namespace", NAMESPACE]], &deep());
     namespace.apply(&hopeless("later"));
     namespace.reaches("later", "FAILED").await;
     told_of(&namespace, &operator, "meanwhile", 2.0).await;
     let log = operator.log();
     let is_unread = |line: &str| line.contains("is retried") && line.contains("deserializing");
     assert!(!log.lines().any(is_unread), "{log}");
+    assert!(!log.contains("cannot be renewed"), "{log}");
     operator.stop().await;
 
-    let _operator = Operator::with(&namespace).argument(&chosen).start().await;
+    manage(&[&["lease", "spark-operator-lock", "--namespace", NAMESPACE]], &late());
+    let _operator = Operator::with(&namespace).candidate(3).argument(&chosen).start().await;
     namespace.apply(&hopeless("last"));
     namespace.reaches("last", "FAILED").await;
 }
@@ -87,8 +92,8 @@ fn poison(namespace: &Namespace, when: &str) {
             "metadata": metadata(json!({})),
             "spec": {"schedule": "@yearly", "template": application("none")["spec"]},
         }));
-        let namespaces = json!({"metadata": {"managedFields": [managed]}});
-        kubectl(&["patch", "namespace", namespace.name, "--type=merge", "--patch", &namespaces.to_string()]);
+        manage(&[&["namespace", namespace.name]], &managed);
+        manage(&OF_THE_ADMIN, &managed);
     }
 
     let condition =
@@ -115,6 +120,22 @@ fn poison(namespace: &Namespace, when: &str) {
     long["spec"]["sparkConf"] =
         (0..6).map(|i| (format!("spark.x{i}"), "x".repeat(180_000).into())).collect::<Map<_, _>>().into();
     create(long);
+}
+
+/// What only an admin may write, and the operator reads before it is ready.
+const OF_THE_ADMIN: [&[&str]; 4] = [
+    &["crd", "sparkapplications.sparkoperator.k8s.io"],
+    &["crd", "scheduledsparkapplications.sparkoperator.k8s.io"],
+    &["mutatingwebhookconfiguration", WEBHOOK],
+    &["secret", "spark-operator-webhook-certs", "--namespace", NAMESPACE],
+];
+
+/// Puts an entry into the managedFields of objects.
+fn manage(objects: &[&[&str]], managed: &Value) {
+    let patch = json!({"metadata": {"managedFields": [managed]}}).to_string();
+    for object in objects {
+        kubectl(&[&["patch", "--type=merge", "--patch", &patch], *object].concat());
+    }
 }
 
 /// Beyond what jiff has for a time, and none of Go's concern.
@@ -176,7 +197,8 @@ impl Drop for Gone<'_> {
             "--grace-period=0",
         ]);
         kubectl(&["delete", "-f", RBAC, "--ignore-not-found"]);
-        let own = r#"{"metadata": {"managedFields": [{}]}}"#;
-        kubectl(&["patch", "namespace", self.0.name, "--type=merge", "--patch", own]);
+        // Without any, the API server begins them anew.
+        manage(&[&["namespace", self.0.name]], &json!({}));
+        manage(&OF_THE_ADMIN, &json!({}));
     }
 }
