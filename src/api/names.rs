@@ -28,6 +28,8 @@ pub mod label {
     pub const SPARK_EXEC_ID: &str = "spark-exec-id";
     /// Kubernetes' own: the name of a namespace, on itself.
     pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+    /// Kubernetes' own: the program that manages an object. `sparkctl` sets it on the ConfigMaps that it makes.
+    pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// Labels with this prefix belong to Kueue and are not copied from the application to its pods.
     pub const KUEUE_PREFIX: &str = "kueue.x-k8s.io/";
 }

@@ -1,7 +1,7 @@
 //! How does the Hadoop configuration of this machine get into an application's pods? As a ConfigMap that goes with the application.
 
 use super::{cluster::Cluster, failure::of_call, manifest, show::complain};
-use crate::api::names::env::HADOOP_CONF_DIR;
+use crate::api::names::{env::HADOOP_CONF_DIR, label};
 use anyhow::{Context, bail};
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
@@ -14,6 +14,9 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
 };
+
+/// The value of the label [`label::MANAGED_BY`] on the ConfigMaps that `sparkctl` makes: it replaces no others.
+const MANAGER: &str = "sparkctl";
 
 /// As much as the API server takes for the values of a ConfigMap.
 const LARGEST: u64 = 1 << 20;
@@ -87,6 +90,10 @@ impl HadoopConf {
     }
 }
 
+fn is_ours(config_map: &impl ResourceExt) -> bool {
+    config_map.labels().get(label::MANAGED_BY).is_some_and(|manager| manager == MANAGER)
+}
+
 /// The plain files in a folder that a ConfigMap can have, with their sizes.
 fn plain_files(folder: &Path) -> anyhow::Result<BTreeMap<String, (PathBuf, u64)>> {
     let mut files = BTreeMap::new();
@@ -124,18 +131,21 @@ impl Wanted<'_> {
     /// When it does, or when the cluster does not tell.
     pub(super) async fn check(&self, place: &Cluster, object: &DynamicObject) -> anyhow::Result<()> {
         let present = place.api::<ConfigMap>().get_metadata_opt(&self.name).await.map_err(of_call)?;
-        let owners = present.map(|present| present.owner_references().to_vec()).unwrap_or_default();
+        let Some(present) = present else { return Ok(()) };
         let is_another = |owner: &&OwnerReference| {
             (&*owner.kind, &*owner.name) != (manifest::kind(object), &*object.name_any())
         };
-        let Some(other) = owners.iter().find(is_another) else { return Ok(()) };
+        let owners = present.owner_references();
+        let whose = match owners.iter().find(is_another) {
+            Some(other) => format!("which is that of {} {}", other.kind, other.name),
+            None if owners.is_empty() && !is_ours(&present) => "which sparkctl has not made".to_owned(),
+            None => return Ok(()),
+        };
         bail!(
-            "{}: with {HADOOP_CONF_DIR} it would have the ConfigMap {}, which is that of {} {}: name another as its \
-             hadoopConfigMap, or rename it",
+            "{}: with {HADOOP_CONF_DIR} it would have the ConfigMap {}, {whose}: name another as its hadoopConfigMap, rename it, or \
+             delete that ConfigMap",
             manifest::title(object),
             self.name,
-            other.kind,
-            other.name
         )
     }
 
@@ -147,7 +157,11 @@ impl Wanted<'_> {
     pub(super) async fn make(&self, place: &Cluster) -> anyhow::Result<()> {
         let HadoopConf { folder, text, binary } = self.conf;
         let config_map = ConfigMap {
-            metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                labels: Some([(label::MANAGED_BY.to_owned(), MANAGER.to_owned())].into()),
+                ..ObjectMeta::default()
+            },
             data: Some(text.clone()),
             binary_data: Some(binary.clone()),
             ..ConfigMap::default()

@@ -82,6 +82,19 @@ async fn an_application_names_what_was_uploaded_for_it() {
     assert_eq!(again["binaryData"], Value::Null);
     assert_ne!(again["metadata"]["ownerReferences"], config_map["metadata"]["ownerReferences"]);
 
+    // Nor one that somebody has made by hand: it would go with the application.
+    let mut taken = pi.clone();
+    taken["metadata"]["name"] = json!("taken");
+    let by_hand = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "taken-hadoop-config"}, "data": {"by": "hand"},
+    });
+    namespace.apply(&by_hand);
+    let (code, said) = create(&[], &taken);
+    assert!(code == 1 && said.contains("taken-hadoop-config, which sparkctl has not made"), "{said}");
+    assert!(namespace.get::<SparkApplication>("taken").await.is_none());
+    let left = namespace.get::<ConfigMap>("taken-hadoop-config").await.unwrap();
+    assert_eq!(left["data"], by_hand["data"]);
+
     let mut lost = pi;
     lost["metadata"]["name"] = json!("lost");
     lost["spec"]["deps"]["jars"] = json!(["none.jar"]);
