@@ -242,7 +242,9 @@ impl Asked {
             }
             Err(why) => {
                 let why = cut(why, LONGEST_REASON);
-                info!(%why, "not an admission review");
+                // As Debug prints it: the caller is anybody who reaches the port, and a line break would begin a line of its own in
+                // the log.
+                info!(?why, "not an admission review");
                 reviews.metrics.answered(self.path, None, "", Outcome::Unreadable, begun.elapsed());
                 (StatusCode::BAD_REQUEST, why).into_response()
             }
@@ -410,6 +412,7 @@ mod tests {
     use axum::body::to_bytes;
     use prometheus_client::registry::Registry;
     use serde_json::{Value, json};
+    use std::{io::Read, sync::Arc};
 
     const BROKEN: [Decider; 1] = [("", "Pod", |_| panic!("as the test wants it"))];
     const ASKED: Asked = Asked { path: "/mutate", kinds: &BROKEN, configuration: "none" };
@@ -434,6 +437,26 @@ mod tests {
             let text = crate::metrics::text(&registry);
             assert!(text.contains("result=\"unanswered\""), "{text}");
         }
+    }
+
+    /// Issue 22: it was printed as it came.
+    #[tokio::test]
+    async fn no_caller_writes_a_line_of_the_log() {
+        let (mut log, written) = std::io::pipe().unwrap();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(Arc::new(written)).finish();
+        let logged = tracing::subscriber::set_default(subscriber);
+        let review = json!({"apiVersion": "v1", "kind": "A\n2026-01-01T00:00:00Z  INFO forged", "request": {
+            "uid": "u", "kind": {"group": "", "kind": "Pod"}, "operation": "CREATE",
+        }});
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
+        let reviews = Reviews::from(ReviewMetrics::new(&mut Registry::default()));
+        let answer = ASKED.reviewed(headers, review.to_string().into(), reviews).await;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
+        drop(logged);
+        let mut text = String::new();
+        log.read_to_string(&mut text).unwrap();
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("forged")).collect();
+        assert!(matches!(lines[..], [line] if line.contains("not an admission review")), "{text}");
     }
 
     #[tokio::test]
