@@ -29,6 +29,11 @@ use spark_operator::{
 use std::{
     collections::BTreeSet,
     io::{Write, stderr},
+    iter,
+    num::NonZero,
+    panic::resume_unwind,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
     time::Instant,
 };
 
@@ -44,9 +49,7 @@ fn every_world_within_wider_reach_is_as_it_should_be() {
 }
 
 fn explore_all(configs: &[Config]) {
-    let mut transitions = BTreeSet::new();
-    let (mut worlds, mut edges) = (0, 0);
-    for config in configs {
+    let explored = on_all_processors(configs, |config| {
         let begun = Instant::now();
         let mut model = Model::new(config, None);
         let found = explore(&mut model);
@@ -60,9 +63,14 @@ fn explore_all(configs: &[Config]) {
         if let Some(broken) = found.broken {
             panic!("{name}: {}\n{}", broken.why, broken.story);
         }
-        transitions.extend(model.seen.take());
-        worlds += found.worlds;
-        edges += found.edges;
+        (model.seen.take(), found.worlds, found.edges)
+    });
+    let mut transitions = BTreeSet::new();
+    let (mut worlds, mut edges) = (0, 0);
+    for (seen, some_worlds, some_edges) in explored {
+        transitions.extend(seen);
+        worlds += some_worlds;
+        edges += some_edges;
     }
     say(&format!("explored: {worlds} states, {edges} steps between them"));
     let of = |Transition { from, to, .. }| (from, to);
@@ -83,18 +91,30 @@ fn explore_all(configs: &[Config]) {
 #[test]
 fn a_bug_that_is_made_on_purpose_is_found() {
     let configs = configs(0);
-    let mut missed = Vec::new();
-    for mutation in Mutation::ALL {
+    let missed = on_all_processors(&Mutation::ALL, |mutation| {
         let config = configs.iter().find(|config| config.name == mutation.shows_in()).unwrap();
-        let found = explore(&mut Model::new(config, Some(mutation)));
-        match found.broken {
-            Some(broken) => {
-                say(&format!("found: {mutation:?}, after {} states: {}", found.worlds, broken.why))
-            }
-            None => missed.push(mutation),
-        }
-    }
-    assert_eq!(missed, []);
+        let found = explore(&mut Model::new(config, Some(*mutation)));
+        let Some(broken) = found.broken else { return Some(*mutation) };
+        say(&format!("found: {mutation:?}, after {} states: {}", found.worlds, broken.why));
+        None
+    });
+    assert_eq!(missed.into_iter().flatten().collect::<Vec<_>>(), []);
+}
+
+/// What `work` returns for each of `items`, in no order, by as many threads as there are processors.
+fn on_all_processors<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let one_by_one = || {
+        let taken = iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed)));
+        taken.map(&work).collect::<Vec<_>>()
+    };
+    thread::scope(|scope| {
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(one_by_one)).collect();
+        let results =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        results.flatten().collect()
+    })
 }
 
 #[expect(clippy::explicit_write, reason = "what is printed is not shown in CI, and this is to be")]
