@@ -97,6 +97,8 @@ mod verbs;
 pub(crate) mod applications;
 /// Pods that are never refused.
 pub(crate) mod arrivals;
+/// Calls of a test to the API server.
+mod calls;
 /// What chooses among replicas.
 mod balancer;
 /// `kubectl`.

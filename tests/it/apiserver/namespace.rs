@@ -2,8 +2,9 @@
 //! manifests and nobody else's applications.
 
 use super::{
+    calls::{self, applied, delete_all, metadata_at},
     eventually,
-    kubectl::{kubectl, kubectl_with},
+    kubectl::kubectl,
     operator::{self, WEBHOOK},
     seen,
 };
@@ -16,17 +17,17 @@ use k8s_openapi::{
     },
 };
 use kube::{
-    Api, Client, Resource,
+    Api, Client, Resource, ResourceExt,
     api::{
-        ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList, Patch, PatchParams, PostParams,
-        WatchEvent, WatchParams,
+        ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent,
+        WatchParams,
     },
-    core::{PartialObjectMeta, Request},
 };
 use serde_json::{Value, json};
-use spark_operator::api::{Lenient, ScheduledSparkApplication, SparkApplication, names::label};
+use spark_operator::api::{ScheduledSparkApplication, SparkApplication, names::label};
 use std::{
-    fs, io,
+    collections::BTreeSet,
+    env, fs, io,
     path::{Path, PathBuf},
 };
 use tokio::sync::{Mutex, MutexGuard};
@@ -52,22 +53,24 @@ impl Namespace {
         let mut alone = ALONE.lock().await;
         operator::assert_none_is_left();
         if !*alone {
-            install();
+            install_once();
             *alone = true;
         }
-        kubectl_with(
-            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
-            &["apply", "-f", "-"],
-        );
         let client = Client::try_default().await.expect("KUBECONFIG is set by `tests/cluster/cluster exec`");
-        free::<ScheduledSparkApplication>(&client).await;
-        free::<SparkApplication>(&client).await;
-        free::<Pod>(&client).await;
-        kubectl(&["delete", "scheduledsparkapplications,sparkapplications", "--all", "--all-namespaces"]);
+        let itself = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        applied(&client, &itself, None).await;
+        clear_everywhere::<ScheduledSparkApplication>(&client).await;
+        clear_everywhere::<SparkApplication>(&client).await;
         // Nobody ends pods on a node that is gone with its test.
-        kubectl(&["delete", "pods", "--all", "--all-namespaces", "--force", "--grace-period=0"]);
-        kubectl(&["delete", "configmaps,services,events", "--all", "--namespace", name]);
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("apiserver").join(name);
+        clear_everywhere::<Pod>(&client).await;
+        delete_all::<ConfigMap>(&client, name).await;
+        delete_all::<Service>(&client, name).await;
+        delete_all::<Event>(&client, name).await;
+        // Two tests with a namespace of the same name may run in two clusters at once.
+        let kubeconfig =
+            PathBuf::from(env::var_os("KUBECONFIG").expect("`tests/cluster/cluster exec` sets it"));
+        let cluster = kubeconfig.parent().and_then(Path::file_name).expect("it is in the cluster's folder");
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("apiserver").join(cluster).join(name);
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => panic!("{}: {error}", folder.display()),
             _ => fs::create_dir_all(&folder).unwrap(),
@@ -77,9 +80,9 @@ impl Namespace {
         Self { name, folder, client, beginning: pods.metadata.resource_version.unwrap(), _alone: alone }
     }
 
-    /// `kubectl apply` of `object` in this namespace.
+    /// Applies `object` in this namespace.
     pub(crate) fn apply(&self, object: &Value) {
-        kubectl_with(object, &["apply", "--validate=strict", "--namespace", self.name, "-f", "-"]);
+        calls::apply(object, Some(self.name));
     }
 
     /// Makes `object` without waiting for `kubectl`, and gives it as the API server has it.
@@ -268,21 +271,39 @@ pub(crate) trait Ours: Resource<DynamicType = (), Scope = NamespaceResourceScope
 
 impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>> Ours for K {}
 
-/// Takes away what keeps objects that a test which failed has left: whoever would do that is gone.
-async fn free<K: Ours>(client: &Client) {
-    let request = Request::new(K::url_path(&(), None)).list_metadata(&ListParams::default()).unwrap();
-    // A test that was killed may have left what is hard to read. Metadata is the same in all kinds.
-    let found: ObjectList<Lenient<PartialObjectMeta<Pod>>> = client.request(request).await.unwrap();
-    for kept in found {
-        let metadata = kept.meta().clone();
-        if metadata.finalizers.is_some() {
-            let namespace = metadata.namespace.unwrap();
-            let kind = ApiResource::erase::<K>(&());
-            let objects = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &kind);
-            let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-            let freed = objects.patch_metadata(&metadata.name.unwrap(), &PatchParams::default(), &free).await;
-            freed.unwrap();
-        }
+/// Deletes all objects of a kind, also those that a finalizer keeps: whoever would remove it is gone with its test. Returns when
+/// they are gone.
+async fn clear_everywhere<K: Ours>(client: &Client) {
+    let kind = ApiResource::erase::<K>(&());
+    let path = K::url_path(&(), None);
+    let found = metadata_at(client, &path).await;
+    for kept in found.iter().filter(|object| object.metadata.finalizers.is_some()) {
+        let objects =
+            Api::<DynamicObject>::namespaced_with(client.clone(), &kept.namespace().unwrap(), &kind);
+        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        objects.patch_metadata(&kept.name_any(), &PatchParams::default(), &free).await.unwrap();
+    }
+    let namespaces: BTreeSet<_> = found.iter().filter_map(ResourceExt::namespace).collect();
+    for namespace in &namespaces {
+        delete_all::<K>(client, namespace).await;
+    }
+    eventually(&format!("no {} is left", kind.kind), async || {
+        let left = if namespaces.is_empty() { Vec::new() } else { metadata_at(client, &path).await };
+        let names: Vec<_> = left.iter().map(ResourceExt::name_any).collect();
+        seen(names.is_empty(), names)
+    })
+    .await;
+}
+
+/// Installs the manifests, unless another process has done so in this cluster: `tests/in-clusters` runs each test in its own.
+fn install_once() {
+    let installed = env::var_os("MANIFESTS_INSTALLED").map(PathBuf::from);
+    if installed.as_ref().is_some_and(|file| file.exists()) {
+        return;
+    }
+    install();
+    if let Some(file) = installed {
+        fs::write(file, "").unwrap();
     }
 }
 

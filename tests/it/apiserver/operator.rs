@@ -1,8 +1,8 @@
 //! How is the operator run? As a process of its own, with no permissions but those of `manifests/rbac`.
 
 use super::{
+    calls::{is_admitted, token},
     eventually,
-    kubectl::{kubectl, try_kubectl_with},
     namespace::Namespace,
     processes::has_had_a_child,
     proxy::Proxy,
@@ -179,11 +179,7 @@ impl Operator {
             },
             "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]},
         });
-        eventually("the API server trusts the webhook", async || {
-            let created = try_kubectl_with(&pod, &["create", "--dry-run=server", "-f", "-"]);
-            created.map(drop)
-        })
-        .await;
+        eventually("the API server trusts the webhook", async || is_admitted(&pod)).await;
     }
 
     /// What this test's operators have logged.
@@ -301,10 +297,9 @@ pub(crate) fn assert_none_is_left() {
 /// The administrator's kubeconfig with a token of the operator's service account in place of his, and with
 /// `cluster` in place of the API server if there is one.
 fn kubeconfig(path: &Path, cluster: Option<Value>) -> PathBuf {
-    let mut config: Value =
-        serde_json::from_str(&kubectl(&["config", "view", "--raw", "--output=json"])).unwrap();
-    let token = kubectl(&["create", "token", "spark-operator", "--namespace", NAMESPACE]);
-    config["users"][0]["user"] = json!({"token": token.trim()});
+    let administrator = env::var("KUBECONFIG").expect("set by `tests/cluster/cluster exec`");
+    let mut config: Value = serde_json::from_str(&fs::read_to_string(administrator).unwrap()).unwrap();
+    config["users"][0]["user"] = json!({"token": token("spark-operator", NAMESPACE)});
     if let Some(cluster) = cluster {
         config["clusters"][0]["cluster"] = cluster;
     }

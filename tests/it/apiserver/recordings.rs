@@ -28,9 +28,13 @@ async fn the_recorded_reviews_are_what_the_api_server_sends() {
 
     let mut pi = typical();
     pi["spec"]["suspend"] = json!(true);
-    namespace.apply(&pi);
+    // As users do.
+    let apply = |object: &Value| {
+        kubectl_with(object, &["apply", "--validate=strict", "--namespace", namespace.name, "-f", "-"]);
+    };
+    apply(&pi);
     pi["spec"]["suspend"] = json!(false);
-    namespace.apply(&pi);
+    apply(&pi);
     namespace.reaches("pi", "SUBMITTED").await;
     let driver = namespace.pod("pi-driver").await.unwrap();
     make_executor(&namespace, &driver, 1).await;
@@ -38,7 +42,7 @@ async fn the_recorded_reviews_are_what_the_api_server_sends() {
     dry["metadata"]["name"] = json!("dry");
     kubectl_with(&dry, &["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"]);
     let template = pi["spec"].clone();
-    namespace.apply(&json!({
+    apply(&json!({
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
         "kind": "ScheduledSparkApplication",
         "metadata": {"name": "nightly"},
