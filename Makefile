@@ -14,7 +14,7 @@ export SPARK ?= 4.0.1
 # How large the operator's image may be, unpacked.
 export IMAGE_MB := 40
 
-.PHONY: help build images check fmt clippy lean apart docs deny manifests test test-pure test-cluster test-api test-node explore soak bench recordings record demo clean
+.PHONY: help build images check fmt clippy lean apart docs deny denied manifests test test-pure test-cluster test-api test-node repeat explore soak bench recordings record demo clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -28,7 +28,7 @@ images: build ## Build the images and keep them in the cache
 demo: build ## Local cluster, operator, SparkPi to COMPLETED, its result
 	tests/demo --operator-binary $(RELEASE)/spark-operator --spark $(SPARK)
 
-check: fmt clippy lean docs deny manifests-current ## Formatting, lints, documentation, dependencies, generated manifests
+check: fmt clippy lean docs deny ## Formatting, lints, documentation, dependencies (tests/it/crds.rs compares the generated manifests)
 
 fmt:
 	cargo fmt --check
@@ -51,20 +51,20 @@ docs: ## Is the documentation without gaps and broken links?
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --lib --no-default-features
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links -A rustdoc::bare-urls' cargo doc --locked --no-deps --lib
 
-deny: $(CARGO_DENY)
+# What cargo-deny says follows from these files alone, so that it is built and run only where they have changed since it passed.
+JUDGED := cat Cargo.lock Cargo.toml deny.toml | sha256sum
+deny:
+	@[ "$$($(JUDGED))" = "$$(cat .ci/denied)" ] || $(MAKE) denied
+
+denied: $(CARGO_DENY)
 	$(CARGO_DENY) --locked check --hide-inclusion-graph bans licenses sources
+	$(JUDGED) > .ci/denied
 
 $(CARGO_DENY):
 	cargo install --locked --root $(CACHE)/tools --version 0.20.2 cargo-deny
 
 manifests: ## Write the generated manifests anew
 	cargo run --locked --bin spark-operator -- crds --directory manifests/crds
-
-.PHONY: manifests-current
-manifests-current:
-	@generated=$$(mktemp -d); trap 'rm -r "$$generated"' EXIT; \
-	cargo run --locked --quiet --bin spark-operator -- crds --directory "$$generated"; \
-	diff -r "$$generated" manifests/crds || { echo "manifests/crds is not what the code generates: run make manifests"; exit 1; }
 
 test: test-pure test-cluster test-api test-node ## Every test level
 
@@ -79,12 +79,18 @@ test-cluster: ## The local cluster's own unit tests, and the recorder's
 test-api: ## Against a real API server; the test plays kubelet
 	cargo test --locked --no-run
 	$(CLUSTER) build --level api
-	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level api tests/side-by-side api apiserver::
+	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level api tests/in-clusters api apiserver::
 
-test-node: build ## On a real node, where Spark really runs
+test-node: ## On a real node, where Spark really runs
 	cargo test --locked --no-run
 	$(CLUSTER) build --level node --watching
-	tests/level node tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=1 node::
+	tests/level node tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=2 node::
+
+# A new test counts once it has passed so often while other tests run: make repeat TEST=apiserver::budget
+repeat: ## Run tests against a real API server again and again, TEST=prefix of their names TIMES=20
+	cargo test --locked --no-run
+	$(CLUSTER) build --level api
+	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/in-clusters repeat $(TEST) $(or $(TIMES),20)
 
 # One trouble more than in CI: some hundred times as many states.
 explore: ## All that can happen to an application, within wider bounds than in CI
@@ -101,9 +107,12 @@ soak: build apart explore ## Fuzzing, long outages, kills at random moments, cer
 		tests/level soak tests/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak:: \
 		--skip soak::spark_lines
 	for line in 3.5.6 4.1.4; do \
-		SPARK=$$line tests/level "soak: Spark $$line on a node," tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=1 \
+		SPARK=$$line tests/level "soak: Spark $$line on a node," tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=2 \
 			node::native node::submission_pods; \
 	done
+	$(CLUSTER) build --level node --watching
+	PROMETHEUS=$$($(CLUSTER) prometheus) tests/level "soak: a Prometheus that discovers pods," tests/in-cluster node \
+		cargo test --locked --offline --test it -- --ignored --test-threads=2 node::monitoring
 
 # The operator that is measured is the released one. Results go to bench-results.json as well.
 bench: build ## Measure, print a table
@@ -121,4 +130,4 @@ record: ## Record real submissions, SPARK=version CASES='java-*,vol*' DIR=folder
 	tests/record/record --spark $(SPARK) $(if $(CASES),--only '$(CASES)') $(if $(DIR),--to '$(abspath $(DIR))')
 
 clean: ## Stop the local clusters
-	for name in spark demo test-api-1 test-api-2 test-node test-soak test-bench; do $(CLUSTER) down --name $$name; done
+	for name in spark demo test-api-1 test-api-2 test-api-3 test-repeat-1 test-repeat-2 test-repeat-3 test-node test-soak test-bench; do $(CLUSTER) down --name $$name; done

@@ -29,8 +29,8 @@ LEVELS = ("api", "node")
 # In the order in which they are built: what the API-only level needs comes first.
 API_PROGRAMS = ("kube-apiserver", "etcd", "kubectl", "json-patch")
 NODE_PROGRAMS = ("kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns")
-# Not of the cluster, but of tests that watch it.
-WATCHING_PROGRAMS = ("prometheus", "promtool")
+# A Prometheus that discovers pods, which Debian's does not: its build takes as long as Kubernetes'.
+PROMETHEUS_PROGRAMS = ("prometheus",)
 
 # Prometheus' commands have a main in its module. Of all that it can find its targets by, only Kubernetes is
 # compiled in.
@@ -84,7 +84,6 @@ DEBIAN = {
         "busybox": "busybox-static",
         "mount": "mount",
     },
-    # Prometheus' module comes without its pages; Debian's package has some.
     "watching": {
         "chromium": "chromium",
         "/usr/share/fonts/truetype/dejavu": "fonts-dejavu-core",
@@ -109,7 +108,7 @@ def program(name: str, kubernetes: str = KUBERNETES) -> pathlib.Path:
     if name in SMALL_MAINS:
         small = SMALL_MAINS[name]
         version = "-".join(filter(None, (name, small.version, small.edition)))
-    elif name in WATCHING_PROGRAMS:
+    elif name in PROMETHEUS_PROGRAMS:
         version = f"prometheus-{PROMETHEUS}"
     else:
         version = f"kubernetes-{kubernetes}"
@@ -124,12 +123,12 @@ def ensure(level: str, kubernetes: str = KUBERNETES) -> None:
             build(name, kubernetes)
 
 
-def ensure_watching() -> None:
-    """The same for what tests watch a cluster with: Prometheus and a browser."""
-    install("watching")
-    for name in WATCHING_PROGRAMS:
-        if not program(name).exists():
-            build(name, KUBERNETES)
+def ensure_prometheus() -> pathlib.Path:
+    """The path of a Prometheus that discovers pods, built if it is missing."""
+    (name,) = PROMETHEUS_PROGRAMS
+    if not program(name).exists():
+        build(name, KUBERNETES)
+    return program(name)
 
 
 def install(level: str) -> None:
@@ -172,7 +171,7 @@ def build(name: str, kubernetes: str) -> None:
             write_go_mod(sources, small.module, small.version)
             (sources / "main.go").write_text(small.main)
             package, flags = ".", "-s -w"
-        elif name in WATCHING_PROGRAMS:
+        elif name in PROMETHEUS_PROGRAMS:
             module = "github.com/prometheus/prometheus"
             write_go_mod(sources, module, PROMETHEUS)
             package, tags = f"{module}/cmd/{name}", PROMETHEUS_TAGS
@@ -203,7 +202,7 @@ def go_keeps() -> dict[str, pathlib.Path]:
 
 def drop_what_go_keeps() -> None:
     """Once every program of today's versions is built: it is several gigabytes, and nothing is built with it again."""
-    if all(program(name).exists() for name in (*needed("node"), *WATCHING_PROGRAMS)):
+    if all(program(name).exists() for name in needed("node")):
         for folder in go_keeps().values():
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 #[test]
 #[ignore = "needs a node: make test"]
 fn processes_are_given_every_character_and_as_many_as_annotations_can_hold() {
-    install();
+    let _shared = install();
     make_job("characters-job", "tests/data/node/characters/environment.py");
     let texts = hard_to_carry();
     let mut characters: Value = yaml(&data("node/characters/application.yaml"));

@@ -7,7 +7,7 @@ use std::path::Path;
 #[test]
 #[ignore = "needs a node: make test"]
 fn the_example_submits_an_application_and_sees_its_end() {
-    install();
+    let _shared = install();
     let example =
         Path::new(env!("CARGO_BIN_EXE_sparkctl")).with_file_name("examples").join("submit_and_wait");
     // It waits for as long as the application takes; what takes longer than this hangs.

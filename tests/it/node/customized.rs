@@ -11,7 +11,7 @@ const FOLDER: &str = "tests/data/node/customized";
 #[test]
 #[ignore = "needs a node: make test"]
 fn an_application_with_every_step_at_once_sees_all_of_it() {
-    install();
+    let _shared = install();
     offer_gpus();
     make_job("customized-job", &format!("{FOLDER}/look_around.py"));
     let states = states_of("customized", &format!("{FOLDER}/application.yaml"));

@@ -1,6 +1,6 @@
 //! Can an admin go from Kubeflow's operator to this one, back, and away? The commands are the README's.
 
-use super::{Installed, application, install, is_installed_again, native::python_job, state_is};
+use super::{Installed, application, install_alone, is_installed_again, native::python_job, state_is};
 use crate::{
     apiserver::kubectl::{kubectl, kubectl_with},
     program,
@@ -13,7 +13,7 @@ const CONFIGURATIONS: [&str; 2] = ["mutatingwebhookconfiguration", "validatingwe
 #[test]
 #[ignore = "needs a node: make test"]
 fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_for() {
-    install();
+    let _alone = install_alone();
     let _installed = Installed;
     for what in ["controller", "webhook"] {
         kubectl_with(&deployment(&format!("spark-operator-{what}")), &["apply", "-f", "-"]);

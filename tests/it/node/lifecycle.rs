@@ -1,13 +1,13 @@
 //! What does a user see when pods are deleted, killed, evicted or cannot start?
 
-use super::{application, followed, install, native::python_job, state_is, until};
+use super::{application, followed, install, install_alone, native::python_job, state_is, until};
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
 
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_deleted_driver_has_failed_with_what_its_container_said_at_last() {
-    install();
+    let _shared = install();
     let name = "driver-deleted";
     runs(&job(name, "stay"));
     has_executor(name);
@@ -26,7 +26,7 @@ fn a_deleted_driver_has_failed_with_what_its_container_said_at_last() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_driver_that_takes_too_much_memory_says_so() {
-    install();
+    let _shared = install();
     let name = "driver-eats";
     kubectl_with(&job(name, "eat"), &["apply", "-f", "-"]);
     assert_eq!(followed(name).last().unwrap(), "FAILED");
@@ -45,7 +45,7 @@ fn a_driver_that_takes_too_much_memory_says_so() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_killed_executor_is_replaced_and_the_application_goes_on() {
-    install();
+    let _shared = install();
     let name = "executor-killed";
     runs(&job(name, "replace"));
     let executors = format!("sparkoperator.k8s.io/app-name={name},spark-role=executor");
@@ -60,7 +60,7 @@ fn a_killed_executor_is_replaced_and_the_application_goes_on() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node() {
-    install();
+    let _alone = install_alone();
     let name = "node-drained";
     let mut job = job(name, "stay");
     job["spec"]["restartPolicy"] = json!({"type": "OnFailure", "onFailureRetries": 1});
@@ -95,7 +95,7 @@ fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn an_image_that_there_is_not_is_named_while_the_driver_waits_for_it() {
-    install();
+    let _shared = install();
     let name = "image-missing";
     let mut job = job(name, "end");
     job["spec"]["image"] = json!("localhost/no-such-image:1");
@@ -117,7 +117,7 @@ fn an_image_that_there_is_not_is_named_while_the_driver_waits_for_it() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_volume_that_cannot_be_mounted_is_named_while_the_driver_waits_for_it() {
-    install();
+    let _shared = install();
     let name = "volume-missing";
     let mut job = job(name, "end");
     job["spec"]["volumes"][0]["configMap"]["name"] = json!("no-such-map");

@@ -46,7 +46,7 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::Once,
+    sync::{Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     thread,
     time::{Duration, Instant},
 };
@@ -57,7 +57,7 @@ const PATIENCE: &str = "240s";
 #[test]
 #[ignore = "needs a node: make test"]
 fn the_example_runs_from_kubectl_apply_to_its_result() {
-    install();
+    let _shared = install();
     let states = states_of("spark-pi", "manifests/examples/spark-pi.yaml");
     assert_eq!(states, ["SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"]);
     assert!(log("spark-pi-driver").contains("Pi is roughly 3."));
@@ -88,7 +88,7 @@ fn a_python_job_reads_and_writes_what_the_webhook_mounted() {
 }
 
 fn reads_and_writes_what_the_webhook_mounted(language: &str) {
-    install();
+    let _shared = install();
     let name = &format!("read-mounted-{language}");
     let states = states_of(name, &format!("tests/data/node/{name}.yaml"));
     assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");
@@ -128,7 +128,7 @@ fn reads_and_writes_what_the_webhook_mounted(language: &str) {
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_job_that_fails_says_with_which_exit_code() {
-    install();
+    let _shared = install();
     let states = states_of("exit-3", "tests/data/node/exit-3.yaml");
     assert_eq!(states.last().unwrap(), "FAILED", "{states:?}");
     let message = &application("exit-3")["status"]["applicationState"]["errorMessage"];
@@ -137,8 +137,34 @@ fn a_job_that_fails_says_with_which_exit_code() {
     assert!(events.contains("SparkApplicationFailed") && events.contains("ExitCode: 3"), "{events}");
 }
 
-/// Installs the operator as the README says, once.
-fn install() {
+/// Who uses the installation: several tests as it is, or one that changes it, the node, or applications of other tests' names.
+static INSTALLATION: RwLock<()> = RwLock::new(());
+
+/// While it lives, no test changes the installation.
+struct Shared {
+    _installation: RwLockReadGuard<'static, ()>,
+}
+
+/// While it lives, no other test runs.
+struct Alone {
+    _installation: RwLockWriteGuard<'static, ()>,
+}
+
+/// Installs the operator, unless it is installed already.
+fn install() -> Shared {
+    install_once();
+    Shared { _installation: INSTALLATION.read().unwrap_or_else(PoisonError::into_inner) }
+}
+
+/// The same for a test that changes what the others rely on, or that looks at Spark's pages in a browser: beside two other tests and three
+/// builds one of a page's fetches failed through `sparkctl ui`.
+fn install_alone() -> Alone {
+    install_once();
+    Alone { _installation: INSTALLATION.write().unwrap_or_else(PoisonError::into_inner) }
+}
+
+/// Installs the operator as the README says.
+fn install_once() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         kubectl(&["apply", "-k", "manifests"]);

@@ -1,6 +1,6 @@
 //! Spark runs as well from objects that the operator has made as from those of its own `spark-submit` in a submission pod.
 
-use super::{Installed, application, followed, install, log, make_job, printed};
+use super::{Installed, application, followed, install, install_alone, log, make_job, printed};
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
 use std::env;
@@ -17,7 +17,7 @@ pub(super) fn image() -> String {
 #[test]
 #[ignore = "needs a node: make test"]
 fn both_submitters_bring_the_same_result() {
-    install();
+    let _shared = install();
     let results = ["native", "spark-submit"].map(|submitter| {
         let name = format!("same-{submitter}");
         let mut job = job(&name);
@@ -52,7 +52,7 @@ fn both_submitters_bring_the_same_result() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
-    install();
+    let _shared = install();
     let mut job = job("native-dynamic");
     let spec = &mut job["spec"];
     spec["dynamicAllocation"] =
@@ -97,7 +97,7 @@ fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn without_the_webhook_drivers_and_executors_are_customized_all_the_same() {
-    install();
+    let _alone = install_alone();
     // Nobody would answer for it.
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
         kubectl(&["delete", kind, "spark-operator-webhook"]);

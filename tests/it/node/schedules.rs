@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_schedule_of_every_minute_runs_pi_twice_and_keeps_the_latest() {
-    install();
+    let _shared = install();
     let name = "spark-pi-nightly";
     let mut schedule: Value = yaml(&data(&format!("../../manifests/examples/{name}.yaml")));
     schedule["spec"]["schedule"] = json!("* * * * *");

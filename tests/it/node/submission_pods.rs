@@ -16,7 +16,7 @@ pub(super) const JOB: &str = "tests/data/node/submission_pods/job.py";
 #[test]
 #[ignore = "needs a node: make test"]
 fn files_of_the_image_and_of_a_volume_are_uploaded_and_found() {
-    install();
+    let _shared = install();
     let store = WebHdfs::start(&node_address());
     let name = "uploads";
     let mut job = python_job(name, "submission-job", JOB);
@@ -58,7 +58,7 @@ fn files_of_the_image_and_of_a_volume_are_uploaded_and_found() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn an_application_of_a_restricted_namespace_is_submitted_by_a_pod_that_is_admitted_there() {
-    install();
+    let _shared = install();
     let tenant = Tenant::new("restricted", &json!({"pod-security.kubernetes.io/enforce": "restricted"}));
     let mut pi = tenant.pi("restricted-pi");
     pi["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
@@ -78,7 +78,7 @@ fn an_application_of_a_restricted_namespace_is_submitted_by_a_pod_that_is_admitt
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_sidecar_that_somebody_injects_keeps_no_submission_from_ending() {
-    install();
+    let _shared = install();
     let tenant = Tenant::new("meshed", &json!({}));
     let injector = Injector::start(&node_address(), "meshed");
     let mut pi = tenant.pi("meshed-pi");
@@ -106,7 +106,7 @@ fn a_sidecar_that_somebody_injects_keeps_no_submission_from_ending() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn an_image_that_there_is_not_is_named_while_the_submission_pod_waits_for_it() {
-    install();
+    let _shared = install();
     let name = "submission-image-missing";
     let mut job = python_job(name, "submission-job", JOB);
     let image = job["spec"]["image"].clone();
@@ -141,7 +141,7 @@ fn an_image_that_there_is_not_is_named_while_the_submission_pod_waits_for_it() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_volume_that_cannot_be_mounted_is_named_while_the_submission_pod_waits_for_it() {
-    install();
+    let _shared = install();
     let name = "submission-volume-missing";
     let mut job = python_job(name, "submission-job", JOB);
     job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});

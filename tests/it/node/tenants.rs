@@ -1,8 +1,8 @@
 //! What a tenant's application can reach is what the tenant's own pods can reach: no code and no file of it is the operator's.
 
 use super::{
-    install, is_rolled_out, native::python_job, node_address, state_is, submission_pods::JOB, until,
-    web_hdfs::WebHdfs,
+    install, install_alone, is_rolled_out, native::python_job, node_address, state_is, submission_pods::JOB,
+    until, web_hdfs::WebHdfs,
 };
 use crate::apiserver::kubectl::{kubectl, kubectl_refuses, kubectl_with};
 use k8s_openapi::ByteString;
@@ -15,7 +15,7 @@ const TENANT: &str = "system:serviceaccount:default:spark";
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_main_file_that_is_an_option_of_spark_submit_is_refused() {
-    install();
+    let _shared = install();
     let mut job = python_job("takes-over", "submission-job", JOB);
     job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
     job["spec"]["mainApplicationFile"] = json!("--master");
@@ -37,7 +37,7 @@ fn a_main_file_that_is_an_option_of_spark_submit_is_refused() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn code_that_takes_part_in_the_submission_runs_in_a_pod_of_the_tenants() {
-    install();
+    let _shared = install();
     let name = "has-a-step";
     let mut job = python_job(name, "submission-job", JOB);
     let step = "org.apache.spark.examples.NotesSubmitter";
@@ -60,7 +60,7 @@ fn code_that_takes_part_in_the_submission_runs_in_a_pod_of_the_tenants() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_file_of_the_submitters_that_goes_into_a_config_map_is_one_of_the_tenants() {
-    install();
+    let _shared = install();
     let name = "reads-a-file";
     let mut job = python_job(name, "submission-job", JOB);
     job["spec"]["sparkConf"] = json!({"spark.kubernetes.kerberos.krb5.path": TOKEN});
@@ -77,7 +77,7 @@ fn a_file_of_the_submitters_that_goes_into_a_config_map_is_one_of_the_tenants() 
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_file_of_the_submitters_that_is_uploaded_is_one_of_the_tenants() {
-    install();
+    let _shared = install();
     let store = WebHdfs::start(&node_address());
     let name = "sends-a-file";
     let mut job = python_job(name, "submission-job", JOB);
@@ -94,7 +94,7 @@ fn a_file_of_the_submitters_that_is_uploaded_is_one_of_the_tenants() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn the_operators_image_has_no_java_no_spark_and_no_shell() {
-    install();
+    let _alone = install_alone();
     is_rolled_out();
     let operators = "--selector=app.kubernetes.io/name=spark-operator";
     let in_operators = |arguments: &[&str]| kubectl(&[&["-n", "spark-operator"], arguments].concat());

@@ -3,7 +3,7 @@
 use super::{
     Installed, application,
     browser::Browser,
-    install,
+    install_alone,
     native::python_job,
     reverse_proxy::ReverseProxy,
     state_is, until,
@@ -48,7 +48,7 @@ const LOOK: &str = r#"(async () => {
 #[test]
 #[ignore = "needs a node: make test"]
 fn the_ui_is_found_through_its_service() {
-    install();
+    let _alone = install_alone();
     let status = runs("ui-by-service", "webUIAddress");
     let driver = &status["driverInfo"];
     let address = driver["webUIAddress"].as_str().unwrap();
@@ -69,7 +69,7 @@ fn the_ui_is_found_through_its_service() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn the_ui_is_found_through_an_ingress_with_a_path_and_tls() {
-    install();
+    let _alone = install_alone();
     let _installed = Installed::with(&[
         "--ingress-url-format=https://{{$appNamespace}}.example.com/spark/{{ $appName }}",
         r#"--ingress-tls=[{"hosts":["default.example.com"],"secretName":"example-com"}]"#,

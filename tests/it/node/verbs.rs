@@ -3,7 +3,7 @@
 use super::{
     EndedOnDrop,
     browser::Browser,
-    install,
+    install, install_alone,
     native::python_job,
     state_is,
     ui::{runs, shows_jobs},
@@ -31,7 +31,7 @@ use std::{
 #[test]
 #[ignore = "needs a node: make test"]
 fn create_follows_the_driver_and_fails_if_the_application_does() {
-    install();
+    let _alone = install_alone();
     kubectl(&["apply", "-f", "manifests/examples/spark-pi.yaml"]);
     let said = sparkctl(&["create", "--delete", "--logs", "manifests/examples/spark-pi.yaml"], 0);
     let made = "SparkApplication \"spark-pi\" deleted\nSparkApplication \"spark-pi\" created\n";
@@ -57,7 +57,7 @@ fn create_follows_the_driver_and_fails_if_the_application_does() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn each_line_of_all_executors_says_whose_it_is() {
-    install();
+    let _shared = install();
     kubectl_with(&python_job("logged", "native-job", "tests/data/node/native/job.py"), &["apply", "-f", "-"]);
     state_is("logged", "RUNNING");
     let said = sparkctl(&["log", "logged", "--executor", "all", "--follow"], 0);
@@ -69,7 +69,7 @@ fn each_line_of_all_executors_says_whose_it_is() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn the_log_is_followed_from_one_driver_to_the_next_and_beside_a_sidecar() {
-    install();
+    let _shared = install();
     let mut job: Value = yaml(&data("node/exit-3.yaml"));
     job["metadata"]["name"] = json!("retried");
     job["spec"]["restartPolicy"] =
@@ -100,7 +100,7 @@ fn the_log_is_followed_from_one_driver_to_the_next_and_beside_a_sidecar() {
 #[tokio::test]
 #[ignore = "needs a node: make test"]
 async fn each_line_of_a_followed_log_comes_once_though_connections_are_cut() {
-    install();
+    let _shared = install();
     let proxy = Proxy::start().await;
     let kubeconfig = proxy.kubeconfig(Path::new(env!("CARGO_TARGET_TMPDIR")));
 
@@ -155,7 +155,7 @@ async fn each_line_of_a_followed_log_comes_once_though_connections_are_cut() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn forward_and_ui_lead_to_the_driver_until_it_has_ended() {
-    install();
+    let _alone = install_alone();
     runs("led-to", "webUIAddress");
     let (mut forwards, said) = spawn(&["forward", "led-to", "--local-port", "0"]);
     let port =

@@ -34,10 +34,10 @@ const COUNTERS_OF_EXECUTOR: [&str; 2] = ["spark_executor_runtime_count", "spark_
 #[test]
 #[ignore = "needs a node: make test"]
 fn prometheus_reads_jvm_and_spark_metrics_through_the_classic_exporter() {
-    install();
-    let prometheus = Prometheus::start();
+    let _shared = install();
     // The example as it is: its exporter is the one of all examples for Kubeflow's operator.
     let name = "spark-pi-prometheus";
+    let prometheus = Prometheus::start(name);
     kubectl(&["apply", "-f", &format!("manifests/examples/{name}.yaml")]);
     reads_all_of_it(&prometheus, name, "", "jvm_memory_bytes_used");
     shows_it(&prometheus, name);
@@ -47,9 +47,9 @@ fn prometheus_reads_jvm_and_spark_metrics_through_the_classic_exporter() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn prometheus_reads_the_same_through_a_present_exporter_in_pods_of_spark_submit() {
-    install();
-    let prometheus = Prometheus::start();
+    let _shared = install();
     let name = "exported-by-1-0";
+    let prometheus = Prometheus::start(name);
     let mut job = example("spark-pi-prometheus");
     job["metadata"]["name"] = json!(name);
     job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
@@ -64,9 +64,9 @@ fn prometheus_reads_the_same_through_a_present_exporter_in_pods_of_spark_submit(
 #[test]
 #[ignore = "needs a node: make test"]
 fn prometheus_reads_what_spark_serves_itself() {
-    install();
-    let prometheus = Prometheus::start();
+    let _shared = install();
     let name = "spark-pi-prometheus-servlet";
+    let prometheus = Prometheus::start(name);
     kubectl(&["apply", "-f", &format!("manifests/examples/{name}.yaml")]);
     until("Prometheus has the driver's metrics", || {
         prometheus
@@ -81,7 +81,7 @@ fn prometheus_reads_what_spark_serves_itself() {
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_driver_without_its_exporter_says_which_jar_is_missing() {
-    install();
+    let _shared = install();
     for submitter in ["native", "spark-submit"] {
         let name = format!("no-exporter-{submitter}");
         let mut job = example("spark-pi-prometheus");
@@ -120,7 +120,7 @@ const KUBEFLOWS: [&str; 11] = [
 #[test]
 #[ignore = "needs a node: make test"]
 fn promtool_complains_of_nothing_but_kubeflows_own_names() {
-    install();
+    let _shared = install();
     let pods = ["-n", "spark-operator", "get", "pods", "-l", "app.kubernetes.io/name=spark-operator"];
     let pods = kubectl(&[&pods[..], &["--output=jsonpath={.items[*].metadata.name}"]].concat());
     for pod in pods.split(' ') {

@@ -1,31 +1,44 @@
-//! A Prometheus that finds the pods of the cluster by their annotations, and what it can be asked.
+//! A Prometheus that reads the pods of the cluster that their annotations ask it to read, and what it can be asked.
+//!
+//! Debian's Prometheus is built without the discovery of pods, so that [`targets`] writes a file with the labels that Prometheus itself
+//! would discover. `make soak` sets PROMETHEUS to a program that discovers them itself.
 
 use super::super::{EndedOnDrop, browser::Browser, kept, until};
-use crate::program::run;
-use serde_json::{Value, json};
+use crate::{apiserver::kubectl::kubectl, program::run};
+use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeSet,
     env, fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
-    thread,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-/// In the cluster's network, where nobody else listens on it.
-const ADDRESS: &str = "127.0.0.1:19090";
-const ADDRESS_OF_PAGES: &str = "127.0.0.1:19091";
-/// Debian's has pages; the module that ours is built from comes without.
-const WITH_PAGES: &str = "/usr/bin/prometheus";
+/// Debian's.
+const PROMETHEUS: &str = "/usr/bin/prometheus";
 
 /// A Prometheus that runs until it is dropped.
 pub(super) struct Prometheus {
     _process: EndedOnDrop,
-    address: &'static str,
+    _targets: Option<Targets>,
+    address: String,
+}
+
+/// Keeps the file with the targets up to date until it is dropped.
+struct Targets {
+    is_dropped: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Prometheus {
-    /// One that reads every pod in the namespace `default` that asks for it.
-    pub(super) fn start() -> Self {
+    /// One that reads every pod of the application `app` in the namespace `default` that asks for it.
+    pub(super) fn start(app: &str) -> Self {
         let label = |name: &str| format!("__meta_kubernetes_pod_{name}");
         let annotation = |name: &str| label(&format!("annotation_prometheus_io_{name}"));
         let relabelings = json!([
@@ -38,28 +51,35 @@ impl Prometheus {
             {"source_labels": [label("name")], "target_label": "pod"},
             {"source_labels": [label("label_sparkoperator_k8s_io_app_name")], "target_label": "app"},
             {"source_labels": [label("label_spark_role")], "target_label": "role"},
+            // Other tests read those of theirs.
+            {"action": "keep", "source_labels": ["app"], "regex": app},
             // Those that have ended answer no more.
             {"action": "drop", "source_labels": [label("phase")], "regex": "Succeeded|Failed"},
         ]);
-        let kubeconfig = env::var("KUBECONFIG").expect("`tests/cluster/cluster exec` sets it");
-        let pods =
-            json!({"role": "pod", "kubeconfig_file": kubeconfig, "namespaces": {"names": ["default"]}});
-        let configuration = json!({
-            "global": {"scrape_interval": "1s"},
-            "scrape_configs": [{
-                "job_name": "pods", "kubernetes_sd_configs": [pods], "relabel_configs": relabelings,
-            }],
-        });
-        Self::run("prometheus", ADDRESS, &configuration)
+        let mut job = json!({"job_name": "pods", "relabel_configs": relabelings});
+        let configuration =
+            |job: &Value| json!({"global": {"scrape_interval": "1s"}, "scrape_configs": [job]});
+        if let Ok(program) = env::var("PROMETHEUS") {
+            let kubeconfig = env::var("KUBECONFIG").expect("`tests/cluster/cluster exec` sets it");
+            job["kubernetes_sd_configs"] =
+                json!([{"role": "pod", "kubeconfig_file": kubeconfig, "namespaces": {"names": ["default"]}}]);
+            return Self::run(&program, &configuration(&job));
+        }
+        let (file, targets) = Targets::begin();
+        job["file_sd_configs"] = json!([{"files": [file]}]);
+        Self { _targets: Some(targets), ..Self::run(PROMETHEUS, &configuration(&job)) }
     }
 
     /// One with pages, for what `self` has read.
     pub(super) fn pages(&self) -> Self {
         let configuration = json!({"remote_read": [{"url": format!("http://{}/api/v1/read", self.address), "read_recent": true}]});
-        Self::run(WITH_PAGES, ADDRESS_OF_PAGES, &configuration)
+        Self::run(PROMETHEUS, &configuration)
     }
 
-    fn run(program: &str, address: &'static str, configuration: &Value) -> Self {
+    fn run(program: &str, configuration: &Value) -> Self {
+        // Nobody else in the cluster's network is given this port before Prometheus has it.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = free.to_string();
         let folder = kept(&format!("prometheus-{}", address.replace(':', "-")));
         fs::remove_dir_all(&folder).ok();
         fs::create_dir_all(&folder).unwrap();
@@ -76,7 +96,7 @@ impl Prometheus {
             .stderr(log)
             .spawn()
             .unwrap_or_else(|error| panic!("{program}: {error}: tests/cluster/cluster build --watching"));
-        let this = Self { _process: EndedOnDrop(process), address };
+        let this = Self { _process: EndedOnDrop(process), _targets: None, address };
         let deadline = Instant::now() + Duration::from_secs(60);
         while !this.ask("vector(1)").is_ok_and(|answer| answer.len() == 1) {
             assert!(Instant::now() < deadline, "{}", fs::read_to_string(folder.join("log")).unwrap());
@@ -125,4 +145,56 @@ impl Prometheus {
             assert!(page.as_str().is_some_and(|page| page.contains(metric)), "{page}");
         }
     }
+}
+
+impl Targets {
+    /// The file, in which the targets are from now on.
+    fn begin() -> (PathBuf, Self) {
+        static FILES: AtomicUsize = AtomicUsize::new(0);
+        let file = kept(&format!("targets-{}.json", FILES.fetch_add(1, Ordering::Relaxed)));
+        let is_dropped = Arc::<AtomicBool>::default();
+        let (place, is_over) = (file.clone(), Arc::clone(&is_dropped));
+        let thread = thread::spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                write_targets(&place);
+                thread::sleep(Duration::from_secs(1));
+            }
+        });
+        (file, Self { is_dropped, thread: Some(thread) })
+    }
+}
+
+impl Drop for Targets {
+    fn drop(&mut self) {
+        self.is_dropped.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().expect("it is taken here alone").join();
+        assert!(ended.is_ok() || thread::panicking(), "the targets could not be written: see above");
+    }
+}
+
+/// Each pod of the namespace `default` that has an address, with the labels that Prometheus' own discovery gives it.
+fn write_targets(file: &Path) {
+    let pods: Value = serde_json::from_str(&kubectl(&["get", "pods", "--output=json"])).unwrap();
+    let target = |pod: &Value| {
+        let address = pod["status"]["podIP"].as_str()?;
+        let labels = ["annotations", "labels"].into_iter().flat_map(|kind| {
+            let entries = pod["metadata"][kind].as_object().into_iter().flatten();
+            entries.map(move |(key, value)| {
+                let key = key.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+                (format!("__meta_kubernetes_pod_{}_{key}", kind.trim_end_matches('s')), value.clone())
+            })
+        });
+        let itself = [
+            ("name", &pod["metadata"]["name"]),
+            ("ip", &pod["status"]["podIP"]),
+            ("phase", &pod["status"]["phase"]),
+        ];
+        let itself = itself.map(|(key, value)| (format!("__meta_kubernetes_pod_{key}"), value.clone()));
+        Some(json!({"targets": [address], "labels": labels.chain(itself).collect::<Map<_, _>>()}))
+    };
+    let targets: Vec<_> = pods["items"].as_array().unwrap().iter().filter_map(target).collect();
+    // Prometheus reads the file when it changes, and must not read half of it.
+    let whole = file.with_extension("unfinished");
+    fs::write(&whole, json!(targets).to_string()).unwrap();
+    fs::rename(&whole, file).unwrap();
 }
