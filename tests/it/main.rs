@@ -5,6 +5,7 @@
 mod apiserver;
 mod architecture;
 mod bench;
+mod budget;
 mod characters;
 mod choice;
 mod connections;

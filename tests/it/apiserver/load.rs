@@ -55,7 +55,7 @@ pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
     let calls = Calls::default();
     let counted = Arc::clone(&calls);
     proxy.guarded_by(Box::new(move |request| {
-        *counted.lock().unwrap().entry(of(request)).or_default() += 1;
+        *counted.lock().unwrap().entry(call(request)).or_default() += 1;
         Vec::new()
     }));
     let operator = Operator::with(&namespace).through(&proxy).start().await;
@@ -91,7 +91,7 @@ pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
 }
 
 /// Verb, kind and namespace of a request.
-fn of(request: &Request<Bytes>) -> (String, String) {
+pub(crate) fn call(request: &Request<Bytes>) -> (String, String) {
     let uri = request.uri();
     let parts = uri.path().split('/').skip(1).collect::<Vec<_>>();
     let resource = match &parts[..] {

@@ -97,10 +97,12 @@ mod verbs;
 pub(crate) mod applications;
 /// Pods that are never refused.
 pub(crate) mod arrivals;
-/// Calls of a test to the API server.
-mod calls;
 /// What chooses among replicas.
 mod balancer;
+/// What the life of an application costs.
+mod budget;
+/// Calls of a test to the API server.
+mod calls;
 /// `kubectl`.
 pub(crate) mod kubectl;
 /// A kubelet, as far as the API server sees one.

@@ -3,10 +3,10 @@
 
 use super::{DEADLINE, PAUSE, kubectl::kubectl};
 use futures::future::join;
-use http_body_util::{BodyExt, Either, Full};
+use http_body_util::{BodyExt, Either, Full, combinators::BoxBody};
 use hyper::{
     Request, Response, StatusCode,
-    body::{Bytes, Incoming},
+    body::{Bytes, Frame, Incoming},
     client::conn::http1::{self as client, SendRequest},
     header::{CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER},
     server::conn::http1 as server,
@@ -31,7 +31,10 @@ use std::{
     path::Path,
     pin::pin,
     process::Command,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 use tokio::{
@@ -47,7 +50,7 @@ use tokio_util::sync::CancellationToken;
 
 type Failure = Box<dyn Error + Send + Sync>;
 /// The API server's, or one of our own.
-type Answer = Response<Either<Incoming, Full<Bytes>>>;
+type Answer = Response<Either<BoxBody<Bytes, hyper::Error>, Full<Bytes>>>;
 
 /// As many connections may wait to be accepted; nobody here opens so many.
 const BACKLOG: u32 = 1024;
@@ -61,6 +64,7 @@ pub(crate) struct Proxy {
     ca: String,
     traps: Traps,
     writes: Writes,
+    volume: Arc<Volume>,
     guard: Arc<OnceLock<Guard>>,
     line: watch::Sender<Line>,
     /// Its own, so that it also serves while the test waits for `kubectl`.
@@ -112,6 +116,13 @@ enum Verdict {
     Reset,
 }
 
+/// How many bytes the bodies of requests and of answers have had.
+#[derive(Default)]
+struct Volume {
+    requests: AtomicUsize,
+    answers: AtomicUsize,
+}
+
 type Traps = Arc<Mutex<Vec<Set>>>;
 
 /// A trap that has yet to catch a call.
@@ -149,11 +160,13 @@ impl Proxy {
         let acceptor = TlsAcceptor::from(Arc::new(identity(&certificates)));
         let (line, seen) = watch::channel(Line::Up);
         let (traps, writes, guard) = (Traps::default(), Writes::default(), Arc::default());
+        let volume = Arc::<Volume>::default();
         let door = Door {
             acceptor,
             api_server,
             traps: Arc::clone(&traps),
             writes: Arc::clone(&writes),
+            volume: Arc::clone(&volume),
             guard: Arc::clone(&guard),
             line: seen,
         };
@@ -163,7 +176,7 @@ impl Proxy {
         let address = socket.local_addr().unwrap();
         runtime.spawn(door.keep(address, socket));
         let ca = certificates.ca_certificate;
-        Self { address, ca, traps, writes, guard, line, runtime: Some(runtime) }
+        Self { address, ca, traps, writes, volume, guard, line, runtime: Some(runtime) }
     }
 
     /// The API server behind the proxy, as a kubeconfig's cluster.
@@ -201,6 +214,12 @@ impl Proxy {
         let folder = format!("/namespaces/{namespace}/");
         let writes = self.writes.lock().unwrap();
         writes.iter().filter(|(_, path, _)| path.contains(&folder)).cloned().collect()
+    }
+
+    /// How many bytes the bodies of all requests, and of all answers, have had so far.
+    pub(crate) fn bytes(&self) -> (usize, usize) {
+        let Volume { requests, answers } = &*self.volume;
+        (requests.load(Ordering::Relaxed), answers.load(Ordering::Relaxed))
     }
 
     /// From now on `guard` sees every call; a proxy has one at most.
@@ -304,6 +323,7 @@ struct Door {
     api_server: ApiServer,
     traps: Traps,
     writes: Writes,
+    volume: Arc<Volume>,
     guard: Arc<OnceLock<Guard>>,
     line: watch::Receiver<Line>,
 }
@@ -344,6 +364,7 @@ impl Door {
                     api_server: self.api_server.clone(),
                     traps: Arc::clone(&self.traps),
                     writes: Arc::clone(&self.writes),
+                    volume: Arc::clone(&self.volume),
                     guard: Arc::clone(&self.guard),
                     sender: AsyncMutex::default(),
                     reset: CancellationToken::new(),
@@ -386,6 +407,7 @@ struct Visit {
     api_server: ApiServer,
     traps: Traps,
     writes: Writes,
+    volume: Arc<Volume>,
     guard: Arc<OnceLock<Guard>>,
     sender: AsyncMutex<Option<SendRequest<Full<Bytes>>>>,
     /// Cancelled when the client is to be sent a RST.
@@ -468,6 +490,7 @@ impl Visit {
     }
 
     async fn forward(&self, request: Request<Bytes>) -> Result<Answer, Failure> {
+        self.volume.requests.fetch_add(request.body().len(), Ordering::Relaxed);
         let mut request = request.map(Full::new);
         request.headers_mut().insert(HOST, HeaderValue::from_str(&self.api_server.authority)?);
         let mut sender = self.sender.lock().await;
@@ -477,7 +500,13 @@ impl Visit {
             none => none.insert(self.api_server.connect().await?),
         };
         sender.ready().await?;
-        Ok(sender.send_request(request).await?.map(Either::Left))
+        let volume = Arc::clone(&self.volume);
+        let counted = move |frame: Frame<Bytes>| {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            volume.answers.fetch_add(length, Ordering::Relaxed);
+            frame
+        };
+        Ok(sender.send_request(request).await?.map(|body| Either::Left(body.map_frame(counted).boxed())))
     }
 }
 
