@@ -29,7 +29,8 @@ use std::{collections::BTreeMap, env, fs, sync::Mutex};
 /// By how much a number may exceed its budget, as a fraction of it, where it is the same in every run.
 pub(crate) const TOLERANCE: f64 = 0.05;
 
-/// What no number exceeds its budget for: what a process does once is a small part of a request when it is divided among applications.
+/// The part of a number that its budget ignores. A request that the operator makes once, not for each application, counts 0.002 for each of
+/// 500 applications.
 const SLACK: f64 = 0.05;
 
 /// Numbers by name.

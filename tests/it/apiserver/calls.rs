@@ -31,7 +31,7 @@ static CLIENT: LazyLock<Client> = LazyLock::new(|| {
     })
 });
 
-/// What `work` returns. The thread waits for it, whether it runs a runtime or not.
+/// Runs `work` on [`RUNTIME`] and blocks the caller's thread until it returns.
 fn waited_for<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     let (sender, receiver) = mpsc::sync_channel(1);
     RUNTIME.spawn(async move { sender.send(work.await).ok() });
@@ -45,9 +45,9 @@ pub(crate) fn apply(object: &Value, namespace: Option<&str>) {
     waited_for(async move { applied(&client, &object, namespace.as_deref()).await });
 }
 
-/// The same for a caller that awaits it.
+/// As [`apply`], for a caller that can await.
 pub(crate) async fn applied(client: &Client, object: &Value, namespace: Option<&str>) {
-    /// What was applied last at each path, which `kubectl` keeps in an annotation.
+    /// The object that was applied last, by path. `kubectl` keeps it in an annotation of the object.
     static LAST: LazyLock<Mutex<HashMap<String, Value>>> = LazyLock::new(Mutex::default);
     let text = |place: &str| object.pointer(place).and_then(Value::as_str).unwrap_or_default();
     let (group, version) = text("/apiVersion").split_once('/').unwrap_or(("", text("/apiVersion")));

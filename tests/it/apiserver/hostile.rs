@@ -122,7 +122,7 @@ fn poison(namespace: &Namespace, when: &str) {
     create(long);
 }
 
-/// What only an admin may write, and the operator reads before it is ready.
+/// Objects that only an admin may write, and that the operator reads before it is ready.
 const OF_THE_ADMIN: [&[&str]; 4] = [
     &["crd", "sparkapplications.sparkoperator.k8s.io"],
     &["crd", "scheduledsparkapplications.sparkoperator.k8s.io"],

@@ -99,7 +99,7 @@ pub(crate) mod applications;
 pub(crate) mod arrivals;
 /// What chooses among replicas.
 mod balancer;
-/// What the life of an application costs.
+/// The cost of an application's life.
 mod budget;
 /// Calls of a test to the API server.
 mod calls;

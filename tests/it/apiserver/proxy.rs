@@ -116,7 +116,7 @@ enum Verdict {
     Reset,
 }
 
-/// How many bytes the bodies of requests and of answers have had.
+/// The bytes of all bodies that have passed the proxy.
 #[derive(Default)]
 struct Volume {
     requests: AtomicUsize,
@@ -216,7 +216,7 @@ impl Proxy {
         writes.iter().filter(|(_, path, _)| path.contains(&folder)).cloned().collect()
     }
 
-    /// How many bytes the bodies of all requests, and of all answers, have had so far.
+    /// The number of bytes so far in the bodies of requests, and in those of answers.
     pub(crate) fn bytes(&self) -> (usize, usize) {
         let Volume { requests, answers } = &*self.volume;
         (requests.load(Ordering::Relaxed), answers.load(Ordering::Relaxed))
