@@ -101,7 +101,7 @@ fn a_bug_that_is_made_on_purpose_is_found() {
     assert_eq!(missed.into_iter().flatten().collect::<Vec<_>>(), []);
 }
 
-/// What `work` returns for each of `items`, in no order, by as many threads as there are processors.
+/// Runs `work` on each of `items`, on as many threads as there are processors, and returns the results in no order.
 fn on_all_processors<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let one_by_one = || {

@@ -137,7 +137,8 @@ fn a_job_that_fails_says_with_which_exit_code() {
     assert!(events.contains("SparkApplicationFailed") && events.contains("ExitCode: 3"), "{events}");
 }
 
-/// Who uses the installation: several tests as it is, or one that changes it, the node, or applications of other tests' names.
+/// The lock of the installation: read by tests that use it as it is, written by one that changes it, the node, or applications with the
+/// names of other tests'.
 static INSTALLATION: RwLock<()> = RwLock::new(());
 
 /// While it lives, no test changes the installation.
@@ -156,7 +157,7 @@ fn install() -> Shared {
     Shared { _installation: INSTALLATION.read().unwrap_or_else(PoisonError::into_inner) }
 }
 
-/// The same for a test that changes what the others rely on, or that looks at Spark's pages in a browser: beside two other tests and three
+/// Installs the operator for a test that changes what the others rely on, or that looks at Spark's pages in a browser: beside two other tests and three
 /// builds one of a page's fetches failed through `sparkctl ui`.
 fn install_alone() -> Alone {
     install_once();

@@ -1,6 +1,6 @@
 //! A Prometheus that reads the pods of the cluster that their annotations ask it to read, and what it can be asked.
 //!
-//! Debian's Prometheus is built without the discovery of pods, so that [`targets`] writes a file with the labels that Prometheus itself
+//! Debian's Prometheus is built without the discovery of pods, so that [`write_targets`] writes a file with the labels that Prometheus itself
 //! would discover. `make soak` sets PROMETHEUS to a program that discovers them itself.
 
 use super::super::{EndedOnDrop, browser::Browser, kept, until};
