@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use spark_operator::api::Lenient;
 use std::{
     collections::HashMap,
+    env, fs,
     sync::{LazyLock, Mutex, mpsc},
 };
 use tokio::runtime::{Builder, Runtime};
@@ -120,6 +121,12 @@ pub(crate) fn is_admitted(pod: &Value) -> Result<(), String> {
         let created = Api::<Pod>::default_namespaced(client).create(&dry_run, &pod).await;
         created.map(drop).map_err(|error| error.to_string())
     })
+}
+
+/// The administrator's kubeconfig, which `tests/cluster/cluster` writes as JSON.
+pub(crate) fn kubeconfig() -> Value {
+    let file = env::var("KUBECONFIG").expect("`tests/cluster/cluster exec` sets it");
+    serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
 /// A token of a service account, as `kubectl create token` prints it.

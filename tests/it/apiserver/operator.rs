@@ -1,7 +1,7 @@
 //! How is the operator run? As a process of its own, with no permissions but those of `manifests/rbac`.
 
 use super::{
-    calls::{is_admitted, token},
+    calls::{self, is_admitted, token},
     eventually,
     namespace::Namespace,
     processes::has_had_a_child,
@@ -297,8 +297,7 @@ pub(crate) fn assert_none_is_left() {
 /// The administrator's kubeconfig with a token of the operator's service account in place of his, and with
 /// `cluster` in place of the API server if there is one.
 fn kubeconfig(path: &Path, cluster: Option<Value>) -> PathBuf {
-    let administrator = env::var("KUBECONFIG").expect("set by `tests/cluster/cluster exec`");
-    let mut config: Value = serde_json::from_str(&fs::read_to_string(administrator).unwrap()).unwrap();
+    let mut config = calls::kubeconfig();
     config["users"][0]["user"] = json!({"token": token("spark-operator", NAMESPACE)});
     if let Some(cluster) = cluster {
         config["clusters"][0]["cluster"] = cluster;

@@ -1,7 +1,7 @@
 //! What if a call to the API server goes wrong, or all do? A proxy between the API server and the operator, or
 //! the `spark-submit`s of a node, which holds calls, ends connections and goes away when the test says so.
 
-use super::{DEADLINE, PAUSE, kubectl::kubectl};
+use super::{DEADLINE, PAUSE, calls};
 use futures::future::join;
 use http_body_util::{BodyExt, Either, Full, combinators::BoxBody};
 use hyper::{
@@ -189,8 +189,7 @@ impl Proxy {
 
     /// The administrator's kubeconfig, with the API server behind the proxy, as a file in `folder`.
     pub(crate) fn kubeconfig(&self, folder: &Path) -> String {
-        let mut config: Value =
-            serde_json::from_str(&kubectl(&["config", "view", "--raw", "--output=json"])).unwrap();
+        let mut config = calls::kubeconfig();
         config["clusters"][0]["cluster"] = self.cluster();
         let file = folder.join(format!("by-proxy-{}.kubeconfig", self.address.port()));
         fs::write(&file, config.to_string()).unwrap();

@@ -7,12 +7,8 @@
 //! operator has written it.
 
 use super::{
-    eventually,
-    kubectl::{kubectl, try_kubectl_with},
-    namespace::Namespace,
-    processes::is_group_alive,
-    proxy::Proxy,
-    seen,
+    calls, eventually, kubectl::try_kubectl_with, namespace::Namespace, processes::is_group_alive,
+    proxy::Proxy, seen,
 };
 use futures::StreamExt;
 use k8s_openapi::api::{
@@ -108,8 +104,7 @@ impl Setup<'_> {
         let folder = namespace.folder.join("submission-pods");
         fs::create_dir_all(&folder).unwrap();
         account(namespace.name, self.has_rights).await;
-        let mut config: Value =
-            serde_json::from_str(&kubectl(&["config", "view", "--raw", "--output=json"])).unwrap();
+        let mut config = calls::kubeconfig();
         if let Some(cluster) = self.cluster {
             config["clusters"][0]["cluster"] = cluster;
         }
