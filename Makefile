@@ -31,10 +31,10 @@ demo: build ## Local cluster, operator, SparkPi to COMPLETED, its result
 check: fmt clippy lean docs deny ## Formatting, lints, documentation, dependencies (tests/it/crds.rs compares the generated manifests)
 
 fmt:
-	cargo fmt --check
+	cargo fmt --all --check
 
 clippy:
-	cargo clippy --locked --all-targets -- -D warnings
+	cargo clippy --locked --workspace --all-targets -- -D warnings
 
 # What programs have that use the operator. Examples have what tests have, so that they stand apart from the library.
 lean: ## Does the library do without the programs?
@@ -48,11 +48,11 @@ apart: ## Does each program do without the other, and sparkctl without uploads?
 # Of the programs' modules, which are hidden there, links to what is private are for those who read the source, and what --help prints
 # has addresses as they are.
 docs: ## Is the documentation without gaps and broken links?
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --lib --no-default-features
-	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links -A rustdoc::bare-urls' cargo doc --locked --no-deps --lib
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --lib --no-default-features --package spark-operator --package spark-operator-api
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links -A rustdoc::bare-urls' cargo doc --locked --no-deps --lib --workspace
 
 # What cargo-deny says follows from these files alone, so that it is built and run only where they have changed since it passed.
-JUDGED := cat Cargo.lock Cargo.toml deny.toml | sha256sum
+JUDGED := cat Cargo.lock Cargo.toml crates/*/Cargo.toml deny.toml | sha256sum
 deny:
 	@[ "$$($(JUDGED))" = "$$(cat .ci/denied)" ] || $(MAKE) denied
 
@@ -69,7 +69,7 @@ manifests: ## Write the generated manifests anew
 test: test-pure test-cluster test-api test-node ## Every test level
 
 test-pure: ## Pure functions, golden files, stories, HTTPS on loopback
-	tests/level pure cargo test --locked
+	tests/level pure cargo test --locked --workspace
 
 test-cluster: ## The local cluster's own unit tests, and the recorder's
 	tests/level cluster tests/cluster/test_cluster.py

@@ -10,9 +10,9 @@
 //!
 //! | module | what | may use |
 //! |---|---|---|
-//! | `api` | what users write: kinds, names, defaults | nothing here |
+//! | `api`, the crate in `crates/api` | what users write: kinds, names, defaults | nothing here |
 //! | `client` | applications in a cluster, for programs: build, submit, follow | `api` |
-//! | `plan` | what is to be done: pure functions and values | `api` |
+//! | `plan`, the crate in `crates/plan` | what is to be done: pure functions and values | `api` |
 //! | `controller` | observe, decide, act: watches and API calls | `plan`, `api` |
 //! | `webhook` | HTTPS: admission reviews, certificates | `plan`, `api` |
 //! | `ctl` | the command line `sparkctl` | `plan`, `client`, `api` |
@@ -22,19 +22,16 @@
 //! | `settings`, `api_server`, `admin`, `metrics`, `telemetry`, `shutdown`, `kernel`, `panics` | what the process as a whole needs | |
 //!
 //! `controller` and `webhook` never use each other: all that they have to tell each other stands in
-//! annotations on pods (`plan::customization`). `tests/it/architecture.rs` keeps it so.
+//! annotations on pods (`plan::customization`). Cargo keeps it so for crates, and `tests/it/architecture.rs` for modules.
 
 #![warn(missing_docs)]
 
-pub mod api;
+pub use api;
 pub mod client;
 
 #[cfg(feature = "plan")]
 #[doc(hidden)]
-pub mod plan;
-
-#[cfg(test)]
-mod steps;
+pub use plan;
 
 #[cfg(feature = "ctl")]
 #[doc(hidden)]

@@ -153,12 +153,11 @@ pub struct Settings {
     #[arg(long, env = "SPARK_OPERATOR_DRIVER_POD_CREATION_GRACE_PERIOD", value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub driver_pod_creation_grace_period: Duration,
 
-    /// In which unit the time stands in the names of the applications that schedules make
+    /// In which unit the time stands in the names of the applications that schedules make: nanos, micros, millis, seconds or minutes
     #[arg(
         long,
         env = "SPARK_OPERATOR_SCHEDULED_SPARK_APPLICATION_TIMESTAMP_PRECISION",
         value_name = "UNIT",
-        value_enum,
         default_value_t
     )]
     pub scheduled_spark_application_timestamp_precision: Precision,

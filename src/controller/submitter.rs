@@ -9,9 +9,9 @@ use super::{
     way::Way,
 };
 use crate::{
-    api::{SparkApplication, names::label},
+    api::SparkApplication,
     panics::caught,
-    plan::{By, Submission, SubmissionProgress, SubmitRequest, submission::Submitter as Name},
+    plan::{By, Submission, SubmissionProgress, SubmitRequest},
 };
 use kube::{Client, ResourceExt};
 use std::{
@@ -227,7 +227,7 @@ impl Means {
         let made = self.slots.within(namespace, || measured.begun(), make).await;
         match made {
             Ok(()) => {
-                info!("{}", by.made());
+                info!("{}", what_was_made(&by));
                 measured.ended(Outcome::Succeeded);
                 by.progress()
             }
@@ -243,31 +243,11 @@ impl Means {
     }
 }
 
-impl By {
-    const fn submitter(&self) -> Name {
-        match self {
-            Self::Native(_) => Name::Native,
-            Self::Pod { .. } => Name::SparkSubmit,
-        }
-    }
-
-    /// What is logged once all objects are made.
-    const fn made(&self) -> &'static str {
-        match self {
-            Self::Native(_) => "submitted",
-            Self::Pod { .. } => "submission pod made",
-        }
-    }
-
-    /// How far the submission is once all objects are made.
-    fn progress(&self) -> SubmissionProgress {
-        match self {
-            Self::Native(objects) => {
-                let id = objects.pod["metadata"]["labels"][label::SPARK_APP_SELECTOR].as_str();
-                SubmissionProgress::Succeeded { spark_application_id: id.map(str::to_owned) }
-            }
-            Self::Pod { .. } => SubmissionProgress::PodMade,
-        }
+/// What is logged once all objects of a run are made.
+const fn what_was_made(by: &By) -> &'static str {
+    match by {
+        By::Native(_) => "submitted",
+        By::Pod { .. } => "submission pod made",
     }
 }
 

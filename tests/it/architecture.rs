@@ -7,15 +7,12 @@ const WAITS: &str =
     "waiting is an effect: return a value that says what to do, and let controller/ or webhook/ do it";
 const CALLS: &str = "calls are the controller's: it observes before and executes after";
 const CLOCK: &str = "time is an argument: the controller reads the clock once, at the top of a reconcile";
-const DRAWS: &str = "randomness cannot be repeated: derive what is to be unique (plan/run.rs)";
 
-/// What pure code never says, why, and where such a thing belongs.
-const IMPURE: [(&str, &str); 15] = [
+/// What the crates of the decision never say, why, and where such a thing belongs. That they have neither client nor runtime, log,
+/// flags or randomness is seen from their dependencies.
+const IMPURE: [(&str, &str); 10] = [
     ("async", WAITS),
     (".await", WAITS),
-    ("tokio::", WAITS),
-    ("kube::Client", CALLS),
-    ("kube::Api", CALLS),
     ("std::net", CALLS),
     ("std::env", "the environment is read into Settings, once, in settings.rs"),
     ("std::fs", "files are the controller's: put their contents into the plan"),
@@ -23,37 +20,40 @@ const IMPURE: [(&str, &str); 15] = [
     ("time::Instant", CLOCK),
     ("SystemTime", CLOCK),
     ("::now()", CLOCK),
-    ("rand::", DRAWS),
-    ("new_v4", DRAWS),
-    ("tracing::", "logging is an effect: say it in an event, or log where the plan is carried out"),
+    ("new_v4", "randomness cannot be repeated: derive what is to be unique (crates/plan/src/run.rs)"),
+];
+/// The sources of those crates.
+const PURE: [&str; 2] = ["crates/api/src", "crates/plan/src"];
+
+/// The folders whose arrows are restricted, and what each may use of `src` beside itself. What a crate may use stands in its Cargo.toml.
+const LAYERS: [(&str, &[&str]); 4] = [
+    ("client", &[]),
+    ("controller", &["panics", "plan"]),
+    ("webhook", &["panics", "plan"]),
+    ("ctl", &["client", "plan"]),
 ];
 
-/// The folders whose arrows are restricted, and what each may use beside itself.
-const LAYERS: [(&str, &[&str]); 6] = [
-    ("api", &[]),
-    ("client", &["api"]),
-    ("plan", &["api"]),
-    ("controller", &["api", "panics", "plan"]),
-    ("webhook", &["api", "panics", "plan"]),
-    ("ctl", &["api", "client", "plan"]),
-];
+/// What the crates of the decision must do without, whichever way it would come, as `cargo tree` has it.
+const NOT_FOR_DECISIONS: [&str; 7] =
+    ["clap", "hyper", "kube-client", "kube-runtime", "rustls", "tokio", "tracing"];
+/// How many crates `plan` is with all that it needs; 70 when this was written.
+const MOST_CRATES_OF_DECISIONS: usize = 75;
 
 /// How keys of labels, annotations and Spark's configuration begin.
 const KEYS: [&str; 4] =
     ["\"sparkoperator.k8s.io/", "\"spark.kubernetes.", "\"spark.driver.", "\"spark.executor."];
 /// Where all of them stand.
-const NAMES: &str = "api/names.rs";
+const NAMES: &str = "crates/api/src/names.rs";
 
 /// What a library brings along that has the API's types and a client: their names, as Cargo has them. Everything else is optional.
-const OF_THE_LIBRARY: [&str; 10] = [
+const OF_THE_LIBRARY: [&str; 9] = [
     "futures",
     "k8s-openapi",
     "kube",
-    "schemars",
     "serde",
     "serde-saphyr",
     "serde_json",
-    "serde_path_to_error",
+    "spark-operator-api",
     "thiserror",
     "tokio",
 ];
@@ -65,15 +65,15 @@ const LONGEST_FILE: usize = 500;
 
 #[test]
 fn every_source_file_keeps_the_rules() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut folders = vec![root.clone()];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders: Vec<_> = PURE.iter().chain(&["src"]).map(|folder| root.join(folder)).collect();
     let (mut files, mut found) = (0, Vec::new());
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+                let name = path.strip_prefix(root).unwrap().to_str().unwrap();
                 found.extend(violations(name, &fs::read_to_string(&path).unwrap()));
                 files += 1;
             }
@@ -88,7 +88,9 @@ fn every_source_file_keeps_the_rules() {
 fn the_library_needs_nothing_of_the_programs() {
     let package: Value =
         serde_json::from_str(&cargo(&["metadata", "--no-deps", "--format-version=1"])).unwrap();
-    let dependencies = package["packages"][0]["dependencies"].as_array().unwrap().iter();
+    let packages = package["packages"].as_array().unwrap();
+    let program = packages.iter().find(|package| package["name"] == "spark-operator").unwrap();
+    let dependencies = program["dependencies"].as_array().unwrap().iter();
     let (optional, needed): (Vec<_>, Vec<_>) = dependencies
         .filter(|dependency| dependency["kind"].is_null())
         .partition(|dependency| dependency["optional"] == true);
@@ -101,15 +103,7 @@ fn the_library_needs_nothing_of_the_programs() {
         "the library needs {needed:?}: let what only a program needs be `optional = true`, and a feature of that program name it"
     );
 
-    let tree = cargo(&[
-        "tree",
-        "--no-default-features",
-        "--edges=normal",
-        "--prefix=none",
-        "--no-dedupe",
-        "--format={p}",
-    ]);
-    let crates: BTreeSet<_> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    let crates = tree(&["--no-default-features"]);
     // kube's client is made of the others.
     for fat in [
         "axum",
@@ -129,17 +123,32 @@ fn the_library_needs_nothing_of_the_programs() {
     }
     assert!(crates.len() <= MOST_CRATES, "the library is {} crates", crates.len());
 
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    for file in ["api", "client"].into_iter().flat_map(|folder| fs::read_dir(root.join(folder)).unwrap()) {
+    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/client")).unwrap() {
         let file = file.unwrap().path();
         let text = fs::read_to_string(&file).unwrap();
         let code = blanked(text.split("#[cfg(test)]\nmod ").next().unwrap(), true);
-        // Two specs ask for the same run, or not: the programs' question, and a feature's.
-        for name in optional.iter().filter(|name| !(file.ends_with("spec_hash.rs") && *name == "sha2")) {
+        for name in &optional {
             let lines = said(&code, &format!("{}::", name.replace('-', "_")));
             assert!(lines.is_empty(), "{}: {name} is not the library's, in lines {lines:?}", file.display());
         }
     }
+}
+
+#[test]
+fn decisions_have_no_client_no_runtime_no_log_and_no_flags() {
+    let crates = tree(&["--package=spark-operator-plan"]);
+    for name in NOT_FOR_DECISIONS {
+        let how = format!("cargo tree --package spark-operator-plan --edges normal --invert {name}");
+        assert!(!crates.contains(name), "{name} is in the tree of crates/plan: {how}");
+    }
+    assert!(crates.len() <= MOST_CRATES_OF_DECISIONS, "crates/plan is {} crates", crates.len());
+}
+
+/// The names of all crates that are compiled for programs, not for tests, with these arguments.
+fn tree(arguments: &[&str]) -> BTreeSet<String> {
+    let all = ["tree", "--edges=normal", "--prefix=none", "--no-dedupe", "--format={p}"];
+    let lines = cargo(&[&all[..], arguments].concat());
+    lines.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
 /// What cargo says about this package, without the network.
@@ -159,40 +168,38 @@ fn cargo(arguments: &[&str]) -> String {
 #[test]
 fn a_planted_violation_is_found_and_an_innocent_file_is_not() {
     let planted = [
-        ("plan/a.rs", "let x = Timestamp::now();", "src/plan/a.rs:2: `::now()`"),
-        ("plan/a.rs", "pub async fn f() {}", "`async`"),
-        ("api/a.rs", "use std::{collections::BTreeMap,\n    fs};", "`std::fs`"),
-        ("plan/a.rs", "use std::time::{Duration, Instant};", "`time::Instant`"),
-        ("plan/a.rs", "use kube::{CustomResource, Client};", "`kube::Client`"),
+        ("crates/plan/src/a.rs", "let x = Timestamp::now();", "crates/plan/src/a.rs:2: `::now()`"),
+        ("crates/plan/src/a.rs", "pub async fn f() {}", "`async`"),
+        ("crates/api/src/a.rs", "use std::{collections::BTreeMap,\n    fs};", "`std::fs`"),
+        ("crates/plan/src/a.rs", "use std::time::{Duration, Instant};", "`time::Instant`"),
         (
-            "plan/a.rs",
+            "src/client/a.rs",
             "use crate::{\n    api::Role,\n    controller::{self, Setup},\n};",
-            "src/plan/a.rs:4: uses controller",
+            "src/client/a.rs:4: uses controller",
         ),
-        ("api/a.rs", "fn f() { crate::plan::digest::sha256_hex(b\"\") }", "uses plan"),
-        ("webhook/a.rs", "use super::controller;", "uses controller"),
-        ("controller/a/b.rs", "use crate::settings::Settings;", "uses settings"),
-        ("client/a.rs", "use crate::plan::lease;", "uses plan"),
-        ("ctl/a.rs", "const KEY: &str = \"spark.driver.memory\";", "src/ctl/a.rs:2: `\"spark.driver.…`"),
-        ("plan/a.rs", &"\n".repeat(LONGEST_FILE), "src/plan/a.rs:501: "),
+        ("src/webhook/a.rs", "use super::controller;", "uses controller"),
+        ("src/controller/a/b.rs", "use crate::settings::Settings;", "uses settings"),
+        ("src/client/a.rs", "use crate::plan::lease;", "uses plan"),
+        ("src/ctl/a.rs", "const KEY: &str = \"spark.driver.memory\";", "src/ctl/a.rs:2: `\"spark.driver.…`"),
+        ("src/a.rs", &"\n".repeat(LONGEST_FILE), "src/a.rs:501: "),
     ];
     for (file, code, expected) in planted {
         let found = violations(file, &format!("//! A file.\n{code}"));
         assert!(found.len() == 1 && found[0].contains(expected), "{code}: {found:?}");
     }
-    assert!(violations("plan/a.rs", "// No header.\n")[0].contains("src/plan/a.rs:1: does not begin"));
+    assert!(violations("src/a.rs", "// No header.\n")[0].contains("src/a.rs:1: does not begin"));
 
-    let innocent = "//! tokio:: in a header.\nuse crate::{api::{names::conf, Role}, plan::digest};\n/* std::fs \" */ let operand = '\"'; \
+    let innocent = "//! tokio:: in a header.\nuse api::{names::conf, Role};\nuse crate::digest;\n/* std::fs \" */ let operand = '\"'; \
         // kube::Client\nlet text = \"crate::webhook and std::env \\\" ::now()\"; let asynchronous = r#\"tracing::\"#;\n\
         /// `\"spark.driver.memory\"`\nfn f<'a>() {}\n#[cfg(test)]\nmod tests { const KEY: &str = \"spark.driver.memory\"; }\n";
-    assert_eq!(violations("plan/a.rs", innocent), Vec::<String>::new());
+    assert_eq!(violations("crates/plan/src/a.rs", innocent), Vec::<String>::new());
 }
 
-/// Every rule that `text`, the file `name` inside `src`, breaks: where, what, why, and where it belongs.
+/// Every rule that `text`, the file `name`, breaks: where, what, why, and where it belongs.
 fn violations(name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    let mut report = |line: usize, what: &str| found.push(format!("src/{name}:{line}: {what}"));
-    let layer = LAYERS.iter().find(|(layer, _)| name.starts_with(&format!("{layer}/")));
+    let mut report = |line: usize, what: &str| found.push(format!("{name}:{line}: {what}"));
+    let layer = LAYERS.iter().find(|(layer, _)| name.starts_with(&format!("src/{layer}/")));
     let text_and_tests = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let (code, code_and_strings) = (blanked(text_and_tests, true), blanked(text_and_tests, false));
 
@@ -202,7 +209,7 @@ fn violations(name: &str, text: &str) -> Vec<String> {
     if text.lines().count() > LONGEST_FILE {
         report(LONGEST_FILE + 1, "the file is too long: it usually hides two nouns, split it by them");
     }
-    if matches!(layer, Some(("api" | "plan", _))) {
+    if PURE.iter().any(|folder| name.starts_with(folder)) {
         for (what, why) in IMPURE {
             for line in said(&code, what) {
                 report(line, &format!("`{what}`: {why}"));
@@ -219,6 +226,7 @@ fn violations(name: &str, text: &str) -> Vec<String> {
             "kernel",
             "operator",
             "panics",
+            "plan",
             "settings",
             "shutdown",
             "telemetry",
@@ -237,7 +245,7 @@ fn violations(name: &str, text: &str) -> Vec<String> {
     if name != NAMES {
         for (i, line) in code_and_strings.lines().enumerate() {
             for key in KEYS.iter().filter(|key| line.contains(*key)) {
-                report(i + 1, &format!("`{key}…`: keys are written once, in src/{NAMES}"));
+                report(i + 1, &format!("`{key}…`: keys are written once, in {NAMES}"));
             }
         }
     }

@@ -2,12 +2,13 @@
 //! that is carried out.
 
 use spark_operator::{
-    api::{SparkApplication, State, hash_version, spec_hash},
+    api::{SparkApplication, State},
     plan::{
         Action, Driver, Observed, Plan,
         lifecycle::questions,
         owner_reference,
         pod_record::{Controller, Phase, PodRecord},
+        spec_hash::{hash_version, spec_hash},
         submission_pod::{State as Submission, state as state_of},
     },
 };

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use spark_operator::{
-    api::{SparkApplication, SparkApplicationStatus, State, names::annotation, spec_hash},
+    api::{SparkApplication, SparkApplicationStatus, State, names::annotation},
     plan::{
         Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
         children::Companions,
@@ -23,6 +23,7 @@ use spark_operator::{
         native::Child,
         pod_record::Phase as PodPhase,
         run::{Run, SubmissionId},
+        spec_hash::spec_hash,
         submission::{Submitter, Surroundings},
         submission_pod,
     },

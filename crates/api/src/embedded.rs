@@ -1,0 +1,239 @@
+//! How do we carry pieces of the Kubernetes API inside our own types? As JSON, exactly as the user wrote
+//! them.
+//!
+//! A `Volume` of a newer Kubernetes than the one we were built against has fields that our Rust types do not
+//! know. Reading it into those types and writing it out again would lose them, silently. So we keep the JSON
+//! and decode only to look.
+
+use std::{borrow::Cow, fmt, marker::PhantomData};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+
+/// A `T` of the Kubernetes API as the user wrote it, with whatever `T` does not know. Equal when the JSON is
+/// equal.
+pub struct Embedded<T> {
+    json: Value,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T> Embedded<T> {
+    /// The piece as it was written.
+    #[must_use]
+    pub fn json(&self) -> &Value {
+        crate::steps::took(1);
+        &self.json
+    }
+
+    /// The piece as it was written, to be put elsewhere.
+    #[must_use]
+    pub fn into_json(self) -> Value {
+        self.json
+    }
+}
+
+impl<T> Embedded<Vec<T>> {
+    /// The pieces as one, or nothing if there are none.
+    #[must_use]
+    pub fn list(pieces: &[Embedded<T>]) -> Option<Self> {
+        (!pieces.is_empty())
+            .then(|| Self::from(pieces.iter().map(|piece| piece.json.clone()).collect::<Value>()))
+    }
+
+    /// The entries as they were written; none if it is not a list.
+    #[must_use]
+    pub fn entries(&self) -> &[Value] {
+        self.json.as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// Like [`Self::entries`], to be put elsewhere.
+    #[must_use]
+    pub fn into_entries(self) -> Vec<Value> {
+        if let Value::Array(entries) = self.json { entries } else { Vec::new() }
+    }
+}
+
+impl<T: DeserializeOwned> Embedded<T> {
+    /// What we know of the piece.
+    ///
+    /// # Errors
+    ///
+    /// If a field that `T` knows has a value that `T` cannot hold; the CRD's schema refuses such objects.
+    pub fn decode(&self) -> Result<T, serde_json::Error> {
+        T::deserialize(&self.json)
+    }
+}
+
+impl<T: Serialize> Embedded<T> {
+    /// The piece that stands for `value`.
+    #[must_use]
+    pub fn new(value: &T) -> Self {
+        Self::from(serde_json::to_value(value).expect("types of the Kubernetes API are JSON"))
+    }
+}
+
+impl<T> From<Value> for Embedded<T> {
+    fn from(json: Value) -> Self {
+        Self { json, kind: PhantomData }
+    }
+}
+
+// Written out rather than derived, because derives would ask the same of `T`.
+impl<T> Clone for Embedded<T> {
+    fn clone(&self) -> Self {
+        Self::from(self.json.clone())
+    }
+}
+
+impl<T> PartialEq for Embedded<T> {
+    fn eq(&self, other: &Self) -> bool {
+        crate::steps::took(1);
+        self.json == other.json
+    }
+}
+
+impl<T> fmt::Debug for Embedded<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.json)
+    }
+}
+
+impl<T> Serialize for Embedded<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.json.serialize(serializer)
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Embedded<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::from)
+    }
+}
+
+/// The schema of `T` with everything in place and nothing but what constrains or names a value: no
+/// descriptions, which are nine tenths of it, and no defaults, which the API server would write into the
+/// user's object.
+impl<T: JsonSchema> JsonSchema for Embedded<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let mut root = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
+        let mut definitions = match root.get_mut("$defs").map(Value::take) {
+            Some(Value::Object(definitions)) => definitions,
+            _ => Map::new(),
+        };
+        definitions.extend(replacements());
+        let plain = match replacements().remove(T::schema_name().as_ref()) {
+            Some(replacement) => replacement,
+            None => plain(&root, &definitions),
+        };
+        Schema::try_from(plain).expect("the schema of a Kubernetes type is an object")
+    }
+}
+
+/// The schema of a value that only Kubernetes looks into: any object, nothing pruned.
+///
+/// For pod templates, as in KF: a template's own schema would be larger than all the rest together, and Spark
+/// hands the template to Kubernetes as it is.
+pub fn opaque(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+/// The definitions that we know better than k8s-openapi, by their names there.
+fn replacements() -> Map<String, Value> {
+    let strings = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let replacements = json!({
+        // A number is a quantity too. The pattern is Kubernetes' own (apimachinery, resource.Quantity, as
+        // controller-gen has it).
+        "io.k8s.apimachinery.pkg.api.resource.Quantity": {
+            "x-kubernetes-int-or-string": true,
+            "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
+        },
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"x-kubernetes-int-or-string": true},
+        // What makes sense in a volumeClaimTemplate, and what controller-gen lets through. The rest of
+        // ObjectMeta is the API server's; were it listed, the `creationTimestamp: null` that Go programs
+        // write would be refused instead of pruned.
+        "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": {"type": "object", "properties": {
+            "annotations": strings,
+            "finalizers": {"type": "array", "items": {"type": "string"}},
+            "labels": strings,
+            "name": {"type": "string"},
+            "namespace": {"type": "string"},
+        }},
+    });
+    match replacements {
+        Value::Object(replacements) => replacements,
+        _ => unreachable!("written as an object above"),
+    }
+}
+
+/// `schema` with its references replaced by what they refer to, and only the keywords that say which values
+/// are allowed.
+fn plain(schema: &Value, definitions: &Map<String, Value>) -> Value {
+    if let Some(name) =
+        schema.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix("#/$defs/"))
+    {
+        return plain(definitions.get(name).expect("schemars lists what it refers to"), definitions);
+    }
+    let Value::Object(keywords) = schema else {
+        return schema.clone();
+    };
+    let constraint = |(keyword, value): (&String, &Value)| {
+        let value = match keyword.as_str() {
+            "properties" => {
+                let fields = value.as_object().into_iter().flatten();
+                fields.map(|(field, schema)| (field.clone(), plain(schema, definitions))).collect()
+            }
+            "items" | "additionalProperties" => plain(value, definitions),
+            "type" | "format" | "required" | "enum" | "pattern" => value.clone(),
+            extension if extension.starts_with("x-kubernetes-") => value.clone(),
+            _ => return None,
+        };
+        Some((keyword.clone(), value))
+    };
+    keywords.iter().filter_map(constraint).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::{Container, Volume};
+
+    #[test]
+    fn fields_of_a_newer_kubernetes_survive() {
+        let written =
+            json!({"name": "scratch", "emptyDir": {"sizeLimit": "1Gi", "tiering": "cold"}, "wormhole": {}});
+        let volume: Embedded<Volume> = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!(volume.decode().unwrap().name, "scratch");
+        assert_eq!(serde_json::to_value(&volume).unwrap(), written);
+    }
+
+    #[test]
+    fn a_quantity_may_be_a_number() {
+        let container: Embedded<Container> =
+            serde_json::from_value(json!({"name": "sidecar", "resources": {"limits": {"cpu": 1}}})).unwrap();
+        let limits = container.decode().unwrap().resources.unwrap().limits.unwrap();
+        assert_eq!(limits["cpu"].0, "1");
+    }
+
+    #[test]
+    fn schemas_hold_constraints_only() {
+        let schema =
+            schemars::SchemaGenerator::default().into_root_schema_for::<Embedded<Container>>().to_value();
+        let text = schema.to_string();
+        assert!(
+            !text.contains("\"description\":\"") && !text.contains("$ref") && !text.contains("$defs"),
+            "{text}"
+        );
+        assert_eq!(schema["required"], json!(["name"]));
+        let limit = &schema["properties"]["resources"]["properties"]["limits"]["additionalProperties"];
+        assert_eq!(limit["x-kubernetes-int-or-string"], true);
+    }
+}

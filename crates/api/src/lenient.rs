@@ -1,0 +1,267 @@
+//! Reads objects that any user of the cluster may have written. [`Lenient`] reads each object separately and skips
+//! `metadata.managedFields`, so that an object that cannot be read is known by its metadata, and all others of its list are read.
+//!
+//! Go reads what our types do not: times up to the end of the year 9999 (jiff ends a day earlier), JSON nested 10,000 levels deep
+//! (serde_json ends at 127). The API server keeps the managedFields that a client sends, times and nesting included, so that whoever
+//! may create a Service could write one with which a list of Services is not read.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::{Resource, error_boundary::InvalidObject};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned, ser::Error as _};
+use serde_json::value::{RawValue, to_raw_value};
+use std::{borrow::Cow, collections::BTreeMap};
+
+/// An object, or what can be read of one that is no `K`: as much of its metadata as there is.
+///
+/// Like kube's `DeserializeGuard`, which reads the whole object, its managedFields too, before it is safe from any of it. Can be read
+/// from the API server's JSON only, not from a [`serde_json::Value`]'s or another format's deserializer that serde buffers.
+#[derive(Clone, Debug)]
+pub struct Lenient<K>(pub Result<K, Box<InvalidObject>>);
+
+/// The longest object that is read, in bytes of JSON without managedFields. etcd takes 1.5 MB with them; of a tenant's application that
+/// long only its metadata is kept in memory.
+const LONGEST: usize = 1 << 20;
+
+impl<K> Lenient<K> {
+    fn read(object: &RawValue) -> Result<K, Box<InvalidObject>>
+    where
+        K: DeserializeOwned,
+    {
+        let read = without_managed_fields(object).and_then(|object| {
+            if object.get().len() > LONGEST {
+                return Err(format!("longer than {LONGEST} bytes of JSON"));
+            }
+            serde_json::from_str(object.get()).map_err(|error| without_position(&error))
+        });
+        read.map_err(|error| Box::new(InvalidObject { error, metadata: readable_metadata(object) }))
+    }
+}
+
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Lenient<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // To find where a value ends takes no more stack for one that is nested deeper.
+        Box::<RawValue>::deserialize(deserializer).map(|object| Self(Self::read(&object)))
+    }
+}
+
+/// So that `kube::Api` writes what it reads leniently. An object that could not be read is not written.
+impl<K: Serialize> Serialize for Lenient<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let object = self.0.as_ref().map_err(|invalid| S::Error::custom(&invalid.error))?;
+        object.serialize(serializer)
+    }
+}
+
+impl<K: Resource> Resource for Lenient<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(dynamic: &K::DynamicType) -> Cow<'_, str> {
+        K::kind(dynamic)
+    }
+
+    fn group(dynamic: &K::DynamicType) -> Cow<'_, str> {
+        K::group(dynamic)
+    }
+
+    fn version(dynamic: &K::DynamicType) -> Cow<'_, str> {
+        K::version(dynamic)
+    }
+
+    fn plural(dynamic: &K::DynamicType) -> Cow<'_, str> {
+        K::plural(dynamic)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        self.0.as_ref().map_or_else(|invalid| &invalid.metadata, K::meta)
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.0.as_mut().map_or_else(|invalid| &mut invalid.metadata, K::meta_mut)
+    }
+}
+
+/// The fields of a JSON object, none of them read.
+type Fields<'t> = BTreeMap<String, &'t RawValue>;
+
+fn without_managed_fields(object: &RawValue) -> Result<Box<RawValue>, String> {
+    let cut = || {
+        let mut fields: Fields = serde_json::from_str(object.get())?;
+        let metadata = match fields.get("metadata") {
+            Some(metadata) => {
+                let mut metadata: Fields = serde_json::from_str(metadata.get())?;
+                metadata.remove("managedFields");
+                Some(to_raw_value(&metadata)?)
+            }
+            None => None,
+        };
+        if let Some(metadata) = &metadata {
+            fields.insert("metadata".to_owned(), metadata);
+        }
+        to_raw_value(&fields)
+    };
+    cut().map_err(|error| without_position(&error))
+}
+
+/// Each field of the metadata that can be read by itself.
+fn readable_metadata(object: &RawValue) -> ObjectMeta {
+    let fields = |json: &str| serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json).ok();
+    let metadata = fields(object.get()).and_then(|object| fields(object.get("metadata")?.get()));
+    let mut readable = metadata.unwrap_or_default();
+    readable.retain(|name, value| {
+        name != "managedFields" && metadata_of(&BTreeMap::from([(name, &*value)])).is_some()
+    });
+    metadata_of(&readable).unwrap_or_default()
+}
+
+fn metadata_of(fields: &impl serde::Serialize) -> Option<ObjectMeta> {
+    serde_json::from_str(&serde_json::to_string(fields).ok()?).ok()
+}
+
+/// The text that was read is not what the user wrote, so that a line and a column say nothing to him.
+fn without_position(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let what = text.rsplit_once(" at line ").filter(|_| error.line() > 0).map(|(what, _)| what.to_owned());
+    what.unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SparkApplication;
+    use k8s_openapi::api::core::v1::Service;
+    use kube_core::{ObjectList, ResourceExt, WatchEvent};
+    use serde_json::json;
+
+    fn nested(levels: usize) -> String {
+        format!("{}1{}", r#"{"f:x":"#.repeat(levels), "}".repeat(levels))
+    }
+
+    fn service(name: &str, managed: &str, spec: &str) -> String {
+        format!(
+            r#"{{"kind":"Service","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"team-a","uid":"u-{name}","resourceVersion":"7",
+                "labels":{{"a":"b"}},"managedFields":[{managed}]}},"spec":{spec}}}"#
+        )
+    }
+
+    fn list(items: &[String]) -> ObjectList<Lenient<Service>> {
+        let list = format!(
+            r#"{{"kind":"ServiceList","apiVersion":"v1","metadata":{{"resourceVersion":"9"}},"items":[{}]}}"#,
+            items.join(",")
+        );
+        serde_json::from_str(&list).unwrap()
+    }
+
+    #[test]
+    fn managed_fields_of_any_kind_are_not_looked_at() {
+        let late = r#"{"manager":"m","operation":"Update","time":"9999-12-31T12:00:00Z","fieldsV1":{}}"#;
+        let deep = format!(r#"{{"manager":"m","fieldsV1":{}}}"#, nested(100_000));
+        let list = list(&[
+            service("late", late, r#"{"clusterIP":"10.0.0.1"}"#),
+            service("deep", &deep, "{}"),
+            service("other", r#"17, "x""#, "{}"),
+        ]);
+        for service in &list.items {
+            let read = service.0.as_ref().unwrap();
+            assert!(read.metadata.managed_fields.is_none() && read.metadata.labels.is_some());
+        }
+        assert_eq!(
+            list.items[0].0.as_ref().unwrap().spec.as_ref().unwrap().cluster_ip.as_deref(),
+            Some("10.0.0.1")
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_known_by_its_metadata_and_the_others_are_read() {
+        let list = list(&[
+            service("a", "", "{}"),
+            service("typed", "", r#"{"ports":"many"}"#),
+            // Nobody reads a field that the type does not have.
+            service("deep", "", &nested(100_000)),
+            service("long", "", &format!(r#"{{"clusterIP":"{}"}}"#, "x".repeat(LONGEST))),
+            service("z", "", "{}"),
+        ]);
+        let found: Vec<_> =
+            list.items.iter().map(|item| (item.name_any(), item.uid().unwrap(), item.0.is_ok())).collect();
+        let expected = [("a", true), ("typed", false), ("deep", true), ("long", false), ("z", true)];
+        assert_eq!(found, expected.map(|(name, is_read)| (name.to_owned(), format!("u-{name}"), is_read)));
+        let why: Vec<_> = list
+            .items
+            .iter()
+            .filter_map(|item| item.0.as_ref().err())
+            .map(|invalid| &*invalid.error)
+            .collect();
+        assert_eq!(
+            why,
+            [r#"invalid type: string "many", expected a sequence"#, "longer than 1048576 bytes of JSON",]
+        );
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_known_by_its_metadata() {
+        let text = |levels| {
+            format!(
+                r#"{{"metadata":{{"name":"pi"}},"spec":{{"type":"Scala","sparkVersion":"4.0.1","driver":{{"template":{}}},"executor":{{}}}}}}"#,
+                nested(levels)
+            )
+        };
+        let application: Lenient<SparkApplication> = serde_json::from_str(&text(100)).unwrap();
+        application.0.unwrap();
+        let application: Lenient<SparkApplication> = serde_json::from_str(&text(100_000)).unwrap();
+        let invalid = application.0.unwrap_err();
+        assert_eq!(
+            (&*invalid.error, invalid.metadata.name.as_deref()),
+            ("recursion limit exceeded", Some("pi"))
+        );
+    }
+
+    #[test]
+    fn of_metadata_that_cannot_be_read_the_rest_is_kept() {
+        let text = r#"{"metadata":{"name":"pi","namespace":"team-a","uid":"u","creationTimestamp":"9999-12-31T12:00:00Z",
+            "labels":{"a":"b"},"finalizers":"one"},"spec":{}}"#;
+        let application: Lenient<SparkApplication> = serde_json::from_str(text).unwrap();
+        let metadata = &application.0.unwrap_err().metadata;
+        assert_eq!(metadata.name.as_deref(), Some("pi"));
+        assert_eq!(metadata.labels.as_ref().unwrap()["a"], "b");
+        assert!(metadata.creation_timestamp.is_none() && metadata.finalizers.is_none());
+
+        for text in ["{}", "[]", "7", "null", r#"{"metadata":7}"#, r#"{"metadata":{"name":7}}"#] {
+            let application: Lenient<SparkApplication> = serde_json::from_str(text).unwrap();
+            assert_eq!(application.0.unwrap_err().metadata, ObjectMeta::default(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_watch_goes_on_behind_what_cannot_be_read() {
+        let event = format!(r#"{{"type":"MODIFIED","object":{}}}"#, service("deep", "", &nested(100_000)));
+        let event: WatchEvent<Lenient<Service>> = serde_json::from_str(&event).unwrap();
+        let WatchEvent::Modified(service) = event else { panic!("{event:?}") };
+        assert_eq!(
+            (service.name_any(), service.resource_version()),
+            ("deep".to_owned(), Some("7".to_owned()))
+        );
+    }
+
+    #[test]
+    fn an_object_is_written_as_it_was_read_and_one_that_was_not_read_is_not_written() {
+        let read: Lenient<Service> =
+            serde_json::from_str(&service("a", "{}", r#"{"clusterIP":"None"}"#)).unwrap();
+        assert_eq!(json!(read), json!(read.0.unwrap()));
+        let unread: Lenient<Service> =
+            serde_json::from_str(&service("a", "{}", r#"{"ports":"many"}"#)).unwrap();
+        let error = serde_json::to_string(&unread).unwrap_err();
+        assert_eq!(error.to_string(), r#"invalid type: string "many", expected a sequence"#);
+    }
+
+    #[test]
+    fn what_is_read_is_what_kubes_own_types_read() {
+        let object = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "é\"\\", "annotations": {"metadata": "{\"managedFields\": []}"}},
+            "spec": {"ports": [{"port": 1, "name": "a"}], "selector": {"managedFields": "x"}},
+        });
+        let plain: Service = serde_json::from_value(object.clone()).unwrap();
+        let lenient: Lenient<Service> = serde_json::from_str(&object.to_string()).unwrap();
+        assert_eq!(lenient.0.unwrap(), plain);
+    }
+}

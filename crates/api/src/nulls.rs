@@ -1,0 +1,71 @@
+//! How are specs and statuses read? An explicit `null` as if the key had been left out, which is what Go and the
+//! Kubernetes API do; and what cannot be read is named by its path.
+
+use serde_json::Value;
+
+/// The same document without the members of objects that are `null`, at any depth. Elements of lists stay,
+/// since taking one away would move the others.
+pub(super) fn without_nulls(document: Value) -> Value {
+    match document {
+        Value::Object(members) => members
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key, without_nulls(value)))
+            .collect(),
+        Value::Array(elements) => elements.into_iter().map(without_nulls).collect(),
+        scalar => scalar,
+    }
+}
+
+/// `error`, which was found while the member `root` of an object was read, with the path of the place before
+/// it.
+pub(super) fn located(root: &str, path: &serde_path_to_error::Path, error: &serde_json::Error) -> String {
+    let (path, error) = (path.to_string(), error.to_string());
+    // A spec inside another has named its own place already.
+    match (path.as_str(), error.strip_prefix("spec")) {
+        (".", _) => format!("{root}: {error}"),
+        (path, Some(inside)) if inside.starts_with(['.', ':']) => format!("{root}.{path}{inside}"),
+        (path, _) => format!("{root}.{path}: {error}"),
+    }
+}
+
+/// Makes types that are derived with `#[serde(remote = "Self")]`, each the member of this name of an object,
+/// read `null` as absent, in all their fields and in all that is inside them: once for a whole document
+/// instead of once a field, so that no field can be forgotten.
+macro_rules! reads_null_as_absent {
+    ($($root:literal: $kind:ty),+) => {$(
+        impl<'de> ::serde::Deserialize<'de> for $kind {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let document = ::serde_json::Value::deserialize(deserializer)?;
+                let document = $crate::nulls::without_nulls(document);
+                // `remote = "Self"` makes the derived function an inherent one: this is not a recursion.
+                <$kind>::deserialize(&document).map_err(|error| {
+                    // Keeping track of the path is for those who need it.
+                    let mut track = ::serde_path_to_error::Track::new();
+                    let tracked = ::serde_path_to_error::Deserializer::new(&document, &mut track);
+                    let again = <$kind>::deserialize(tracked).err().unwrap_or(error);
+                    ::serde::de::Error::custom($crate::nulls::located($root, &track.path(), &again))
+                })
+            }
+        }
+
+        impl ::serde::Serialize for $kind {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                <$kind>::serialize(self, serializer)
+            }
+        }
+    )+};
+}
+pub(super) use reads_null_as_absent;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn null_members_go_and_null_elements_stay() {
+        let document = json!({"a": null, "b": {"c": null, "d": [null, {"e": null}]}, "f": false});
+        assert_eq!(without_nulls(document), json!({"b": {"d": [null, {}]}, "f": false}));
+    }
+}

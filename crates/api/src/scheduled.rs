@@ -1,0 +1,210 @@
+//! What is a `ScheduledSparkApplication`? A template of applications and the times at which one is made from
+//! it.
+
+use std::fmt::{self, Display};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    application::{SparkApplicationSpec, is_false},
+    nulls::reads_null_as_absent,
+};
+
+/// Which application to run, and when.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    crates(kube_core = "::kube_core"),
+    group = "sparkoperator.k8s.io",
+    version = "v1beta2",
+    kind = "ScheduledSparkApplication",
+    singular = "scheduledsparkapplication",
+    plural = "scheduledsparkapplications",
+    shortname = "scheduledsparkapp",
+    namespaced,
+    status = "ScheduledSparkApplicationStatus",
+    derive = "PartialEq",
+    doc = "A Spark program that the operator runs again and again, at set times."
+)]
+#[serde(rename_all = "camelCase", default, remote = "Self")]
+#[schemars(extend("required" = ["schedule", "template"]))]
+pub struct ScheduledSparkApplicationSpec {
+    /// When to run: a cron expression of five fields (minute, hour, day of month, month, day of week), or
+    /// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`, or `@every` and a duration such as `90m`.
+    pub schedule: String,
+    /// Time zone of the schedule: a name such as `Europe/Berlin`, `UTC`, or `Local`, the zone of the
+    /// operator's container, which is the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
+    /// The spec of each SparkApplication that is made.
+    pub template: SparkApplicationSpec,
+    /// Set to true to make no more applications; those that run go on. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<bool>,
+    /// What to do if an application still runs when the next is due. `Allow` (the default): make it nevertheless;
+    /// `Forbid`: wait for the end of that which runs; `Replace`: delete that which runs first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency_policy: Option<ConcurrencyPolicy>,
+    /// How many seconds late an application may be made, where it could not be made in time. One that would be later
+    /// is not made at all. Default: however late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starting_deadline_seconds: Option<i64>,
+    /// Number of completed applications to keep. Default: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub successful_run_history_limit: Option<i32>,
+    /// Number of failed applications to keep. Default: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_run_history_limit: Option<i32>,
+}
+
+/// What a schedule did last and will do next. KF's fields and what we add to them: `handledUntil`, `pendingRun`,
+/// `observedSchedule`, `observedTimeZone`, `scheduledSince`, `suspended` and `lastTrigger`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, remote = "Self")]
+pub struct ScheduledSparkApplicationStatus {
+    /// When the last application was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_run: Option<Time>,
+    /// When the next application is due; absent while none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_run: Option<Time>,
+    /// Name of the last application that was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_run_name: Option<String>,
+    /// Names of the completed applications that were kept, newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub past_successful_run_names: Vec<String>,
+    /// Names of the failed applications that were kept, newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub past_failed_run_names: Vec<String>,
+    /// Empty (new), `Scheduled`, or `FailedValidation`, of which `reason` says more.
+    #[serde(skip_serializing_if = "ScheduleState::is_new")]
+    pub schedule_state: ScheduleState,
+    /// What is wrong with the schedule, its time zone or its template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Every time of the schedule up to this one is dealt with: its application was made, or it was skipped or
+    /// missed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handled_until: Option<Time>,
+    /// The time of the schedule whose application is due and waits: for the end of another, or until it can be made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_run: Option<Time>,
+    /// The schedule that the times here are of. An edited one counts from when the edit was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_schedule: Option<String>,
+    /// The time zone beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_time_zone: Option<String>,
+    /// Since when it is as it is; `@every` counts from here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduled_since: Option<Time>,
+    /// Whether the schedule was suspended when it was seen last. Times that pass meanwhile are not made up for.
+    #[serde(skip_serializing_if = "is_false")]
+    pub suspended: bool,
+    /// The value of the annotation `sparkoperator.k8s.io/trigger` that was acted on last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_trigger: Option<String>,
+}
+
+reads_null_as_absent!("spec": ScheduledSparkApplicationSpec, "status": ScheduledSparkApplicationStatus);
+
+/// What to do if the last application still runs when the next is due. Any string is allowed, as in KF.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(with = "String")]
+pub enum ConcurrencyPolicy {
+    /// Make the next one beside it.
+    Allow,
+    /// Wait for its end.
+    Forbid,
+    /// Delete it, and make the next one when it is gone.
+    Replace,
+    /// A string that is none of them: the operator says what is wrong, and makes nothing.
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl Display for ConcurrencyPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Allow => "Allow",
+            Self::Forbid => "Forbid",
+            Self::Replace => "Replace",
+            Self::Other(name) => name,
+        })
+    }
+}
+
+/// Whether a schedule is in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(with = "String")]
+pub enum ScheduleState {
+    /// KF knows it and never writes it.
+    Validating,
+    /// In force.
+    Scheduled,
+    /// The schedule or its time zone cannot be read.
+    FailedValidation,
+    /// Nothing was done yet. Also what a state that we do not know is read as.
+    #[default]
+    #[serde(rename = "", other)]
+    New,
+}
+
+impl ScheduleState {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+    fn is_new(&self) -> bool {
+        *self == Self::New
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_schedule_that_go_wrote_is_read() {
+        let written = json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "ScheduledSparkApplication",
+            "metadata": {"name": "nightly", "creationTimestamp": null},
+            "spec": {"schedule": "@daily", "concurrencyPolicy": "Sometimes", "template": {"arguments": null}},
+            "status": {"lastRun": null, "nextRun": "2024-05-06T07:08:09Z", "scheduleState": "Scheduled"},
+        });
+        let schedule: ScheduledSparkApplication = serde_json::from_value(written).unwrap();
+        assert_eq!(schedule.spec.concurrency_policy, Some(ConcurrencyPolicy::Other("Sometimes".into())));
+        assert_eq!(schedule.spec.template, SparkApplicationSpec::default());
+        let status = schedule.status.unwrap();
+        assert_eq!((status.last_run, status.schedule_state), (None, ScheduleState::Scheduled));
+        assert!(status.next_run.is_some());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_by_its_path() {
+        for (spec, complaint) in [
+            (json!({"template": {"type": "Ruby"}}), "spec.template.type: unknown variant `Ruby`"),
+            (
+                json!({"template": {"arguments": [1]}}),
+                "spec.template.arguments[0]: invalid type: integer `1`",
+            ),
+            (json!({"schedule": 5}), "spec.schedule: invalid type: integer `5`"),
+            (json!("daily"), "spec: invalid type: string \"daily\""),
+            (json!({"template": "pi"}), "spec.template: invalid type: string \"pi\""),
+        ] {
+            let object = json!({"metadata": {}, "spec": spec});
+            let error = serde_json::from_value::<ScheduledSparkApplication>(object).unwrap_err().to_string();
+            assert!(error.starts_with(complaint), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_schedule_state_is_what_it_was_written_as() {
+        for name in ["", "Validating", "Scheduled", "FailedValidation"] {
+            let state: ScheduleState = serde_json::from_value(json!(name)).unwrap();
+            assert_eq!(serde_json::to_value(state).unwrap(), json!(name));
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! How are the metrics of applications called, which labels do they have, and what are the values of those?
+
+use super::Values;
+use api::SparkApplication;
+use std::{collections::BTreeMap, str::FromStr};
+
+/// What an admin can choose.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    pub prefix: Prefix,
+    pub labels: Vec<Label>,
+    /// Upper bounds in seconds, growing.
+    pub submit_latency_buckets: Vec<f64>,
+    pub start_latency_buckets: Vec<f64>,
+}
+
+impl Default for Options {
+    /// As KF's.
+    fn default() -> Self {
+        Self {
+            prefix: Prefix::default(),
+            labels: Vec::new(),
+            submit_latency_buckets: vec![0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0],
+            start_latency_buckets: (1..=10).map(|step| f64::from(step) * 30.0).collect(),
+        }
+    }
+}
+
+/// What stands before the names of metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prefix(String);
+
+impl Prefix {
+    pub(super) fn name(&self, name: &str) -> String {
+        format!("{}{name}", self.0)
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let prefix = text.replace('-', "_");
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_:".contains(&byte);
+        let begins_well = !prefix.starts_with(|first: char| first.is_ascii_digit());
+        if begins_well && prefix.bytes().all(is_name) {
+            Ok(Self(prefix))
+        } else {
+            Err("cannot begin the name of a metric: write letters, digits and `_`, no digit first (try `team_`)"
+                .to_owned())
+        }
+    }
+}
+
+/// A label of applications that is one of their metrics too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label(String);
+
+impl Label {
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is what the label `key` of an object is called.
+    fn is(&self, key: &str) -> bool {
+        converted(key) == self.0
+    }
+}
+
+impl FromStr for Label {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        /// Labels of ours, or of Prometheus'.
+        const TAKEN: [&str; 4] = ["cause", "le", "quantile", "state"];
+        let label = converted(text);
+        if TAKEN.contains(&&*label) || label.starts_with("__") {
+            return Err(format!("`{label}` is a label of the metrics' own: leave it out"));
+        }
+        if label.is_empty() || label.starts_with(|first: char| first.is_ascii_digit()) {
+            return Err("is not the name of a label (try `app_type` or `namespace`)".to_owned());
+        }
+        Ok(Self(label))
+    }
+}
+
+/// The key of an object's label as Prometheus takes it. KF does so with `-`, and fails at others.
+fn converted(key: &str) -> String {
+    key.replace(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_', "_")
+}
+
+/// The values of `labels` for an application: of its own labels, else its namespace for `namespace`, else `Unknown`.
+#[must_use]
+pub fn labels_of(application: &SparkApplication, labels: &[Label]) -> Values {
+    let own = application.metadata.labels.as_ref();
+    let namespace = application.metadata.namespace.as_deref().unwrap_or_default();
+    labels.iter().map(|label| value(label, [own], namespace)).collect()
+}
+
+/// The values of `labels` for the executors of an application: of the labels that it gives to their pods, else as its
+/// own. `None` is one that is not known, in `namespace`.
+#[must_use]
+pub fn labels_of_executors(
+    application: Option<&SparkApplication>,
+    namespace: &str,
+    labels: &[Label],
+) -> Values {
+    let own = application.and_then(|application| application.metadata.labels.as_ref());
+    let of_pods = application.map(|application| &application.spec.executor.pod.labels);
+    labels.iter().map(|label| value(label, [of_pods, own], namespace)).collect()
+}
+
+fn value<'a>(
+    label: &Label,
+    found: impl IntoIterator<Item = Option<&'a BTreeMap<String, String>>>,
+    namespace: &str,
+) -> String {
+    let mut found = found.into_iter().flatten().flatten();
+    match found.find(|(key, _)| label.is(key)) {
+        Some((_, value)) => value.clone(),
+        None if label.as_str() == "namespace" => namespace.to_owned(),
+        None => "Unknown".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    fn labels(names: &[&str]) -> Vec<Label> {
+        names.iter().map(|name| name.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn values_are_those_of_the_application_and_for_executors_those_of_their_pods_first() {
+        let application: SparkApplication = from_value(json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "SparkApplication",
+            "metadata": {"name": "pi", "namespace": "team", "labels": {"app-type": "etl", "example.com/tier": "gold"}},
+            "spec": {
+                "type": "Scala",
+                "sparkVersion": "4.0.1",
+                "driver": {},
+                "executor": {"labels": {"app-type": "worker"}},
+            },
+        }))
+        .unwrap();
+        let labels = labels(&["app_type", "namespace", "example.com/tier", "owner"]);
+        assert_eq!(labels_of(&application, &labels), ["etl", "team", "gold", "Unknown"]);
+        let of_executors = labels_of_executors(Some(&application), "team", &labels);
+        assert_eq!(of_executors, ["worker", "team", "gold", "Unknown"]);
+        assert_eq!(labels_of_executors(None, "lost", &labels), ["Unknown", "lost", "Unknown", "Unknown"]);
+    }
+
+    #[test]
+    fn what_prometheus_would_not_take_is_refused() {
+        assert_eq!(labels(&["app-type"])[0].as_str(), "app_type");
+        for name in ["", "1st", "le", "state", "__name__"] {
+            name.parse::<Label>().unwrap_err();
+        }
+        assert_eq!("team-a:".parse::<Prefix>().unwrap().name("x"), "team_a:x");
+        for prefix in ["1_", "team a", "é"] {
+            assert!(prefix.parse::<Prefix>().unwrap_err().contains("(try `team_`)"), "{prefix}");
+        }
+    }
+}

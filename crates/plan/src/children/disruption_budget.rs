@@ -1,0 +1,23 @@
+//! How is a driver kept on its node while others are drained? By a PodDisruptionBudget.
+
+use api::{
+    SparkApplication,
+    names::{label, role},
+};
+use serde_json::{Value, json};
+
+pub(super) const KIND: &str = "PodDisruptionBudget";
+
+/// As KF's: called like the driver's pod, with one driver to be available at least.
+pub(super) fn disruption_budget(application: &SparkApplication, driver: &str) -> Value {
+    let name = application.metadata.name.as_deref().unwrap_or_default();
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": KIND,
+        "metadata": {"name": driver, "labels": {label::LAUNCHED_BY: "true", label::APP_NAME: name}},
+        "spec": {
+            "minAvailable": 1,
+            "selector": {"matchLabels": {label::APP_NAME: name, label::SPARK_ROLE: role::DRIVER}},
+        },
+    })
+}

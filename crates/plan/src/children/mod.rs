@@ -1,0 +1,35 @@
+//! What does an application have beside its run? Objects that a driver does without: they never keep it from
+//! running.
+
+mod disruption_budget;
+mod doors;
+mod exposure;
+mod standing;
+mod url_format;
+
+use crate::{Policy, native::Child, owner_reference};
+use api::SparkApplication;
+pub use exposure::{Exposure, has_id_in_ui_path, is_ui_off, ui_path, ui_port, without_address};
+use serde_json::{Value, json};
+pub use standing::{Aside, Companion, Companions, Try, aside, mend, note, note_end};
+pub use url_format::{Url, UrlFormat, Variables};
+
+/// What is to be made by a reconcile once there is a driver called `driver`.
+#[must_use]
+pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<Value> {
+    let is_asked_for = application.spec.driver_pod_disruption_budget == Some(true);
+    let budget = (policy.has_driver_pdb && is_asked_for)
+        .then(|| disruption_budget::disruption_budget(application, driver));
+    let mut objects = Vec::from_iter(budget);
+    for object in &mut objects {
+        object["metadata"]["ownerReferences"] = json!([owner_reference(application)]);
+    }
+    objects
+}
+
+/// What may have been made for a driver called `driver`, whatever the spec said then.
+#[must_use]
+pub fn possible(driver: &str, policy: &Policy) -> Vec<Child> {
+    let budget = || Child { kind: disruption_budget::KIND.to_owned(), name: driver.to_owned() };
+    Vec::from_iter(policy.has_driver_pdb.then(budget))
+}

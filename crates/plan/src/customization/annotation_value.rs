@@ -1,0 +1,74 @@
+//! How does an annotation's text become a value, and back? As JSON of the Kubernetes type, or as a bare
+//! string.
+
+use super::Problem;
+use api::Embedded;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+/// A value that an annotation can hold.
+pub(super) trait AnnotationValue: Sized {
+    /// Reads the annotation's text.
+    fn decode(text: &str) -> Result<Self, Problem>;
+    /// The annotation's text.
+    fn encode(&self) -> String;
+}
+
+/// A name or a quantity, written without quotes.
+impl AnnotationValue for String {
+    fn decode(text: &str) -> Result<Self, Problem> {
+        match text.trim() {
+            "" => Err(Problem::new("", "is empty: remove it or give it a value")),
+            text => Ok(text.to_owned()),
+        }
+    }
+
+    fn encode(&self) -> String {
+        self.clone()
+    }
+}
+
+/// JSON that must be a `T`, kept as it was written so that fields which `T` does not know survive.
+impl<T: DeserializeOwned> AnnotationValue for Embedded<T> {
+    fn decode(text: &str) -> Result<Self, Problem> {
+        let json = parsed(text)?;
+        checked::<T>(&json)?;
+        Ok(Self::from(json))
+    }
+
+    fn encode(&self) -> String {
+        self.json().to_string()
+    }
+}
+
+/// JSON of one of our own types.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Json<T>(pub T);
+
+impl<T: DeserializeOwned + Serialize> AnnotationValue for Json<T> {
+    fn decode(text: &str) -> Result<Self, Problem> {
+        let json = parsed(text)?;
+        checked(&json).map(Self)
+    }
+
+    fn encode(&self) -> String {
+        serde_json::to_string(&self.0)
+            .expect("our own types have string keys and finite numbers, so they are JSON")
+    }
+}
+
+fn parsed(text: &str) -> Result<Value, Problem> {
+    serde_json::from_str(text).map_err(|error| Problem::new("", format!("is not JSON: {error}")))
+}
+
+/// Decodes `json` as a `T`, naming the path at which it is not one.
+fn checked<T: DeserializeOwned>(json: &Value) -> Result<T, Problem> {
+    // Keeping track of the path takes longer than all the rest, and hardly anybody ever reads it.
+    T::deserialize(json).or_else(|_| serde_path_to_error::deserialize(json)).map_err(|error| {
+        let path = match error.path().to_string() {
+            root if root == "." => String::new(),
+            path => path,
+        };
+        Problem::new(path, error.into_inner().to_string())
+    })
+}

@@ -1,0 +1,52 @@
+//! Which containers run beside or before Spark's?
+
+use super::{Concern, Problem, SparkPod, entries};
+use api::{Embedded, Role, SparkApplication, names::annotation};
+use entries::{KeyField, OnClash};
+use k8s_openapi::api::core::v1::Container;
+use serde_json::Value;
+
+pub(super) struct InitContainers;
+
+impl Concern for InitContainers {
+    const KEY: &'static str = annotation::INIT_CONTAINERS;
+    type Value = Embedded<Vec<Container>>;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        Embedded::list(&role.pod(&application.spec).init_containers)
+    }
+
+    fn apply(pod: &mut SparkPod, containers: Self::Value) -> Result<(), Problem> {
+        add(pod, "initContainers", containers.into_entries())
+    }
+}
+
+pub(super) struct Sidecars;
+
+impl Concern for Sidecars {
+    const KEY: &'static str = annotation::SIDECARS;
+    type Value = Embedded<Vec<Container>>;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        Embedded::list(&role.pod(&application.spec).sidecars)
+    }
+
+    fn apply(pod: &mut SparkPod, containers: Self::Value) -> Result<(), Problem> {
+        add(pod, "containers", containers.into_entries())
+    }
+}
+
+/// Appends each container unless one of its name is there. Two of one name cannot be had, and whatever differs
+/// in the one that is there, the image too, other webhooks have changed since our first call: mirrors of
+/// registries rewrite images. Spark's own container is none that an earlier call can have appended.
+fn add(pod: &mut SparkPod, field: &'static str, containers: Vec<Value>) -> Result<(), Problem> {
+    let sparks = pod.container.get("name");
+    let sparks = sparks.as_deref().and_then(Value::as_str);
+    for (i, container) in containers.iter().enumerate() {
+        if let Some(name) = container["name"].as_str().filter(|name| sparks == Some(*name)) {
+            let text = format!("`{name}` is Spark's own container: choose another name");
+            return Err(Problem::new(format!("[{i}].name"), text));
+        }
+    }
+    entries::add(&mut pod.spec, field, containers, &[KeyField::required("name")], OnClash::Keep)
+}

@@ -1,0 +1,274 @@
+//! When is an entry that is to be added to a list of the pod there already?
+//!
+//! "There" means as the API server shows it, after its defaulting: it drops empty values, fills in defaults
+//! and rewrites quantities (`1024Mi` comes back as `1Gi`). Otherwise a second call of the webhook for the
+//! same pod would change it again, or deny it.
+
+use super::{
+    Problem,
+    pod::{Entry, Fields},
+};
+use serde_json::{Map, Value};
+use std::{borrow::Cow, collections::BTreeMap};
+
+/// What to do with an entry whose key is taken by a different one.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum OnClash {
+    /// Two volumes of one name, or two mounts at one path, cannot both be had.
+    Deny,
+    /// Only one can be had, and the one that is there may be ours, as others have changed it since.
+    Keep,
+    /// Kubernetes accepts both.
+    Append,
+    /// Kubernetes accepts both, and the later one counts.
+    Override,
+}
+
+/// Adds `entries` to the list at `field` of `parent`, each unless it is there.
+///
+/// An entry is identified by its `key` fields (with their defaults), or by all of itself if there are none.
+/// Of two entries with one key in `entries`, the last counts.
+///
+/// # Errors
+///
+/// When an entry lacks a key field that has no default, or clashes under [`OnClash::Deny`], or the list is
+/// none.
+pub(super) fn add(
+    parent: &mut Fields,
+    field: &'static str,
+    mut entries: Vec<Value>,
+    key: &[KeyField],
+    on_clash: OnClash,
+) -> Result<(), Problem> {
+    let made = |(i, entry)| key_of(Entry::Made(entry), key, i);
+    let keys = entries.iter().enumerate().map(made).collect::<Result<Vec<_>, _>>()?;
+    let last: BTreeMap<&str, usize> = keys.iter().enumerate().map(|(i, key)| (&**key, i)).collect();
+    let mut there: BTreeMap<Cow<str>, Vec<Cow<Value>>> = BTreeMap::new();
+    for entry in parent.list(field)? {
+        if let Ok(key) = key_of(entry, key, 0)
+            && last.contains_key(&*key)
+        {
+            there.entry(key).or_default().push(entry.value());
+        }
+    }
+    let mut is_missing = vec![false; entries.len()];
+    for (i, entry) in entries.iter().enumerate() {
+        if last[&*keys[i]] != i {
+            continue;
+        }
+        let same_key = there.get(&keys[i]).map_or(&[][..], Vec::as_slice);
+        let is_there = match on_clash {
+            OnClash::Override | OnClash::Deny => same_key.last().is_some_and(|there| states(there, entry)),
+            OnClash::Keep => !same_key.is_empty(),
+            // Whatever else has this key by now, ours may stand before it.
+            OnClash::Append => same_key.iter().any(|there| states(there, entry)),
+        };
+        if is_there {
+            continue;
+        }
+        if let (Some(there), OnClash::Deny) = (same_key.last(), on_clash) {
+            return Err(Problem::new(format!("[{i}]"), taken(key, entry, there)));
+        }
+        is_missing[i] = true;
+    }
+    let mut is_missing = is_missing.into_iter();
+    entries.retain(|_| is_missing.next() == Some(true));
+    parent.append(field, entries);
+    Ok(())
+}
+
+fn taken(key: &[KeyField], entry: &Value, there: &Value) -> String {
+    let shown: Vec<_> = key.iter().map(|field| format!("{} {}", field.name, entry[field.name])).collect();
+    format!("{} is already taken in the pod by {there}: choose another", shown.join(", "))
+}
+
+/// A list of the pod to which entries are added one after the other, each as [`add`] does under [`OnClash::Deny`]. The
+/// list is looked through once, however many they are.
+pub(super) struct Additions<'f> {
+    key: KeyField,
+    /// By its key, what is there and what has been added.
+    by_key: BTreeMap<Cow<'f, str>, Slot<'f>>,
+    added: Vec<Value>,
+}
+
+enum Slot<'f> {
+    There(Entry<'f>),
+    /// Position among what has been added.
+    Added(usize),
+}
+
+impl<'f> Additions<'f> {
+    /// To the list at `field` of `parent`.
+    ///
+    /// # Errors
+    ///
+    /// When there is something else than a list.
+    pub(super) fn new(parent: &'f Fields, field: &'static str, key: KeyField) -> Result<Self, Problem> {
+        let keyed = |entry| Some((key_of(entry, &[key], 0).ok()?, Slot::There(entry)));
+        let by_key = parent.list(field)?.filter_map(keyed).collect();
+        Ok(Self { key, by_key, added: Vec::new() })
+    }
+
+    /// # Errors
+    ///
+    /// When the entry lacks its key, or that is taken by a different one.
+    pub(super) fn add(&mut self, entry: Value) -> Result<(), Problem> {
+        let key = key_of(Entry::Made(&entry), &[self.key], 0)?.into_owned();
+        let there = match self.by_key.get(&*key) {
+            None => None,
+            Some(Slot::There(there)) => Some(there.value()),
+            Some(Slot::Added(i)) => Some(Cow::Borrowed(&self.added[*i])),
+        };
+        if let Some(there) = there {
+            let is_there = states(&there, &entry);
+            return if is_there { Ok(()) } else { Err(Problem::new("", taken(&[self.key], &entry, &there))) };
+        }
+        self.by_key.insert(Cow::Owned(key), Slot::Added(self.added.len()));
+        self.added.push(entry);
+        Ok(())
+    }
+
+    /// What is to be appended to the list.
+    pub(super) fn into_added(self) -> Vec<Value> {
+        self.added
+    }
+}
+
+/// Puts `value` in place of the whole of what stands at `field` of `parent`, unless that is what the API
+/// server makes of it.
+pub(super) fn replace(parent: &mut Fields, field: &'static str, value: Value) {
+    if !parent.get(field).is_some_and(|there| is_stored_form(&there, &value)) {
+        parent.set(field, value);
+    }
+}
+
+/// Whether `there` is `wanted` but for what the API server leaves out and fills in. Unlike in [`states`],
+/// zero, false and an empty object count: user 0, no privilege escalation and the selector of everything are
+/// not the same as nothing said.
+fn is_stored_form(there: &Value, wanted: &Value) -> bool {
+    const FILLED_IN: [(&str, &str); 2] = [("path", "/"), ("scheme", "HTTP")];
+    let is_left_out = |value: &Value| {
+        value.is_null() || value.as_str() == Some("") || value.as_array().is_some_and(Vec::is_empty)
+    };
+    match (there, wanted) {
+        (Value::Object(there), Value::Object(wanted)) => {
+            let is_filled_in = |name: &str, value: &Value| {
+                FILLED_IN.iter().any(|(field, default)| *field == name && value == default)
+            };
+            let is_stated = |(name, value): (&String, &Value)| {
+                there.get(name).map_or_else(|| is_left_out(value), |there| is_stored_form(there, value))
+            };
+            wanted.iter().all(is_stated)
+                && there.iter().all(|(name, value)| {
+                    wanted.contains_key(name) || is_left_out(value) || is_filled_in(name, value)
+                })
+        }
+        (Value::Array(there), Value::Array(wanted)) => {
+            there.len() == wanted.len()
+                && there.iter().zip(wanted).all(|(there, wanted)| is_stored_form(there, wanted))
+        }
+        (there, wanted) => there == wanted || (is_left_out(there) && is_left_out(wanted)),
+    }
+}
+
+/// A field by which the entries of a list are told apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeyField {
+    name: &'static str,
+    /// What the API server fills in, where it does.
+    default: Option<&'static str>,
+}
+
+impl KeyField {
+    pub(super) const fn required(name: &'static str) -> Self {
+        Self { name, default: None }
+    }
+
+    pub(super) const fn defaulted(name: &'static str, default: &'static str) -> Self {
+        Self { name, default: Some(default) }
+    }
+}
+
+/// What tells an entry from others, as a text: lists can be long, and comparing each entry with each is not an
+/// answer then.
+fn key_of<'e>(entry: Entry<'e>, key: &[KeyField], index: usize) -> Result<Cow<'e, str>, Problem> {
+    let problem = |field: &KeyField, text| Problem::new(format!("[{index}].{}", field.name), text);
+    let text = |field: &KeyField| match (entry.text(field.name), field.default) {
+        (Some(""), None) => Err(problem(field, "must not be empty")),
+        (Some(text), _) => Ok(Cow::Borrowed(text)),
+        (None, default) => match (&*entry.field(field.name), default) {
+            (Value::Null, Some(default)) => Ok(Cow::Borrowed(default)),
+            (Value::Null, None) => Err(problem(field, "is required")),
+            (value, _) => Ok(Cow::Owned(value.to_string())),
+        },
+    };
+    match key {
+        [] => Ok(Cow::Owned(without_empties(&entry.value()).to_string())),
+        [only] => text(only),
+        several => Ok(Cow::Owned(several.iter().map(text).collect::<Result<Vec<_>, _>>()?.join("/"))),
+    }
+}
+
+/// Whether every field that `wanted` states has that value in `there`; `there` may have more, which the API
+/// server filled in.
+pub(super) fn states(there: &Value, wanted: &Value) -> bool {
+    match (there, wanted) {
+        (Value::Object(there), Value::Object(wanted)) => wanted.iter().all(|(name, value)| {
+            there.get(name).map_or_else(
+                || is_empty(value) && (!value.is_object() || MAPS.contains(&name.as_str())),
+                |there| {
+                    states(there, value)
+                        || (QUANTITIES.contains(&name.as_str()) && is_same_quantity(there, value))
+                },
+            )
+        }),
+        (Value::Array(there), Value::Array(wanted)) => {
+            there.len() == wanted.len()
+                && there.iter().zip(wanted).all(|(there, wanted)| states(there, wanted))
+        }
+        (there, wanted) => there == wanted || (is_empty(there) && is_empty(wanted)),
+    }
+}
+
+/// The fields that the API server leaves out where they hold an empty object: maps. Any other empty object says
+/// something by being there, such as `emptyDir: {}`.
+const MAPS: [&str; 7] =
+    ["annotations", "labels", "limits", "matchLabels", "options", "requests", "volumeAttributes"];
+
+/// The fields of volumes that hold a quantity, which the API server rewrites in its canonical form.
+const QUANTITIES: [&str; 3] = ["sizeLimit", "storage", "divisor"];
+
+fn is_same_quantity(one: &Value, other: &Value) -> bool {
+    let amount = |value: &Value| match value {
+        Value::String(text) => crate::quantity::amount(text),
+        Value::Number(number) => crate::quantity::amount(&number.to_string()),
+        _ => None,
+    };
+    amount(one).is_some_and(|one| amount(other) == Some(one))
+}
+
+/// What the API server leaves out when it writes an object.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.values().all(is_empty),
+        Value::Bool(true) => false,
+    }
+}
+
+fn without_empties(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => map
+            .iter()
+            // The number in a toleration is a pointer in Go: to tolerate for 0 seconds is not to tolerate
+            // forever.
+            .filter(|(_, value)| !is_empty(value) || value.is_number())
+            .map(|(name, value)| (name.clone(), without_empties(value)))
+            .collect::<Map<_, _>>()
+            .into(),
+        value => value.clone(),
+    }
+}

@@ -1,0 +1,64 @@
+//! Which environment variables are added to Spark's container?
+
+use super::{Concern, Problem, SparkPod, entries};
+use api::{
+    Embedded, Role, SparkApplication,
+    names::{annotation, env as variable, path},
+};
+use entries::{KeyField, OnClash};
+use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar};
+use serde_json::{Value, json};
+
+pub(super) struct Env;
+
+impl Concern for Env {
+    const KEY: &'static str = annotation::ENV;
+    type Value = Embedded<Vec<EnvVar>>;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        Embedded::list(&role.pod(&application.spec).env)
+    }
+
+    fn apply(pod: &mut SparkPod, env: Self::Value) -> Result<(), Problem> {
+        // A later step sets these and would win. Saying the same here keeps every further call from adding
+        // both again.
+        let later = [
+            (annotation::HADOOP_CONFIG_MAP, variable::HADOOP_CONF_DIR, path::HADOOP_CONF),
+            (annotation::SPARK_CONFIG_MAP, variable::SPARK_CONF_DIR, path::SPARK_CONF),
+        ];
+        let later: Vec<_> = later.into_iter().filter(|(key, ..)| pod.has_annotation(key)).collect();
+        let mut env = env.into_entries();
+        for entry in &mut env {
+            if let Some((_, name, value)) = later.iter().find(|(_, name, _)| entry["name"] == *name) {
+                *entry = json!({"name": name, "value": value});
+            }
+        }
+        add(pod, env)
+    }
+}
+
+pub(super) struct EnvFrom;
+
+impl Concern for EnvFrom {
+    const KEY: &'static str = annotation::ENV_FROM;
+    type Value = Embedded<Vec<EnvFromSource>>;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        Embedded::list(&role.pod(&application.spec).env_from)
+    }
+
+    fn apply(pod: &mut SparkPod, sources: Self::Value) -> Result<(), Problem> {
+        entries::add(&mut pod.container, "envFrom", sources.into_entries(), &[], OnClash::Append)
+    }
+}
+
+/// Appends environment variables; one that Spark has set already is appended again, since the later one
+/// counts.
+fn add(pod: &mut SparkPod, env: Vec<Value>) -> Result<(), Problem> {
+    entries::add(&mut pod.container, "env", env, &[KeyField::required("name")], OnClash::Override)
+}
+
+/// Appends one variable with a literal value.
+pub(super) fn set(pod: &mut SparkPod, name: &str, value: &str) -> Result<(), Problem> {
+    add(pod, vec![json!({"name": name, "value": value})])
+}

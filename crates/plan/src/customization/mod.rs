@@ -1,0 +1,229 @@
+//! What is to be done to a Spark pod? The steps in their order, each an annotation on the pod, written by the
+//! controller and carried out by the webhook.
+//!
+//! A [`Concern`] is one annotation of the contract: how its value follows from an application, and how it
+//! changes a pod. [`STEPS`] lists them in the order of application, which is KF's, so that the same
+//! application gives the same pod. The pod is JSON that is looked at and patched, and never re-serialised from
+//! types: fields that we do not know survive. All of it is idempotent as the API server sees it: a pod that was customized,
+//! stored with the API server's defaults and customized again does not change.
+//!
+//! The annotations grant nothing: who may create a pod with them could have written the fields.
+
+mod annotation_value;
+mod config_maps;
+mod containers;
+mod entries;
+mod env;
+mod lifecycle;
+mod monitoring;
+mod network;
+mod owner;
+mod pod;
+mod resources;
+mod scheduling;
+mod security;
+mod volumes;
+
+use crate::{
+    borrowed_json::BorrowedJson,
+    events::{self, LONGEST_EXPLANATION},
+};
+use annotation_value::AnnotationValue;
+use api::{
+    Role, SparkApplication,
+    names::{annotation, label},
+};
+use json_patch::Patch;
+use pod::SparkPod;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Every step, in order of application (behaviour.md 3.2).
+pub const STEPS: [Step; 27] = [
+    step::<owner::OwnerReferenceOfDriver>(),
+    step::<env::Env>(),
+    step::<env::EnvFrom>(),
+    step::<config_maps::HadoopConfigMap>(),
+    step::<config_maps::SparkConfigMap>(),
+    step::<config_maps::ConfigMaps>(),
+    step::<volumes::Volumes>(),
+    step::<volumes::VolumeMounts>(),
+    step::<network::Ports>(),
+    step::<network::HostNetwork>(),
+    step::<network::HostAliases>(),
+    step::<containers::InitContainers>(),
+    step::<containers::Sidecars>(),
+    step::<network::DnsConfig>(),
+    step::<scheduling::PriorityClassName>(),
+    step::<scheduling::SchedulerName>(),
+    step::<scheduling::NodeSelector>(),
+    step::<scheduling::PodAffinity>(),
+    step::<scheduling::Tolerations>(),
+    step::<resources::MemoryLimit>(),
+    step::<resources::Gpu>(),
+    step::<monitoring::Prometheus>(),
+    step::<security::ContainerSecurity>(),
+    step::<security::PodSecurity>(),
+    step::<lifecycle::TerminationGracePeriodSeconds>(),
+    step::<lifecycle::ContainerLifecycle>(),
+    step::<lifecycle::ShareProcessNamespace>(),
+];
+
+/// One annotation of the contract: what an application asks for, and how that changes a pod.
+trait Concern {
+    /// The annotation's key.
+    const KEY: &'static str;
+    /// The annotation's value, decoded.
+    type Value: AnnotationValue;
+
+    /// What `application` asks for on pods of `role`; none where it asks for nothing.
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value>;
+
+    /// Changes the pod.
+    fn apply(pod: &mut SparkPod, value: Self::Value) -> Result<(), Problem>;
+}
+
+/// A [`Concern`] with its types erased, so that all of them stand in one list.
+pub struct Step {
+    /// The annotation's key.
+    pub key: &'static str,
+    asked: fn(&SparkApplication, Role) -> Option<String>,
+    apply: fn(&mut SparkPod, &str) -> Result<(), Problem>,
+}
+
+const fn step<C: Concern>() -> Step {
+    Step {
+        key: C::KEY,
+        asked: |application, role| C::asked(application, role).map(|value| value.encode()),
+        apply: |pod, text| C::apply(pod, C::Value::decode(text)?),
+    }
+}
+
+/// What is wrong with an annotation's value, and where in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// JSON path inside the value, such as `[0].name`; empty for the whole.
+    pub path: String,
+    /// What is wrong and what to do about it.
+    pub text: String,
+}
+
+impl Problem {
+    /// A text that quotes what may be of any length is cut.
+    fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
+        let cut = |text| events::cut(text, LONGEST_EXPLANATION);
+        Self { path: cut(path.into()), text: cut(text.into()) }
+    }
+}
+
+/// Why a pod is not admitted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denial {
+    /// An annotation cannot be carried out.
+    #[error("annotation {key}{}{}: {}", if problem.path.is_empty() { "" } else { " at " }, problem.path, problem.text)]
+    Annotation { key: &'static str, problem: Problem },
+    /// The annotations were written for a webhook newer than this one.
+    #[error(
+        "annotation {}: contract version {found} is newer than {}, the one this webhook knows: upgrade the webhook first",
+        annotation::CONTRACT,
+        annotation::CONTRACT_VERSION
+    )]
+    NewerContract { found: String },
+    /// The pod carries annotations of the contract but is neither a driver nor an executor.
+    #[error(
+        "label {}: must be `driver` or `executor` on a pod with {}… annotations",
+        label::SPARK_ROLE,
+        annotation::PREFIX
+    )]
+    NoRole,
+    /// None of the containers can be told to be Spark's.
+    #[error(
+        "spec.containers: none of {} is Spark's: name it `{expected}`, or let its args begin with `driver` or `executor`",
+        seen.join(", ")
+    )]
+    NoSparkContainer { expected: &'static str, seen: Vec<String> },
+}
+
+impl Denial {
+    /// What the complaint is about, without any of the values: for logs.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        match self {
+            Self::Annotation { key, problem } if problem.path.is_empty() => (*key).to_owned(),
+            Self::Annotation { key, problem } => format!("{key} at {}", problem.path),
+            Self::NewerContract { .. } => annotation::CONTRACT.to_owned(),
+            Self::NoRole => label::SPARK_ROLE.to_owned(),
+            Self::NoSparkContainer { .. } => "spec.containers".to_owned(),
+        }
+    }
+}
+
+/// The annotations that make the webhook give pods of `role` what `application` asks for, including the
+/// contract's version; empty when it asks for nothing.
+#[must_use]
+pub fn annotations(application: &SparkApplication, role: Role) -> BTreeMap<String, String> {
+    let mut annotations: BTreeMap<_, _> = STEPS
+        .iter()
+        .filter_map(|step| Some((step.key.to_owned(), (step.asked)(application, role)?)))
+        .collect();
+    if !annotations.is_empty() {
+        annotations.insert(annotation::CONTRACT.to_owned(), annotation::CONTRACT_VERSION.to_string());
+    }
+    annotations
+}
+
+/// Whether `key` is an annotation that this contract defines.
+#[must_use]
+pub fn is_of_contract(key: &str) -> bool {
+    key == annotation::CONTRACT || STEPS.iter().any(|step| step.key == key)
+}
+
+/// The pod as its own annotations ask for it.
+///
+/// # Errors
+///
+/// Like [`patch`].
+pub fn customized(pod: &Value) -> Result<Value, Vec<Denial>> {
+    let mut customized = pod.clone();
+    json_patch::patch(&mut customized, &patch(&pod.into())?).expect("the patch was made for this very pod");
+    Ok(customized)
+}
+
+/// What makes a pod into the one that its own annotations ask for (RFC 6902); nothing where they ask for
+/// nothing, or for what is there.
+///
+/// # Errors
+///
+/// Everything that is wrong, not only the first.
+pub fn patch(pod: &BorrowedJson) -> Result<Patch, Vec<Denial>> {
+    let annotations = &pod["metadata"]["annotations"];
+    let asked: Vec<_> =
+        STEPS.iter().filter_map(|step| Some((step, annotations[step.key].as_str()?))).collect();
+    if asked.is_empty() {
+        return Ok(Patch::default());
+    }
+    check_contract(annotations).map_err(|denial| vec![denial])?;
+    let mut pod = SparkPod::new(pod).map_err(|denial| vec![denial])?;
+    let denials: Vec<_> = asked
+        .into_iter()
+        .filter_map(|(step, text)| {
+            let problem = (step.apply)(&mut pod, text).err()?;
+            Some(Denial::Annotation { key: step.key, problem })
+        })
+        .collect();
+    if denials.is_empty() { Ok(pod.into_patch()) } else { Err(denials) }
+}
+
+/// A missing version is the first one: people who write annotations by hand need not know of it.
+fn check_contract(annotations: &BorrowedJson) -> Result<(), Denial> {
+    let Some(found) = annotations[annotation::CONTRACT].as_str() else { return Ok(()) };
+    match found.parse::<u32>() {
+        Ok(version) if version <= annotation::CONTRACT_VERSION => Ok(()),
+        // It may begin with any number of zeros.
+        Ok(_) => Err(Denial::NewerContract { found: events::cut(found.to_owned(), LONGEST_EXPLANATION) }),
+        Err(_) => {
+            let text = format!("`{found}` is not a version (try `{}`)", annotation::CONTRACT_VERSION);
+            Err(Denial::Annotation { key: annotation::CONTRACT, problem: Problem::new("", text) })
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! How do metrics leave a Spark pod? Spark finds its `metrics.properties`, the exporter its configuration, and Prometheus
+//! the exporter's port.
+
+use super::{Concern, Problem, SparkPod, annotation_value::Json, config_maps, network};
+use crate::{
+    monitoring::{Exporter, Monitoring},
+    volume_name,
+};
+use api::{
+    Role, SparkApplication,
+    names::{annotation, path},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+pub(super) struct Prometheus;
+
+/// The files that are mounted and the exporter's port, as far as the pod has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Metrics {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config_map: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    port: Option<i32>,
+    /// With a port only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    port_name: Option<String>,
+}
+
+impl Concern for Prometheus {
+    const KEY: &'static str = annotation::PROMETHEUS;
+    type Value = Json<Metrics>;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        let monitoring = Monitoring::of(application)?;
+        let (config_map, exporter) = (monitoring.mounted_by(role), monitoring.exporter(role));
+        let (port, port_name) = match &exporter {
+            Some(Exporter { port, port_name, .. }) => (Some(*port), Some((*port_name).to_owned())),
+            None => (None, None),
+        };
+        (config_map.is_some() || port.is_some()).then_some(Json(Metrics { config_map, port, port_name }))
+    }
+
+    fn apply(pod: &mut SparkPod, Json(metrics): Self::Value) -> Result<(), Problem> {
+        let Metrics { config_map, port, port_name } = metrics;
+        if let Some(config_map) = config_map {
+            let volume = volume_name::of_config_map(&config_map);
+            config_maps::mount(pod, &volume, &config_map, path::METRICS_CONF)?;
+        }
+        match (port, port_name) {
+            (None, None) => Ok(()),
+            (None, Some(_)) => Err(Problem::new("port", "is required beside portName")),
+            (Some(_), None) => Err(Problem::new("portName", "is required beside port")),
+            (Some(port), Some(name)) => {
+                let port = json!({"name": name, "containerPort": port, "protocol": "TCP"});
+                network::add_ports(pod, vec![port])
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Where and in which order are Spark pods scheduled?
+
+use super::{Concern, Problem, SparkPod, annotation_value::Json, entries};
+use api::{Embedded, Role, SparkApplication, names::annotation};
+use entries::OnClash;
+use k8s_openapi::api::core::v1::{Affinity, Toleration};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+pub(super) struct PriorityClassName;
+
+impl Concern for PriorityClassName {
+    const KEY: &'static str = annotation::PRIORITY_CLASS_NAME;
+    type Value = String;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<String> {
+        role.pod(&application.spec).priority_class_name.clone().filter(|class| !class.is_empty())
+    }
+
+    fn apply(pod: &mut SparkPod, class: String) -> Result<(), Problem> {
+        let spec = &mut pod.spec;
+        if spec.get("priorityClassName").as_deref().and_then(Value::as_str) != Some(&class) {
+            spec.set("priorityClassName", class);
+            // They were computed from another class; the API server refuses a pod in which the two disagree.
+            spec.remove("priority");
+            spec.remove("preemptionPolicy");
+        }
+        Ok(())
+    }
+}
+
+pub(super) struct SchedulerName;
+
+impl Concern for SchedulerName {
+    const KEY: &'static str = annotation::SCHEDULER_NAME;
+    type Value = String;
+
+    /// The batch scheduler goes before the pod's own, also when it is named by an empty string (as in KF).
+    fn asked(application: &SparkApplication, role: Role) -> Option<String> {
+        let own = || role.pod(&application.spec).scheduler_name.clone();
+        application.spec.batch_scheduler.clone().or_else(own).filter(|name| !name.is_empty())
+    }
+
+    fn apply(pod: &mut SparkPod, scheduler: String) -> Result<(), Problem> {
+        pod.spec.set("schedulerName", scheduler);
+        Ok(())
+    }
+}
+
+pub(super) struct NodeSelector;
+
+impl Concern for NodeSelector {
+    const KEY: &'static str = annotation::NODE_SELECTOR;
+    type Value = Json<BTreeMap<String, String>>;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        let selector = &role.pod(&application.spec).node_selector;
+        (!selector.is_empty()).then(|| Json(selector.clone()))
+    }
+
+    fn apply(pod: &mut SparkPod, Json(selector): Self::Value) -> Result<(), Problem> {
+        let mut labels = pod.spec.object("nodeSelector");
+        labels.extend(selector.into_iter().map(|(label, value)| (label, value.into())));
+        pod.spec.set("nodeSelector", labels);
+        Ok(())
+    }
+}
+
+pub(super) struct PodAffinity;
+
+impl Concern for PodAffinity {
+    const KEY: &'static str = annotation::AFFINITY;
+    type Value = Embedded<Affinity>;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        role.pod(&application.spec).affinity.clone()
+    }
+
+    fn apply(pod: &mut SparkPod, affinity: Self::Value) -> Result<(), Problem> {
+        entries::replace(&mut pod.spec, "affinity", affinity.into_json());
+        Ok(())
+    }
+}
+
+pub(super) struct Tolerations;
+
+impl Concern for Tolerations {
+    const KEY: &'static str = annotation::TOLERATIONS;
+    type Value = Embedded<Vec<Toleration>>;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        Embedded::list(&role.pod(&application.spec).tolerations)
+    }
+
+    fn apply(pod: &mut SparkPod, tolerations: Self::Value) -> Result<(), Problem> {
+        entries::add(&mut pod.spec, "tolerations", tolerations.into_entries(), &[], OnClash::Append)
+    }
+}

@@ -1,0 +1,113 @@
+//! How are an application's volumes mounted into Spark's container?
+//!
+//! Scratch space (`spark-local-dir-…`) is not mounted here: Spark itself does it, from its configuration
+//! (`plan/submission/volumes.rs`).
+
+use super::{Concern, Problem, SparkPod, entries};
+use crate::submission::volumes::is_scratch;
+use api::{Embedded, Role, SparkApplication, names::annotation};
+use entries::{KeyField, OnClash};
+use k8s_openapi::api::core::v1::{Volume, VolumeMount};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) struct Volumes;
+
+impl Concern for Volumes {
+    const KEY: &'static str = annotation::VOLUMES;
+    type Value = Embedded<Vec<Volume>>;
+
+    /// Only volumes that this role mounts, in the order of the mounts.
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        // Of several of one name the first: the last one that is put in stays.
+        let volumes = application.spec.volumes.iter().rev();
+        let mut unused: BTreeMap<_, _> =
+            volumes.map(|volume| (volume.json()["name"].as_str(), volume)).collect();
+        let mounts = mounts(application, role);
+        let mounted = mounts.filter_map(|mount| unused.remove(&mount.json()["name"].as_str()));
+        Embedded::list(&mounted.cloned().collect::<Vec<_>>())
+    }
+
+    fn apply(pod: &mut SparkPod, volumes: Self::Value) -> Result<(), Problem> {
+        add_volumes(pod, volumes.into_entries())
+    }
+}
+
+pub(super) struct VolumeMounts;
+
+impl Concern for VolumeMounts {
+    const KEY: &'static str = annotation::VOLUME_MOUNTS;
+    type Value = Embedded<Vec<VolumeMount>>;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+        Embedded::list(&mounts(application, role).cloned().collect::<Vec<_>>())
+    }
+
+    fn apply(pod: &mut SparkPod, mounts: Self::Value) -> Result<(), Problem> {
+        let volumes: BTreeSet<_> =
+            pod.spec.list("volumes")?.filter_map(|volume| volume.text("name")).collect();
+        for (i, mount) in mounts.entries().iter().enumerate() {
+            if !mount["name"].as_str().is_some_and(|name| volumes.contains(name)) {
+                let names: Vec<_> =
+                    pod.spec.list("volumes")?.map(|volume| volume.field("name").to_string()).collect();
+                return Err(Problem::new(
+                    format!("[{i}].name"),
+                    format!(
+                        "names no volume: {} is none of {}; add it to spec.volumes",
+                        mount["name"],
+                        names.join(", ")
+                    ),
+                ));
+            }
+        }
+        add_mounts(pod, mounts.into_entries())
+    }
+}
+
+/// The mounts of `role` that the webhook makes: all but scratch space.
+fn mounts(application: &SparkApplication, role: Role) -> impl Iterator<Item = &Embedded<VolumeMount>> {
+    role.pod(&application.spec).volume_mounts.iter().filter(|mount| !is_scratch(mount.json()))
+}
+
+/// A volume has a name of its own, a mount a place of its own.
+const VOLUME: KeyField = KeyField::required("name");
+const MOUNT: KeyField = KeyField::required("mountPath");
+
+pub(super) fn add_volumes(pod: &mut SparkPod, volumes: Vec<Value>) -> Result<(), Problem> {
+    entries::add(&mut pod.spec, "volumes", volumes, &[VOLUME], OnClash::Deny)
+}
+
+pub(super) fn add_mounts(pod: &mut SparkPod, mounts: Vec<Value>) -> Result<(), Problem> {
+    entries::add(&mut pod.container, "volumeMounts", mounts, &[MOUNT], OnClash::Deny)
+}
+
+/// Volumes and their mounts that are added to a pod one after the other.
+pub(super) struct Additions<'p> {
+    volumes: entries::Additions<'p>,
+    mounts: entries::Additions<'p>,
+}
+
+impl<'p> Additions<'p> {
+    /// # Errors
+    ///
+    /// When the pod has something else in the place of its lists.
+    pub(super) fn new(pod: &'p SparkPod) -> Result<Self, Problem> {
+        Ok(Self {
+            volumes: entries::Additions::new(&pod.spec, "volumes", VOLUME)?,
+            mounts: entries::Additions::new(&pod.container, "volumeMounts", MOUNT)?,
+        })
+    }
+
+    /// # Errors
+    ///
+    /// When the volume's name or the mount's place is taken.
+    pub(super) fn add(&mut self, volume: Value, mount: Value) -> Result<(), Problem> {
+        self.volumes.add(volume)?;
+        self.mounts.add(mount)
+    }
+
+    /// The volumes and the mounts that are to be appended.
+    pub(super) fn into_added(self) -> (Vec<Value>, Vec<Value>) {
+        (self.volumes.into_added(), self.mounts.into_added())
+    }
+}

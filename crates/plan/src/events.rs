@@ -1,0 +1,230 @@
+//! What are users told about an application, and in which words?
+
+use api::ExecutorState;
+
+/// An event on the application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub severity: Severity,
+    /// Why, as a word that tools match on; KF's words.
+    pub reason: &'static str,
+    /// What the operator did, as one word.
+    pub action: &'static str,
+    /// The message, at most [`LONGEST_NOTE`] bytes.
+    pub note: String,
+    /// The driver or executor pod that the event is about, if it is about one.
+    pub pod: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    Normal,
+    Warning,
+}
+
+/// Kubernetes refuses longer notes.
+pub const LONGEST_NOTE: usize = 1024;
+
+/// As much of an explanation as a status and an event can hold and a person will read.
+pub const LONGEST_EXPLANATION: usize = 800;
+
+impl Event {
+    pub(super) fn new(severity: Severity, reason: &'static str, action: &'static str, note: String) -> Self {
+        Self { severity, reason, action, note: cut(note, LONGEST_NOTE), pod: None }
+    }
+
+    /// An event about a pod.
+    fn of_pod(severity: Severity, reason: &'static str, pod: &str, note: String) -> Self {
+        Self { pod: Some(pod.to_owned()), ..Self::new(severity, reason, "Follow", note) }
+    }
+}
+
+pub(super) fn application_added(name: &str) -> Event {
+    let note = format!("SparkApplication {name} was added, enqueuing it for submission");
+    Event::new(Severity::Normal, "SparkApplicationAdded", "Submit", note)
+}
+
+pub(super) fn application_submitted(name: &str) -> Event {
+    let note = format!("SparkApplication {name} was submitted successfully");
+    Event::new(Severity::Normal, "SparkApplicationSubmitted", "Submit", note)
+}
+
+/// Something about how an application is submitted that its user should know.
+pub(super) fn submission_note(note: &str) -> Event {
+    Event::new(Severity::Normal, "SparkApplicationSubmissionNote", "Submit", note.to_owned())
+}
+
+pub(super) fn submission_failed(name: &str, why: &str) -> Event {
+    let note = format!("failed to submit SparkApplication {name}: {why}");
+    Event::new(Severity::Warning, "SparkApplicationSubmissionFailed", "Submit", note)
+}
+
+/// The submission pod cannot start.
+pub(super) fn submission_pending(pod: &str, why: &str) -> Event {
+    let note = format!("Submission pod {pod} is pending: {why}");
+    Event::of_pod(Severity::Normal, "SparkSubmissionPending", pod, note)
+}
+
+pub(super) fn application_completed(name: &str) -> Event {
+    Event::new(
+        Severity::Normal,
+        "SparkApplicationCompleted",
+        "Complete",
+        format!("SparkApplication {name} completed"),
+    )
+}
+
+pub(super) fn application_failed(name: &str, why: &str) -> Event {
+    let note = format!("SparkApplication {name} failed: {why}");
+    Event::new(Severity::Warning, "SparkApplicationFailed", "Fail", note)
+}
+
+pub(super) fn application_pending_rerun(name: &str, cause: &str) -> Event {
+    let note = format!("SparkApplication {name} is pending rerun: {cause}");
+    Event::new(Severity::Warning, "SparkApplicationPendingRerun", "Rerun", note)
+}
+
+pub(super) fn spec_edited(name: &str) -> Event {
+    let note =
+        format!("the spec of SparkApplication {name} was edited: its run ends, and it is submitted anew");
+    Event::new(Severity::Normal, "SparkApplicationSpecUpdateProcessed", "Invalidate", note)
+}
+
+/// `lacking` is what the executors of its driver do not get.
+pub(super) fn taken_over(name: &str, lacking: &[String]) -> Event {
+    let note = format!(
+        "SparkApplication {name} was submitted by another operator: executors that its driver makes from now on lack {}; \
+         to give it to them, let the application end, or edit its spec, which runs it anew",
+        lacking.join(", ")
+    );
+    Event::new(Severity::Warning, "SparkApplicationTakenOver", "TakeOver", note)
+}
+
+pub(super) fn application_suspending(name: &str) -> Event {
+    let note = format!("SparkApplication {name} is suspending");
+    Event::new(Severity::Warning, "SparkApplicationSuspending", "Suspend", note)
+}
+
+pub(super) fn application_suspended(name: &str) -> Event {
+    let note = format!("SparkApplication {name} is suspended");
+    Event::new(Severity::Warning, "SparkApplicationSuspended", "Suspend", note)
+}
+
+pub(super) fn application_resuming(name: &str) -> Event {
+    let note = format!("SparkApplication {name} is resuming");
+    Event::new(Severity::Warning, "SparkApplicationResuming", "Resume", note)
+}
+
+pub(super) fn driver_pending(pod: &str, why: Option<&str>) -> Event {
+    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+    Event::of_pod(Severity::Normal, "SparkDriverPending", pod, format!("Driver {pod} is pending{why}"))
+}
+
+pub(super) fn driver_unknown(pod: &str) -> Event {
+    Event::of_pod(Severity::Warning, "SparkDriverUnknown", pod, format!("Driver {pod} in unknown state"))
+}
+
+pub(super) fn driver_running(pod: &str) -> Event {
+    Event::of_pod(Severity::Normal, "SparkDriverRunning", pod, format!("Driver {pod} is running"))
+}
+
+pub(super) fn driver_completed(pod: &str) -> Event {
+    Event::of_pod(Severity::Normal, "SparkDriverCompleted", pod, format!("Driver {pod} completed"))
+}
+
+pub(super) fn driver_failed(pod: &str, why: &str) -> Event {
+    Event::of_pod(Severity::Warning, "SparkDriverFailed", pod, format!("Driver {pod} failed: {why}"))
+}
+
+pub(super) fn driver_not_found(pod: &str) -> Event {
+    let note = format!("Driver pod {pod} not found, marking application as Failing");
+    Event::of_pod(Severity::Warning, "SparkDriverNotFound", pod, note)
+}
+
+/// What several executors do, of which the first few are named, or what one does; why, if they failed.
+pub(super) fn executors(pods: &[&str], state: ExecutorState, failure: Option<&str>) -> Event {
+    const NAMED: usize = 5;
+    let (severity, reason, one, several) = match state {
+        ExecutorState::Pending => (Severity::Normal, "SparkExecutorPending", "is pending", "are pending"),
+        ExecutorState::Running => (Severity::Normal, "SparkExecutorRunning", "is running", "are running"),
+        ExecutorState::Completed => (Severity::Normal, "SparkExecutorCompleted", "completed", "completed"),
+        ExecutorState::Failed => (Severity::Warning, "SparkExecutorFailed", "failed", "failed"),
+        ExecutorState::Unknown => {
+            (Severity::Warning, "SparkExecutorUnknown", "in unknown state", "in unknown state")
+        }
+    };
+    if let [pod] = pods {
+        return Event::of_pod(severity, reason, pod, format!("Executor {pod} {}", failure.unwrap_or(one)));
+    }
+    let more = match pods.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = pods.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    Event::new(severity, reason, "Follow", format!("Executors {named}{more} {}", failure.unwrap_or(several)))
+}
+
+/// What belongs to a run beside its pods could not be made; the run goes on without it.
+#[must_use]
+pub fn not_made(why: &str) -> Event {
+    let note = format!("{why}; it is tried again, and the application runs on");
+    Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", note)
+}
+
+/// A port of the driver cannot be reached as the user or the admin wanted it.
+pub(super) fn not_exposed(why: &str) -> Event {
+    Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", why.to_owned())
+}
+
+/// An object of ours that cannot be read. Sent by the controller, which alone sees such objects.
+#[must_use]
+pub fn invalid(error: &str) -> Event {
+    let note = format!("the operator cannot read this object and leaves it alone: {error}");
+    Event::new(Severity::Warning, "InvalidObject", "Read", note)
+}
+
+/// What the operator could not do for an object of ours because of a bug of its own.
+#[must_use]
+pub fn panicked(bug: &str) -> Event {
+    let note =
+        format!("{bug}; it tries again, and everything else goes on: please report it with this object");
+    Event::new(Severity::Warning, "OperatorBug", "Reconcile", note)
+}
+
+/// At most `limit` bytes of `text`, with an ellipsis where something was cut.
+#[must_use]
+pub fn cut(text: String, limit: usize) -> String {
+    if text.len() <= limit {
+        return text;
+    }
+    let end = text.floor_char_boundary(limit - ELLIPSIS.len());
+    format!("{}{ELLIPSIS}", &text[..end])
+}
+
+/// At most the last `limit` bytes of `text`, behind an ellipsis where something was cut.
+pub(super) fn end(text: String, limit: usize) -> String {
+    if text.len() <= limit {
+        return text;
+    }
+    let begin = text.ceil_char_boundary(text.len() - limit.saturating_sub(ELLIPSIS.len()));
+    format!("{ELLIPSIS}{}", &text[begin..])
+}
+
+const ELLIPSIS: &str = "…";
+
+#[cfg(test)]
+mod tests {
+    use super::{LONGEST_NOTE, end, submission_failed};
+
+    #[test]
+    fn of_last_words_the_end_is_kept() {
+        assert_eq!(end("abcdef".to_owned(), 6), "abcdef");
+        assert_eq!(end("aüüü".to_owned(), 6), "…ü");
+    }
+
+    #[test]
+    fn a_long_note_is_cut_at_a_character() {
+        let event = submission_failed("pi", &"ü".repeat(LONGEST_NOTE));
+        assert!(event.note.len() <= LONGEST_NOTE && event.note.ends_with("ü…"), "{}", event.note.len());
+    }
+}

@@ -1,0 +1,100 @@
+//! What do `kubectl wait --for=condition=…` and other tools see of an application's state?
+
+use super::history;
+use api::{SparkApplication, SparkApplicationStatus, State};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// `Submitted`, `Running`, `Succeeded` and `Failed`, as they follow from `status`; none of a new application. A
+/// condition that is what it was keeps its time.
+pub(super) fn of(
+    status: &SparkApplicationStatus,
+    application: &SparkApplication,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let state = status.application_state.state;
+    let known = application.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    if state == State::New {
+        return known.to_vec();
+    }
+    let foreign = known.iter().filter(|condition| !TYPES.contains(&condition.type_.as_str())).cloned();
+    let own = TYPES.into_iter().map(|type_| {
+        let (holds, reason) = holds(type_, state, status);
+        let message = status.application_state.error_message.clone().unwrap_or_default();
+        let before = known.iter().find(|condition| condition.type_ == type_);
+        let since = before.filter(|condition| condition.status == holds);
+        Condition {
+            type_: type_.to_owned(),
+            status: holds.to_owned(),
+            reason,
+            message,
+            observed_generation: status.observed_generation,
+            last_transition_time: since.map_or(Time(now), |condition| condition.last_transition_time.clone()),
+        }
+    });
+    own.chain(foreign).collect()
+}
+
+const SUBMITTED: &str = "Submitted";
+const RUNNING: &str = "Running";
+const SUCCEEDED: &str = "Succeeded";
+const FAILED: &str = "Failed";
+const TYPES: [&str; 4] = [SUBMITTED, RUNNING, SUCCEEDED, FAILED];
+
+/// Whether a condition holds, and why.
+fn holds(type_: &str, state: State, status: &SparkApplicationStatus) -> (&'static str, String) {
+    let run = history::run(status, status.run_ordinal.unwrap_or_default());
+    let has_driver = match state {
+        State::Submitted
+        | State::Running
+        | State::Unknown
+        | State::Succeeding
+        | State::Completed
+        | State::Failing => true,
+        State::Failed => run.is_none_or(|run| run.state != Some(State::SubmissionFailed)),
+        State::New
+        | State::SubmissionFailed
+        | State::PendingRerun
+        | State::Invalidating
+        | State::Suspending
+        | State::Suspended
+        | State::Resuming => false,
+    };
+    let holds = match (type_, state) {
+        (SUBMITTED, _) => has_driver,
+        (RUNNING, State::Unknown) => return ("Unknown", word(state)),
+        (RUNNING, state) => state == State::Running,
+        (SUCCEEDED, state) => state == State::Completed,
+        (_, state) => state == State::Failed,
+    };
+    let reason = match (type_, state) {
+        (SUBMITTED, _) if has_driver => "DriverCreated".to_owned(),
+        (RUNNING, State::Submitted) => waiting(status).unwrap_or_else(|| word(state)),
+        (_, State::Failing | State::Failed | State::SubmissionFailed | State::Completed) => run
+            .and_then(|run| run.reason.clone())
+            .filter(|reason| is_word(reason))
+            .unwrap_or_else(|| word(state)),
+        _ => word(state),
+    };
+    (if holds { "True" } else { "False" }, reason)
+}
+
+/// What the driver waits for, as a word.
+fn waiting(status: &SparkApplicationStatus) -> Option<String> {
+    let message = status.application_state.error_message.as_deref()?;
+    let word = message.split(':').next().unwrap_or_default();
+    is_word(word).then(|| word.to_owned())
+}
+
+/// Kubernetes refuses a condition whose reason is none.
+fn is_word(reason: &str) -> bool {
+    reason.starts_with(|c: char| c.is_ascii_alphabetic())
+        && reason.len() <= 256
+        && reason.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// `SUBMISSION_FAILED` as `SubmissionFailed`.
+fn word(state: State) -> String {
+    let capitalised = |part: &str| format!("{}{}", &part[..1], part[1..].to_ascii_lowercase());
+    state.as_str().split('_').filter(|part| !part.is_empty()).map(capitalised).collect()
+}

@@ -1,0 +1,117 @@
+//! SUBMITTED, RUNNING and UNKNOWN: the application's state is its driver's.
+
+use super::{EVENTUALLY, Pass, SOON, driver_name, history::Outcome};
+use crate::{
+    Action, Driver, Plan, children,
+    driver::{self, DriverState},
+    events, executors,
+    pod_record::PodRecord,
+};
+use api::{ApplicationState, Role, State};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::time::Duration;
+
+/// The word for a driver that vanished before its end was seen.
+const OUTCOME_UNKNOWN: &str = "DriverOutcomeUnknown";
+
+impl Pass<'_> {
+    pub(super) fn follow_driver(&self) -> Plan {
+        let submission_id = self.status.submission_id.as_deref().unwrap_or_default();
+        match &self.seen.driver {
+            Driver::Unseen => self.stay(Some(SOON)),
+            Driver::Pod { pod, .. } if pod.is_of(Role::Driver, submission_id) => self.driver_seen(pod),
+            Driver::Pod { .. } | Driver::Gone => self.driver_gone(submission_id),
+        }
+    }
+
+    fn driver_seen(&self, pod: &PodRecord) -> Plan {
+        let (state, message, event) = match driver::state(pod) {
+            DriverState::Pending => (State::Submitted, self.waiting(pod), self.pending(pod)),
+            DriverState::Running => (State::Running, None, events::driver_running(&pod.name)),
+            DriverState::Completed => (State::Succeeding, None, events::driver_completed(&pod.name)),
+            DriverState::Failed(why) => {
+                let event = events::driver_failed(&pod.name, &why);
+                (State::Failing, Some(why), event)
+            }
+            // The node may come back; if it does not, the pod is deleted, and that is seen.
+            DriverState::Unknown => (State::Unknown, pod.message.clone(), events::driver_unknown(&pod.name)),
+        };
+        let mut status = self.status.clone();
+        let known = executors::spark_application_id(&self.seen.executors)
+            .or_else(|| pod.spark_application_id.clone());
+        status.spark_application_id = known.or(status.spark_application_id);
+        status.driver_info.pod_name = Some(pod.name.clone());
+        let before = self.status.application_state.clone();
+        let mut told = Vec::new();
+        if state != before.state
+            || first_word(message.as_deref()) != first_word(before.error_message.as_deref())
+        {
+            told.push(event);
+        }
+        let has_ended = matches!(state, State::Succeeding | State::Failing);
+        if !has_ended {
+            children::note(self.application, &mut status, &self.seen.companions, self.policy);
+        }
+        if has_ended {
+            status.termination_time = Some(Time(self.now));
+            let outcome = if state == State::Succeeding { State::Completed } else { State::Failed };
+            Self::ended(&mut status, Outcome::of_driver(outcome, pod, message.clone()), self.now);
+        }
+        status.application_state = ApplicationState { state, error_message: message };
+        let wake = match state {
+            State::Succeeding | State::Failing => SOON,
+            // Kubernetes tells of a volume that cannot be mounted by an event alone.
+            State::Submitted => driver::until_next_mount_question(pod, self.now).unwrap_or(EVENTUALLY),
+            _ => EVENTUALLY,
+        };
+        let mut plan = self.with_executors(status, told, Some(wake));
+        if !has_ended && !self.seen.made {
+            let objects = children::of(self.application, &pod.name, self.policy);
+            if !objects.is_empty() {
+                plan.actions.push(Action::Make(objects));
+                plan.wake = Some(SOON);
+            }
+        }
+        plan
+    }
+
+    /// What a driver that does not run yet waits for.
+    fn waiting(&self, pod: &PodRecord) -> Option<String> {
+        pod.waiting_for()
+            .or_else(|| self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}")))
+    }
+
+    fn pending(&self, pod: &PodRecord) -> events::Event {
+        events::driver_pending(&pod.name, self.waiting(pod).as_deref())
+    }
+
+    fn driver_gone(&self, submission_id: &str) -> Plan {
+        if let Some(pod) = self.seen.departed.as_ref().filter(|pod| {
+            pod.is_of(Role::Driver, submission_id)
+                && matches!(driver::state(pod), DriverState::Completed | DriverState::Failed(_))
+        }) {
+            return self.driver_seen(pod);
+        }
+        if self.status.application_state.state == State::Submitted {
+            let submitted = self.status.last_submission_attempt_time.as_ref().map_or(self.now, |time| time.0);
+            let waited = Duration::try_from(self.now.duration_since(submitted)).unwrap_or_default();
+            if let Some(rest) =
+                self.policy.driver_creation_grace.checked_sub(waited).filter(|rest| !rest.is_zero())
+            {
+                return self.stay(Some(rest));
+            }
+        }
+        let why = self.seen.departed.as_ref().and_then(|pod| pod.message.as_ref());
+        let why = why.map_or_else(String::new, |why| format!(": {why}"));
+        let message = format!("driver pod not found{why}");
+        let mut status = self.moved(State::Failing, Some(message.clone()));
+        status.termination_time = Some(Time(self.now));
+        Self::ended(&mut status, Outcome::new(State::Failed, OUTCOME_UNKNOWN, Some(message)), self.now);
+        self.with_executors(status, vec![events::driver_not_found(&driver_name(self))], Some(SOON))
+    }
+}
+
+/// What a driver waits for begins with a word; what stands behind it changes all the time.
+fn first_word(message: Option<&str>) -> Option<&str> {
+    message.and_then(|message| message.split(':').next())
+}

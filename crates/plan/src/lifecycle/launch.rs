@@ -1,0 +1,261 @@
+//! New, PENDING_RERUN, RESUMING and SUBMISSION_FAILED: makes the driver of the next run, and only one.
+//!
+//! A run is submitted by the operator itself, whose progress is in memory ([`SubmissionProgress`]), or by a submission
+//! pod, whose state is read from the pod ([`submission_pod::state`]). Either way the driver's pod decides: one that is
+//! complete is followed, whatever became of the submission.
+
+use super::{
+    EVENTUALLY, Pass, SOON,
+    history::{Cause, Outcome},
+    restart::{self, Retry},
+};
+use crate::{
+    Action, Driver, Plan, SubmissionProgress, children,
+    driver::{self, DriverState, Standing},
+    events::{self, LONGEST_EXPLANATION, LONGEST_NOTE},
+    pod_record::PodRecord,
+    run::{Run, SubmissionId},
+    submission::{self, Chosen},
+    submission_pod::{self, State as Submission},
+};
+use api::{
+    ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State, names::annotation,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Pass<'_> {
+    /// Submits the next run, unless an earlier try has made the driver, or is about to.
+    pub(super) fn launch(&self) -> Plan {
+        let run = Run::next(self.application);
+        let progress = self.seen.submission_of(&run.id);
+        if progress.is_none() && self.is_submitting() {
+            // Its spec has been edited since. What it has made by then is found by the next look.
+            return self.acting(Vec::from([Action::StopSubmission]));
+        }
+        let submission = self.submission_pod(&run.id);
+        let may_go_on = submission.as_ref().is_some_and(|(_, submission)| submission.may_go_on());
+        match (&self.seen.driver, progress) {
+            (_, Some(SubmissionProgress::Running)) => self.stay(Some(SOON)),
+            // Whoever made all of it was told that it is there. Should the driver have come and gone already,
+            // following it will find out what became of it.
+            (Driver::Unseen | Driver::Gone, Some(SubmissionProgress::Succeeded { spark_application_id })) => {
+                self.submitted(run, spark_application_id.clone())
+            }
+            (Driver::Unseen, _) => match submission {
+                Some((pod, submission)) => self.await_submission(pod, &submission),
+                None => self.stay(Some(SOON)),
+            },
+            (Driver::Pod { pod, complete }, _) => {
+                match driver::standing(pod, *complete, self.uid(), &run.id, self.now) {
+                    // What fails `spark-submit` after it has made everything makes it delete its driver again.
+                    Standing::Adoptable
+                        if may_go_on && matches!(driver::state(pod), DriverState::Pending) =>
+                    {
+                        self.stay(Some(SOON))
+                    }
+                    Standing::Adoptable => self.submitted(run, pod.spark_application_id.clone()),
+                    Standing::InTheMaking => self.stay(Some(SOON)),
+                    // Its submission pod is at work on it, however long that takes.
+                    Standing::Leftover if may_go_on && pod.is_of(Role::Driver, run.id.as_str()) => {
+                        self.stay(Some(SOON))
+                    }
+                    Standing::Leftover => self.forerunner_recorded(&run).unwrap_or_else(|| {
+                        let beside = if pod.terminating { Vec::new() } else { self.clean_up() };
+                        self.acting(Self::delete_pod(pod).into_iter().chain(beside).collect())
+                    }),
+                    // Whoever had our name before is gone, and Kubernetes takes away what was its.
+                    Standing::Foreign if pod.is_of_application(self.name()) => self.stay(Some(SOON)),
+                    Standing::Foreign => {
+                        let why = taken(pod);
+                        self.submission_failed(run, why)
+                    }
+                }
+            }
+            (Driver::Gone, Some(SubmissionProgress::Failed(why))) => self.submission_failed(run, why.clone()),
+            // Whatever had its name is gone now.
+            (Driver::Gone, None | Some(SubmissionProgress::DriverExists | SubmissionProgress::PodMade)) => {
+                let strays = self.strays(Some(&run.id));
+                if !strays.is_empty() {
+                    let recorded = self.forerunner_recorded(&run);
+                    return recorded.unwrap_or_else(|| self.acting(Self::delete_strays(&strays)));
+                }
+                match submission {
+                    None => self.submit(run),
+                    // The driver has come and gone already: following it will find out what became of it.
+                    Some((_, Submission::Succeeded)) => self.submitted(run, None),
+                    Some((_, Submission::Failed(why))) => self.submission_failed(run, why),
+                    Some((pod, Submission::DriverExists)) => self.acting(Self::delete_submission_pod(pod)),
+                    Some((pod, submission)) => self.await_submission(pod, &submission),
+                }
+            }
+        }
+    }
+
+    /// The submission pod of the run `id`, and how far it is.
+    fn submission_pod(&self, id: &SubmissionId) -> Option<(&PodRecord, Submission)> {
+        let pods = self.seen.submission_pods.iter();
+        let pod = pods.into_iter().find(|pod| pod.submits_for(self.uid(), id.as_str()))?;
+        Some((pod, submission_pod::state(pod)))
+    }
+
+    /// Waits for the submission pod, and lets the status say what that waits for.
+    fn await_submission(&self, pod: &PodRecord, submission: &Submission) -> Plan {
+        // Kubernetes tells of a volume that cannot be mounted by an event alone.
+        let unmounted = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
+        let held = match submission {
+            Submission::Waiting(why) => why.as_ref().or(unmounted.as_ref()),
+            _ => None,
+        };
+        let what = match submission {
+            Submission::Waiting(_) => held.map_or("is about to start", String::as_str),
+            Submission::Leaving => "is being deleted, and made anew when it is gone",
+            _ => "spark-submit is running",
+        };
+        let message = events::cut(format!("submission pod {}: {what}", pod.name), LONGEST_EXPLANATION);
+        let mut status = self.status.clone();
+        let is_news = status.application_state.error_message.as_ref() != Some(&message);
+        // What it waits for is worth an event; that it works is not.
+        let told = held.filter(|_| is_news).map(|why| events::submission_pending(&pod.name, why));
+        status.application_state.error_message = Some(message);
+        // Its watch tells when it has ended.
+        let wake = driver::until_next_mount_question(pod, self.now).unwrap_or(EVENTUALLY);
+        self.plan(status, Vec::from_iter(told), Some(wake))
+    }
+
+    /// SUBMISSION_FAILED: try again, when it is time, as often as the restart policy says.
+    pub(super) fn after_failed_submission(&self) -> Plan {
+        match restart::of_submission(&self.application.spec, &self.status, self.now) {
+            Retry::Never => self.fail(),
+            Retry::In(pause) if pause.is_zero() => self.launch(),
+            Retry::In(pause) => self.stay(Some(pause)),
+        }
+    }
+
+    fn submit(&self, run: Run) -> Plan {
+        let state = self.application.state();
+        match submission::choose(self.application, &run, &self.seen.surroundings, self.policy, self.now) {
+            Ok(Chosen { request, events }) => {
+                let added = (state == State::New).then(|| events::application_added(self.name()));
+                Plan {
+                    actions: vec![Action::Submit(Box::new(request))],
+                    events: added.into_iter().chain(events).collect(),
+                    ..self.stay(Some(SOON))
+                }
+            }
+            Err(why) => self.submission_failed(run, why),
+        }
+    }
+
+    fn submitted(&self, run: Run, spark_application_id: Option<String>) -> Plan {
+        let mut status = self.with_run(run);
+        status.spark_application_id = spark_application_id;
+        status.execution_attempts += 1;
+        status.application_state = ApplicationState { state: State::Submitted, error_message: None };
+        children::note(self.application, &mut status, &self.seen.companions, self.policy);
+        self.plan(status, vec![events::application_submitted(self.name())], Some(SOON))
+    }
+
+    fn submission_failed(&self, run: Run, why: String) -> Plan {
+        // It may quote a property, of whatever length that is.
+        let why = events::cut(why, LONGEST_NOTE);
+        let event = events::submission_failed(self.name(), &why);
+        let around = &self.seen.surroundings;
+        let children = submission::children(self.application, &run, self.policy, around, None);
+        let mut status = self.with_run(run);
+        let outcome = Outcome::new(State::SubmissionFailed, "SubmissionFailed", Some(why.clone()));
+        Self::ended(&mut status, outcome, self.now);
+        status.application_state =
+            ApplicationState { state: State::SubmissionFailed, error_message: Some(why) };
+        let actions = (!children.is_empty()).then_some(Action::DeleteChildren(children));
+        Plan { actions: Vec::from_iter(actions), ..self.plan(status, vec![event], Some(SOON)) }
+    }
+
+    /// The status with `run` as its present one, and nothing of the one before but the counts.
+    fn with_run(&self, run: Run) -> SparkApplicationStatus {
+        let mut status = self.status.clone();
+        reset(&mut status);
+        Self::began(&mut status, &run, self.cause(), self.now);
+        status.submission_id = Some(run.id.to_string());
+        status.run_ordinal = Some(run.ordinal);
+        status.spec_hash = Some(run.spec_hash);
+        status.observed_generation = run.generation;
+        status.last_submission_attempt_time = Some(Time(self.now));
+        status.submission_attempts = status.submission_attempts.saturating_add(1);
+        status.last_rerun = self.rerun_asked_for().cloned();
+        status.driver_info =
+            DriverInfo { pod_name: Some(driver::pod_name(self.application)), ..DriverInfo::default() };
+        status
+    }
+
+    /// Why there is a run now, where nobody has announced it.
+    pub(super) fn cause(&self) -> Cause {
+        match self.application.state() {
+            State::SubmissionFailed => Cause::SubmissionRetry,
+            State::Resuming => Cause::Resumed,
+            _ => Cause::Created,
+        }
+    }
+
+    /// The value of the annotation that asks for another run.
+    pub(super) fn rerun_asked_for(&self) -> Option<&String> {
+        self.application.metadata.annotations.as_ref()?.get(annotation::RERUN)
+    }
+
+    /// The pods that have to be gone before a driver is made for the run `id`, or none at all: executors and submission
+    /// pods of other runs, and drivers of this application under other names.
+    pub(super) fn strays(&self, id: Option<&SubmissionId>) -> Vec<&PodRecord> {
+        let is_of_other =
+            |pod: &PodRecord| id.is_none_or(|id| pod.submission_id.as_deref() != Some(id.as_str()));
+        let is_stray = |pod: &&PodRecord| match pod.role {
+            Some(Role::Driver) => pod.is_controlled_by(self.uid()),
+            Some(Role::Executor) => is_of_other(pod),
+            None => pod.submits && pod.is_controlled_by(self.uid()) && is_of_other(pod),
+        };
+        self.seen.strays.iter().filter(is_stray).collect()
+    }
+
+    /// Drivers and submission pods one by one, executors by their run.
+    pub(super) fn delete_strays(strays: &[&PodRecord]) -> Vec<Action> {
+        let of_role = |role| strays.iter().filter(move |pod| pod.role == Some(role) && !pod.terminating);
+        let runs: BTreeSet<_> = of_role(Role::Executor).filter_map(|pod| pod.submission_id.clone()).collect();
+        let drivers = of_role(Role::Driver).filter_map(|pod| Self::delete_pod(pod));
+        let submissions = strays.iter().filter(|pod| pod.submits);
+        drivers
+            .chain(submissions.flat_map(|pod| Self::delete_submission_pod(pod)))
+            .chain(runs.into_iter().map(|submission_id| Action::DeleteExecutors { submission_id }))
+            .collect()
+    }
+
+    /// Deletes a submission pod and its ConfigMap, unless it is being deleted. The pod is the last, since by it the
+    /// ConfigMap is found.
+    pub(super) fn delete_submission_pod(pod: &PodRecord) -> Vec<Action> {
+        let files = || Action::DeleteChildren(vec![submission_pod::config_map(&pod.name)]);
+        Self::delete_pod(pod).into_iter().flat_map(|delete| [files(), delete]).collect()
+    }
+
+    /// Stays in its state until what `actions` do is seen.
+    pub(super) fn acting(&self, actions: Vec<Action>) -> Plan {
+        Plan { actions, ..self.stay(Some(SOON)) }
+    }
+}
+
+/// Forgets what belongs to a run that is over.
+pub(super) fn reset(status: &mut SparkApplicationStatus) {
+    status.spark_application_id = None;
+    status.termination_time = None;
+    status.driver_info = DriverInfo::default();
+    status.executor_state = BTreeMap::<String, ExecutorState>::new();
+}
+
+/// Why a pod that is not ours keeps a driver from being made.
+fn taken(pod: &PodRecord) -> String {
+    let owner = pod.controller.as_ref().map_or_else(
+        || "has no controller".to_owned(),
+        |owner| format!("belongs to {} {}", owner.kind, owner.name),
+    );
+    format!(
+        "pod {} already exists and {owner}: delete it or set spec.driver.podName to another name",
+        pod.name
+    )
+}

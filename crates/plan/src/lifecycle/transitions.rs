@@ -1,0 +1,68 @@
+//! From which state does an application come into which, and when? As people read it; the exploration of the state
+//! machine checks that it says all that there is and nothing else.
+
+use api::State;
+use std::fmt::Write;
+
+/// A step from one state to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transition {
+    pub from: State,
+    pub to: State,
+    pub when: &'static str,
+}
+
+macro_rules! transitions {
+    ($($from:ident => $($to:ident: $when:literal),+;)+) => {
+        /// Every step that [`next`](super::next) makes, but for those between following and edited or suspended
+        /// states, which [`interruptions`] has.
+        pub const TRANSITIONS: &[Transition] =
+            &[$($(Transition { from: State::$from, to: State::$to, when: $when },)+)+];
+    };
+}
+
+transitions! {
+    New => Submitted: "driver made", SubmissionFailed: "refused";
+    Submitted => Running: "driver runs", Succeeding: "exit code 0", Failing: "exit code not 0, driver gone",
+        Unknown: "node lost";
+    Running => Submitted: "driver starts anew", Succeeding: "exit code 0", Failing: "exit code not 0, driver gone",
+        Unknown: "node lost";
+    Unknown => Submitted: "driver starts anew", Running: "node is back", Succeeding: "exit code 0",
+        Failing: "exit code not 0, driver gone";
+    Succeeding => Completed: "no restart", PendingRerun: "restart Always";
+    Failing => Failed: "no retry left", PendingRerun: "retry is due";
+    SubmissionFailed => Submitted: "retry succeeds", SubmissionFailed: "retry fails", Failed: "no retry left";
+    PendingRerun => Submitted: "driver made", SubmissionFailed: "refused";
+    Invalidating => PendingRerun: "all pods gone";
+    Suspending => Suspended: "all pods gone";
+    Suspended => Resuming: "suspend false";
+    Resuming => Submitted: "driver made", SubmissionFailed: "refused";
+    Completed => PendingRerun: "re-run asked for";
+    Failed => PendingRerun: "re-run asked for";
+}
+
+/// The steps that a user's edit makes from almost everywhere.
+#[must_use]
+pub fn interruptions() -> Vec<Transition> {
+    let of = |to, when, applies: fn(State) -> bool| {
+        State::ALL.into_iter().filter(move |state| applies(*state)).map(move |from| Transition {
+            from,
+            to,
+            when,
+        })
+    };
+    let suspends = of(State::Suspending, "suspend true", super::suspension::can_be_suspended);
+    of(State::Invalidating, "spec edited", super::edits::ends_run).chain(suspends).collect()
+}
+
+/// The steps as a Mermaid diagram, as the README shows it.
+#[must_use]
+pub fn diagram() -> String {
+    let name = |state: State| if state == State::New { "NEW" } else { state.as_str() };
+    let mut diagram = String::from("stateDiagram-v2\n    [*] --> NEW\n");
+    for Transition { from, to, when } in TRANSITIONS {
+        writeln!(diagram, "    {} --> {}: {when}", name(*from), name(*to))
+            .expect("writing to a String cannot fail");
+    }
+    diagram
+}

@@ -1,0 +1,52 @@
+//! What is in the ConfigMap of an application's monitoring? The files that the user has not put into the image.
+
+use super::{EXPORTER_CONFIGURATION, METRICS_PROPERTIES, Monitoring};
+use crate::{native::Child, owner_reference, run::Run, submission::stated};
+use api::{SparkApplication, names::label};
+use serde_json::{Map, Value, json};
+
+const KIND: &str = "ConfigMap";
+
+/// All of Spark's metrics as JMX beans, and those of the JVM.
+const DEFAULT_PROPERTIES: &str = include_str!("metrics.properties");
+/// The names are those of KF's default; the patterns also know what Spark 3 and later add to the names of beans.
+const DEFAULT_CONFIGURATION: &str = include_str!("prometheus.yaml");
+
+/// The ConfigMap for `run`; none where every file is in the image, or none is needed.
+#[must_use]
+pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
+    let monitoring = Monitoring::of(application)?;
+    let mut files = Map::new();
+    if monitoring.own_metrics_properties().is_none() {
+        let text = stated(&monitoring.asked.metrics_properties).map_or(DEFAULT_PROPERTIES, String::as_str);
+        files.insert(METRICS_PROPERTIES.to_owned(), text.into());
+    }
+    let prometheus = monitoring.asked.prometheus.as_ref();
+    if let Some(prometheus) = prometheus.filter(|prometheus| stated(&prometheus.config_file).is_none()) {
+        let text = stated(&prometheus.configuration).map_or(DEFAULT_CONFIGURATION, String::as_str);
+        files.insert(EXPORTER_CONFIGURATION.to_owned(), text.into());
+    }
+    let labels = json!({
+        label::APP_NAME: application.metadata.name,
+        label::SUBMISSION_ID: run.id,
+        label::CREATED_BY: "true",
+    });
+    let metadata = json!({
+        "name": name(application),
+        "labels": labels,
+        "ownerReferences": [owner_reference(application)],
+    });
+    (!files.is_empty())
+        .then(|| json!({"apiVersion": "v1", "kind": KIND, "metadata": metadata, "data": files}))
+}
+
+/// What may have been made for a run of the application, whatever its spec said then.
+#[must_use]
+pub fn possible_child(application: &SparkApplication) -> Child {
+    Child { kind: KIND.to_owned(), name: name(application) }
+}
+
+/// KF's. No name of an application is too long for it.
+pub(super) fn name(application: &SparkApplication) -> String {
+    format!("{}-prom-conf", application.metadata.name.as_deref().unwrap_or_default())
+}

@@ -1,0 +1,235 @@
+//! In which namespaces are applications driven, and their pods customized? In all, in those of a list, in those
+//! with certain labels, or in both of these.
+//!
+//! The controller asks for each application, the API server for each object before it calls the webhook; both
+//! go by the same value, so that no application is driven whose pods nobody customizes.
+
+use api::names::label;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube_core::{Expression, Selector, SelectorExt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    str::FromStr,
+};
+
+/// Labels of a namespace.
+pub type Labels = BTreeMap<String, String>;
+
+/// A choice of namespaces; all by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Namespaces {
+    names: BTreeSet<String>,
+    labels: Option<Labelled>,
+}
+
+/// Namespaces by their labels, as `kubectl get namespaces --selector` takes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Labelled(Selector);
+
+impl Namespaces {
+    /// Those of `names` and those that are `labelled` so; all if there is neither, or an empty name, which is
+    /// KF's for all.
+    #[must_use]
+    pub fn new(names: impl IntoIterator<Item = String>, labelled: Option<Labelled>) -> Self {
+        let names: BTreeSet<_> = names.into_iter().collect();
+        if names.contains("") { Self::default() } else { Self { names, labels: labelled } }
+    }
+
+    /// Whether somebody has to know the namespaces' labels.
+    #[must_use]
+    pub const fn depends_on_labels(&self) -> bool {
+        self.labels.is_some()
+    }
+
+    /// Whether the namespace `name` is one of them; `labels` gives its labels, if they are known.
+    #[must_use]
+    pub fn include(&self, name: &str, labels: impl FnOnce() -> Option<Labels>) -> bool {
+        let is_all = self.names.is_empty() && self.labels.is_none();
+        let is_labelled =
+            |Labelled(selector): &Labelled| labels().is_some_and(|labels| selector.matches(&labels));
+        is_all || self.names.contains(name) || self.labels.as_ref().is_some_and(is_labelled)
+    }
+
+    /// The selectors that find them, of which each namespace has to meet one; none if all are meant. Kubernetes
+    /// knows no selector for names *or* labels.
+    #[must_use]
+    pub fn selectors(&self) -> Vec<LabelSelector> {
+        let named = Expression::In(label::NAMESPACE_NAME.to_owned(), self.names.clone());
+        let named = (!self.names.is_empty()).then(|| Selector::from(named));
+        let labelled = self.labels.clone().map(|Labelled(selector)| selector);
+        named.into_iter().chain(labelled).map(LabelSelector::from).collect()
+    }
+}
+
+impl fmt::Display for Labelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Labelled {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut expressions = requirements(text).map(expression).collect::<Result<Vec<_>, _>>()?;
+        // The order says nothing; and what is compared must not depend on it.
+        expressions.sort();
+        expressions.dedup();
+        Ok(Self(expressions.into_iter().collect()))
+    }
+}
+
+/// What stands between commas that are in no parentheses.
+fn requirements(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_i32;
+    text.split(move |c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        c == ',' && depth <= 0
+    })
+    .map(str::trim)
+}
+
+/// One of `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (value,…)`, `key notin (value,…)`.
+fn expression(text: &str) -> Result<Expression, String> {
+    let wrong = || format!("`{text}` is not a label selector (try `team=data` or `team in (data, science)`)");
+    let key = |key: &str| {
+        let key = key.trim();
+        let is_key = !key.is_empty() && key.split('/').count() <= 2 && key.split('/').all(is_word);
+        if is_key { Ok(key.to_owned()) } else { Err(wrong()) }
+    };
+    let value = |value: &str| {
+        let value = value.trim();
+        if value.is_empty() || is_word(value) { Ok(value.to_owned()) } else { Err(wrong()) }
+    };
+    let values = |list: &str| {
+        let list = list.trim().strip_prefix('(').and_then(|list| list.strip_suffix(')')).ok_or_else(wrong)?;
+        list.split(',').map(value).collect::<Result<BTreeSet<_>, _>>()
+    };
+    if let Some(begin) = text.find('(') {
+        let (words, list) = text.split_at(begin);
+        return match words.split_whitespace().collect::<Vec<_>>()[..] {
+            [name, "in"] => Ok(Expression::In(key(name)?, values(list)?)),
+            [name, "notin"] => Ok(Expression::NotIn(key(name)?, values(list)?)),
+            _ => Err(wrong()),
+        };
+    }
+    if let Some((name, text)) = text.split_once("!=") {
+        return Ok(Expression::NotIn(key(name)?, BTreeSet::from([value(text)?])));
+    }
+    if let Some((name, text)) = text.split_once("==").or_else(|| text.split_once('=')) {
+        return Ok(Expression::In(key(name)?, BTreeSet::from([value(text)?])));
+    }
+    match text.strip_prefix('!') {
+        Some(name) => Ok(Expression::DoesNotExist(key(name)?)),
+        None => Ok(Expression::Exists(key(text)?)),
+    }
+}
+
+/// What keys and values of labels are made of.
+fn is_word(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_outer = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    bytes.iter().all(|byte| is_inner(*byte)) && is_outer(bytes.first()) && is_outer(bytes.last())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn namespaces(names: &[&str], labelled: &str) -> Namespaces {
+        let labelled = (!labelled.is_empty()).then(|| labelled.parse().unwrap());
+        Namespaces::new(names.iter().map(|&name| name.to_owned()), labelled)
+    }
+
+    fn selectors(namespaces: &Namespaces) -> Value {
+        serde_json::to_value(namespaces.selectors()).unwrap()
+    }
+
+    #[test]
+    fn a_namespace_is_one_of_them_by_its_name_or_by_its_labels() {
+        let labels = |team: &str| Some(Labels::from([("team".to_owned(), team.to_owned())]));
+        for (names, labelled, expected) in [
+            (&[][..], "", [true, true, true]),
+            (&[""], "team=data", [true, true, true]),
+            (&["a", ""], "", [true, true, true]),
+            (&["a"], "", [true, false, false]),
+            (&[], "team=data", [false, true, false]),
+            (&["a", "c"], "team=data", [true, true, true]),
+            (&["a"], "team in (data, science)", [true, true, false]),
+        ] {
+            let chosen = namespaces(names, labelled);
+            let found = [
+                chosen.include("a", || labels("web")),
+                chosen.include("b", || labels("data")),
+                chosen.include("c", || None),
+            ];
+            assert_eq!(found, expected, "{names:?} {labelled}");
+        }
+        let unasked = || -> Option<Labels> { panic!("nobody needs to know") };
+        assert!(namespaces(&["a"], "team=data").include("a", unasked));
+        assert!(!namespaces(&["a"], "").include("b", unasked));
+    }
+
+    #[test]
+    fn the_webhook_is_called_for_the_same_ones() {
+        let named = json!({"matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]},
+        ]});
+        let labelled = json!({"matchExpressions": [{"key": "team", "operator": "In", "values": ["data"]}]});
+        for (names, selector, expected) in [
+            (&[][..], "", json!([])),
+            (&[""], "team=data", json!([])),
+            (&["b", "a", "b"], "", json!([named])),
+            (&[], "team=data", json!([labelled])),
+            (&["a", "b"], "team=data", json!([named, labelled])),
+        ] {
+            assert_eq!(selectors(&namespaces(names, selector)), expected);
+        }
+    }
+
+    #[test]
+    fn labels_are_written_as_for_kubectl() {
+        let requirement = |key: &str, operator: &str, values: Value| {
+            let mut requirement = json!({"key": key, "operator": operator});
+            if !values.is_null() {
+                requirement["values"] = values;
+            }
+            requirement
+        };
+        for (text, expected) in [
+            ("a", requirement("a", "Exists", Value::Null)),
+            ("!a", requirement("a", "DoesNotExist", Value::Null)),
+            ("a=b", requirement("a", "In", json!(["b"]))),
+            (" example.com/a == b ", requirement("example.com/a", "In", json!(["b"]))),
+            ("a=", requirement("a", "In", json!([""]))),
+            ("a!=b", requirement("a", "NotIn", json!(["b"]))),
+            ("a in (c, b)", requirement("a", "In", json!(["b", "c"]))),
+            ("a notin(b)", requirement("a", "NotIn", json!(["b"]))),
+        ] {
+            let expected = json!([{"matchExpressions": [expected]}]);
+            assert_eq!(selectors(&namespaces(&[], text)), expected, "{text}");
+            let labelled: Labelled = text.parse().unwrap();
+            assert_eq!(labelled.to_string().parse(), Ok(labelled), "{text}");
+        }
+        assert_eq!("b in (x,y),!c,a=1".parse::<Labelled>(), "a==1, b in (y, x) ,!c,!c".parse());
+        for text in [
+            "",
+            "a,",
+            "a b",
+            "a=b=c",
+            "a in b",
+            "a in (b",
+            "in (b)",
+            "a>1",
+            "a/b/c",
+            "-a",
+            "a=ü",
+            "a like (b)",
+        ] {
+            assert!(text.parse::<Labelled>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! How does Spark read a property? Some as they are written, others by type and with `${…}` replaced.
+//!
+//! The rules are those of `ConfigReader` and `ConfigBuilder`. What goes on to the driver is always the text as
+//! it is written.
+
+use super::{expansion::expanded, not_native::NotNative};
+use crate::memory;
+use std::collections::BTreeMap;
+
+/// The properties of a submission.
+pub(super) struct Conf(pub(super) BTreeMap<String, String>);
+
+impl Conf {
+    /// As it is written.
+    pub(super) fn raw(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// What stands behind `prefix` and its value, as it is written, for every key that begins so.
+    pub(super) fn prefixed<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let begins_so = self.0.range(prefix.to_owned()..).take_while(move |(key, _)| key.starts_with(prefix));
+        begins_so.map(move |(key, value)| (&key[prefix.len()..], value.as_str()))
+    }
+
+    /// The first of `keys` that is set: where Spark has an older name for a setting, or a common one.
+    pub(super) fn first_set<'k>(&self, keys: &[&'k str]) -> Option<&'k str> {
+        keys.iter().copied().find(|key| self.has(key))
+    }
+
+    /// A text in which `${…}` is replaced.
+    pub(super) fn text(&self, key: &str) -> Result<Option<String>, NotNative> {
+        expanded(&self.0, key)
+    }
+
+    /// A text out of `allowed`.
+    pub(super) fn option(&self, key: &str, allowed: &[&str]) -> Result<Option<String>, NotNative> {
+        match self.text(key)? {
+            Some(text) if !allowed.contains(&text.as_str()) => Err(NotNative::refused(
+                key,
+                format_args!("should be one of {}, but is `{text}`", allowed.join(" | ")),
+            )),
+            text => Ok(text),
+        }
+    }
+
+    pub(super) fn int(&self, key: &str) -> Result<Option<i32>, NotNative> {
+        self.typed(key, "a whole number", |text| int(text.trim()))
+    }
+
+    /// A number that Spark reads without its types: neither blanks nor `${…}`.
+    pub(super) fn raw_int(&self, key: &str) -> Result<Option<i32>, NotNative> {
+        let Some(text) = self.raw(key) else { return Ok(None) };
+        int(text).map(Some).ok_or_else(|| mistyped(key, "a whole number", text))
+    }
+
+    pub(super) fn boolean(&self, key: &str) -> Result<Option<bool>, NotNative> {
+        self.typed(key, "true or false", |text| boolean(text.trim()))
+    }
+
+    /// A number that is not negative.
+    pub(super) fn factor(&self, key: &str) -> Result<Option<f64>, NotNative> {
+        self.typed(key, "a number of 0 or more", memory::factor)
+    }
+
+    /// An amount of memory in MiB, cut down to a whole number. Spark takes negative ones.
+    pub(super) fn mib(&self, key: &str) -> Result<Option<i64>, NotNative> {
+        self.typed(key, "an amount of memory, such as 512m", |text| {
+            let (text, sign) = text.strip_prefix('-').map_or((text, 1), |text| (text, -1));
+            memory::bytes(text).and_then(|bytes| i64::try_from(bytes >> 20).ok()).map(|mib| mib * sign)
+        })
+    }
+
+    /// The elements of a list that is separated by commas.
+    pub(super) fn list(&self, key: &str) -> Result<Vec<String>, NotNative> {
+        Ok(self.text(key)?.map(|text| elements(&text)).unwrap_or_default())
+    }
+
+    fn typed<T>(
+        &self,
+        key: &str,
+        what: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, NotNative> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        read(&text).map(Some).ok_or_else(|| mistyped(key, what, &text))
+    }
+}
+
+fn mistyped(key: &str, what: &str, text: &str) -> NotNative {
+    NotNative::refused(key, format_args!("should be {what}, but is `{text}`"))
+}
+
+/// As `Integer.parseInt`.
+pub(super) fn int(text: &str) -> Option<i32> {
+    text.parse().ok()
+}
+
+/// As Scala's `toBoolean`.
+pub(super) fn boolean(text: &str) -> Option<bool> {
+    text.to_ascii_lowercase().parse().ok()
+}
+
+/// The elements of a list that is separated by commas, without the blank ones and the blanks around them.
+#[must_use]
+pub fn elements(list: &str) -> Vec<String> {
+    list.split(',').map(str::trim).filter(|element| !element.is_empty()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::Reason;
+
+    fn conf(properties: &[(&str, &str)]) -> Conf {
+        Conf(properties.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+    }
+
+    #[test]
+    fn references_to_properties_are_replaced_and_others_are_not() {
+        let conf = conf(&[
+            ("spark.a", "x-${spark.b}-${spark.b}"),
+            ("spark.b", "${spark.c}"),
+            ("spark.c", "c"),
+            ("spark.loop", "${spark.loop}"),
+            ("spark.env", "${env:HOME}"),
+            ("spark.default", "${spark.nothing}"),
+            ("spark.other", "${} ${ } ${HOME} ${my:x} $(X) ${spark.c} ${spark.c"),
+        ]);
+        assert_eq!(conf.text("spark.a").unwrap().unwrap(), "x-c-c");
+        assert_eq!(conf.text("spark.other").unwrap().unwrap(), "${} ${ } ${HOME} ${my:x} $(X) c ${spark.c");
+        assert!(
+            matches!(conf.text("spark.loop"), Err(NotNative::Refused(text)) if text.contains("spark.loop"))
+        );
+        for key in ["spark.env", "spark.default"] {
+            let refused = conf.text(key).unwrap_err();
+            assert!(matches!(refused, NotNative::Fallback { reason: Reason::Substitution, .. }), "{refused}");
+        }
+    }
+
+    #[test]
+    fn values_are_read_as_spark_reads_their_type() {
+        let conf = conf(&[
+            ("spark.int", " +5 "),
+            ("spark.yes", " TRUE "),
+            ("spark.factor", "0.20"),
+            ("spark.memory", "512k"),
+            ("spark.less", "-2g"),
+            ("spark.list", " a, ,b,"),
+            ("spark.text", " x "),
+        ]);
+        assert_eq!(conf.int("spark.int"), Ok(Some(5)));
+        assert!(conf.raw_int("spark.int").is_err());
+        assert_eq!(conf.boolean("spark.yes"), Ok(Some(true)));
+        assert_eq!(conf.factor("spark.factor"), Ok(Some(0.2)));
+        assert_eq!(conf.mib("spark.memory"), Ok(Some(0)));
+        assert_eq!(conf.mib("spark.less"), Ok(Some(-2048)));
+        assert_eq!(conf.list("spark.list").unwrap(), ["a", "b"]);
+        assert_eq!(conf.text("spark.text").unwrap().unwrap(), " x ");
+        assert_eq!(conf.int("spark.unset"), Ok(None));
+        for key in ["spark.text", "spark.list"] {
+            let NotNative::Refused(text) = conf.int(key).unwrap_err() else { panic!("{key}") };
+            assert!(text.starts_with(key), "{text}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What does the driver find in its configuration directory? Its properties, and the files of the submitter's.
+
+use super::{
+    Context,
+    driver::{Driver, immutable},
+    not_native::NotNative,
+    properties_text,
+};
+use api::names::{conf, env, submit_conf, volume};
+use serde_json::{Map, json};
+use std::collections::BTreeMap;
+
+const DIRECTORY: &str = "/opt/spark/conf";
+const PROPERTIES: &str = "spark.properties";
+/// What Kubernetes takes in a ConfigMap.
+const MOST_BYTES: u64 = 1_048_576;
+/// Read by everyone, written by the owner.
+const MODE: u32 = 0o644;
+
+pub(super) fn config_map(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
+    let mut files = eligible(context)?;
+    let mut properties = context.conf.0.clone();
+    properties.append(&mut driver.properties);
+    let name = &context.names.config_map;
+    let text = properties_text::text(&properties, name, context.submission.now);
+    files.insert(PROPERTIES.to_owned(), text);
+
+    let items: Vec<_> = files.keys().map(|file| json!({"key": file, "mode": MODE, "path": file})).collect();
+    let source = json!({"configMap": {"name": name, "items": items}});
+    driver.mount(volume::SPARK_CONF_DRIVER, source, DIRECTORY);
+    driver.add_env(env::SPARK_CONF_DIR, DIRECTORY);
+
+    let mut data: Map<_, _> = files.into_iter().map(|(file, text)| (file, text.into())).collect();
+    // Spark's own oddity: no file, but in the data.
+    data.insert(conf::NAMESPACE.to_owned(), context.namespace.as_str().into());
+    let mut config_map = immutable("ConfigMap", name, data);
+    config_map["metadata"]["namespace"] = context.namespace.as_str().into();
+    driver.children.push(config_map);
+    Ok(())
+}
+
+/// Those of the submitter's files that the driver gets: the smallest first, as long as there is room.
+fn eligible(context: &Context) -> Result<BTreeMap<String, String>, NotNative> {
+    let most = most_bytes(context)?;
+    let files = context.submission.environment.spark_conf.iter().filter(|(name, _)| !is_left_out(name));
+    let mut files: Vec<_> = files.filter(|(name, text)| (name.len() + text.len()) as u64 <= most).collect();
+    files.sort_by_key(|(_, text)| text.len());
+    let (mut total, mut chosen) = (0, BTreeMap::new());
+    for (name, text) in files {
+        // In UTF-16, as Java counts.
+        let size = (name.encode_utf16().count() + text.encode_utf16().count()) as u64;
+        if total + size < most {
+            total += size;
+            chosen.insert(name.clone(), text.clone());
+        }
+    }
+    Ok(chosen)
+}
+
+fn most_bytes(context: &Context) -> Result<u64, NotNative> {
+    const KEY: &str = submit_conf::CONFIG_MAP_MAX_SIZE;
+    let Some(text) = context.conf.text(KEY)? else { return Ok(MOST_BYTES) };
+    match text.trim().parse() {
+        Ok(most @ ..=MOST_BYTES) => Ok(most),
+        _ => Err(NotNative::refused(
+            KEY,
+            format_args!("`{text}` must be a number of at most {MOST_BYTES} bytes"),
+        )),
+    }
+}
+
+/// Archives, templates, and the properties themselves.
+fn is_left_out(name: &str) -> bool {
+    let is_properties = name.strip_prefix("spark").is_some_and(|rest| {
+        // `spark.*(conf|properties)`, of which the dot is any character.
+        rest.ends_with("conf") || rest.ends_with("properties")
+    });
+    is_properties || [".gz", ".zip", ".jar", ".tar", ".template"].iter().any(|end| name.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_left_out;
+
+    #[test]
+    fn archives_templates_and_sparks_properties_are_left_out() {
+        for name in [
+            "a.gz",
+            "a.jar",
+            "log4j2.properties.template",
+            "spark-defaults.conf",
+            "spark.properties",
+            "sparkxconf",
+        ] {
+            assert!(is_left_out(name), "{name}");
+        }
+        for name in ["spark-env.sh", "log4j2.properties", "metrics.properties", "hive-site.xml", "a.jar.txt"]
+        {
+            assert!(!is_left_out(name), "{name}");
+        }
+    }
+}

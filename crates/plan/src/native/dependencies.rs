@@ -1,0 +1,130 @@
+//! Where does the driver find the program, its jars, files, archives and Python files?
+
+use super::{
+    conf::{Conf, elements},
+    input::{Kind, NO_RESOURCE, Submission},
+    not_native::{NotNative, Reason},
+    uri,
+};
+use api::names::submit_conf;
+
+/// Schemes that Spark never asks a file system about.
+const UNASKED: [&str; 4] = ["local", "http", "https", "ftp"];
+/// With these, what is asked about is a pattern.
+const PATTERN: [char; 4] = ['*', '?', '[', '{'];
+
+/// The value of a flag that takes a list (`--jars` and the like), as Spark turns it into a property.
+///
+/// A flag's list is split at its commas and no blank is cut off: an element with one is refused.
+///
+/// # Errors
+///
+/// When an element is no URI: `key` is the property that the flag stands for.
+pub fn flag_list(key: &str, list: &str) -> Result<String, NotNative> {
+    let elements = list.split(',').filter(|element| !element.trim().is_empty());
+    let checked = elements.map(|element| location(key, element).map(|_| element));
+    Ok(checked.collect::<Result<Vec<_>, _>>()?.join(","))
+}
+
+/// Puts what is resolved into `conf` and gives back the program as it stands in the driver's arguments.
+pub(super) fn resolve(submission: &Submission, conf: &mut Conf) -> Result<String, NotNative> {
+    let program = submission.primary_resource.as_str();
+    for key in [submit_conf::JARS, submit_conf::FILES, submit_conf::ARCHIVES, submit_conf::PY_FILES] {
+        if let Some(list) = conf.raw(key) {
+            let elements = elements(list);
+            let resolved =
+                elements.iter().map(|element| remote(key, element, conf)).collect::<Result<Vec<_>, _>>()?;
+            conf.0.insert(key.to_owned(), resolved.join(","));
+        }
+    }
+    for key in submit_conf::YARN_LISTS {
+        for element in conf.raw(key).map(elements).unwrap_or_default() {
+            remote(key, &element, conf)?;
+        }
+    }
+    conf.0.entry(submit_conf::PY_FILES.to_owned()).or_default();
+    if program == NO_RESOURCE {
+        conf.0.entry(submit_conf::JARS.to_owned()).or_default();
+        return Ok(program.to_owned());
+    }
+    match submission.kind() {
+        Kind::Java => {
+            let program = program_location(program, conf)?;
+            let jars = conf.0.entry(submit_conf::JARS.to_owned()).or_default();
+            if !jars.is_empty() {
+                jars.push(',');
+            }
+            jars.push_str(&program);
+            Ok(program)
+        }
+        Kind::Python => program_location(program, conf),
+        // It is for the image to have it: Spark does not upload it.
+        Kind::R => match uri::parse(program) {
+            Some(uri) if !uri.scheme.is_empty() => Ok(program.to_owned()),
+            _ if program.starts_with('/') => Ok(format!("file:{}", uri::quoted(program))),
+            _ => Err(NotNative::fallback(
+                Reason::Upload,
+                program,
+                "is a path relative to where spark-submit runs",
+            )),
+        },
+    }
+}
+
+/// What a location names.
+enum Location<'a> {
+    /// A file of the submitter's.
+    Local,
+    Remote(uri::Uri<'a>),
+}
+
+/// # Errors
+///
+/// Where Java reads the location as a file's path that no file can have.
+fn location<'a>(key: &str, text: &'a str) -> Result<Location<'a>, NotNative> {
+    match uri::parse(text) {
+        Some(uri) if !matches!(uri.scheme, "" | "file") => Ok(Location::Remote(uri)),
+        Some(_) => Ok(Location::Local),
+        None if text.contains(':') => Err(NotNative::refused(
+            key,
+            format_args!("`{text}` is not a URI: check it for blanks and brackets"),
+        )),
+        None => Ok(Location::Local),
+    }
+}
+
+/// An element of a list, as it goes into the property.
+fn remote(key: &str, element: &str, conf: &Conf) -> Result<String, NotNative> {
+    let scheme = element.split_once("://").map_or("", |(scheme, _)| scheme);
+    if !matches!(scheme, "" | "file") && !UNASKED.contains(&scheme) && element.contains(PATTERN) {
+        let why = format!("`{element}` is a pattern, which has to be resolved on its file system");
+        return Err(NotNative::fallback(Reason::Glob, key, why));
+    }
+    match location(key, element)? {
+        Location::Remote(uri) => {
+            let rebuilt = uri.rebuilt();
+            // A blank in the fragment, for one: what is no URI is a file.
+            if uri::parse(&rebuilt).is_some() { Ok(rebuilt) } else { Err(upload(key, element, conf)) }
+        }
+        Location::Local => Err(upload(key, element, conf)),
+    }
+}
+
+fn program_location(program: &str, conf: &Conf) -> Result<String, NotNative> {
+    match uri::parse(program) {
+        Some(uri) if !matches!(uri.scheme, "" | "file") => Ok(program.to_owned()),
+        _ => Err(upload(program, program, conf)),
+    }
+}
+
+/// Why a local file cannot be used.
+fn upload(field: &str, file: &str, conf: &Conf) -> NotNative {
+    if conf.has(submit_conf::UPLOAD_PATH) {
+        NotNative::fallback(Reason::Upload, field, format!("`{file}` is to be uploaded"))
+    } else {
+        let problem = format!(
+            "please specify it: `{file}` ({field}) is a file of the submitter's, which the driver does not have"
+        );
+        NotNative::refused(submit_conf::UPLOAD_PATH, problem)
+    }
+}

@@ -1,0 +1,31 @@
+//! How does the driver come by the executors' pod template?
+
+use super::{
+    Context,
+    driver::{Driver, immutable},
+    names::suffix,
+    not_native::NotNative,
+    submitter_file,
+};
+use api::{Role, names::conf};
+use serde_json::{Map, json};
+
+const KEY: &str = "podspec-configmap-key";
+const FILE: &str = "pod-spec-template.yml";
+const DIRECTORY: &str = "/opt/spark/pod-template";
+
+/// To the byte as it is: nobody reads it before the driver does.
+pub(super) fn config_map(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
+    let key = conf::kubernetes(Role::Executor, conf::POD_TEMPLATE_FILE);
+    let Some(file) = context.conf.text(&key)? else { return Ok(()) };
+    let text = match &context.submission.executor_template {
+        Some(text) => text.clone(),
+        None => String::from_utf8_lossy(submitter_file::read(context, &key, &file)?).into_owned(),
+    };
+    let name = context.names.prefixed(suffix::EXECUTOR_TEMPLATE);
+    let source = json!({"configMap": {"name": name, "items": [{"key": KEY, "path": FILE}]}});
+    driver.mount("pod-template-volume", source, DIRECTORY);
+    driver.children.push(immutable("ConfigMap", &name, Map::from_iter([(KEY.to_owned(), text.into())])));
+    driver.set_property(&key, format!("{DIRECTORY}/{FILE}"));
+    Ok(())
+}

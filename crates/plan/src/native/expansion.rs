@@ -1,0 +1,422 @@
+//! Replaces every `${…}` in a property by the property that it names, as Spark's `ConfigReader` does, but within bounds.
+//!
+//! Whoever writes an application chooses its properties, and Spark sets no bounds: forty properties that each name the
+//! next one twice make a text of 2⁴⁰ bytes, and a chain of 30,000 properties needs a stack as deep. [`expanded`] stops at
+//! the first bound that is exceeded. [`unbounded`] finds all properties that exceed one without expanding any.
+
+use super::not_native::{NotNative, Reason};
+use std::collections::BTreeMap;
+
+/// The bytes of all texts that are put together for one property. Values that the operator reads are names, numbers and
+/// paths: 64 KiB is four hundred times the longest of them in our tests, and as much as Linux lets a process have in
+/// half of one argument. Read once, this takes less than a millisecond.
+const MOST_BYTES: usize = 64 << 10;
+/// An empty property adds no bytes: this bounds the work for those.
+const MOST_REPLACEMENTS: usize = 1000;
+/// How many properties may refer to one another in a row. Two or three are usual.
+const DEEPEST: usize = 64;
+
+/// What it takes to replace all `${…}` in a property.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Cost {
+    /// Of its own text and of those that are put into it.
+    bytes: usize,
+    replacements: usize,
+    /// How many properties refer to one another in a row.
+    depth: usize,
+}
+
+impl Cost {
+    /// Which bound is exceeded, and what to do. A text in which nothing is replaced may have any length.
+    fn excess(self) -> Option<String> {
+        let what = match self {
+            Self { replacements: 0, .. } => return None,
+            Self { depth, .. } if depth > DEEPEST => {
+                format!("${{…}} refer to one another through more than {DEEPEST} properties")
+            }
+            Self { replacements, .. } if replacements > MOST_REPLACEMENTS => {
+                format!("it takes more than {MOST_REPLACEMENTS} replacements of ${{…}}")
+            }
+            Self { bytes, .. } if bytes > MOST_BYTES => {
+                format!("it takes more than {MOST_BYTES} bytes to replace all ${{…}}")
+            }
+            _ => return None,
+        };
+        Some(format!("{what}: write its value out, or let it refer to fewer properties"))
+    }
+
+    /// The same with another property put in.
+    fn with(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            replacements: self.replacements.saturating_add(other.replacements).saturating_add(1),
+            depth: self.depth.max(other.depth.saturating_add(1)),
+        }
+    }
+}
+
+/// The value of the property `key` with every `${…}` replaced; none where there is no such property.
+///
+/// # Errors
+///
+/// When Spark would refuse it, when a bound is exceeded, and when only the JVM knows what a `${…}` stands for.
+pub fn expanded(properties: &BTreeMap<String, String>, key: &str) -> Result<Option<String>, NotNative> {
+    let text = properties.get(key);
+    text.map(|text| expand(properties, key, text, &mut Cost::default())).transpose()
+}
+
+/// A text that is being put in.
+struct Open<'a> {
+    name: &'a str,
+    parts: Parts<'a>,
+}
+
+/// With a stack of its own: that of the thread is not the user's to fill. `cost` is what it has taken at the end, or up
+/// to an error.
+fn expand(
+    properties: &BTreeMap<String, String>,
+    key: &str,
+    text: &str,
+    cost: &mut Cost,
+) -> Result<String, NotNative> {
+    cost.bytes = text.len();
+    let mut result = String::with_capacity(text.len());
+    // Spark does not count the property itself among those that are being put in.
+    let mut open = vec![Open { name: "", parts: Parts { rest: text } }];
+    while let Some(Open { parts, .. }) = open.last_mut() {
+        let Some(part) = parts.next() else {
+            open.pop();
+            continue;
+        };
+        let (whole, name) = match part {
+            Part::Plain(text) => {
+                result.push_str(text);
+                continue;
+            }
+            Part::Reference { whole, name } => (whole, name),
+        };
+        let unknown = |what| {
+            let why = format!("refers to {what} `{whole}`");
+            Err(NotNative::fallback(Reason::Substitution, key, why))
+        };
+        let text = match Target::of(name) {
+            Target::Environment => return unknown("the environment of spark-submit,"),
+            Target::JvmSetting => return unknown("a setting of its JVM,"),
+            Target::Nothing => {
+                result.push_str(whole);
+                continue;
+            }
+            Target::Property => match properties.get(name) {
+                Some(text) => text,
+                None => return unknown("Spark's default of"),
+            },
+        };
+        // At most DEEPEST of them.
+        if open.iter().any(|open| open.name == name) {
+            return Err(NotNative::refused(key, format_args!("circular reference to `{name}`")));
+        }
+        let own = Cost { bytes: text.len(), depth: open.len() - 1, ..Cost::default() };
+        *cost = cost.with(own);
+        if let Some(excess) = cost.excess() {
+            return Err(NotNative::refused(key, excess));
+        }
+        open.push(Open { name, parts: Parts { rest: text } });
+    }
+    Ok(result)
+}
+
+/// Properties under the prefix that their keys have for Spark.
+pub type Prefixed<'a> = (&'static str, &'a BTreeMap<String, String>);
+
+/// Where a property stands: in which of several maps, and under which key.
+type Place<'a> = (usize, &'a str);
+
+/// What is known of a property.
+#[derive(Clone, Copy)]
+enum Extent {
+    Within(Cost),
+    /// It, or one that it refers to, exceeds a bound.
+    Beyond,
+    /// It leads to itself, for which Spark refuses it when it reads it; or its cost is being added up.
+    Circular,
+}
+
+/// A property whose cost is being added up.
+struct Adding<'a> {
+    place: Place<'a>,
+    parts: Parts<'a>,
+    extent: Extent,
+}
+
+impl<'a> Adding<'a> {
+    fn new(place: Place<'a>, text: &'a str) -> Self {
+        let extent = Extent::Within(Cost { bytes: text.len(), ..Cost::default() });
+        Self { place, parts: Parts { rest: text }, extent }
+    }
+
+    fn add(&mut self, other: Extent) {
+        self.extent = match (self.extent, other) {
+            (Extent::Within(own), Extent::Within(other)) => Extent::Within(own.with(other)),
+            (Extent::Beyond, _) | (_, Extent::Beyond) => Extent::Beyond,
+            _ => Extent::Circular,
+        };
+    }
+}
+
+/// The properties in which `${…}` cannot be replaced within bounds although those in all that they refer to can be: in
+/// which of the maps, under which key, and which bound is exceeded. Of two maps that have a property, the later counts.
+///
+/// What a property takes is the sum of what those take that it refers to. So each text is looked at once, however often
+/// it is referred to.
+#[must_use]
+pub fn unbounded<'a>(properties: &[Prefixed<'a>]) -> Vec<(usize, &'a str, String)> {
+    let mut found = Vec::new();
+    let mut known: BTreeMap<Place, Extent> = BTreeMap::new();
+    let look_up = |name: &str| {
+        let of_map = |(i, (prefix, map)): (usize, &Prefixed<'a>)| {
+            let (key, text) = map.get_key_value(name.strip_prefix(prefix)?)?;
+            Some(((i, key.as_str()), text.as_str()))
+        };
+        properties.iter().enumerate().rev().find_map(of_map)
+    };
+    let all = properties.iter().enumerate().flat_map(|(i, (_, map))| map.iter().map(move |entry| (i, entry)));
+    for (i, (key, text)) in all.filter(|(_, (_, text))| text.contains(BEGIN)) {
+        let place = (i, key.as_str());
+        if known.contains_key(&place) {
+            continue;
+        }
+        known.insert(place, Extent::Circular);
+        let mut open = vec![Adding::new(place, text)];
+        while let Some(top) = open.last_mut() {
+            match top.parts.next() {
+                Some(Part::Plain(_)) => {}
+                Some(Part::Reference { name, .. }) => {
+                    let target = Some(name).filter(|name| matches!(Target::of(name), Target::Property));
+                    let Some((place, text)) = target.and_then(look_up) else { continue };
+                    if let Some(extent) = known.get(&place) {
+                        top.add(*extent);
+                    } else {
+                        known.insert(place, Extent::Circular);
+                        open.push(Adding::new(place, text));
+                    }
+                }
+                None => {
+                    let mut extent = top.extent;
+                    if let Extent::Within(cost) = extent
+                        && let Some(excess) = cost.excess()
+                    {
+                        found.push((top.place.0, top.place.1, excess));
+                        extent = Extent::Beyond;
+                    }
+                    known.insert(top.place, extent);
+                    open.pop();
+                    if let Some(below) = open.last_mut() {
+                        below.add(extent);
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What a name between `${` and `}` means.
+enum Target {
+    /// `env:…`.
+    Environment,
+    /// `system:…`.
+    JvmSetting,
+    Property,
+    /// Nothing that Spark knows: it leaves it as it is.
+    Nothing,
+}
+
+impl Target {
+    fn of(name: &str) -> Self {
+        let is_word =
+            |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let provider = name.split_once(':').filter(|(name, rest)| is_word(name) && !rest.is_empty());
+        match provider {
+            Some(("env", _)) => Self::Environment,
+            Some(("system", _)) => Self::JvmSetting,
+            None if name.starts_with("spark.") => Self::Property,
+            Some(_) | None => Self::Nothing,
+        }
+    }
+}
+
+/// How a reference begins.
+const BEGIN: &str = "${";
+
+/// A part of a text.
+enum Part<'t> {
+    Plain(&'t str),
+    Reference {
+        whole: &'t str,
+        /// What stands between the braces.
+        name: &'t str,
+    },
+}
+
+/// The parts of a text. All of them together take time that grows with the text alone, whatever stands in it.
+struct Parts<'t> {
+    rest: &'t str,
+}
+
+impl<'t> Iterator for Parts<'t> {
+    type Item = Part<'t>;
+
+    fn next(&mut self) -> Option<Part<'t>> {
+        api::steps::took(1);
+        let mut looked_at = 0;
+        while let Some(found) = self.rest[looked_at..].find(BEGIN) {
+            let start = looked_at + found;
+            match name(&self.rest[start + BEGIN.len()..]) {
+                Ok(name) if start == 0 => {
+                    let (whole, rest) = self.rest.split_at(BEGIN.len() + name.len() + 1);
+                    self.rest = rest;
+                    return Some(Part::Reference { whole, name });
+                }
+                Ok(_) => {
+                    let (plain, rest) = self.rest.split_at(start);
+                    self.rest = rest;
+                    return Some(Part::Plain(plain));
+                }
+                Err(none) => looked_at = start + BEGIN.len() + none,
+            }
+        }
+        let rest = std::mem::take(&mut self.rest);
+        (!rest.is_empty()).then_some(Part::Plain(rest))
+    }
+}
+
+/// The shortest name at the beginning of `text`, which follows a `${`: at least one character, no blanks, up to a brace.
+///
+/// # Errors
+///
+/// When there is none: with the number of bytes in which no other `${` has one either, since it would end at the same
+/// blank.
+fn name(text: &str) -> Result<&str, usize> {
+    let Some(first) = text.chars().next().filter(|c| !c.is_whitespace()) else { return Err(0) };
+    let end = text[first.len_utf8()..].find(|c: char| c == '}' || c.is_whitespace());
+    let (name, behind) = text.split_at(end.map_or(text.len(), |end| first.len_utf8() + end));
+    if behind.starts_with('}') { Ok(name) } else { Err(name.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::{
+        collection::vec,
+        prelude::{ProptestConfig, Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest},
+        test_runner::RngSeed,
+    };
+
+    type Properties = BTreeMap<String, String>;
+
+    fn key(i: usize) -> String {
+        format!("spark.x{i}")
+    }
+
+    /// Each of `count` properties refers to the next one as often as `times` says; the last is `end`.
+    fn chain(count: usize, times: usize, end: &str) -> Properties {
+        let refers = (0..count).map(|i| (key(i), format!("${{{}}}", key(i + 1)).repeat(times)));
+        refers.chain([(key(count), end.to_owned())]).collect()
+    }
+
+    /// What reading `key` takes, and whether a bound is exceeded by it.
+    fn read(properties: &Properties, key: &str) -> (Cost, bool) {
+        let mut cost = Cost::default();
+        let read = expand(properties, key, &properties[key], &mut cost);
+        (cost, matches!(read, Err(NotNative::Refused(why)) if why.contains("more than")))
+    }
+
+    #[test]
+    fn a_property_that_doubles_forty_times_is_refused_after_a_thousand_replacements() {
+        for end in ["", "x"] {
+            let properties = chain(40, 2, end);
+            let (cost, is_beyond) = read(&properties, &key(0));
+            assert_eq!((cost.replacements, is_beyond), (MOST_REPLACEMENTS + 1, true));
+            let found = unbounded(&[("", &properties)]);
+            let [(0, "spark.x31", why)] = &found[..] else { panic!("{found:?}") };
+            assert!(why.starts_with("it takes more than 1000 replacements"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_chain_of_thirty_thousand_properties_is_refused_and_one_of_64_is_not() {
+        let long = chain(30_000, 1, "end");
+        assert_eq!(read(&long, &key(0)).0.depth, DEEPEST + 1);
+        assert_eq!(unbounded(&[("", &long)]).len(), 1);
+        let properties = chain(DEEPEST, 1, "end");
+        assert_eq!(expanded(&properties, &key(0)), Ok(Some("end".to_owned())));
+        assert!(unbounded(&[("", &properties)]).is_empty());
+        assert!(read(&chain(DEEPEST + 1, 1, "end"), &key(0)).1);
+    }
+
+    #[test]
+    fn a_long_text_is_refused_only_where_something_is_put_into_it() {
+        let long = "x".repeat(MOST_BYTES + 1);
+        let properties: Properties =
+            [("spark.a", "${spark.b}"), ("spark.b", &long), ("spark.c", &format!("{long}${{HOME}}"))]
+                .map(|(key, text)| (key.to_owned(), text.to_owned()))
+                .into();
+        assert!(read(&properties, "spark.a").1 && !read(&properties, "spark.c").1);
+        assert_eq!(unbounded(&[("", &properties)]).len(), 1);
+    }
+
+    #[test]
+    fn properties_of_several_maps_refer_to_one_another() {
+        let own = Properties::from([("spark.a".to_owned(), "${spark.hadoop.x0}".to_owned())]);
+        let hadoop: Properties = chain(70, 1, "")
+            .into_iter()
+            .map(|(key, text)| (key.replace("spark.", ""), text.replace("k.", "k.hadoop.")))
+            .collect();
+        let found = unbounded(&[("", &own), ("spark.hadoop.", &hadoop)]);
+        assert_eq!(found.iter().map(|(map, key, _)| (*map, *key)).collect::<Vec<_>>(), [(1, "x5")]);
+    }
+
+    #[test]
+    fn a_text_full_of_beginnings_takes_no_longer_than_another() {
+        for text in
+            ["${".repeat(200_000), "${ ".repeat(200_000), "${x ".repeat(200_000), "${$ ".repeat(200_000)]
+        {
+            let properties = Properties::from([("spark.a".to_owned(), text.clone())]);
+            assert_eq!(expanded(&properties, "spark.a"), Ok(Some(text)));
+        }
+    }
+
+    /// Up to thirty properties of a few pieces each, which refer to one another.
+    fn properties() -> impl Strategy<Value = Properties> {
+        let reference = (0..30_usize).prop_map(|i| format!("${{{}}}", key(i)));
+        let piece = prop_oneof![4 => reference, 1 => "[ax ]{0,4}", 1 => "\\$\\{[}a ]?"];
+        vec(vec(piece, 0..6), 30).prop_map(|texts| {
+            texts.into_iter().enumerate().map(|(i, pieces)| (key(i), pieces.concat())).collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_property_takes_more_replacements_than_the_bound(properties in properties()) {
+            let found = unbounded(&[("", &properties)]);
+            for key in properties.keys() {
+                let (cost, is_beyond) = read(&properties, key);
+                prop_assert!(cost.replacements <= MOST_REPLACEMENTS + 1, "{cost:?}");
+                prop_assert!(!is_beyond || !found.is_empty(), "{key}");
+                if found.iter().any(|(_, first, _)| first == key) {
+                    prop_assert!(is_beyond, "{key}");
+                }
+            }
+        }
+
+        #[test]
+        fn the_parts_of_a_text_are_the_text(text in "[$ {}:ax]{0,40}") {
+            let parts = Parts { rest: &text }.map(|part| match part {
+                Part::Plain(text) | Part::Reference { whole: text, .. } => text,
+            });
+            prop_assert_eq!(parts.collect::<String>(), text);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Where is the driver's scratch space?
+
+use super::{Context, driver::Driver, not_native::NotNative};
+use api::names::{env, submit_conf, volume};
+use serde_json::json;
+
+/// The volumes whose name says that they are for it, if there are any; else one for each directory.
+pub(super) fn local_dirs(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
+    let in_memory = context.conf.boolean(submit_conf::TMPFS)?.unwrap_or(false);
+    let mounts = driver.container["volumeMounts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_for_it = |name: &str| name.starts_with(volume::LOCAL_DIR_PREFIX);
+    let mounts = mounts.iter().filter(|mount| mount["name"].as_str().is_some_and(is_for_it));
+    let mounted: Vec<_> = mounts.filter_map(|mount| mount["mountPath"].as_str()).map(str::to_owned).collect();
+    if !mounted.is_empty() {
+        driver.add_env(env::SPARK_LOCAL_DIRS, &mounted.join(","));
+        return Ok(());
+    }
+    let own = format!("/var/data/spark-{}", context.submission.ids.local_dir);
+    let stated = context.submission.environment.spark_local_dirs.as_deref();
+    let directories = stated.or(context.conf.raw(submit_conf::LOCAL_DIR)).unwrap_or(&own);
+    // Java drops what is empty at the end, and only there.
+    let directories: Vec<_> = match directories.trim_end_matches(',') {
+        "" if !directories.is_empty() => Vec::new(),
+        directories => directories.split(',').collect(),
+    };
+    for (i, directory) in directories.iter().enumerate() {
+        let source = if in_memory { json!({"medium": "Memory"}) } else { json!({}) };
+        driver.mount(
+            &format!("{}{}", volume::LOCAL_DIR_PREFIX, i + 1),
+            json!({"emptyDir": source}),
+            directory,
+        );
+    }
+    driver.add_env(env::SPARK_LOCAL_DIRS, &directories.join(","));
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! What are the objects of a submission called?
+
+use super::{Child, Ids, conf::Conf, not_native::NotNative};
+use api::names::conf;
+
+/// What a step may make beside the driver's pod, by what its name ends in.
+pub(super) mod suffix {
+    pub const CREDENTIALS: &str = "kubernetes-credentials";
+    pub const EXECUTOR_TEMPLATE: &str = "driver-podspec-conf-map";
+    pub const HADOOP: &str = "hadoop-config";
+    pub const KRB5: &str = "krb5-file";
+    pub const KEYTAB: &str = "kerberos-keytab";
+    pub const POLICY: &str = "policy";
+}
+
+/// A DNS label is no longer, and nor is a label's value.
+const LONGEST_LABEL: usize = 63;
+
+/// The names that other objects refer to.
+pub(super) struct Names {
+    /// What most names begin with.
+    pub prefix: String,
+    pub driver_pod: String,
+    pub service: String,
+    pub config_map: String,
+    /// The value of Spark's label for it.
+    pub app_name_label: String,
+}
+
+/// Whatever a submission of `ids` may have made beside the driver's pod, whatever was asked for; but for claims,
+/// whose names depend on that, and Secrets and `krb5.conf`, for which the submitter's files are read: the operator reads none.
+#[must_use]
+pub fn possible_children(app_name: &str, ids: &Ids) -> Vec<Child> {
+    let prefix = prefix(app_name, &ids.prefix);
+    let prefixed = |suffix: &str| format!("{prefix}-{suffix}");
+    [
+        ("ConfigMap", config_map(ids)),
+        ("Service", service(&prefix, ids)),
+        ("ConfigMap", prefixed(suffix::EXECUTOR_TEMPLATE)),
+        ("ConfigMap", prefixed(suffix::HADOOP)),
+        ("NetworkPolicy", prefixed(suffix::POLICY)),
+    ]
+    .map(|(kind, name)| Child { kind: kind.to_owned(), name })
+    .into()
+}
+
+fn config_map(ids: &Ids) -> String {
+    format!("spark-drv-{}-conf-map", ids.config_map)
+}
+
+fn service(prefix: &str, ids: &Ids) -> String {
+    let service = format!("{prefix}-driver-svc");
+    match service.chars().count() {
+        ..=LONGEST_LABEL => service,
+        _ => format!("spark-{}-driver-svc", ids.service),
+    }
+}
+
+impl Names {
+    pub(super) fn new(conf: &Conf, app_name: &str, ids: &Ids) -> Result<Self, NotNative> {
+        let prefix = prefix(app_name, &ids.prefix);
+        Ok(Self {
+            driver_pod: conf.text(conf::DRIVER_POD_NAME)?.unwrap_or_else(|| format!("{prefix}-driver")),
+            service: service(&prefix, ids),
+            config_map: config_map(ids),
+            app_name_label: app_name_label(app_name),
+            prefix,
+        })
+    }
+
+    /// `<prefix>-<what>`.
+    pub(super) fn prefixed(&self, what: &str) -> String {
+        format!("{}-{what}", self.prefix)
+    }
+}
+
+/// `KubernetesConf.getResourceNamePrefix`. However long; a digit in front is lost.
+fn prefix(app_name: &str, id: &str) -> String {
+    let name = dashed(&format!("{app_name}-{id}"));
+    let name = name.strip_prefix('-').unwrap_or(&name);
+    match name.strip_prefix(|c: char| c.is_ascii_digit()) {
+        Some(rest) => format!("x{rest}"),
+        None => name.to_owned(),
+    }
+}
+
+/// `KubernetesConf.getAppNameLabel`. It can be empty.
+fn app_name_label(app_name: &str) -> String {
+    let name = dashed(app_name);
+    // All of it is ASCII by now.
+    let name = &name[..name.len().min(LONGEST_LABEL)];
+    let name = name.strip_prefix('-').unwrap_or(name);
+    name.strip_suffix('-').unwrap_or(name).to_owned()
+}
+
+/// In lower case, with one dash for every run of what is neither letter nor digit.
+fn dashed(name: &str) -> String {
+    let name = name.trim_matches(|c: char| c <= ' ').to_lowercase();
+    name.chars().fold(String::with_capacity(name.len()), |mut dashed, c| {
+        match c {
+            'a'..='z' | '0'..='9' => dashed.push(c),
+            _ if dashed.ends_with('-') => {}
+            _ => dashed.push('-'),
+        }
+        dashed
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{app_name_label, prefix};
+
+    const ID: &str = "19e093a1fbf429c5";
+
+    #[test]
+    fn names_are_made_valid_as_spark_does() {
+        for (name, prefixed, label) in [
+            ("app", "app-19e093a1fbf429c5", "app"),
+            ("", "x9e093a1fbf429c5", ""),
+            ("!!!", "x9e093a1fbf429c5", ""),
+            ("123 app", "x23-app-19e093a1fbf429c5", "123-app"),
+            (
+                "-1_My App!! (Ünïcode) v2.0--x_",
+                "x-my-app-n-code-v2-0-x-19e093a1fbf429c5",
+                "1-my-app-n-code-v2-0-x",
+            ),
+            ("  Spark\u{1F600}Pi\t", "spark-pi-19e093a1fbf429c5", "spark-pi"),
+            ("a.b.C", "a-b-c-19e093a1fbf429c5", "a-b-c"),
+        ] {
+            assert_eq!(prefix(name, ID), prefixed, "{name}");
+            assert_eq!(app_name_label(name), label, "{name}");
+        }
+        let long = format!("{}-tail", "b".repeat(62));
+        assert_eq!(app_name_label(&long), "b".repeat(62));
+        assert_eq!(prefix(&long, ID), format!("{long}-{ID}"));
+    }
+}

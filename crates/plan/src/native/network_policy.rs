@@ -1,0 +1,29 @@
+//! Who may talk to the executors? Since Spark 4.2 only the application's own pods.
+
+use super::{Context, Line, driver::Driver, names::suffix, not_native::NotNative};
+use api::names::{label, role};
+use serde_json::json;
+
+#[expect(clippy::unnecessary_wraps, reason = "it is a step")]
+pub(super) fn network_policy(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
+    if context.line < Line::V4_2 {
+        return Ok(());
+    }
+    let application = json!({label::SPARK_APP_SELECTOR: context.submission.ids.application});
+    let mut executors = application.clone();
+    executors[label::SPARK_ROLE] = role::EXECUTOR.into();
+    driver.children.push(json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            "name": context.names.prefixed(suffix::POLICY),
+            "namespace": context.namespace,
+            "labels": application,
+        },
+        "spec": {
+            "podSelector": {"matchLabels": executors},
+            "ingress": [{"from": [{"podSelector": {"matchLabels": application}}]}],
+        },
+    }));
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! What does the driver's pod have in any case? Names, labels, image, ports, environment and resources.
+
+use super::{
+    Context, Line, Submission,
+    conf::Conf,
+    double,
+    driver::{Driver, extend, list},
+    names::Names,
+    not_native::NotNative,
+    resources, service,
+};
+use api::{
+    Role,
+    names::{conf, env, label, role, submit_conf},
+};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// The policies, of which the last is the default.
+const PULL_POLICIES: [&str; 3] = ["Always", "Never", "IfNotPresent"];
+
+/// References to images have some hundred bytes: registry, repository, tag and digest.
+const LONGEST_IMAGE: usize = 4096;
+
+/// The labels of the driver, by which its Service finds it.
+pub(super) fn labels(
+    submission: &Submission,
+    conf: &Conf,
+    names: &Names,
+) -> Result<BTreeMap<String, String>, NotNative> {
+    let own = [
+        (label::SPARK_VERSION, submission.spark_version.as_str()),
+        (label::SPARK_APP_SELECTOR, &submission.ids.application),
+        (label::SPARK_APP_NAME, &names.app_name_label),
+        (label::SPARK_ROLE, role::DRIVER),
+    ];
+    let prefix = conf::kubernetes(Role::Driver, conf::LABEL_PREFIX);
+    let mut labels = BTreeMap::new();
+    for (name, value) in conf.prefixed(&prefix) {
+        if own.iter().any(|(own, _)| *own == name) {
+            let problem = format!(
+                "Label with key {name} is not allowed as it is reserved for Spark bookkeeping operations"
+            );
+            return Err(NotNative::refused(&format!("{prefix}{name}"), problem));
+        }
+        let value = match submission.line {
+            Line::V3_5 => value.to_owned(),
+            _ => with_ids(value, submission),
+        };
+        labels.insert(name.to_owned(), value);
+    }
+    labels.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    Ok(labels)
+}
+
+pub(super) fn basic(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
+    metadata(context, driver);
+    scheduling(context, driver)?;
+    image(context, driver)?;
+    ports(context, driver)?;
+    environment(context, driver);
+    let default_factor = resources::resources(context, driver)?;
+    if context.line >= Line::V4_3 {
+        let keys = [submit_conf::DRIVER_PRIVILEGE_ESCALATION, submit_conf::PRIVILEGE_ESCALATION];
+        let allowed =
+            context.conf.first_set(&keys).map(|key| context.conf.boolean(key)).transpose()?.flatten();
+        driver.container["securityContext"]["allowPrivilegeEscalation"] = allowed.unwrap_or(false).into();
+    }
+    driver.set_property(conf::DRIVER_POD_NAME, &context.names.driver_pod);
+    driver.set_property(submit_conf::APP_ID, &context.submission.ids.application);
+    driver.set_property(submit_conf::SUBMIT_IN_DRIVER, "true");
+    driver.set_property(conf::MEMORY_OVERHEAD_FACTOR, double::to_string(default_factor));
+    Ok(())
+}
+
+fn metadata(context: &Context, driver: &mut Driver) {
+    let pod = &mut driver.pod;
+    pod["apiVersion"] = "v1".into();
+    pod["kind"] = "Pod".into();
+    let metadata = &mut pod["metadata"];
+    metadata["name"] = context.names.driver_pod.as_str().into();
+    if !metadata["namespace"].is_null() {
+        metadata["namespace"] = context.namespace.as_str().into();
+    } else if let Some(fields) = metadata.as_object_mut() {
+        fields.remove("namespace");
+    }
+    let labels = context.labels.iter().map(|(name, value)| (name.as_str(), value.clone()));
+    extend(metadata, "labels", labels);
+    let prefix = conf::kubernetes(Role::Driver, conf::ANNOTATION_PREFIX);
+    let annotations = context.conf.prefixed(&prefix);
+    let annotations = annotations.map(|(name, value)| (name, with_ids(value, context.submission)));
+    extend(metadata, "annotations", annotations);
+}
+
+fn scheduling(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
+    let spec = &mut driver.pod["spec"];
+    spec["restartPolicy"] = "Never".into();
+    for prefix in [conf::NODE_SELECTOR_PREFIX, submit_conf::DRIVER_NODE_SELECTOR_PREFIX] {
+        let selector = context.conf.prefixed(prefix).map(|(name, value)| (name, value.to_owned()));
+        extend(spec, "nodeSelector", selector);
+    }
+    let secrets = context.conf.list(conf::IMAGE_PULL_SECRETS)?;
+    if !secrets.is_empty() {
+        list(spec, "imagePullSecrets").extend(secrets.into_iter().map(|name| json!({"name": name})));
+    }
+    let scheduler = [submit_conf::DRIVER_SCHEDULER_NAME, submit_conf::SCHEDULER_NAME];
+    if let Some(key) = context.conf.first_set(&scheduler) {
+        spec["schedulerName"] = context.conf.text(key)?.into();
+    }
+    Ok(())
+}
+
+fn image(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
+    let own = conf::kubernetes(Role::Driver, conf::CONTAINER_IMAGE);
+    let Some(key) = context.conf.first_set(&[&own, conf::IMAGE]) else {
+        return Err(NotNative::refused(
+            conf::IMAGE,
+            format_args!("must specify the driver container image, here or in {own}"),
+        ));
+    };
+    let mut image = context.conf.text(key)?.unwrap_or_default();
+    if context.line >= Line::V4_1 {
+        image = with_version(key, &image, &context.submission.spark_version)?;
+    }
+    let policy = context.conf.option(conf::IMAGE_PULL_POLICY, &PULL_POLICIES)?;
+    driver.container["image"] = image.into();
+    driver.container["imagePullPolicy"] = policy.as_deref().unwrap_or(PULL_POLICIES[2]).into();
+    Ok(())
+}
+
+/// A user writes both, so that what comes of them could be as long as the product of their lengths.
+fn with_version(key: &str, image: &str, version: &str) -> Result<String, NotNative> {
+    const MARK: &str = "{{SPARK_VERSION}}";
+    if image.matches(MARK).count().saturating_mul(version.len()) > LONGEST_IMAGE {
+        let problem =
+            format!("with sparkVersion for {MARK} it has more than {LONGEST_IMAGE} bytes: write it out");
+        return Err(NotNative::refused(key, problem));
+    }
+    Ok(image.replace(MARK, version))
+}
+
+fn ports(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
+    let port = |(name, port): (&str, i32)| json!({"name": name, "containerPort": port, "protocol": "TCP"});
+    let ports = service::ports(context, service::Side::Container)?.into_iter().map(port);
+    list(&mut driver.container, "ports").extend(ports);
+    Ok(())
+}
+
+fn environment(context: &Context, driver: &mut Driver) {
+    let environment = &context.submission.environment;
+    let user = environment.spark_user.as_ref();
+    let user = user.or(context.submission.proxy_user.as_ref()).or(environment.hadoop_user_name.as_ref());
+    driver.add_env(env::SPARK_USER, user.unwrap_or(&environment.os_user));
+    driver.add_env(env::SPARK_APPLICATION_ID, &context.submission.ids.application);
+    for (name, value) in context.conf.prefixed(&conf::env(Role::Driver, "")) {
+        driver.add_env(name, value);
+    }
+    let address = json!({"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}});
+    list(&mut driver.container, "env")
+        .push(json!({"name": env::SPARK_DRIVER_BIND_ADDRESS, "valueFrom": address}));
+}
+
+fn with_ids(text: &str, submission: &Submission) -> String {
+    text.replace("{{APP_ID}}", &submission.ids.application).replace("{{EXECUTOR_ID}}", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_version;
+
+    #[test]
+    fn the_version_is_put_into_the_image_unless_that_becomes_too_long() {
+        assert_eq!(with_version("key", "a:{{SPARK_VERSION}}", "4.1.0").unwrap(), "a:4.1.0");
+        assert!(with_version("key", &"{{SPARK_VERSION}}".repeat(10_000), &"4.1.0".repeat(10_000)).is_err());
+    }
+}

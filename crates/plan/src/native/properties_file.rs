@@ -1,0 +1,124 @@
+//! What does Spark read from a properties file, such as `spark-defaults.conf`?
+
+use std::collections::BTreeMap;
+
+/// Keys and values as `java.util.Properties.load` reads them, with the blanks around the values cut off, as Spark
+/// does.
+///
+/// # Errors
+///
+/// When what follows a `\\u` is no character: with the line.
+pub fn read_properties(text: &str) -> Result<BTreeMap<String, String>, String> {
+    let lines = logical_lines(text);
+    lines
+        .iter()
+        .map(|line| entry(line).ok_or_else(|| format!("malformed \\uxxxx encoding: `{line}`")))
+        .collect()
+}
+
+/// The keys behind which nothing stands that separates them from a value: Spark reads an empty one.
+#[must_use]
+pub fn keys_alone(text: &str) -> Vec<String> {
+    let mut lines = logical_lines(text);
+    lines.retain(|line| key_end(line.trim_end()).is_none());
+    lines
+}
+
+/// A value without the blanks around it, which Spark does not take from a file.
+#[must_use]
+pub fn trimmed(value: &str) -> &str {
+    value.trim_matches(|c: char| c <= ' ' && !matches!(c, '\n' | '\r'))
+}
+
+/// Lines without comments; one that ends in an odd number of backslashes goes on in the next.
+fn logical_lines(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut goes_on = false;
+    for line in text.split(['\n', '\r']) {
+        api::steps::took(1);
+        let line = line.trim_start_matches([' ', '\t', '\x0c']);
+        if !goes_on && (line.is_empty() || line.starts_with(['#', '!'])) {
+            continue;
+        }
+        let backslashes = line.len() - line.trim_end_matches('\\').len();
+        let will_go_on = backslashes % 2 == 1;
+        let part = &line[..line.len() - usize::from(will_go_on)];
+        match lines.last_mut() {
+            Some(last) if goes_on => last.push_str(part),
+            _ => lines.push(part.to_owned()),
+        }
+        goes_on = will_go_on;
+    }
+    lines
+}
+
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\x0c')
+}
+
+/// Where the key ends, if not with the line.
+fn key_end(line: &str) -> Option<usize> {
+    let mut escaped = false;
+    line.find(|c: char| {
+        let ends = !escaped && (is_blank(c) || matches!(c, '=' | ':'));
+        escaped = c == '\\' && !escaped;
+        ends
+    })
+}
+
+fn entry(line: &str) -> Option<(String, String)> {
+    let (key, rest) = line.split_at(key_end(line).unwrap_or(line.len()));
+    let rest = rest.trim_start_matches(is_blank);
+    let rest = rest.strip_prefix(['=', ':']).unwrap_or(rest).trim_start_matches(is_blank);
+    let value = unescaped(rest)?;
+    Some((unescaped(key)?, trimmed(&value).to_owned()))
+}
+
+/// In UTF-16, as Java has it: two escapes can be one character. None where an escape is none.
+fn unescaped(text: &str) -> Option<String> {
+    let mut units = Vec::with_capacity(text.len());
+    let push = |units: &mut Vec<u16>, c: char| units.extend_from_slice(c.encode_utf16(&mut [0; 2]));
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            push(&mut units, c);
+            continue;
+        }
+        let Some(c) = chars.next() else { break };
+        match c {
+            't' => units.push(9),
+            'n' => units.push(10),
+            'r' => units.push(13),
+            'f' => units.push(12),
+            'u' => {
+                let digits: String = chars.by_ref().take(4).collect();
+                let is_whole = digits.len() == 4;
+                units.push(u16::from_str_radix(&digits, 16).ok().filter(|_| is_whole)?);
+            }
+            c => push(&mut units, c),
+        }
+    }
+    Some(String::from_utf16_lossy(&units))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_properties;
+
+    #[test]
+    fn a_file_is_read_as_java_reads_it() {
+        let text = "# comment\n! another\n\nspark.a b\nspark.b : c = d\nspark.c=\\ \\t x \\\n    y\nspark.d\n\
+                    spark\\:e\\ f=\\u00fc\\ud83d\\ude00\\q\\\\ \r\nspark.g=1\nspark.g=2";
+        let read: Vec<_> = read_properties(text).unwrap().into_iter().collect();
+        let expected = [
+            ("spark.a", "b"),
+            ("spark.b", "c = d"),
+            ("spark.c", "x y"),
+            ("spark.d", ""),
+            ("spark.g", "2"),
+            ("spark:e f", "ü\u{1F600}q\\"),
+        ];
+        assert_eq!(read, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        assert!(read_properties("spark.a=\\u12").unwrap_err().contains("spark.a=\\u12"));
+    }
+}

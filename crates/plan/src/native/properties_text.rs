@@ -1,0 +1,63 @@
+//! What does `spark.properties` look like, which the driver reads?
+
+use jiff::Timestamp;
+use std::{collections::BTreeMap, fmt::Write};
+
+/// The text that `java.util.Properties.store` makes, in the order of the keys, with the two comments before it
+/// that Spark's has: the ConfigMap's name and the time.
+pub(super) fn text(properties: &BTreeMap<String, String>, config_map: &str, now: Timestamp) -> String {
+    let date = now.strftime("%a %b %d %H:%M:%S UTC %Y");
+    let head =
+        format!("#Java properties built from Kubernetes config map with name: {config_map}\n#{date}\n");
+    properties.iter().fold(head, |mut text, (key, value)| {
+        writeln!(text, "{}={}", escaped(key, true, &SYNTAX), escaped(value, false, &SYNTAX))
+            .expect("writing to a String cannot fail");
+        text
+    })
+}
+
+/// What ends a key or begins a comment. Java's `store` escapes it in values too, where it means nothing.
+pub(crate) const SYNTAX: [char; 4] = ['=', ':', '#', '!'];
+
+/// A key or a value as `java.util.Properties` reads it: only what would be lost or is among `syntax` is escaped, and
+/// of blanks only the first unless it is a key. Everything else is written as it is, in UTF-8.
+pub(crate) fn escaped(text: &str, is_key: bool, syntax: &[char]) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for (i, c) in text.chars().enumerate() {
+        match c {
+            '\\' => escaped.push_str("\\\\"),
+            '\t' => escaped.push_str("\\t"),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\x0c' => escaped.push_str("\\f"),
+            ' ' if is_key || i == 0 => escaped.push_str("\\ "),
+            c if syntax.contains(&c) => escaped.extend(['\\', c]),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_text_is_what_java_would_write() {
+        let properties = [
+            ("spark.b k:e=y#!", "  two lead, one trails "),
+            ("spark.a", "\\ \t\n\r\x0c = : # ! ü \u{1}\u{1F600} ${x}"),
+            ("spark.c", ""),
+        ];
+        let properties: BTreeMap<_, _> =
+            properties.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        assert_eq!(
+            text(&properties, "map", "2026-11-05T02:37:44Z".parse().unwrap()),
+            "#Java properties built from Kubernetes config map with name: map\n#Thu Nov 05 02:37:44 UTC 2026\n\
+             spark.a=\\\\ \\t\\n\\r\\f \\= \\: \\# \\! ü \u{1}\u{1F600} ${x}\n\
+             spark.b\\ k\\:e\\=y\\#\\!=\\  two lead, one trails \n\
+             spark.c=\n"
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! How much CPU, memory and what else does the driver's container ask for?
+
+use super::{Context, Line, conf::int, driver::Driver, input::Kind, not_native::NotNative};
+use crate::memory;
+use api::{
+    Role,
+    names::{conf, submit_conf},
+};
+use std::collections::BTreeSet;
+
+/// Sets them, and gives back the part of the heap by which a pod is larger where nobody says otherwise: the
+/// driver needs it for its executors.
+pub(super) fn resources(context: &Context, driver: &mut Driver) -> Result<f64, NotNative> {
+    let default_factor = default_factor(context)?;
+    let conf = &context.conf;
+    let memory = format!("{}Mi", memory_mib(context, default_factor)?);
+    let request = conf::kubernetes(Role::Driver, conf::REQUEST_CORES);
+    let cores = conf.int(&conf::spark(Role::Driver, conf::CORES))?.unwrap_or(1).to_string();
+    let cpu = conf.text(&request)?.unwrap_or(cores);
+
+    let resources = &mut driver.container["resources"];
+    resources["requests"]["cpu"] = quantity(&request, cpu)?.into();
+    let limit = conf::kubernetes(Role::Driver, conf::LIMIT_CORES);
+    if let Some(cpu) = conf.text(&limit)? {
+        resources["limits"]["cpu"] = quantity(&limit, cpu)?.into();
+    }
+    resources["requests"]["memory"] = memory.as_str().into();
+    resources["limits"]["memory"] = memory.into();
+    for (name, amount) in devices(context)? {
+        resources["limits"][name] = amount.to_string().into();
+    }
+    Ok(default_factor)
+}
+
+fn default_factor(context: &Context) -> Result<f64, NotNative> {
+    let default = match context.submission.kind() {
+        Kind::Java => memory::OVERHEAD_FACTOR,
+        Kind::Python | Kind::R => memory::OVERHEAD_FACTOR_BESIDE_JVM,
+    };
+    Ok(context.conf.factor(conf::MEMORY_OVERHEAD_FACTOR)?.unwrap_or(default))
+}
+
+fn memory_mib(context: &Context, default_factor: f64) -> Result<i64, NotNative> {
+    let conf = &context.conf;
+    let default = |amount: u64| i64::try_from(amount).expect("it is a small constant");
+    let heap = conf.mib(&conf::spark(Role::Driver, conf::MEMORY))?.unwrap_or(default(memory::HEAP));
+    let own_factor = conf::spark(Role::Driver, conf::MEMORY_OVERHEAD_FACTOR_OF_ROLE);
+    let factor = match conf.factor(&own_factor)? {
+        Some(0.0) => {
+            return Err(NotNative::refused(&own_factor, "memory overhead must be a double greater than 0"));
+        }
+        factor => factor.unwrap_or(default_factor),
+    };
+    let least = match context.line {
+        Line::V3_5 => None,
+        _ => conf.mib(&conf::spark(Role::Driver, conf::MEMORY_OVERHEAD_LEAST))?,
+    };
+    let (own, old) =
+        (conf::spark(Role::Driver, conf::MEMORY_OVERHEAD), conf::old_memory_overhead(Role::Driver));
+    let stated = conf.first_set(&[&own, &old]).map(|key| conf.mib(key)).transpose()?.flatten();
+    let part = || memory::part(u64::try_from(heap).unwrap_or(0), factor);
+    let reckoned = || default(part()).max(least.unwrap_or(default(memory::OVERHEAD_LEAST)));
+    Ok(heap.saturating_add(stated.unwrap_or_else(reckoned)))
+}
+
+/// The limits for GPUs and the like: `<vendor>/<name>` and how many.
+fn devices(context: &Context) -> Result<Vec<(String, i32)>, NotNative> {
+    const PREFIX: &str = submit_conf::DRIVER_RESOURCE_PREFIX;
+    let settings = context.conf.prefixed(PREFIX);
+    let names: BTreeSet<_> =
+        settings.map(|(setting, _)| setting.split('.').next().unwrap_or(setting)).collect();
+    let mut devices = Vec::new();
+    for name in names {
+        let (amount, vendor) = (format!("{PREFIX}{name}.amount"), format!("{PREFIX}{name}.vendor"));
+        let Some(text) = context.conf.raw(&amount) else {
+            return Err(NotNative::refused(&amount, format_args!("you must specify an amount for {name}")));
+        };
+        let Some(number) = int(text) else {
+            return Err(NotNative::refused(
+                &amount,
+                format_args!("should be a whole number, but is `{text}`"),
+            ));
+        };
+        if number <= 0 {
+            continue;
+        }
+        let Some(domain) = context.conf.raw(&vendor) else {
+            let problem = format!("Resource: {name} was requested, but vendor was not specified");
+            return Err(NotNative::refused(&vendor, problem));
+        };
+        devices.push((format!("{domain}/{name}"), number));
+    }
+    Ok(devices)
+}
+
+/// What Spark's client library takes for a quantity: nearly everything. The API server is stricter.
+pub(super) fn quantity(key: &str, text: String) -> Result<String, NotNative> {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || ".+-".contains(c));
+    let is_odd = unit.contains(|c: char| c.is_ascii_digit()) && unit.ends_with(char::is_alphabetic);
+    if text.is_empty() || is_odd {
+        return Err(NotNative::refused(
+            key,
+            format_args!("`{text}` is not a quantity of Kubernetes (try `1` or `500m`)"),
+        ));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quantity;
+
+    #[test]
+    fn quantities_are_taken_as_they_are_written_but_for_two_kinds() {
+        for text in ["0.10", "1e3", "+5E1", "abc", "500m", "1Gi", " 1"] {
+            assert_eq!(quantity("key", text.to_owned()), Ok(text.to_owned()));
+        }
+        for text in ["", "1e3m"] {
+            assert!(quantity("key", text.to_owned()).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Which Secrets does the driver get: as files, as environment variables?
+
+use super::{
+    Context,
+    driver::{Driver, list},
+    not_native::NotNative,
+};
+use api::{
+    Role,
+    names::{conf, volume},
+};
+use serde_json::json;
+
+#[expect(clippy::unnecessary_wraps, reason = "it is a step")]
+pub(super) fn mounts(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
+    for (name, path) in context.conf.prefixed(&conf::kubernetes(Role::Driver, conf::SECRETS_PREFIX)) {
+        let source = json!({"secret": {"secretName": name}});
+        driver.mount(&format!("{name}{}", volume::SECRET_SUFFIX), source, path);
+    }
+    Ok(())
+}
+
+pub(super) fn environment(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
+    let prefix = conf::kubernetes(Role::Driver, conf::SECRET_KEY_REF_PREFIX);
+    for (name, reference) in context.conf.prefixed(&prefix) {
+        // Java drops empty pieces at the end, and only there.
+        let pieces: Vec<_> = reference.trim_end_matches(':').split(':').collect();
+        let [secret, key] = pieces[..] else {
+            let key = format!("{prefix}{name}");
+            return Err(NotNative::refused(&key, "SecretKeyRef must be in the form name:key"));
+        };
+        let source = json!({"secretKeyRef": {"key": key, "name": secret}});
+        list(&mut driver.container, "env").push(json!({"name": name, "valueFrom": source}));
+    }
+    Ok(())
+}

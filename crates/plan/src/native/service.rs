@@ -1,0 +1,101 @@
+//! Under which name and ports do the executors find the driver?
+
+use super::{
+    Context, Line,
+    driver::{Driver, extend},
+    not_native::NotNative,
+};
+use api::names::{conf, label, submit_conf};
+use serde_json::json;
+
+const RPC: &str = "driver-rpc-port";
+const BLOCK_MANAGER: &str = "blockmanager";
+const UI: &str = "spark-ui";
+const CONNECT: &str = "spark-connect";
+
+/// Whose port: they need not be the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Container,
+    Service,
+}
+
+/// The driver's ports by name. The Service does not know the block manager's common property, which the
+/// container does: a quirk of Spark's.
+pub(super) fn ports(context: &Context, side: Side) -> Result<Vec<(&'static str, i32)>, NotNative> {
+    let conf = &context.conf;
+    let block_manager = match side {
+        Side::Container => {
+            [submit_conf::DRIVER_BLOCK_MANAGER_PORT, submit_conf::BLOCK_MANAGER_PORT].as_slice()
+        }
+        Side::Service => &[submit_conf::DRIVER_BLOCK_MANAGER_PORT],
+    };
+    let block_manager = conf.first_set(block_manager).map(|key| conf.raw_int(key)).transpose()?.flatten();
+    let mut ports = vec![
+        (RPC, conf.raw_int(submit_conf::DRIVER_PORT)?.unwrap_or(7078)),
+        (BLOCK_MANAGER, block_manager.unwrap_or(7079)),
+        (UI, conf.int(conf::UI_PORT)?.unwrap_or(4040)),
+    ];
+    if context.line >= Line::V4_1 {
+        ports.push((CONNECT, conf.raw_int(submit_conf::CONNECT_PORT)?.unwrap_or(15002)));
+    }
+    Ok(ports)
+}
+
+pub(super) fn service(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
+    let conf = &context.conf;
+    if conf.has(submit_conf::BIND_ADDRESS) {
+        let problem = "is not supported in Kubernetes mode, as the driver's bind address is managed and set to the driver pod's IP address";
+        return Err(NotNative::refused(submit_conf::BIND_ADDRESS, problem));
+    }
+    let policies = ["SingleStack", "PreferDualStack", "RequireDualStack"];
+    let families = ["IPv4", "IPv6", "IPv4,IPv6", "IPv6,IPv4"];
+    let policy = conf.option(submit_conf::IP_FAMILY_POLICY, &policies)?;
+    let family = conf.option(submit_conf::IP_FAMILIES, &families)?;
+    let family = family.as_deref().unwrap_or(families[0]);
+    let ports = ports(context, Side::Service)?;
+
+    let mut service = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": context.names.service,
+            "labels": {label::SPARK_APP_SELECTOR: context.submission.ids.application},
+        },
+        "spec": {
+            "clusterIP": "None",
+            "ipFamilyPolicy": policy.as_deref().unwrap_or(policies[0]),
+            "ipFamilies": family.split(',').collect::<Vec<_>>(),
+            "selector": context.labels,
+        },
+    });
+    for (field, prefix) in [
+        ("labels", conf::DRIVER_SERVICE_LABEL_PREFIX),
+        ("annotations", conf::DRIVER_SERVICE_ANNOTATION_PREFIX),
+    ] {
+        let entries = conf.prefixed(prefix).map(|(name, value)| (name, value.to_owned()));
+        extend(&mut service["metadata"], field, entries);
+    }
+    if context.line >= Line::V4_3 {
+        let published = conf.boolean(submit_conf::PUBLISH_NOT_READY)?.unwrap_or(false);
+        service["spec"]["publishNotReadyAddresses"] = published.into();
+    }
+    let host = format!("{}.{}.svc", context.names.service, context.namespace);
+    driver.set_property(submit_conf::DRIVER_HOST, host);
+    let keys = [(RPC, submit_conf::DRIVER_PORT), (BLOCK_MANAGER, submit_conf::DRIVER_BLOCK_MANAGER_PORT)];
+    for (name, port) in &ports {
+        if let Some((_, key)) = keys.iter().find(|(of, _)| of == name) {
+            driver.set_property(key, port.to_string());
+        }
+    }
+    let port = |(name, port): (&str, i32)| {
+        let mut entry = json!({"name": name, "port": port, "targetPort": port});
+        if name == CONNECT && context.line >= Line::V4_2 {
+            entry["appProtocol"] = "grpc".into();
+        }
+        entry
+    };
+    service["spec"]["ports"] = ports.into_iter().map(port).collect();
+    driver.children.push(service);
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! What does only the JVM do? Recognised here before anything is made, so far as a property or the environment
+//! says it; what is found while an object is made stands there.
+
+use super::{
+    conf::Conf,
+    input::Submission,
+    line::Line,
+    not_native::{NotNative, Reason},
+};
+use api::names::{conf, env, submit_conf};
+
+/// Spark's settings on Kubernetes, behind `spark.kubernetes.`, in all lines: those that are known to make no
+/// difference to the driver's objects, or the difference that is made here. Entries that end in a dot are
+/// families.
+const KNOWN: [&str; 58] = [
+    "allocation.",
+    "appKillPodDeletionGracePeriod",
+    "authenticate.",
+    "configMap.maxSize",
+    "container.image",
+    "container.image.pullPolicy",
+    "container.image.pullSecrets",
+    "decommission.",
+    "driver.annotateExitException",
+    "driver.annotation.",
+    "driver.connectionTimeout",
+    "driver.container.image",
+    "driver.label.",
+    "driver.limit.cores",
+    "driver.master",
+    "driver.node.selector.",
+    "driver.ownPersistentVolumeClaim",
+    "driver.pod.excludedFeatureSteps",
+    "driver.pod.featureSteps",
+    "driver.pod.name",
+    "driver.podTemplateContainerName",
+    "driver.podTemplateFile",
+    "driver.request.cores",
+    "driver.requestTimeout",
+    "driver.resourceNamePrefix",
+    "driver.reusePersistentVolumeClaim",
+    "driver.scheduler.name",
+    "driver.secretKeyRef.",
+    "driver.secrets.",
+    "driver.securityContext.allowPrivilegeEscalation",
+    "driver.service.annotation.",
+    "driver.service.deleteOnTermination",
+    "driver.service.ipFamilies",
+    "driver.service.ipFamilyPolicy",
+    "driver.service.label.",
+    "driver.service.publishNotReadyAddresses",
+    "driver.volumes.",
+    "driver.waitToReusePersistentVolumeClaim",
+    "driverEnv.",
+    "dynamicAllocation.",
+    "executor.",
+    "executorSnapshotsSubscribersShutdownGracePeriod",
+    "file.upload.path",
+    "hadoop.configMapName",
+    "jars.avoidDownloadSchemes",
+    "kerberos.",
+    "legacy.useReadWriteOnceAccessMode",
+    "local.dirs.tmpfs",
+    "memoryOverheadFactor",
+    "namespace",
+    "node.selector.",
+    "pyspark.pythonVersion",
+    "report.interval",
+    "resource.type",
+    "scheduler.",
+    "securityContext.allowPrivilegeEscalation",
+    "submission.",
+    "submitInDriver",
+];
+/// What newer lines call the settings of work that the driver does itself, wherever in a key.
+const KNOWN_WORDS: [&str; 5] = ["annotateExitException", "podDeletionCost", "pvc", "recoveryMode", "resize"];
+
+/// With whose credentials, and where, Spark's own client creates the objects.
+const IDENTITY: [&str; 3] = ["authenticate.submission.", "context", "trust.certificates"];
+
+/// The steps that can be left out here as well.
+const EXCLUDABLE: [&str; 3] =
+    ["DriverServiceFeatureStep", "LocalDirsFeatureStep", "NetworkPolicyFeatureStep"];
+/// The package of Spark's own steps.
+const PACKAGE: &str = "org.apache.spark.deploy.k8s.features.";
+
+/// The names of Spark's own steps, without their package, that are left out of a submission.
+///
+/// # Errors
+///
+/// For all that only the JVM does.
+pub(super) fn excluded_steps(submission: &Submission, conf: &Conf) -> Result<Vec<String>, NotNative> {
+    destination(conf)?;
+    kubernetes_settings(conf)?;
+    environment(submission, conf)?;
+    feature_steps(submission.line, conf)
+}
+
+fn destination(conf: &Conf) -> Result<(), NotNative> {
+    let master = conf.raw(conf::MASTER).unwrap_or_default();
+    if !master.starts_with("k8s://") {
+        let why = format!("`{master}` is no API server of Kubernetes");
+        return Err(NotNative::fallback(Reason::Destination, conf::MASTER, why));
+    }
+    let mode = conf.raw(conf::DEPLOY_MODE).unwrap_or("client");
+    if mode != "cluster" {
+        let why = format!("`{mode}` runs the driver where it is submitted");
+        return Err(NotNative::fallback(Reason::Destination, conf::DEPLOY_MODE, why));
+    }
+    Ok(())
+}
+
+fn kubernetes_settings(conf: &Conf) -> Result<(), NotNative> {
+    let belongs =
+        |setting: &str, entry: &str| setting == entry || (entry.ends_with('.') && setting.starts_with(entry));
+    for (setting, _) in conf.prefixed(submit_conf::KUBERNETES_PREFIX) {
+        let fallback = |reason, why: &str| {
+            let key = format!("{}{setting}", submit_conf::KUBERNETES_PREFIX);
+            Err(NotNative::fallback(reason, &key, why))
+        };
+        if IDENTITY.iter().any(|entry| belongs(setting, entry)) {
+            return fallback(Reason::Identity, "says as whom or where spark-submit creates the objects");
+        }
+        let is_known = KNOWN.iter().any(|entry| belongs(setting, entry))
+            || KNOWN_WORDS.iter().any(|word| setting.contains(word));
+        if !is_known {
+            return fallback(Reason::UnknownSetting, "is a setting that the operator does not know");
+        }
+    }
+    Ok(())
+}
+
+fn environment(submission: &Submission, conf: &Conf) -> Result<(), NotNative> {
+    let environment = &submission.environment;
+    let options = environment.spark_submit_opts.as_deref().unwrap_or_default();
+    if options.contains("-Dspark.") {
+        let why = "sets properties where only the JVM sees them";
+        return Err(NotNative::fallback(Reason::Substitution, env::SPARK_SUBMIT_OPTS, why));
+    }
+    let is_on = conf.raw(submit_conf::HADOOP_AUTHENTICATION).is_some_and(|text| text.trim() != "simple");
+    let kerberos = |field, why| Err(NotNative::fallback(Reason::Kerberos, field, why));
+    if is_on {
+        return kerberos(submit_conf::HADOOP_AUTHENTICATION, "asks for a login to Hadoop");
+    }
+    if environment.hadoop_conf.iter().flatten().any(|(_, text)| is_secured(text)) {
+        return kerberos(env::HADOOP_CONF_DIR, "asks for a login to Hadoop");
+    }
+    if environment.hadoop_token_file.is_some() {
+        return kerberos(env::HADOOP_TOKEN_FILE_LOCATION, "holds tokens that become a Secret");
+    }
+    Ok(())
+}
+
+/// Whether a file of Hadoop's configuration asks for another authentication than `simple`, which is none.
+fn is_secured(text: &str) -> bool {
+    const NAME: &str = "<name>hadoop.security.authentication</name>";
+    let without_blanks: String = text.split_whitespace().collect();
+    let mut values = without_blanks.split(NAME).skip(1);
+    values.any(|after| !after.starts_with("<value>simple</value>"))
+}
+
+fn feature_steps(line: Line, conf: &Conf) -> Result<Vec<String>, NotNative> {
+    let fallback = |field, why: String| Err(NotNative::fallback(Reason::FeatureSteps, field, why));
+    if let Some(step) = conf.list(submit_conf::FEATURE_STEPS)?.first() {
+        return fallback(
+            submit_conf::FEATURE_STEPS,
+            format!("`{step}` is code that is to change the driver's pod"),
+        );
+    }
+    if line < Line::V4_1 {
+        return Ok(Vec::new());
+    }
+    let mut excluded = Vec::new();
+    for class in conf.list(submit_conf::EXCLUDED_FEATURE_STEPS)? {
+        match class.strip_prefix(PACKAGE).filter(|step| EXCLUDABLE.contains(step)) {
+            Some(step) => excluded.push(step.to_owned()),
+            None => {
+                return fallback(submit_conf::EXCLUDED_FEATURE_STEPS, format!("`{class}` is to be left out"));
+            }
+        }
+    }
+    Ok(excluded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_secured;
+
+    #[test]
+    fn simple_authentication_is_no_login() {
+        let file = |value: &str| {
+            format!(
+                "<configuration>\n <property>\n  <name>hadoop.security.authentication</name>\n  <value> {value} </value>\n</property></configuration>"
+            )
+        };
+        assert!(is_secured(&file("kerberos")) && !is_secured(&file("simple")));
+        assert!(!is_secured("<name>hadoop.security.authorization</name><value>true</value>"));
+    }
+}

@@ -1,0 +1,239 @@
+//! From which pod does Spark start, and which of its containers is Spark's?
+//!
+//! A template is read as Spark's client library (fabric8) reads it: into the types of a pod, where a number
+//! that should be a text becomes one and the other way round, fields that are null or empty lists vanish, and
+//! fields that it does not know stay.
+
+use super::{
+    Context,
+    driver::list,
+    not_native::{NotNative, Reason},
+    submitter_file,
+};
+use api::{
+    Role,
+    names::{conf, container},
+};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+use serde_path_to_error::Segment;
+
+/// A number can be taken for a text, and that for a whole number.
+const MOST_TRIES: usize = 2;
+/// More fields of a wrong type than this no template has that is meant to be one.
+const MOST_REPAIRS: usize = 200;
+/// The fields that are maps: they vanish when they are empty, as objects do not.
+const MAPS: [&str; 9] = [
+    "annotations",
+    "labels",
+    "limits",
+    "matchLabels",
+    "nodeSelector",
+    "options",
+    "overhead",
+    "requests",
+    "volumeAttributes",
+];
+/// The fields that are quantities, or maps of them: our types take numbers for them, the library has texts.
+const QUANTITIES: [&str; 5] = ["divisor", "limits", "overhead", "requests", "sizeLimit"];
+
+/// The pod without Spark's container, and that container.
+pub(super) fn starting_point(context: &Context) -> Result<(Value, Value), NotNative> {
+    let key = conf::kubernetes(Role::Driver, conf::POD_TEMPLATE_FILE);
+    let name = conf::kubernetes(Role::Driver, conf::POD_TEMPLATE_CONTAINER);
+    let wanted = context.conf.text(&name)?;
+    let mut pod = match context.conf.text(&key)? {
+        None => json!({"metadata": {}, "spec": {}}),
+        Some(file) => match &context.submission.driver_template {
+            Some(template) => read(template).map_err(|problem| NotNative::refused(&key, problem))?,
+            None => return Err(missing(context, &key, &file)),
+        },
+    };
+    if !pod["spec"].is_object() {
+        return Err(NotNative::refused(&key, "could not load pod from template file: it has no spec"));
+    }
+    let mut container = take_container(&mut pod, wanted.as_deref());
+    if container["name"].as_str().is_none_or(str::is_empty) {
+        container["name"] = container::DRIVER.into();
+    }
+    Ok((pod, container))
+}
+
+fn missing(context: &Context, key: &str, file: &str) -> NotNative {
+    match submitter_file::read(context, key, file) {
+        Err(missing) => missing,
+        Ok(_) => {
+            NotNative::fallback(Reason::SubmitterFile, key, format!("`{file}` was not read as a template"))
+        }
+    }
+}
+
+/// The container called `wanted` if there is exactly one, else the first, else a new one.
+fn take_container(pod: &mut Value, wanted: Option<&str>) -> Value {
+    let containers = list(&mut pod["spec"], "containers");
+    let mut called =
+        (0..containers.len()).filter(|i| wanted.is_some_and(|name| containers[*i]["name"] == name));
+    let position = match (called.next(), called.next()) {
+        (Some(only), None) => only,
+        _ => 0,
+    };
+    if containers.is_empty() { json!({}) } else { containers.remove(position) }
+}
+
+/// The template as the types of a pod hold it; an error says where it does not fit.
+fn read(template: &Value) -> Result<Value, String> {
+    let mut read = template.clone();
+    if read.is_object() {
+        // Whatever it says: it is not looked at.
+        read["apiVersion"] = "v1".into();
+    }
+    let (mut repaired, mut kept) = (Vec::new(), Vec::new());
+    let pod = loop {
+        let error = match serde_path_to_error::deserialize::<_, Pod>(&read) {
+            Ok(pod) => break pod,
+            Err(error) => error,
+        };
+        let pointer = pointer(error.path());
+        let times = repaired.iter().filter(|repaired| **repaired == pointer).count();
+        let is_hopeless = times == MOST_TRIES || repaired.len() == MOST_REPAIRS;
+        let is_element = matches!(error.path().iter().next_back(), Some(Segment::Seq { .. }));
+        let repair =
+            read.pointer(&pointer).filter(|_| !is_hopeless).and_then(|value| coerced(value, is_element));
+        let (Some(repair), Some(place)) = (repair, read.pointer_mut(&pointer)) else {
+            let path = error.path().to_string();
+            let place = if path == "." { "the template" } else { &path };
+            return Err(format!("{place}: {}", error.inner()));
+        };
+        if place.is_null() && !is_element {
+            kept.push(pointer.clone());
+        }
+        *place = repair;
+        repaired.push(pointer);
+    };
+    for pointer in &kept {
+        if let Some(place) = read.pointer_mut(pointer) {
+            *place = Value::Null;
+        }
+    }
+    let known = serde_json::to_value(pod).map_err(|error| error.to_string())?;
+    prune(&mut read, &known, "", &kept);
+    Ok(read)
+}
+
+/// `value` as the other type that may have been meant.
+fn coerced(value: &Value, is_element: bool) -> Option<Value> {
+    match value {
+        Value::Null if is_element => Some(json!({})),
+        // In a map, where the types have a text.
+        Value::Null => Some("".into()),
+        Value::Number(number) => Some(number.to_string().into()),
+        Value::Bool(flag) => Some(flag.to_string().into()),
+        Value::String(text) => match text.as_str() {
+            "true" | "True" | "TRUE" => Some(true.into()),
+            "false" | "False" | "FALSE" => Some(false.into()),
+            // What is behind the point is cut off.
+            number => number.split('.').next()?.parse::<i64>().ok().map(Value::from),
+        },
+        Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    path.iter().fold(String::new(), |pointer, segment| match segment {
+        Segment::Seq { index } => format!("{pointer}/{index}"),
+        Segment::Map { key } => format!("{pointer}/{}", escaped(key)),
+        Segment::Enum { .. } | Segment::Unknown => pointer,
+    })
+}
+
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+/// Drops what the library does not send, except at the pointers in `kept` and in fields that are not `known`.
+fn prune(value: &mut Value, known: &Value, at: &str, kept: &[String]) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|key, value| {
+                let at = format!("{at}/{}", escaped(key));
+                let Some(known) = known.get(key) else { return !value.is_null() };
+                prune(value, known, &at, kept);
+                if QUANTITIES.contains(&key.as_str()) {
+                    write_numbers_out(value);
+                }
+                match value {
+                    Value::Null => kept.contains(&at),
+                    Value::Array(list) => !list.is_empty(),
+                    Value::Object(map) => !map.is_empty() || !MAPS.contains(&key.as_str()),
+                    _ => true,
+                }
+            });
+        }
+        Value::Array(list) => {
+            for (i, value) in list.iter_mut().enumerate() {
+                prune(value, &known[i], &format!("{at}/{i}"), kept);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn write_numbers_out(value: &mut Value) {
+    match value {
+        Value::Number(number) => *value = number.to_string().into(),
+        Value::Object(entries) => entries.values_mut().for_each(write_numbers_out),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+    use serde_json::json;
+
+    #[test]
+    fn a_template_is_read_into_the_types_of_a_pod() {
+        let template = json!({
+            "metadata": {"creationTimestamp": null, "labels": {"a/b": null, "n": 1}, "annotations": {}},
+            "spec": {
+                "hostAliases": [],
+                "terminationGracePeriodSeconds": 5.0,
+                "containers": [{
+                    "name": "c", "tty": "True", "resources": {"limits": {"cpu": 1}, "requests": {}},
+                    "env": [{"name": "A", "value": 1.5}, {"name": "B", "value": null}, null], "someUnknownField": {"a": [], "b": null},
+                }],
+                "volumes": [{"name": "v", "emptyDir": {}}],
+            },
+            "status": {},
+        });
+        assert_eq!(
+            read(&template),
+            Ok(json!({
+                "apiVersion": "v1",
+                "metadata": {"labels": {"a/b": null, "n": "1"}},
+                "spec": {
+                    "terminationGracePeriodSeconds": 5,
+                    "containers": [{
+                        "name": "c", "tty": true, "resources": {"limits": {"cpu": "1"}},
+                        "env": [{"name": "A", "value": "1.5"}, {"name": "B"}, {}], "someUnknownField": {"a": [], "b": null},
+                    }],
+                    "volumes": [{"name": "v", "emptyDir": {}}],
+                },
+                "status": {},
+            }))
+        );
+    }
+
+    #[test]
+    fn what_is_no_pod_is_refused_with_the_place() {
+        for (template, place) in [
+            (json!({"spec": {"containers": [{"tty": "yes"}]}}), "spec.containers[0].tty"),
+            (json!({"spec": {"containers": {}}}), "spec.containers"),
+            (json!({"spec": []}), "spec"),
+            (json!({"kind": "Deployment"}), "the template"),
+        ] {
+            let refused = read(&template).unwrap_err();
+            assert!(refused.starts_with(place), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! What of a pod does the operator need to know? About half a kilobyte: caches hold these, not pods.
+
+use crate::events::{self, LONGEST_EXPLANATION, cut};
+use api::{
+    Role, SparkApplication,
+    names::{container, finalizer, label, role, volume},
+};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{ContainerState, Pod, PodStatus},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube_core::Resource;
+use serde::Deserialize;
+
+/// A driver, executor or submission pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct PodRecord {
+    pub name: String,
+    pub uid: String,
+    /// The `app-name` label.
+    pub application: Option<String>,
+    /// Driver or executor; none of a submission pod.
+    #[serde(with = "role_word")]
+    pub role: Option<Role>,
+    /// Whether it is a submission pod: one in which `spark-submit` runs.
+    pub submits: bool,
+    /// The `submission-id` label.
+    pub submission_id: Option<String>,
+    /// Spark's own application id, the `spark-app-selector` label.
+    pub spark_application_id: Option<String>,
+    /// The `spark-exec-id` label, if it is a number.
+    pub executor_id: Option<u64>,
+    pub controller: Option<Controller>,
+    pub created: Option<Timestamp>,
+    /// Since when a driver or a submission pod has a node; of executors nobody asks.
+    pub assigned: Option<Timestamp>,
+    pub phase: Phase,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+    /// How Spark's container ended, if it has.
+    pub ended: Option<Ended>,
+    /// Whether Spark's container is running or has been.
+    pub started: bool,
+    /// Why the pod is in its phase, where Kubernetes says so: `Evicted: The node was low on resource: memory`.
+    pub message: Option<String>,
+    /// What the pod waits for, where it cannot start by itself: `Unschedulable`, `ImagePullBackOff`.
+    pub waiting: Option<Waiting>,
+    /// Whether it stays until its outcome is recorded: see [`finalizer::DRIVER_OUTCOME`].
+    pub protected: bool,
+    /// The ConfigMap that holds the driver's `spark.properties`.
+    pub driver_config_map: Option<String>,
+    /// The claims of a driver's volumes that have a name which Spark gives to claims for one driver.
+    pub claims: Vec<String>,
+}
+
+/// The owner that controls a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Controller {
+    pub kind: String,
+    pub name: String,
+    pub uid: String,
+}
+
+/// A pod's phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Phase {
+    #[default]
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    Unknown,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Ended {
+    pub exit_code: i32,
+    pub reason: String,
+    /// The container's termination message.
+    pub message: Option<String>,
+}
+
+/// What keeps a pod from starting.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Waiting {
+    /// A word: `ImagePullBackOff`, `Unschedulable`.
+    pub reason: String,
+    pub message: Option<String>,
+}
+
+impl PodRecord {
+    /// What a pod's metadata alone says of it: one of which nobody knows how it does.
+    #[must_use]
+    pub fn of_metadata(metadata: &ObjectMeta) -> Self {
+        Self::of(&Pod { metadata: metadata.clone(), ..Pod::default() })
+    }
+
+    /// What matters of `pod`.
+    #[must_use]
+    pub fn of(pod: &Pod) -> Self {
+        let label = |key: &str| pod.metadata.labels.as_ref()?.get(key).cloned();
+        let status = pod.status.as_ref();
+        let spark = spark_container(pod);
+        let spark_role = label(label::SPARK_ROLE);
+        let role = spark_role.as_deref().and_then(Role::from_label);
+        let submits = spark_role.as_deref() == Some(role::SUBMISSION);
+        let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+        let config_map = || {
+            let conf = volumes.iter().find(|volume| volume.name == volume::SPARK_CONF_DRIVER)?;
+            Some(conf.config_map.as_ref()?.name.clone())
+        };
+        let claims =
+            volumes.iter().filter_map(|volume| Some(&volume.persistent_volume_claim.as_ref()?.claim_name));
+        Self {
+            name: pod.metadata.name.clone().unwrap_or_default(),
+            uid: pod.metadata.uid.clone().unwrap_or_default(),
+            application: label(label::APP_NAME),
+            role,
+            submits,
+            submission_id: label(label::SUBMISSION_ID),
+            spark_application_id: label(label::SPARK_APP_SELECTOR),
+            executor_id: label(label::SPARK_EXEC_ID).and_then(|id| id.parse().ok()),
+            controller: controller(pod),
+            created,
+            assigned: status
+                .filter(|_| role == Some(Role::Driver) || submits)
+                .and_then(|status| assigned(status, created)),
+            phase: status.and_then(|status| status.phase.as_deref()).map_or(Phase::Pending, Phase::of),
+            terminating: pod.metadata.deletion_timestamp.is_some(),
+            ended: spark.and_then(|state| state.terminated.as_ref()).map(|terminated| Ended {
+                exit_code: terminated.exit_code,
+                reason: terminated.reason.clone().unwrap_or_default(),
+                // All that `spark-submit` has said is of use: which exception it threw, and what caused that.
+                message: terminated
+                    .message
+                    .as_deref()
+                    .map(|message| if submits { message.trim().to_owned() } else { last_words(message) })
+                    .filter(|message| !message.is_empty()),
+            }),
+            started: spark.is_some_and(|state| state.running.is_some() || state.terminated.is_some()),
+            message: status.and_then(message),
+            waiting: status.and_then(waiting),
+            protected: pod.metadata.finalizers.iter().flatten().any(|name| name == finalizer::DRIVER_OUTCOME),
+            driver_config_map: config_map(),
+            claims: claims
+                .filter(|name| role == Some(Role::Driver) && name.contains(volume::DRIVER_CLAIM))
+                .cloned()
+                .collect(),
+        }
+    }
+
+    /// Whether it is a pod of `role` in the run with this submission id.
+    #[must_use]
+    pub fn is_of(&self, role: Role, submission_id: &str) -> bool {
+        self.role == Some(role) && self.submission_id.as_deref() == Some(submission_id)
+    }
+
+    /// Whether an application of this name controls the pod: this one, or one that had the name before.
+    #[must_use]
+    pub fn is_of_application(&self, name: &str) -> bool {
+        let controller = self.controller.as_ref();
+        controller.is_some_and(|owner| owner.kind == SparkApplication::kind(&()) && owner.name == name)
+    }
+
+    /// What the pod waits for, where Kubernetes says so: `ImagePullBackOff: Back-off pulling image "spark"`.
+    #[must_use]
+    pub fn waiting_for(&self) -> Option<String> {
+        self.waiting.as_ref().map(|waiting| match &waiting.message {
+            Some(message) => format!("{}: {message}", waiting.reason),
+            None => waiting.reason.clone(),
+        })
+    }
+
+    /// Whether the application with this uid controls the pod.
+    #[must_use]
+    pub fn is_controlled_by(&self, uid: &str) -> bool {
+        self.controller.as_ref().is_some_and(|controller| controller.uid == uid)
+    }
+}
+
+impl Phase {
+    fn of(phase: &str) -> Self {
+        match phase {
+            "Pending" => Self::Pending,
+            "Running" => Self::Running,
+            "Succeeded" => Self::Succeeded,
+            "Failed" => Self::Failed,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// As much of an explanation as is worth keeping, without blanks around it.
+fn brief(text: &str) -> String {
+    cut(text.trim().to_owned(), LONGEST_EXPLANATION)
+}
+
+/// The end of what a container has said: where its log stands for its message, that is where the reason is.
+fn last_words(text: &str) -> String {
+    events::end(text.trim().to_owned(), LONGEST_EXPLANATION)
+}
+
+/// Reason and message of the pod's phase, and of whoever takes the pod away (`DisruptionTarget`).
+fn message(status: &PodStatus) -> Option<String> {
+    let conditions = status.conditions.iter().flatten();
+    let disruption = conditions
+        .filter(|condition| condition.type_ == "DisruptionTarget" && condition.status == "True")
+        .flat_map(|condition| [condition.reason.as_deref(), condition.message.as_deref()]);
+    let said = [status.reason.as_deref(), status.message.as_deref()].into_iter().chain(disruption);
+    let said: Vec<_> = said.flatten().filter(|text| !text.is_empty()).collect();
+    (!said.is_empty()).then(|| brief(&said.join(": ")))
+}
+
+/// What a pod waits for that has no container running yet, unless it is what every pod goes through.
+fn waiting(status: &PodStatus) -> Option<Waiting> {
+    const USUAL: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+    if status.phase.as_deref() != Some("Pending") {
+        return None;
+    }
+    let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let held = containers
+        .filter_map(|container| container.state.as_ref()?.waiting.as_ref())
+        .map(|waiting| (waiting.reason.as_ref(), waiting.message.as_ref()))
+        .find(|(reason, _)| reason.is_some_and(|reason| !USUAL.contains(&reason.as_str())));
+    let unscheduled = || {
+        let mut conditions = status.conditions.iter().flatten();
+        let condition =
+            conditions.find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")?;
+        Some((condition.reason.as_ref(), condition.message.as_ref()))
+    };
+    let (reason, message) = held.or_else(unscheduled)?;
+    Some(Waiting { reason: reason?.clone(), message: message.map(|message| brief(message)) })
+}
+
+/// When it was given a node, if it was.
+fn assigned(status: &PodStatus, created: Option<Timestamp>) -> Option<Timestamp> {
+    let mut conditions = status.conditions.iter().flatten();
+    let given =
+        conditions.find(|condition| condition.type_ == "PodScheduled" && condition.status == "True")?;
+    given.last_transition_time.as_ref().map(|time| time.0).or(created)
+}
+
+fn controller(pod: &Pod) -> Option<Controller> {
+    let owner =
+        pod.metadata.owner_references.as_ref()?.iter().find(|owner| owner.controller == Some(true))?;
+    Some(Controller { kind: owner.kind.clone(), name: owner.name.clone(), uid: owner.uid.clone() })
+}
+
+/// The state of the container with one of Spark's names, else of the only one.
+fn spark_container(pod: &Pod) -> Option<&ContainerState> {
+    const NAMES: [&str; 4] =
+        [container::DRIVER, container::EXECUTOR, container::EXECUTOR_SPARK_2, container::SPARK_SUBMIT];
+    let statuses = pod.status.as_ref()?.container_statuses.as_deref()?;
+    let named = statuses.iter().find(|status| NAMES.contains(&status.name.as_str()));
+    let only = || if let [only] = statuses { Some(only) } else { None };
+    named.or_else(only)?.state.as_ref()
+}
+
+/// Roles as the words of the `spark-role` label.
+mod role_word {
+    use super::Role;
+    use serde::{Deserialize, Deserializer, de::Error};
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Role>, D::Error> {
+        let Some(word) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+        Role::from_label(&word)
+            .map(Some)
+            .ok_or_else(|| Error::custom(format!("`{word}` is neither driver nor executor")))
+    }
+}

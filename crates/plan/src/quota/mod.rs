@@ -1,0 +1,298 @@
+//! Is there room for an application's pods in the ResourceQuotas of its namespace?
+//!
+//! The application is taken as far as the pods that Spark will make of it, by the same code that submits it
+//! and customizes its pods, and these are counted as Kubernetes will: so it is refused for what would
+//! otherwise keep its executors waiting without a word.
+
+mod pod;
+mod spark;
+
+use super::{
+    By, Policy, customization,
+    events::{self, LONGEST_EXPLANATION},
+    quantity,
+    run::Run,
+    submission::{Surroundings, choose, starting_point},
+    validation::{Invalid, Refusal, is_same_run, validate},
+};
+use api::{
+    ExecutorState, Role, SparkApplication, State,
+    names::{annotation, label},
+};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{Pod, ResourceQuota},
+    apimachinery::pkg::api::resource::Quantity,
+};
+use pod::PodClaim;
+use serde_json::{Value, json};
+use spark::Spark;
+
+/// Why it cannot be said what an application asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Error {
+    /// It cannot be run at all.
+    Refused(Refusal),
+    /// A property is no number, or none before Spark puts it together.
+    Unknown { key: String, text: String },
+    /// Pods of it are none that Kubernetes can read, or none that the webhook lets in.
+    NoPod { role: Role, why: String },
+}
+
+/// Pods that ask for the same.
+#[derive(Clone, Debug)]
+struct Pods {
+    each: PodClaim,
+    number: u32,
+}
+
+/// The pods of an application: driver and executors, and before these, where there is one, its submission pod.
+#[derive(Clone, Debug)]
+struct Claim {
+    submission: Option<Pods>,
+    driver: Pods,
+    executors: Pods,
+    /// Whether the number of executors follows the work.
+    is_dynamic: bool,
+}
+
+/// One resource of a quota.
+struct Limit<'a> {
+    quota: &'a ResourceQuota,
+    key: &'a str,
+    hard: &'a str,
+}
+
+/// Whether a change makes pods, so that there has to be room for them: that of an application that is new,
+/// runs otherwise than before, or is resumed. One that is suspended waits for nothing.
+#[must_use]
+pub fn needs_room(old: Option<&SparkApplication>, new: &SparkApplication) -> bool {
+    let is_suspended = |application: &SparkApplication| application.spec.suspend == Some(true);
+    let goes_on = old.is_some_and(|old| is_same_run(old, new) && !is_suspended(old));
+    new.metadata.deletion_timestamp.is_none() && !is_suspended(new) && !goes_on
+}
+
+/// Every quota that `new` would exceed, in each of its resources: what is asked for, what is used, what is
+/// left, and what to do.
+///
+/// An edit ends the run that there is before the next one begins, so what the pods of `old` use is left for
+/// those of `new`. (KF counts both.)
+#[must_use]
+pub fn exceeded(
+    old: Option<&SparkApplication>,
+    new: &SparkApplication,
+    quotas: &[ResourceQuota],
+    policy: &Policy,
+) -> Vec<Invalid> {
+    let mut limits: Vec<_> =
+        quotas.iter().flat_map(Limit::of).filter(|limit| pod::is_counted(limit.key)).collect();
+    if limits.is_empty() {
+        return Vec::new();
+    }
+    limits.sort_by_key(|limit| (limit.quota.metadata.name.as_ref(), limit.key));
+    let claim = match Claim::of(new, policy) {
+        Ok(claim) => claim,
+        Err(error) => return error.findings(),
+    };
+    let own = old.and_then(|old| Some(Claim::of(old, policy).ok()?.at_present(old)));
+    limits.into_iter().filter_map(|limit| limit.exceeded_by(&claim, own.as_ref())).collect()
+}
+
+/// Why no application is let in where the quotas of its namespace cannot be read.
+#[must_use]
+pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
+    let help = if is_forbidden {
+        "let the operator list them (`spark-operator manifests rbac --enable-resource-quota-enforcement | kubectl apply \
+         --filename -`)"
+    } else {
+        "try again"
+    };
+    format!(
+        "the ResourceQuotas of namespace {namespace} cannot be read, so nobody knows whether there is room: {why}; {help}, or \
+         run the operator without --enable-resource-quota-enforcement"
+    )
+}
+
+impl Claim {
+    /// All pods that there will ever be at once.
+    fn of(application: &SparkApplication, policy: &Policy) -> Result<Self, Error> {
+        validate(application).map_err(Error::Refused)?;
+        let (properties, [driver, executor]) = starting_point(application);
+        let spec = &application.spec;
+        let (version, main_file) = (&spec.spark_version, &spec.main_application_file);
+        let spark = Spark { version, properties: &properties, main_file };
+        Ok(Self {
+            submission: submission_pod(application, policy).map(|each| Pods { each, number: 1 }),
+            driver: Pods { each: pod(&spark, Role::Driver, driver)?, number: 1 },
+            executors: Pods { each: pod(&spark, Role::Executor, executor)?, number: spark.executors()? },
+            is_dynamic: spark.is_dynamic()?,
+        })
+    }
+
+    /// Of these, the ones that `application` has at present, as far as its status knows.
+    fn at_present(mut self, application: &SparkApplication) -> Self {
+        let has_driver = matches!(
+            application.state(),
+            State::Submitted | State::Running | State::Unknown | State::Invalidating | State::Suspending
+        );
+        let executors = application.status.iter().flat_map(|status| status.executor_state.values());
+        let live = executors.filter(|state| matches!(state, ExecutorState::Pending | ExecutorState::Running));
+        self.submission = None;
+        self.driver.number = has_driver.into();
+        self.executors.number = u32::try_from(live.count()).unwrap_or(u32::MAX);
+        self
+    }
+
+    /// How much the pods use of a limit at most at once: the submission pod has ended before there are executors.
+    fn amount(&self, limit: &Limit) -> i128 {
+        let submission = self.submission.as_ref().map_or(0, |pods| pods.amount(limit));
+        self.driver.amount(limit).saturating_add(submission.max(self.executors.amount(limit)))
+    }
+}
+
+/// The submission pod, where `spark-submit` has to make the driver. Of an application that cannot be submitted at all
+/// the user is told when that is tried.
+fn submission_pod(application: &SparkApplication, policy: &Policy) -> Option<PodClaim> {
+    let mut application = application.clone();
+    // Before it is stored it has none, and its pods would belong to nobody.
+    application.metadata.uid.get_or_insert_with(|| "not stored yet".to_owned());
+    let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
+    let chosen = choose(&application, &run, &Surroundings::default(), policy, now).ok()?;
+    let By::Pod { objects, .. } = chosen.request.by else { return None };
+    serde_json::from_value(objects.pod).ok().map(PodClaim::of)
+}
+
+impl Pods {
+    /// How much they use of a limit.
+    fn amount(&self, limit: &Limit) -> i128 {
+        let each = self.of_each(limit).unwrap_or(0);
+        each.saturating_mul(self.number.into())
+    }
+
+    /// How much one uses of a limit; none if the quota does not count them.
+    fn of_each(&self, limit: &Limit) -> Option<i128> {
+        let is_counted = limit.quota.spec.as_ref().is_some_and(|quota| self.each.is_counted_by(quota));
+        is_counted.then(|| self.each.amount(limit.key))
+    }
+}
+
+impl<'a> Limit<'a> {
+    fn of(quota: &'a ResourceQuota) -> impl Iterator<Item = Self> {
+        let hard = quota.spec.iter().flat_map(|spec| spec.hard.iter().flatten());
+        hard.map(move |(key, Quantity(hard))| Self { quota, key, hard })
+    }
+
+    /// What is wrong with `claim`, where `own` makes room.
+    fn exceeded_by(&self, claim: &Claim, own: Option<&Claim>) -> Option<Invalid> {
+        let sum = |claim: &Claim| claim.amount(self);
+        let asked = sum(claim);
+        let hard = quantity::amount(self.hard)?;
+        let used = self
+            .quota
+            .status
+            .as_ref()
+            .and_then(|status| quantity::amount(&status.used.as_ref()?.get(self.key)?.0));
+        let own = own.map_or(0, sum);
+        let used = used.unwrap_or(0).saturating_sub(own).max(0);
+        let left = hard.saturating_sub(used).max(0);
+        if asked == 0 || asked <= left {
+            return None;
+        }
+        let name = self.quota.metadata.name.as_deref().unwrap_or_default();
+        let by_others = if own > 0 { " by others" } else { "" };
+        let help = if asked > hard {
+            self.less(claim)
+        } else {
+            format!("{}, or wait until others have ended", self.less(claim))
+        };
+        let why = format!(
+            "the application asks for {} ({}); of {}, {} are used{by_others} and {} left: {help}",
+            self.words(asked),
+            self.parts(claim),
+            self.hard,
+            self.words(used),
+            self.words(left),
+        );
+        Some(Invalid { field: format!("ResourceQuota {name}: {}", self.key), why })
+    }
+
+    /// What the driver asks for, and the executors, or the submission pod where that asks for more.
+    fn parts(&self, claim: &Claim) -> String {
+        let submission =
+            claim.submission.as_ref().filter(|pods| pods.amount(self) > claim.executors.amount(self));
+        if let Some(submission) = submission {
+            let (driver, submission) = (claim.driver.amount(self), submission.amount(self));
+            return format!("driver {}, submission pod {}", self.words(driver), self.words(submission));
+        }
+        let driver = claim.driver.of_each(self).map(|each| format!("driver {}", self.words(each)));
+        let number = claim.executors.number;
+        let executors = claim.executors.of_each(self).filter(|_| number > 0).map(|each| {
+            let (noun, of_each) = if number == 1 { ("executor", "") } else { ("executors", " each") };
+            format!("{number} {noun} {}{of_each}", self.words(each))
+        });
+        [driver, executors].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// How to ask for less.
+    fn less(&self, claim: &Claim) -> String {
+        let number =
+            if claim.is_dynamic { "spec.dynamicAllocation.maxExecutors" } else { "spec.executor.instances" };
+        let fields = match self.key {
+            "pods" | "count/pods" => return format!("lower {number}"),
+            "cpu" | "requests.cpu" => "cores or coreRequest",
+            "limits.cpu" => "coreLimit, or cores where there is none,",
+            "memory" | "requests.memory" => "memory or memoryOverhead",
+            "limits.memory" => "memory, memoryOverhead or memoryLimit",
+            _ => "what is asked for of it",
+        };
+        format!("lower {number}, or {fields} of driver and executor")
+    }
+
+    fn words(&self, amount: i128) -> String {
+        let is_of_bytes = ["memory", "storage", "hugepages-"].iter().any(|name| self.key.contains(name));
+        if is_of_bytes { quantity::binary(amount) } else { quantity::decimal(amount) }
+    }
+}
+
+/// What a pod of `role` asks for that Spark makes from `template` and the webhook customizes.
+fn pod(spark: &Spark, role: Role, mut template: Value) -> Result<PodClaim, Error> {
+    let failed = |why: String| Error::NoPod { role, why };
+    template["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
+    if let Some(annotations) = template["metadata"]["annotations"].as_object_mut() {
+        // Nobody wrote it, and before the application is stored it names no uid.
+        annotations.remove(annotation::OWNER_REFERENCE);
+    }
+    let containers = &mut template["spec"]["containers"];
+    if containers.as_array().is_none_or(Vec::is_empty) {
+        *containers = json!([{"name": role.container()}]);
+    }
+    let is_sparks = |container: &Value| container["name"] == role.container();
+    let sparks = containers.as_array().and_then(|containers| containers.iter().position(is_sparks));
+    let resources = &mut containers[sparks.unwrap_or(0)]["resources"];
+    *resources = spark.resources(role, resources)?;
+    let customized = customization::customized(&template);
+    let customized = customized
+        .map_err(|denials| failed(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))?;
+    let pod: Pod = serde_json::from_value(customized).map_err(|error| failed(error.to_string()))?;
+    Ok(PodClaim::of(pod))
+}
+
+impl Error {
+    fn findings(self) -> Vec<Invalid> {
+        match self {
+            Self::Refused(Refusal(invalid)) => invalid,
+            Self::Unknown { key, text } => {
+                let text = events::cut(text, LONGEST_EXPLANATION);
+                let why = format!(
+                    "`{text}` is nothing that is known before Spark runs, and the ResourceQuotas of the namespace \
+                     ask for it: write it out"
+                );
+                vec![Invalid { field: format!("spec.sparkConf[{key}]"), why }]
+            }
+            Self::NoPod { role, why } => {
+                let why = events::cut(why, LONGEST_EXPLANATION);
+                vec![Invalid { field: format!("spec.{}", role.as_str()), why }]
+            }
+        }
+    }
+}

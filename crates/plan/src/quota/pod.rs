@@ -1,0 +1,144 @@
+//! What does a pod ask for, and which quotas count it? As Kubernetes reckons.
+
+use crate::quantity;
+use k8s_openapi::{
+    api::core::v1::{
+        Container, Pod, PodSpec, ResourceQuotaSpec, ResourceRequirements, ScopedResourceSelectorRequirement,
+    },
+    apimachinery::pkg::api::resource::Quantity,
+};
+use std::collections::BTreeMap;
+
+/// Thousandths by the name of the resource.
+type Amounts = BTreeMap<String, i128>;
+
+/// What counts the pods themselves.
+const COUNTS: [&str; 2] = ["pods", "count/pods"];
+
+/// Whether what a quota calls `key` is something that pods use.
+pub(super) fn is_counted(key: &str) -> bool {
+    let is_of_claims = key == "requests.storage";
+    let prefixes = ["requests.", "limits.", "hugepages-"];
+    let is_of_containers = ["cpu", "memory", "ephemeral-storage"].contains(&key)
+        || prefixes.iter().any(|prefix| key.starts_with(prefix));
+    COUNTS.contains(&key) || is_of_containers && !is_of_claims
+}
+
+/// What a pod asks for, and what decides which quotas count it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PodClaim {
+    requests: Amounts,
+    limits: Amounts,
+    has_deadline: bool,
+    priority_class: String,
+}
+
+impl PodClaim {
+    pub(super) fn of(pod: Pod) -> Self {
+        let spec = pod.spec.unwrap_or_default();
+        Self {
+            requests: total(&spec, requests),
+            limits: total(&spec, |resources| amounts(resources.limits.as_ref())),
+            has_deadline: spec.active_deadline_seconds.is_some(),
+            priority_class: spec.priority_class_name.unwrap_or_default(),
+        }
+    }
+
+    /// How much of what a quota calls `key` the pod uses.
+    pub(super) fn amount(&self, key: &str) -> i128 {
+        let (amounts, name) = match (key.strip_prefix("requests."), key.strip_prefix("limits.")) {
+            _ if COUNTS.contains(&key) => return 1000,
+            (Some(name), _) => (&self.requests, name),
+            (_, Some(name)) => (&self.limits, name),
+            (None, None) => (&self.requests, key),
+        };
+        amounts.get(name).copied().unwrap_or(0)
+    }
+
+    /// Whether a quota with these scopes counts the pod. It does where all of them apply. Of those that we
+    /// do not know none does: Kubernetes looks at the pod once more.
+    pub(super) fn is_counted_by(&self, quota: &ResourceQuotaSpec) -> bool {
+        let selected =
+            quota.scope_selector.iter().flat_map(|selector| selector.match_expressions.iter().flatten());
+        let listed = quota.scopes.iter().flatten().map(|name| ScopedResourceSelectorRequirement {
+            scope_name: name.clone(),
+            operator: "Exists".to_owned(),
+            values: None,
+        });
+        selected.cloned().chain(listed).all(|requirement| self.is_in(&requirement))
+    }
+
+    fn is_in(&self, scope: &ScopedResourceSelectorRequirement) -> bool {
+        match scope.scope_name.as_str() {
+            "Terminating" => self.has_deadline,
+            "NotTerminating" => !self.has_deadline,
+            // Spark's container always asks for something.
+            "NotBestEffort" => true,
+            "PriorityClass" => {
+                let class = &self.priority_class;
+                let is_listed = scope.values.iter().flatten().any(|value| value == class);
+                match scope.operator.as_str() {
+                    "In" => is_listed,
+                    "NotIn" => !is_listed,
+                    "Exists" => !class.is_empty(),
+                    "DoesNotExist" => class.is_empty(),
+                    _ => false,
+                }
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Containers run together, init containers one after the other before them; but those that are restarted go
+/// on beside whatever comes later (`PodRequests` in Kubernetes' component-helpers).
+fn total(spec: &PodSpec, of: fn(&ResourceRequirements) -> Amounts) -> Amounts {
+    let of = |container: &Container| container.resources.as_ref().map(of).unwrap_or_default();
+    let mut together = Amounts::new();
+    spec.containers.iter().for_each(|container| add(&mut together, &of(container)));
+    let (mut before, mut beside) = (Amounts::new(), Amounts::new());
+    for container in spec.init_containers.iter().flatten() {
+        let own = of(container);
+        let goes_on = container.restart_policy.as_deref() == Some("Always");
+        if goes_on {
+            add(&mut together, &own);
+            add(&mut beside, &own);
+        }
+        // Of resources that this container does not name there is what there was before: that has been counted.
+        for (name, amount) in own {
+            let others = beside.get(&name).copied().unwrap_or(0);
+            let at_once = if goes_on { others } else { amount.saturating_add(others) };
+            at_least(&mut before, name, at_once);
+        }
+    }
+    for (name, amount) in before {
+        at_least(&mut together, name, amount);
+    }
+    together
+}
+
+/// Where only a limit is given, the API server makes it the request as well.
+fn requests(resources: &ResourceRequirements) -> Amounts {
+    let mut requests = amounts(resources.limits.as_ref());
+    requests.extend(amounts(resources.requests.as_ref()));
+    requests
+}
+
+/// What is no quantity no API server takes.
+fn amounts(quantities: Option<&BTreeMap<String, Quantity>>) -> Amounts {
+    let amount =
+        |(name, Quantity(text)): (&String, &Quantity)| Some((name.clone(), quantity::amount(text.trim())?));
+    quantities.into_iter().flatten().filter_map(amount).collect()
+}
+
+fn add(to: &mut Amounts, other: &Amounts) {
+    for (name, amount) in other {
+        let sum = to.entry(name.clone()).or_default();
+        *sum = sum.saturating_add(*amount);
+    }
+}
+
+fn at_least(amounts: &mut Amounts, name: String, least: i128) {
+    let there = amounts.entry(name).or_default();
+    *there = (*there).max(least);
+}

@@ -1,0 +1,137 @@
+//! How many executors does Spark make, and what do its containers ask for? As Spark's own submission client
+//! and its scheduler back end for Kubernetes reckon.
+
+use super::Error;
+use crate::{
+    memory,
+    submission::{self, Properties},
+};
+use api::{Role, names::conf};
+use serde_json::{Value, json};
+
+/// Spark's own default, where nobody says how many executors there are.
+const INSTANCES: i32 = 2;
+
+/// What Spark goes by: its version, the properties, and the program's file.
+pub(super) struct Spark<'a> {
+    pub version: &'a str,
+    pub properties: &'a Properties,
+    pub main_file: &'a str,
+}
+
+impl Spark<'_> {
+    /// The resources of Spark's container on top of `template`'s, as JSON. A container without a CPU limit
+    /// counts as one that is limited to its cores, as in KF: where a quota limits `limits.cpu`, Kubernetes
+    /// takes no container without a limit, and what a LimitRange may give it nobody knows here.
+    pub(super) fn resources(&self, role: Role, template: &Value) -> Result<Value, Error> {
+        let cores = self.properties.get(&conf::spark(role, conf::CORES)).unwrap_or("1").trim();
+        let request = self.properties.get(&conf::kubernetes(role, conf::REQUEST_CORES)).unwrap_or(cores);
+        let mut resources = if template.is_object() { template.clone() } else { json!({}) };
+        for part in ["requests", "limits"] {
+            if !resources[part].is_object() {
+                resources[part] = json!({});
+            }
+            resources[part]["memory"] = format!("{}Mi", self.memory(role)?).into();
+        }
+        resources["requests"]["cpu"] = request.into();
+        match self.properties.get(&conf::kubernetes(role, conf::LIMIT_CORES)) {
+            Some(limit) => resources["limits"]["cpu"] = limit.into(),
+            None if resources["limits"]["cpu"].is_null() => resources["limits"]["cpu"] = cores.into(),
+            None => {}
+        }
+        Ok(resources)
+    }
+
+    /// How many executors there are at most; where nobody says, how many there are in the beginning, and
+    /// one, without which nothing is done.
+    pub(super) fn executors(&self) -> Result<u32, Error> {
+        let count = |key| self.read(key, |text| text.trim().parse::<i32>().ok());
+        let instances = count(conf::EXECUTOR_INSTANCES)?;
+        let executors = if self.is_dynamic()? {
+            let begin =
+                [count(conf::DYNAMIC_ALLOCATION_MIN)?, count(conf::DYNAMIC_ALLOCATION_INITIAL)?, instances];
+            let begin = begin.into_iter().flatten().max().unwrap_or(0).max(1);
+            count(conf::DYNAMIC_ALLOCATION_MAX)?.unwrap_or(begin)
+        } else {
+            instances.unwrap_or(INSTANCES)
+        };
+        Ok(u32::try_from(executors).unwrap_or(0))
+    }
+
+    /// Whether the number of executors follows the work.
+    pub(super) fn is_dynamic(&self) -> Result<bool, Error> {
+        self.is_on(conf::DYNAMIC_ALLOCATION)
+    }
+
+    /// In MiB.
+    fn memory(&self, role: Role) -> Result<u64, Error> {
+        let heap = self.mib(&conf::spark(role, conf::MEMORY))?.unwrap_or(memory::HEAP);
+        let stated = self.mib(&conf::spark(role, conf::MEMORY_OVERHEAD))?;
+        let overhead = match stated.or(self.mib(&conf::old_memory_overhead(role))?) {
+            Some(overhead) => overhead,
+            None => memory::part(heap, self.overhead_factor(role)?).max(self.overhead_least(role)?),
+        };
+        let beside = match role {
+            Role::Driver => 0,
+            Role::Executor => self.off_heap()?.saturating_add(self.pyspark()?),
+        };
+        Ok(heap.saturating_add(overhead).saturating_add(beside))
+    }
+
+    /// Spark 3 knows no property for it.
+    fn overhead_least(&self, role: Role) -> Result<u64, Error> {
+        if !submission::is_since(self.version, 4) {
+            return Ok(memory::OVERHEAD_LEAST);
+        }
+        Ok(self.mib(&conf::spark(role, conf::MEMORY_OVERHEAD_LEAST))?.unwrap_or(memory::OVERHEAD_LEAST))
+    }
+
+    fn overhead_factor(&self, role: Role) -> Result<f64, Error> {
+        let own = self.read(&conf::spark(role, conf::MEMORY_OVERHEAD_FACTOR_OF_ROLE), memory::factor)?;
+        let common = self.read(conf::MEMORY_OVERHEAD_FACTOR, memory::factor)?;
+        let default = if self.is_python() || self.is_r() {
+            memory::OVERHEAD_FACTOR_BESIDE_JVM
+        } else {
+            memory::OVERHEAD_FACTOR
+        };
+        Ok(own.or(common).unwrap_or(default))
+    }
+
+    fn off_heap(&self) -> Result<u64, Error> {
+        if !self.is_on(conf::OFF_HEAP)? {
+            return Ok(0);
+        }
+        // A number alone counts bytes here.
+        let bytes = |text: &str| text.trim().parse().ok().or_else(|| memory::bytes(text));
+        Ok(self.read(conf::OFF_HEAP_SIZE, bytes)?.unwrap_or(0) >> 20)
+    }
+
+    fn pyspark(&self) -> Result<u64, Error> {
+        if self.is_python() { Ok(self.mib(conf::PYSPARK_MEMORY)?.unwrap_or(0)) } else { Ok(0) }
+    }
+
+    /// Spark looks at the file, not at what the application says of its language.
+    fn is_python(&self) -> bool {
+        self.main_file.ends_with(".py")
+    }
+
+    fn is_r(&self) -> bool {
+        self.main_file.ends_with(".R")
+    }
+
+    fn is_on(&self, key: &str) -> Result<bool, Error> {
+        let flag = |text: &str| text.trim().to_ascii_lowercase().parse().ok();
+        Ok(self.read(key, flag)?.unwrap_or(false))
+    }
+
+    fn mib(&self, key: &str) -> Result<Option<u64>, Error> {
+        self.read(key, |text| memory::bytes(text).map(|bytes| bytes >> 20))
+    }
+
+    /// A property's value. What Spark itself puts together when it starts (`${…}`) cannot be read.
+    fn read<T>(&self, key: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, Error> {
+        let Some(text) = self.properties.get(key) else { return Ok(None) };
+        let unknown = || Error::Unknown { key: key.to_owned(), text: text.to_owned() };
+        read(text).map(Some).ok_or_else(unknown)
+    }
+}

@@ -1,0 +1,76 @@
+//! Which run of an application is this, and what is it called?
+//!
+//! A run is one attempt at executing the application, whatever its cause. Its ordinal is one higher than the
+//! last run's, and its submission id follows from application, spec and ordinal. So whoever repeats a
+//! submission, after a crash, a conflict or a lost reply, repeats the same id and finds what the first try
+//! left behind.
+
+use crate::spec_hash::spec_hash;
+use api::SparkApplication;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use uuid::Uuid;
+
+/// The identity of a run: a UUIDv5, as the `submission-id` label holds it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SubmissionId(String);
+
+impl SubmissionId {
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SubmissionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub id: SubmissionId,
+    /// 1 for the first run, never reset.
+    pub ordinal: i64,
+    /// Of application and ordinal alone. What belongs to a driver is called by it: so a run whose spec was edited
+    /// before anybody recorded it finds what its forerunner has left, and replaces it.
+    pub place: Uuid,
+    /// Of the spec that the run was made from.
+    pub spec_hash: String,
+    /// The application's `metadata.generation` with that spec.
+    pub generation: Option<i64>,
+}
+
+impl Run {
+    /// The run that comes after the one recorded in status.
+    #[must_use]
+    pub fn next(application: &SparkApplication) -> Self {
+        let recorded = application.status.as_ref().and_then(|status| status.run_ordinal);
+        let ordinal = recorded.unwrap_or(0) + 1;
+        let spec_hash = spec_hash(&application.spec);
+        let id = Uuid::new_v5(&application_uuid(application), format!("{spec_hash}/{ordinal}").as_bytes());
+        Self::of(application, SubmissionId(id.to_string()), ordinal, spec_hash)
+    }
+
+    /// The run recorded in status, if there is one; as if it had been made from the spec of now.
+    #[must_use]
+    pub fn recorded(application: &SparkApplication) -> Option<Self> {
+        let status = application.status.as_ref()?;
+        let id = SubmissionId(status.submission_id.clone()?);
+        Some(Self::of(application, id, status.run_ordinal.unwrap_or(1), spec_hash(&application.spec)))
+    }
+
+    fn of(application: &SparkApplication, id: SubmissionId, ordinal: i64, spec_hash: String) -> Self {
+        let place = Uuid::new_v5(&application_uuid(application), ordinal.to_string().as_bytes());
+        Self { id, ordinal, place, spec_hash, generation: application.metadata.generation }
+    }
+}
+
+/// Kubernetes' uids are UUIDs; whatever else a test or a strange API server gives is made one.
+fn application_uuid(application: &SparkApplication) -> Uuid {
+    let uid = application.metadata.uid.as_deref().unwrap_or_default();
+    Uuid::parse_str(uid).unwrap_or_else(|_| Uuid::new_v5(&Uuid::NAMESPACE_OID, uid.as_bytes()))
+}

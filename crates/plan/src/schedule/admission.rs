@@ -1,0 +1,188 @@
+//! Is what is due started, does it wait, or is it given up?
+
+use super::{
+    Action, Observed, Outcome, Pass, Plan, SOON, Skip, events, history,
+    run::{Child, Occasion},
+};
+use api::{ConcurrencyPolicy, ScheduledSparkApplicationStatus};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube_core::ResourceExt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// Whether an application may be made now.
+enum Admission<'a> {
+    Now,
+    /// These still run, or pods of one that is gone do.
+    After(Vec<&'a Child>),
+}
+
+impl Pass<'_> {
+    /// Whether no other application of the schedule may run beside one.
+    pub(super) fn runs_alone(&self) -> bool {
+        matches!(
+            self.schedule.spec.concurrency_policy,
+            Some(ConcurrencyPolicy::Forbid | ConcurrencyPolicy::Replace)
+        )
+    }
+
+    pub(super) fn is_replacing(&self) -> bool {
+        self.schedule.spec.concurrency_policy == Some(ConcurrencyPolicy::Replace)
+    }
+
+    /// Deals with the latest slot that is due.
+    pub(super) fn admit_slot(
+        &self,
+        slot: Timestamp,
+        before: &ScheduledSparkApplicationStatus,
+        seen: &Observed,
+        plan: &mut Plan,
+    ) {
+        let occasion = Occasion::Slot(slot);
+        let late = self.now.duration_since(slot).max(SignedDuration::ZERO);
+        let is_new = before.pending_run.as_ref().is_none_or(|pending| pending.0 != slot);
+        if let Some(child) = made(&occasion, seen) {
+            self.tell_one_made(slot, child, plan);
+        } else if self.deadline().is_some_and(|deadline| late > deadline) {
+            plan.events.push(events::too_late(slot));
+            plan.outcomes.push(Outcome::Missed { count: 1 });
+        } else if seen.taken.contains(&self.name(&occasion)) {
+            self.tell_taken(&occasion, plan);
+        } else {
+            match self.admission(seen) {
+                Admission::Now => self.start(&occasion, late, plan),
+                Admission::After(running) => {
+                    if self.is_replacing() {
+                        self.replace(&running, plan);
+                    } else if is_new {
+                        plan.events.push(events::waiting(slot, &running));
+                    }
+                    if self.is_replacing() || running.is_empty() {
+                        plan.wake = Some(SOON);
+                    }
+                    plan.status.pending_run = Some(Time(slot));
+                    return;
+                }
+            }
+        }
+        plan.status.handled_until = Some(Time(slot));
+    }
+
+    /// Deals with what the user wants now. Where another one may not run beside it, it is not made at all.
+    pub(super) fn admit_trigger(&self, seen: &Observed, plan: &mut Plan) {
+        let Some(occasion @ Occasion::Trigger(_)) = self.trigger() else { return };
+        let has_started = plan.actions.iter().any(|action| matches!(action, Action::Start(_)));
+        if let Some(child) = made(&occasion, seen) {
+            record(child.name.clone(), child.created, plan);
+            self.tell_started(&occasion, &child.name, SignedDuration::ZERO, plan);
+        } else if seen.taken.contains(&self.name(&occasion)) {
+            self.tell_taken(&occasion, plan);
+        } else {
+            match self.admission(seen) {
+                Admission::Now if !(has_started && self.runs_alone()) => {
+                    self.start(&occasion, SignedDuration::ZERO, plan);
+                }
+                Admission::After(running) if !self.is_replacing() => {
+                    let why = format!(
+                        "concurrencyPolicy is Forbid, and it would have to wait for {}",
+                        events::awaited(&running)
+                    );
+                    plan.events.push(events::skipped(&occasion, &why));
+                    plan.outcomes.push(Outcome::Skipped { why: Skip::Forbid, count: 1 });
+                }
+                Admission::After(running) => {
+                    plan.wake = Some(SOON);
+                    return self.replace(&running, plan);
+                }
+                Admission::Now => {
+                    plan.wake = Some(SOON);
+                    return;
+                }
+            }
+        }
+        let Occasion::Trigger(asked) = occasion else { return };
+        plan.status.last_trigger = Some(asked);
+    }
+
+    fn admission<'a>(&self, seen: &'a Observed) -> Admission<'a> {
+        let running: Vec<_> = seen.children.iter().filter(|child| !child.is_over()).collect();
+        if self.runs_alone() && (seen.has_pods || !running.is_empty()) {
+            Admission::After(running)
+        } else {
+            Admission::Now
+        }
+    }
+
+    /// Records the applications that were made for slots which `is_passed` holds of, where nobody could record it in
+    /// time: their slots are neither missed nor skipped.
+    pub(super) fn tell_made(
+        &self,
+        is_passed: impl Fn(Timestamp) -> bool,
+        seen: &Observed,
+        plan: &mut Plan,
+    ) -> BTreeSet<Timestamp> {
+        let of_slots =
+            seen.children.iter().chain(&seen.departed).filter_map(|child| Some((child.slot?, child)));
+        // Another schedule may have stood here when it was made.
+        let is_slot = |slot: Timestamp| self.slots.after(slot - SignedDuration::from_nanos(1)) == Some(slot);
+        let made: BTreeMap<_, _> = of_slots.filter(|(slot, _)| is_passed(*slot) && is_slot(*slot)).collect();
+        for (slot, child) in &made {
+            self.tell_one_made(*slot, child, plan);
+        }
+        made.into_keys().collect()
+    }
+
+    fn tell_one_made(&self, slot: Timestamp, child: &Child, plan: &mut Plan) {
+        record(child.name.clone(), child.created, plan);
+        let late = child.created.duration_since(slot).max(SignedDuration::ZERO);
+        self.tell_started(&Occasion::Slot(slot), &child.name, late, plan);
+    }
+
+    fn start(&self, occasion: &Occasion, late: SignedDuration, plan: &mut Plan) {
+        let application = self.application(occasion);
+        let name = application.name_any();
+        plan.actions.push(Action::Start(Box::new(application)));
+        record(name.clone(), self.now, plan);
+        self.tell_started(occasion, &name, late, plan);
+    }
+
+    fn tell_started(&self, occasion: &Occasion, name: &str, late: SignedDuration, plan: &mut Plan) {
+        plan.events.push(events::started(occasion, name));
+        plan.outcomes.push(Outcome::Started { late: Duration::try_from(late).unwrap_or_default() });
+    }
+
+    fn tell_taken(&self, occasion: &Occasion, plan: &mut Plan) {
+        plan.events.push(events::taken(occasion, &self.name(occasion)));
+        plan.outcomes.push(Outcome::Skipped { why: Skip::NameTaken, count: 1 });
+    }
+
+    /// Deletes what runs, where nobody has done so yet. What is not recorded itself is recorded first, and deleted in
+    /// the next pass.
+    fn replace(&self, running: &[&Child], plan: &mut Plan) {
+        let deleted = |plan: &Plan, name: &str| {
+            plan.actions
+                .iter()
+                .any(|action| matches!(action, Action::Delete { name: other, .. } if other == name))
+        };
+        let is_to_go = |child: &Child| !child.is_going && history::is_recorded(self.schedule, child);
+        for child in running.iter().filter(|child| is_to_go(child)) {
+            if !deleted(plan, &child.name) {
+                plan.events.push(events::replaced(&child.name));
+                plan.actions.push(child.delete());
+            }
+        }
+    }
+}
+
+/// The application that was made for this, be it gone by now.
+fn made<'a>(occasion: &Occasion, seen: &'a Observed) -> Option<&'a Child> {
+    seen.children.iter().chain(&seen.departed).find(|child| child.is_for(occasion))
+}
+
+fn record(name: String, made: Timestamp, plan: &mut Plan) {
+    plan.status.last_run = Some(Time(super::whole_seconds(made)));
+    plan.status.last_run_name = Some(name);
+}

@@ -1,0 +1,78 @@
+//! What are users told about a schedule, and in which words?
+
+use super::run::{Child, Occasion};
+use crate::events::{Event, Severity};
+use jiff::Timestamp;
+use std::fmt;
+
+impl fmt::Display for Occasion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slot(slot) => write!(f, "the run of {slot}"),
+            Self::Trigger(value) => write!(f, "the run triggered by hand (`{value}`)"),
+        }
+    }
+}
+
+pub(super) fn started(occasion: &Occasion, name: &str) -> Event {
+    let note = format!("started SparkApplication {name}, {occasion}");
+    Event::new(Severity::Normal, "ScheduledRunStarted", "Start", note)
+}
+
+pub(super) fn waiting(slot: Timestamp, running: &[&Child]) -> Event {
+    let note = format!("the run of {slot} waits for {}: concurrencyPolicy is Forbid", awaited(running));
+    Event::new(Severity::Normal, "ScheduledRunWaiting", "Wait", note)
+}
+
+pub(super) fn skipped(occasion: &Occasion, why: &str) -> Event {
+    Event::new(Severity::Warning, "ScheduledRunSkipped", "Skip", format!("{occasion} is skipped: {why}"))
+}
+
+/// Another object has the name of a run.
+pub(super) fn taken(occasion: &Occasion, name: &str) -> Event {
+    let why = format!(
+        "there is a SparkApplication {name} that this schedule has not made; delete it if nobody needs it"
+    );
+    skipped(occasion, &why)
+}
+
+pub(super) fn replaced(name: &str) -> Event {
+    let note = format!("SparkApplication {name} still runs and is deleted: concurrencyPolicy is Replace");
+    Event::new(Severity::Normal, "ScheduledRunReplaced", "Replace", note)
+}
+
+pub(super) fn missed(count: u64, latest: Timestamp) -> Event {
+    let runs = if count == 1 { "1 run was".to_owned() } else { format!("{count} runs were") };
+    let note =
+        format!("{runs} missed before that of {latest}: the operator was not there, or could not start them");
+    Event::new(Severity::Warning, "ScheduledRunsMissed", "Miss", note)
+}
+
+pub(super) fn too_late(slot: Timestamp) -> Event {
+    let note = format!("the run of {slot} was missed: it is later than startingDeadlineSeconds allows");
+    Event::new(Severity::Warning, "ScheduledRunsMissed", "Miss", note)
+}
+
+pub(super) fn pruned(names: &[&str]) -> Event {
+    let note = format!("deleted {}, more than the history limits keep", names.join(", "));
+    Event::new(Severity::Normal, "ScheduledRunsPruned", "Prune", note)
+}
+
+pub(super) fn invalid(why: &str) -> Event {
+    Event::new(Severity::Warning, "ScheduleInvalid", "Validate", format!("nothing is started: {why}"))
+}
+
+/// The API server refuses an application, which is tried again. Sent by the controller, which alone hears of it.
+#[must_use]
+pub fn not_started(name: &str, why: &str) -> Event {
+    let note = format!("SparkApplication {name} could not be created, and is tried again: {why}");
+    Event::new(Severity::Warning, "ScheduledRunNotStarted", "Start", note)
+}
+
+/// What has to end before another one may start.
+pub(super) fn awaited(running: &[&Child]) -> String {
+    match running {
+        [] => "pods of a deleted SparkApplication".to_owned(),
+        running => running.iter().map(|child| child.name.as_str()).collect::<Vec<_>>().join(", "),
+    }
+}

@@ -1,0 +1,409 @@
+//! What do a schedule and a time zone say? They as values, or what is wrong with them and where.
+//!
+//! The syntax is that of robfig/cron v3, which KF uses (behaviour.md 9.1). The crate croner, for one, knows
+//! another: no `5/15`, no `?` in every field, but `L`, `W`, `#` and 7 for Sunday.
+
+use crate::go_duration;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+use std::time::Duration;
+
+/// When applications are made: how often, and by which clock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// The zone that the schedule itself names (`CRON_TZ=…`), which goes before `spec.timeZone`.
+    pub zone: Option<Zone>,
+    pub rhythm: Rhythm,
+}
+
+/// By which clock.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Zone {
+    /// The zone of the operator's container.
+    Local,
+    Named(TimeZone),
+}
+
+/// How often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rhythm {
+    /// This long after one another, at least a second.
+    Every(Duration),
+    /// Whenever the clock shows one of these times.
+    At(Times),
+}
+
+/// Times of the clock: for each field, the set of its values as bits. A day must be in both of its sets if
+/// either is whole, otherwise in one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    pub minutes: Values,
+    pub hours: Values,
+    pub days_of_month: Values,
+    pub months: Values,
+    pub days_of_week: Values,
+}
+
+/// Values of one field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Values {
+    /// Bit n stands for the value n.
+    pub bits: u64,
+    /// Whether all are meant: `*`, `?` or `*/1` is in it.
+    pub is_whole: bool,
+}
+
+/// What is wrong with a schedule or a zone, and where in the text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("`{0}` is not a time zone: write a name such as `Europe/Berlin`, `UTC`, or `Local`")]
+    Zone(String),
+    #[error("there is nothing behind `{0}`: write the schedule, for instance `0 3 * * *`")]
+    NothingButZone(String),
+    #[error(
+        "has {0} fields: write five (minute, hour, day of month, month, day of week), for instance `0 3 * * *`"
+    )]
+    Fields(usize),
+    #[error(
+        "`{0}` is not known: write @hourly, @daily, @weekly, @monthly, @yearly, or @every with a duration"
+    )]
+    Descriptor(String),
+    #[error("`{0}` behind @every is not a duration: write for instance `90m` or `1h30m`")]
+    Duration(String),
+    /// `number` counts fields from 1, and `character` those of the whole text.
+    #[error("field {number} ({name}), `{part}` at character {character}: {why}")]
+    Field { number: usize, name: &'static str, part: String, character: usize, why: String },
+}
+
+impl Zone {
+    /// The zone that is called `name`; the operator's own if it is empty.
+    ///
+    /// # Errors
+    ///
+    /// When there is none. The zones are those of the IANA database in this binary.
+    pub fn parse(name: &str) -> Result<Self, Error> {
+        match name {
+            "" | "Local" => Ok(Self::Local),
+            name => TimeZoneDatabase::bundled()
+                .get(name)
+                .map(Self::Named)
+                .map_err(|_| Error::Zone(name.to_owned())),
+        }
+    }
+}
+
+impl Schedule {
+    /// Reads `spec.schedule`.
+    ///
+    /// # Errors
+    ///
+    /// When it is not a schedule; the error says where.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let trimmed = text.trim();
+        let zoned = ["CRON_TZ=", "TZ="].iter().find_map(|prefix| trimmed.strip_prefix(prefix));
+        let Some(zoned) = zoned else {
+            return Ok(Self { zone: None, rhythm: rhythm(trimmed, text)? });
+        };
+        let (name, rest) = zoned.split_once(' ').unwrap_or((zoned, ""));
+        // Go takes an empty name for UTC, and the library that KF uses leaves this one to Go.
+        let zone = if name.is_empty() { Zone::Named(TimeZone::UTC) } else { Zone::parse(name)? };
+        if rest.trim().is_empty() {
+            return Err(Error::NothingButZone(trimmed.to_owned()));
+        }
+        Ok(Self { zone: Some(zone), rhythm: rhythm(rest.trim(), text)? })
+    }
+
+    /// Whether there is a day at all on which this is due; not the 30th of February.
+    #[must_use]
+    pub fn is_ever_due(&self) -> bool {
+        const LONGEST_MONTHS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+        let Rhythm::At(times) = &self.rhythm else { return true };
+        let fields = [times.minutes, times.hours, times.days_of_month, times.months, times.days_of_week];
+        if fields.iter().any(|values| values.bits == 0) {
+            return false;
+        }
+        let either_day_will_do = !times.days_of_month.is_whole && !times.days_of_week.is_whole;
+        let first = times.days_of_month.bits.trailing_zeros();
+        let mut months = (1..).zip(LONGEST_MONTHS);
+        either_day_will_do || months.any(|(month, days)| times.months.bits >> month & 1 == 1 && first <= days)
+    }
+}
+
+/// What one field may hold.
+struct Field {
+    name: &'static str,
+    least: u32,
+    most: u32,
+    /// Names of values, the first one for `least`.
+    names: &'static [&'static str],
+}
+
+const MINUTE: Field = Field { name: "minute", least: 0, most: 59, names: &[] };
+const HOUR: Field = Field { name: "hour", least: 0, most: 23, names: &[] };
+const DAY_OF_MONTH: Field = Field { name: "day of month", least: 1, most: 31, names: &[] };
+const MONTH: Field = Field {
+    name: "month",
+    least: 1,
+    most: 12,
+    names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+};
+const DAY_OF_WEEK: Field = Field {
+    name: "day of week",
+    least: 0,
+    most: 6,
+    names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
+};
+
+/// What is wrong with a slice of the text.
+struct Mistake<'a> {
+    part: &'a str,
+    why: String,
+}
+
+/// `text` is the slice of `whole` that says how often.
+fn rhythm(text: &str, whole: &str) -> Result<Rhythm, Error> {
+    let cron = match text {
+        "@yearly" | "@annually" => "0 0 1 1 *",
+        "@monthly" => "0 0 1 * *",
+        "@weekly" => "0 0 * * 0",
+        "@daily" | "@midnight" => "0 0 * * *",
+        "@hourly" => "0 * * * *",
+        _ => match (text.strip_prefix("@every "), text.starts_with('@')) {
+            (Some(duration), _) => return every(duration),
+            (None, true) => return Err(Error::Descriptor(text.to_owned())),
+            (None, false) => text,
+        },
+    };
+    let fields: Vec<_> = cron.split_whitespace().collect();
+    let [minute, hour, day_of_month, month, day_of_week] = fields[..] else {
+        return Err(Error::Fields(fields.len()));
+    };
+    let values = |number: usize, field: Field, text| {
+        field.values(text).map_err(|Mistake { part, why }| {
+            let (name, character) = (field.name, character(part, whole));
+            Error::Field { number, name, part: part.to_owned(), character, why }
+        })
+    };
+    Ok(Rhythm::At(Times {
+        minutes: values(1, MINUTE, minute)?,
+        hours: values(2, HOUR, hour)?,
+        days_of_month: values(3, DAY_OF_MONTH, day_of_month)?,
+        months: values(4, MONTH, month)?,
+        days_of_week: values(5, DAY_OF_WEEK, day_of_week)?,
+    }))
+}
+
+/// With which character of `whole`, counted from 1, a slice of it begins.
+fn character(slice: &str, whole: &str) -> usize {
+    let begin = slice.as_ptr().addr() - whole.as_ptr().addr();
+    whole[..begin].chars().count() + 1
+}
+
+/// Parts of a second are cut off, and less than one second is one.
+fn every(text: &str) -> Result<Rhythm, Error> {
+    let nanoseconds = go_duration::nanoseconds(text).ok_or_else(|| Error::Duration(text.to_owned()))?;
+    let seconds = u64::try_from(nanoseconds / 1_000_000_000).unwrap_or_default();
+    Ok(Rhythm::Every(Duration::from_secs(seconds.max(1))))
+}
+
+impl Field {
+    fn values<'a>(&self, text: &'a str) -> Result<Values, Mistake<'a>> {
+        let mut values = Values { bits: 0, is_whole: false };
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let of_part = self.part(part)?;
+            values.bits |= of_part.bits;
+            values.is_whole |= of_part.is_whole;
+        }
+        Ok(values)
+    }
+
+    /// `*`, `5`, `1-5`, each with or without `/2` behind it; `5/15` is from 5 to the end.
+    fn part<'a>(&self, part: &'a str) -> Result<Values, Mistake<'a>> {
+        let mistake = |why: &str| Mistake { part, why: why.to_owned() };
+        let (range, step) = match part.split_once('/') {
+            Some((_, step)) if step.contains('/') => return Err(mistake("has more than one `/`")),
+            Some((range, step)) => (range, Some(step)),
+            None => (part, None),
+        };
+        let (first, last) = range.split_once('-').map_or((range, None), |(first, last)| (first, Some(last)));
+        let is_star = matches!(first, "*" | "?");
+        let (from, to) = match last {
+            _ if is_star => (self.least, self.most),
+            _ if first.is_empty() || last == Some("") => return Err(mistake("lacks a number")),
+            Some(last) if last.contains('-') => return Err(mistake("has more than one `-`")),
+            Some(last) => (self.value(first)?, self.value(last)?),
+            None => {
+                let from = self.value(first)?;
+                (from, if step.is_some() { self.most } else { from })
+            }
+        };
+        if from > to {
+            let (last, Self { least, most, .. }) = (last.unwrap_or_default(), self);
+            return Err(mistake(&format!("begins after its end: write `{first}-{most},{least}-{last}`")));
+        }
+        let step = match step.map(str::parse::<u32>) {
+            None => 1,
+            Some(Ok(step)) if step > 0 => step,
+            Some(_) => return Err(mistake("what stands behind `/` must be a number from 1")),
+        };
+        let bits = (from..=to).step_by(step as usize).fold(0, |bits, value| bits | 1_u64 << value);
+        Ok(Values { bits, is_whole: is_star && step == 1 })
+    }
+
+    fn value<'a>(&self, text: &'a str) -> Result<u32, Mistake<'a>> {
+        let mistake = |why| Mistake { part: text, why };
+        let Self { least, most, names, .. } = self;
+        let named = names.iter().zip(*least..).find(|(name, _)| text.eq_ignore_ascii_case(name));
+        let value = named.map(|(_, value)| value).or_else(|| text.parse().ok());
+        let value = value.ok_or_else(|| {
+            mistake(match names {
+                [first, .., last] => format!("is neither a number nor a name from `{first}` to `{last}`"),
+                _ => "is not a number".to_owned(),
+            })
+        })?;
+        if (*least..=*most).contains(&value) {
+            return Ok(value);
+        }
+        Err(mistake(match names {
+            [first, .., last] => format!("must be from {least} ({first}) to {most} ({last})"),
+            _ => format!("must be from {least} to {most}"),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(text: &str) -> Times {
+        match Schedule::parse(text).unwrap().rhythm {
+            Rhythm::At(times) => times,
+            every => panic!("{text} is {every:?}"),
+        }
+    }
+
+    fn bits(values: impl IntoIterator<Item = u32>) -> u64 {
+        values.into_iter().fold(0, |bits, value| bits | 1 << value)
+    }
+
+    #[test]
+    fn a_field_is_a_set_of_values() {
+        for (field, minutes) in [
+            ("*", bits(0..60)),
+            ("?", bits(0..60)),
+            ("5", bits([5])),
+            ("05,7,,9", bits([5, 7, 9])),
+            ("5-8", bits(5..9)),
+            ("5/20", bits([5, 25, 45])),
+            ("5-30/20", bits([5, 25])),
+            ("*/90", bits([0])),
+            ("*-5", bits(0..60)),
+            ("*-", bits(0..60)),
+        ] {
+            assert_eq!(times(&format!("{field} 0 1 1 0")).minutes.bits, minutes, "{field}");
+        }
+        let times = times("0 0 1 JAN-mar Mon,fri");
+        assert_eq!((times.months.bits, times.days_of_week.bits), (bits([1, 2, 3]), bits([1, 5])));
+    }
+
+    #[test]
+    fn a_field_with_a_star_is_whole_unless_it_is_stepped_over() {
+        for (field, is_whole) in
+            [("*", true), ("?", true), ("*/1", true), ("*/2", false), ("1-31", false), ("1,*", true)]
+        {
+            assert_eq!(times(&format!("0 0 {field} * 0")).days_of_month.is_whole, is_whole, "{field}");
+        }
+    }
+
+    #[test]
+    fn descriptors_stand_for_expressions() {
+        assert_eq!(times("@weekly"), times("0 0 * * sun"));
+        assert_eq!(times(" @midnight "), times("0 0 * * *"));
+        assert_eq!(times("@annually"), times("0 0 1 jan *"));
+    }
+
+    #[test]
+    fn an_interval_is_whole_seconds_and_at_least_one() {
+        for (text, seconds) in [("90m", 5400), ("1500ms", 1), ("0", 1), ("-5m", 1)] {
+            let every = Rhythm::Every(Duration::from_secs(seconds));
+            assert_eq!(Schedule::parse(&format!("@every {text}")).unwrap().rhythm, every, "{text}");
+        }
+    }
+
+    #[test]
+    fn zones_are_found_without_any_file() {
+        for name in
+            ["Europe/Berlin", "UTC", "America/Argentina/Buenos_Aires", "US/Eastern", "Etc/GMT+5", "EST5EDT"]
+        {
+            assert!(matches!(Zone::parse(name), Ok(Zone::Named(_))), "{name}");
+        }
+        assert_eq!((Zone::parse(""), Zone::parse("Local")), (Ok(Zone::Local), Ok(Zone::Local)));
+        let berlin = Schedule::parse("CRON_TZ=Europe/Berlin  0 3 * * *").unwrap();
+        assert_eq!(berlin.zone, Some(Zone::parse("Europe/Berlin").unwrap()));
+        assert_eq!(Schedule::parse("TZ=Local @daily").unwrap().zone, Some(Zone::Local));
+        assert_eq!(Schedule::parse("TZ= @daily").unwrap().zone, Some(Zone::Named(TimeZone::UTC)));
+    }
+
+    #[test]
+    fn an_error_says_where() {
+        for (text, error) in [
+            (
+                "",
+                "has 0 fields: write five (minute, hour, day of month, month, day of week), for instance `0 3 * * *`",
+            ),
+            ("61 * * * *", "field 1 (minute), `61` at character 1: must be from 0 to 59"),
+            ("0 0 * * 1,7", "field 5 (day of week), `7` at character 11: must be from 0 (sun) to 6 (sat)"),
+            ("0 0 0-31 * *", "field 3 (day of month), `0` at character 5: must be from 1 to 31"),
+            (
+                "0 22-2 * * *",
+                "field 2 (hour), `22-2` at character 3: begins after its end: write `22-23,0-2`",
+            ),
+            (" TZ=Europe/Berlin  0\t0 L * *", "field 3 (day of month), `L` at character 24: is not a number"),
+            (
+                "0 0 * * 1–5",
+                "field 5 (day of week), `1–5` at character 9: is neither a number nor a name from `sun` to `sat`",
+            ),
+            ("0 9-,5 * * *", "field 2 (hour), `9-` at character 3: lacks a number"),
+            (
+                "0 0 * jan-dez *",
+                "field 4 (month), `dez` at character 11: is neither a number nor a name from `jan` to `dec`",
+            ),
+            (
+                "*/0 * * * *",
+                "field 1 (minute), `*/0` at character 1: what stands behind `/` must be a number from 1",
+            ),
+            ("1-2-3 * * * *", "field 1 (minute), `1-2-3` at character 1: has more than one `-`"),
+            ("* 1/2/3 * * *", "field 2 (hour), `1/2/3` at character 3: has more than one `/`"),
+            (
+                "@hourly 5",
+                "`@hourly 5` is not known: write @hourly, @daily, @weekly, @monthly, @yearly, or @every with a duration",
+            ),
+            ("TZ=UTC", "there is nothing behind `TZ=UTC`: write the schedule, for instance `0 3 * * *`"),
+            (
+                "TZ=Berlin 0 3 * * *",
+                "`Berlin` is not a time zone: write a name such as `Europe/Berlin`, `UTC`, or `Local`",
+            ),
+            ("@every soon", "`soon` behind @every is not a duration: write for instance `90m` or `1h30m`"),
+        ] {
+            assert_eq!(
+                Schedule::parse(text).map_err(|error| error.to_string()),
+                Err(error.to_owned()),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn some_schedules_are_never_due() {
+        for (text, is_ever_due) in [
+            ("0 0 30 2 *", false),
+            ("0 0 31 4,6,9,11 ?", false),
+            (", * * * *", false),
+            ("0 0 29 2 *", true),
+            ("0 0 31 2 mon", true),
+            ("0 0 31 4,5 *", true),
+            ("@every 1h", true),
+        ] {
+            assert_eq!(Schedule::parse(text).unwrap().is_ever_due(), is_ever_due, "{text}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Which of the applications that have ended are kept?
+
+use super::{Observed, Plan, events, run::Child, trigger};
+use api::{ScheduledSparkApplication, State};
+
+/// How many are kept of either kind where nobody says: KF's default.
+const KEPT: i32 = 1;
+
+/// Deletes those that ended longest ago, and names the others.
+pub(super) fn prune(schedule: &ScheduledSparkApplication, seen: &Observed, plan: &mut Plan) {
+    let spec = &schedule.spec;
+    let (completed, mut pruned) = kept(schedule, seen, State::Completed, spec.successful_run_history_limit);
+    let (failed, more) = kept(schedule, seen, State::Failed, spec.failed_run_history_limit);
+    pruned.extend(more);
+    plan.status.past_successful_run_names = completed;
+    plan.status.past_failed_run_names = failed;
+    if !pruned.is_empty() {
+        plan.actions.extend(pruned.iter().map(|child| child.delete()));
+        let names: Vec<_> = pruned.iter().map(|child| child.name.as_str()).collect();
+        plan.events.push(events::pruned(&names));
+    }
+}
+
+/// The names of those in this state that are kept, newest first, and the others.
+fn kept<'a>(
+    schedule: &ScheduledSparkApplication,
+    seen: &'a Observed,
+    state: State,
+    limit: Option<i32>,
+) -> (Vec<String>, Vec<&'a Child>) {
+    let mut ended: Vec<_> =
+        seen.children.iter().filter(|child| child.state == state && !child.is_going).collect();
+    ended.sort_by_key(|child| (child.created, &child.name));
+    ended.reverse();
+    let limit = usize::try_from(limit.unwrap_or(KEPT)).unwrap_or_default();
+    let (mut names, mut pruned) = (Vec::new(), Vec::new());
+    for (place, child) in ended.into_iter().enumerate() {
+        if place < limit || !is_recorded(schedule, child) {
+            names.push(child.name.clone());
+        } else {
+            pruned.push(child);
+        }
+    }
+    (names, pruned)
+}
+
+/// Whether the status says that it was made. Until then it is the only proof of that, and is not deleted.
+pub(super) fn is_recorded(schedule: &ScheduledSparkApplication, child: &Child) -> bool {
+    let status = schedule.status.as_ref();
+    let handled = status.and_then(|status| status.handled_until.as_ref());
+    let by_slot = child.slot.is_none_or(|slot| handled.is_some_and(|until| slot <= until.0));
+    let is_asked_for = child.trigger.is_some() && child.trigger.as_ref() == trigger(schedule);
+    let by_trigger = !is_asked_for || status.is_some_and(|status| status.last_trigger == child.trigger);
+    by_slot && by_trigger
+}

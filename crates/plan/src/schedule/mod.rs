@@ -1,0 +1,379 @@
+//! A `ScheduledSparkApplication` is so, these applications of it exist, and it is this late: what is next?
+//!
+//! A slot is a moment at which the schedule is due. Whatever is made for one is called after it, so that making it
+//! again after a crash makes nothing twice; and up to which slot all are dealt with stands in the status.
+
+mod admission;
+mod events;
+mod expression;
+mod history;
+mod run;
+mod slots;
+
+pub use events::not_started;
+pub use expression::{Error, Rhythm, Schedule, Times, Values, Zone};
+pub use run::{Child, Precision};
+pub use slots::{Due, Slots};
+
+use super::{
+    events::Event,
+    validation::{self, Refusal},
+};
+use api::{
+    ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationStatus, SparkApplication,
+    names::annotation,
+};
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube_core::ResourceExt;
+use run::Occasion;
+use std::time::Duration;
+
+/// How soon to look again for what no watch tells of: that the pods of an application are gone which is gone itself.
+const SOON: Duration = Duration::from_secs(1);
+/// The longest sleep: somebody may set the clock meanwhile.
+const LONGEST_SLEEP: Duration = Duration::from_secs(600);
+/// How far the clock may have been put back before it counts as wrong that it has ever shown so late a time. Up to
+/// here nothing is made twice; beyond, nothing would be made for too long.
+const PUT_BACK: SignedDuration = SignedDuration::from_hours(24);
+
+/// What holds for all schedules.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// In which unit times stand in the names of applications.
+    pub precision: Precision,
+    /// The zone of schedules that name none, or `Local`.
+    pub zone: TimeZone,
+}
+
+/// Everything that the controller saw of one schedule. Built by `controller::schedules`; tests build it themselves.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// The applications that it owns.
+    pub children: Vec<Child>,
+    /// Of those that this process has seen and that are gone, the ones for the latest slot and the latest trigger:
+    /// what has been started is known even where that is not recorded yet.
+    pub departed: Vec<Child>,
+    /// Those of the names asked for that are somebody else's.
+    pub taken: Vec<String>,
+    /// Whether pods live of applications that are gone.
+    pub has_pods: bool,
+}
+
+/// What to find out before [`next`] is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Questions {
+    /// Whose are the objects of these names?
+    pub names: Vec<String>,
+    /// Do pods of applications live that are gone?
+    pub pods: bool,
+}
+
+/// What to do and what to record: actions first, then the status, then what users and admins are told.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Plan {
+    pub actions: Vec<Action>,
+    pub status: ScheduledSparkApplicationStatus,
+    pub events: Vec<Event>,
+    /// What is counted once the status is written.
+    pub outcomes: Vec<Outcome>,
+    /// When to look again, should nothing happen before.
+    pub wake: Option<Duration>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Create the application; it is there already where its name and owner are these.
+    Start(Box<SparkApplication>),
+    /// Delete exactly this application, as it was seen.
+    Delete { name: String, uid: String, resource_version: Option<String> },
+}
+
+/// What became of slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// An application was made, so long after its slot; by hand, at once.
+    Started {
+        late: Duration,
+    },
+    Skipped {
+        why: Skip,
+        count: u64,
+    },
+    /// Nobody was there in time.
+    Missed {
+        count: u64,
+    },
+}
+
+/// Why a slot has no application though somebody was there to make it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Skip {
+    /// Another one ran, and the policy is `Forbid`.
+    Forbid,
+    /// The pods of that which it was to replace did not end in time.
+    Replace,
+    /// Somebody else's object has the name.
+    NameTaken,
+    /// The schedule cannot be read.
+    Invalid,
+}
+
+impl Skip {
+    pub const ALL: [Self; 4] = [Self::Forbid, Self::Replace, Self::NameTaken, Self::Invalid];
+
+    /// As metrics have it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Forbid => "Forbid",
+            Self::Replace => "Replace",
+            Self::NameTaken => "NameTaken",
+            Self::Invalid => "Invalid",
+        }
+    }
+}
+
+/// What to find out before [`next`] is asked about `schedule`.
+#[must_use]
+pub fn questions(
+    schedule: &ScheduledSparkApplication,
+    children: &[Child],
+    now: Timestamp,
+    policy: &Policy,
+) -> Questions {
+    let Ok(pass) = Pass::new(schedule, now, policy) else { return Questions::default() };
+    let due = pass.due().map(|due| Occasion::Slot(due.latest));
+    let occasions: Vec<_> = due.into_iter().chain(pass.trigger()).collect();
+    Questions {
+        pods: !occasions.is_empty() && pass.runs_alone() && children.iter().all(Child::is_over),
+        names: occasions.iter().map(|occasion| pass.name(occasion)).collect(),
+    }
+}
+
+/// What is next for `schedule`, of which this was seen. The one entry to this module; it never fails and never waits.
+pub fn next(schedule: &ScheduledSparkApplication, seen: &Observed, now: Timestamp, policy: &Policy) -> Plan {
+    let mut plan = Plan {
+        actions: Vec::new(),
+        status: schedule.status.clone().unwrap_or_default(),
+        events: Vec::new(),
+        outcomes: Vec::new(),
+        wake: None,
+    };
+    history::prune(schedule, seen, &mut plan);
+    let (standing, pass) = (Standing::of(schedule, now), Pass::new(schedule, now, policy));
+    let status = &mut plan.status;
+    status.handled_until = Some(Time(if schedule.spec.suspend != Some(true) && pass.is_ok() {
+        standing.handled_until
+    } else if was_idle(status) && is_same(schedule, status) {
+        // Time alone is not worth a write.
+        status.handled_until.as_ref().map_or(standing.handled_until, |until| until.0)
+    } else {
+        standing.handled_until.max(whole_seconds(now))
+    }));
+    status.observed_schedule = Some(schedule.spec.schedule.clone());
+    status.observed_time_zone.clone_from(&schedule.spec.time_zone);
+    status.scheduled_since = Some(Time(standing.since));
+    status.suspended = schedule.spec.suspend == Some(true);
+    status.pending_run = None;
+    status.next_run = None;
+    match pass {
+        Err(why) => refuse(schedule, why, &mut plan),
+        Ok(pass) => {
+            plan.status.schedule_state = ScheduleState::Scheduled;
+            plan.status.reason = None;
+            pass.go(seen, &mut plan);
+        }
+    }
+    plan
+}
+
+/// Nothing is made of a schedule that cannot be read, or whose applications would be refused.
+fn refuse(schedule: &ScheduledSparkApplication, why: String, plan: &mut Plan) {
+    let status = &mut plan.status;
+    if status.schedule_state != ScheduleState::FailedValidation || status.reason.as_ref() != Some(&why) {
+        plan.events.push(events::invalid(&why));
+    }
+    status.schedule_state = ScheduleState::FailedValidation;
+    status.reason = Some(why);
+    let Some(asked) = trigger(schedule) else { return };
+    if is_known(schedule) && status.last_trigger.as_ref() != Some(asked) {
+        let occasion = Occasion::Trigger(asked.clone());
+        plan.events.push(events::skipped(&occasion, "the schedule is invalid, see status.reason"));
+        plan.outcomes.push(Outcome::Skipped { why: Skip::Invalid, count: 1 });
+    }
+    status.last_trigger = Some(asked.clone());
+}
+
+/// From where a schedule is counted.
+#[derive(Clone, Copy)]
+struct Standing {
+    /// What `@every` counts from.
+    since: Timestamp,
+    /// Up to where all slots are dealt with.
+    handled_until: Timestamp,
+}
+
+impl Standing {
+    fn of(schedule: &ScheduledSparkApplication, now: Timestamp) -> Self {
+        let now = whole_seconds(now);
+        let created = schedule.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
+        let status = schedule.status.clone().unwrap_or_default();
+        let (is_same, was_idle) = (is_same(schedule, &status), was_idle(&status));
+        let recorded = (&status.observed_schedule, status.scheduled_since, status.handled_until);
+        let mut standing = match recorded {
+            (Some(_), Some(since), Some(until)) if is_same => Self { since: since.0, handled_until: until.0 },
+            // It may have been put back, the clock: what was made for a slot is not made again for one of the new ones.
+            (Some(_), _, until) => {
+                Self { since: now, handled_until: until.map_or(now, |until| until.0.max(now)) }
+            }
+            // Nobody has recorded anything, or KF has: it goes on from its last run.
+            (None, ..) => {
+                let since = status.last_run.map_or(created, |last| last.0);
+                Self { since, handled_until: since }
+            }
+        };
+        // What has passed meanwhile was not to be made.
+        if was_idle {
+            standing.handled_until = standing.handled_until.max(now);
+        }
+        let sane = |moment: Timestamp| if moment.duration_since(now) > PUT_BACK { now } else { moment };
+        Self { since: sane(standing.since), handled_until: sane(standing.handled_until) }
+    }
+}
+
+/// One look at a schedule that can be read.
+struct Pass<'a> {
+    schedule: &'a ScheduledSparkApplication,
+    now: Timestamp,
+    policy: &'a Policy,
+    standing: Standing,
+    rhythm: Rhythm,
+    slots: Slots,
+}
+
+impl<'a> Pass<'a> {
+    /// # Errors
+    ///
+    /// All that is wrong with the schedule.
+    fn new(
+        schedule: &'a ScheduledSparkApplication,
+        now: Timestamp,
+        policy: &'a Policy,
+    ) -> Result<Self, String> {
+        let invalid = validation::examine_schedule(schedule, Some(policy.precision)).invalid;
+        if !invalid.is_empty() {
+            return Err(Refusal(invalid).brief());
+        }
+        let times = Schedule::parse(&schedule.spec.schedule).map_err(|error| error.to_string())?;
+        let zone = Zone::parse(schedule.spec.time_zone.as_deref().unwrap_or_default())
+            .map_err(|error| error.to_string())?;
+        let standing = Standing::of(schedule, now);
+        let slots = Slots::new(&times, &zone, &policy.zone, standing.since);
+        Ok(Self { schedule, now, policy, standing, rhythm: times.rhythm, slots })
+    }
+
+    fn go(&self, seen: &Observed, plan: &mut Plan) {
+        let before = self.schedule.status.clone().unwrap_or_default();
+        let mut deadline = None;
+        if let Some(due) = self.due() {
+            deadline = self.deadline().and_then(|late| due.latest.checked_add(late).ok());
+            self.pass_over(due, &before, seen, plan);
+            self.admit_slot(due.latest, &before, seen, plan);
+        }
+        self.admit_trigger(seen, plan);
+        plan.status.last_trigger = match plan.status.last_trigger.take() {
+            None if !is_known(self.schedule) => trigger(self.schedule).cloned(),
+            handled => handled,
+        };
+        if plan.status.suspended {
+            return;
+        }
+        let next = self.slots.after(self.now.max(self.standing.handled_until));
+        plan.status.next_run = next.map(Time);
+        let waits = deadline.filter(|_| plan.status.pending_run.is_some());
+        let wake = next.into_iter().chain(waits).min().map(|moment| until(moment, self.now));
+        plan.wake = plan.wake.into_iter().chain(wake).chain([LONGEST_SLEEP]).min();
+    }
+
+    /// The slots that are to be dealt with, if there are any.
+    fn due(&self) -> Option<Due> {
+        if self.schedule.spec.suspend == Some(true) {
+            return None;
+        }
+        self.slots.due(self.standing.handled_until, self.now)
+    }
+
+    /// How late an application may be made.
+    fn deadline(&self) -> Option<SignedDuration> {
+        self.schedule.spec.starting_deadline_seconds.map(|late| SignedDuration::from_secs(late.max(0)))
+    }
+
+    /// Of several slots that are due only the last is made up for.
+    fn pass_over(
+        &self,
+        due: Due,
+        before: &ScheduledSparkApplicationStatus,
+        seen: &Observed,
+        plan: &mut Plan,
+    ) {
+        let is_passed = |slot: Timestamp| slot > self.standing.handled_until && slot < due.latest;
+        let made = self.tell_made(is_passed, seen, plan);
+        let waited = before.pending_run.as_ref().map(|time| time.0);
+        let waited = waited.filter(|slot| is_passed(*slot) && !made.contains(slot));
+        if let Some(slot) = waited {
+            let (why, said) = if self.is_replacing() {
+                (Skip::Replace, "what it was to replace did not end until the next was due")
+            } else {
+                (Skip::Forbid, "another one ran until the next was due, and concurrencyPolicy is Forbid")
+            };
+            plan.events.push(events::skipped(&Occasion::Slot(slot), said));
+            plan.outcomes.push(Outcome::Skipped { why, count: 1 });
+        }
+        let missed = due.count.saturating_sub(1 + made.len() as u64 + u64::from(waited.is_some()));
+        if missed > 0 {
+            plan.events.push(events::missed(missed, due.latest));
+            plan.outcomes.push(Outcome::Missed { count: missed });
+        }
+        let just_before = due.latest.checked_sub(SignedDuration::from_secs(1)).unwrap_or(due.latest);
+        plan.status.handled_until = Some(Time(just_before.max(self.standing.handled_until)));
+    }
+
+    /// The application that the user wants now, if that is new.
+    fn trigger(&self) -> Option<Occasion> {
+        let asked = trigger(self.schedule).filter(|_| is_known(self.schedule))?;
+        let handled = self.schedule.status.as_ref().and_then(|status| status.last_trigger.as_ref());
+        (handled != Some(asked)).then(|| Occasion::Trigger(asked.clone()))
+    }
+}
+
+/// Whether nothing was made for slots when the schedule was seen last.
+fn was_idle(status: &ScheduledSparkApplicationStatus) -> bool {
+    status.suspended || status.schedule_state == ScheduleState::FailedValidation
+}
+
+/// Whether the schedule has the times that it had when it was seen last.
+fn is_same(schedule: &ScheduledSparkApplication, status: &ScheduledSparkApplicationStatus) -> bool {
+    status.observed_schedule.as_ref() == Some(&schedule.spec.schedule)
+        && status.observed_time_zone == schedule.spec.time_zone
+}
+
+/// Whether this operator has recorded anything of the schedule. A trigger that was there before triggers nothing.
+fn is_known(schedule: &ScheduledSparkApplication) -> bool {
+    schedule.status.as_ref().is_some_and(|status| status.observed_schedule.is_some())
+}
+
+fn trigger(schedule: &ScheduledSparkApplication) -> Option<&String> {
+    schedule.annotations().get(annotation::TRIGGER)
+}
+
+fn whole_seconds(moment: Timestamp) -> Timestamp {
+    Timestamp::from_second(moment.as_second()).unwrap_or(moment)
+}
+
+/// How long it is until then; a moment more, so that it is not too early.
+fn until(moment: Timestamp, now: Timestamp) -> Duration {
+    let rest = moment.duration_since(now).max(SignedDuration::ZERO);
+    Duration::try_from(rest).unwrap_or_default() + Duration::from_millis(1)
+}

@@ -1,0 +1,200 @@
+//! Decides who submits an application: the operator itself, or Spark's own `spark-submit` in a submission pod.
+
+use super::{Surroundings, has_templates, native, templates};
+use crate::{
+    By, Policy, SubmitRequest,
+    children::has_id_in_ui_path,
+    events::{self, Event},
+    monitoring,
+    native::NotNative,
+    run::Run,
+    submission_pod,
+};
+use api::{
+    SparkApplication,
+    names::{annotation, conf, submit_conf},
+};
+use jiff::Timestamp;
+use std::{fmt, str::FromStr};
+
+/// Who submits, as an admin or an application says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Submitter {
+    /// The operator, and a submission pod what only `spark-submit` can do.
+    #[default]
+    Auto,
+    /// The operator alone.
+    Native,
+    /// A submission pod alone.
+    SparkSubmit,
+}
+
+impl Submitter {
+    const ALL: [Self; 3] = [Self::Auto, Self::Native, Self::SparkSubmit];
+
+    /// As flags, annotations and metrics name it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Native => "native",
+            Self::SparkSubmit => "spark-submit",
+        }
+    }
+
+    /// The one that `application` asks for by its annotation, if it does.
+    ///
+    /// # Errors
+    ///
+    /// When it asks for one that there is not.
+    pub fn asked_by(application: &SparkApplication) -> Result<Option<Self>, String> {
+        let asked = application.metadata.annotations.as_ref().and_then(|all| all.get(annotation::SUBMITTER));
+        asked.map(|text| text.trim().parse()).transpose()
+    }
+
+    /// What is left of this choice of the admin's once an application has asked for `asked`: the same or less; none if
+    /// the admin has excluded it.
+    fn narrowed(self, asked: Self) -> Option<Self> {
+        match (self, asked) {
+            (allowed, Self::Auto) => Some(allowed),
+            (Self::Auto, asked) => Some(asked),
+            (allowed, asked) => (allowed == asked).then_some(allowed),
+        }
+    }
+}
+
+/// Who submits `application`, by the admin's choice and what its annotation leaves of that.
+///
+/// # Errors
+///
+/// When the annotation names no submitter, or one that the admin has excluded.
+pub(super) fn submitter(application: &SparkApplication, policy: &Policy) -> Result<Submitter, String> {
+    let refused = |why: String| format!("metadata.annotations[{}]: {why}", annotation::SUBMITTER);
+    let allowed = policy.submitter;
+    let Some(asked) = Submitter::asked_by(application).map_err(refused)? else { return Ok(allowed) };
+    allowed.narrowed(asked).ok_or_else(|| {
+        refused(format!(
+            "`{asked}` is not allowed: the operator runs with --submitter={allowed}, and an application can only \
+             ask for less; take the annotation out"
+        ))
+    })
+}
+
+impl fmt::Display for Submitter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Submitter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|submitter| submitter.as_str() == text);
+        named.ok_or_else(|| format!("`{text}` is no submitter: try `auto`, `native` or `spark-submit`"))
+    }
+}
+
+/// A submission, and what there is to say about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    pub request: SubmitRequest,
+    pub events: Vec<Event>,
+}
+
+/// How `run` of `application` is submitted.
+///
+/// # Errors
+///
+/// Why it cannot be, in words for the user.
+pub fn choose(
+    application: &SparkApplication,
+    run: &Run,
+    surroundings: &Surroundings,
+    policy: &Policy,
+    now: Timestamp,
+) -> Result<Chosen, String> {
+    let submitter = submitter(application, policy)?;
+    let chosen = |by: By, mut notes: Vec<String>| {
+        notes.extend(without_webhook(application, policy));
+        notes.extend(without_path(application, &by, policy));
+        let request = SubmitRequest { run: run.clone(), by };
+        Chosen { request, events: notes.iter().map(|note| events::submission_note(note)).collect() }
+    };
+    let by_pod = |fallback| {
+        let mut objects = submission_pod::objects(application, run, policy, surroundings)?;
+        objects.children.splice(0..0, monitoring::config_map(application, run));
+        Ok::<_, String>(By::Pod { objects, fallback })
+    };
+    if submitter == Submitter::SparkSubmit {
+        return Ok(chosen(by_pod(None)?, Vec::new()));
+    }
+    match native::objects(application, run, policy, surroundings, now) {
+        Ok((objects, note)) => Ok(chosen(By::Native(objects), Vec::from_iter(note))),
+        Err(NotNative::Refused(why)) => Err(why),
+        Err(NotNative::Fallback { reason, field, why }) => {
+            let why = format!("{}: {why}", spec_field(application, &field));
+            if submitter == Submitter::Auto {
+                let note = format!("submitted by spark-submit in a pod, since only that can do this: {why}");
+                return Ok(chosen(by_pod(Some(reason))?, vec![note]));
+            }
+            Err(format!(
+                "{why}, which only spark-submit can do: change it, or let spark-submit do it (--submitter=auto)"
+            ))
+        }
+    }
+}
+
+/// That the links of the web UI lead nowhere, where its path depends on what nobody knows in time.
+fn without_path(application: &SparkApplication, by: &By, policy: &Policy) -> Option<String> {
+    let is_late = matches!(by, By::Pod { .. }) && has_id_in_ui_path(application, policy);
+    is_late.then(|| {
+        format!(
+            "the links of the web UI lack the path of its Ingress, which has Spark's id of the application, and spark-submit \
+             draws that: set {} in sparkConf, or leave {{{{$appId}}}} out of the path",
+            conf::UI_PROXY_BASE
+        )
+    })
+}
+
+/// What does not reach executors where no webhook customizes them.
+fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<String> {
+    if policy.has_webhook {
+        return None;
+    }
+    if !has_templates(&application.spec.spark_version) {
+        return Some(format!(
+            "executors are not customized: Spark {} has no pod templates, and the operator runs without its webhook",
+            application.spec.spark_version
+        ));
+    }
+    let lost = templates::overwritten(application);
+    (!lost.is_empty()).then(|| {
+        format!(
+            "without the webhook executors are made from a pod template alone, in which Spark overwrites {}",
+            lost.join(", ")
+        )
+    })
+}
+
+/// Where the user finds what stands in `property`, which may be a flag of `spark-submit`.
+fn spec_field(application: &SparkApplication, property: &str) -> String {
+    let deps = &application.spec.deps;
+    let lists = [
+        (submit_conf::JARS, "jars", &deps.jars),
+        (submit_conf::FILES, "files", &deps.files),
+        (submit_conf::ARCHIVES, "archives", &deps.archives),
+        (submit_conf::PY_FILES, "pyFiles", &deps.py_files),
+    ];
+    match property {
+        "--class" => "spec.mainClass".to_owned(),
+        program if program == application.spec.main_application_file => "spec.mainApplicationFile".to_owned(),
+        property if application.spec.spark_conf.contains_key(property) => {
+            format!("spec.sparkConf[{property}]")
+        }
+        property => {
+            let list = lists.into_iter().find(|(key, _, list)| *key == property && !list.is_empty());
+            list.map_or_else(|| property.to_owned(), |(_, field, _)| format!("spec.deps.{field}"))
+        }
+    }
+}

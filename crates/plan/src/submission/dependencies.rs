@@ -1,0 +1,16 @@
+//! Which jars, files, archives, Python files and packages does an application need?
+
+use api::{Dependencies, names::submit_conf};
+
+/// `spark-submit`'s flags for them, each with the property that it sets and the list that it takes, comma-joined.
+pub(super) fn lists(deps: &Dependencies) -> [(&'static str, &'static str, &[String]); 7] {
+    [
+        ("--jars", submit_conf::JARS, &deps.jars),
+        ("--packages", submit_conf::PACKAGES, &deps.packages),
+        ("--exclude-packages", submit_conf::EXCLUDED_PACKAGES, &deps.exclude_packages),
+        ("--repositories", submit_conf::REPOSITORIES, &deps.repositories),
+        ("--py-files", submit_conf::PY_FILES, &deps.py_files),
+        ("--files", submit_conf::FILES, &deps.files),
+        ("--archives", submit_conf::ARCHIVES, &deps.archives),
+    ]
+}

@@ -1,0 +1,69 @@
+//! What went wrong, in the words of `spark-submit`'s stderr?
+
+use crate::events::LONGEST_EXPLANATION;
+
+/// The exception that ended `spark-submit` and its innermost cause, or its last words; none if it said
+/// nothing.
+#[must_use]
+pub fn cause(stderr: &str) -> Option<String> {
+    const THROWN: &str = "Exception in thread \"main\" ";
+    let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    let thrown = lines().filter_map(|line| line.strip_prefix(THROWN)).map(message).next_back();
+    let causes = || lines().filter_map(|line| line.strip_prefix("Caused by: ")).map(message);
+    // Of those that say the same, the one that says most: an outer one may add the address.
+    let root = causes().rev().reduce(|root, outer| if outer.contains(words(root)) { outer } else { root });
+    let usage = || lines().find(|line| line.starts_with("Error: "));
+    let said = match (thrown, root) {
+        (Some(thrown), Some(root)) if !thrown.contains(words(root)) => format!("{thrown}; caused by {root}"),
+        (Some(thrown), _) => thrown.to_owned(),
+        (None, _) => usage().or_else(|| lines().next_back())?.to_owned(),
+    };
+    let end = said.floor_char_boundary(LONGEST_EXPLANATION);
+    Some(said[..end].to_owned())
+}
+
+/// What an exception says, without what every one of its kind says.
+fn message(exception: &str) -> &str {
+    const SAYS_NOTHING: [&str; 3] = [
+        "org.apache.spark.SparkException: ",
+        "io.fabric8.kubernetes.client.KubernetesClientException: ",
+        "java.lang.RuntimeException: ",
+    ];
+    let message = SAYS_NOTHING.iter().find_map(|class| exception.strip_prefix(class)).unwrap_or(exception);
+    // The API server's words stand between the request and the same once more in the client's own syntax.
+    let said = message.split_once(". Received status: Status(").map_or(message, |(said, _)| said);
+    if said.starts_with("Failure executing: ") {
+        said.split_once(". Message: ").map_or(said, |(_, words)| words)
+    } else {
+        said
+    }
+}
+
+/// What stands behind the exception's class.
+fn words(message: &str) -> &str {
+    let is_class = |text: &str| text.contains('.') && !text.contains(' ');
+    message.split_once(": ").filter(|(class, _)| is_class(class)).map_or(message, |(_, words)| words)
+}
+
+/// Whether a pod of the driver's name exists already. Spark's Kubernetes client tells the API server's answer
+/// in its exception's text, and there alone. (Other 409s, a ResourceQuota that is being changed for one, are
+/// failures.)
+#[must_use]
+pub fn is_driver_there(stderr: &str) -> bool {
+    stderr.lines().any(|line| line.contains("kind=pods") && line.contains("reason=AlreadyExists"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cause;
+
+    #[test]
+    fn without_an_exception_the_last_words_count() {
+        assert_eq!(
+            cause("Error: Missing application resource.\n\nUsage: spark-submit\n").unwrap(),
+            "Error: Missing application resource."
+        );
+        assert_eq!(cause("one\ntwo\n").unwrap(), "two");
+        assert_eq!(cause("\n"), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! As what does an application run: names, labels, annotations, service accounts, and the user's own
+//! configuration?
+
+use super::{Context, Properties};
+use crate::{customization, driver};
+use api::{
+    Role,
+    names::{conf, label},
+};
+
+/// sparkConf and hadoopConf.
+pub(super) fn user_configuration(context: &Context, properties: &mut Properties) {
+    properties.set_all("", &context.spec.spark_conf);
+    properties.set_all(conf::HADOOP_PREFIX, &context.spec.hadoop_conf);
+}
+
+pub(super) fn names(context: &Context, properties: &mut Properties) {
+    properties.set(conf::DRIVER_POD_NAME, driver::pod_name(context.application));
+    properties.set_some(conf::DRIVER_MASTER, context.spec.driver.kubernetes_master.as_ref());
+    for role in Role::ALL {
+        properties.set_some(conf::service_account(role), role.pod(context.spec).service_account.as_ref());
+    }
+}
+
+pub(super) fn labels_and_annotations(context: &Context, properties: &mut Properties) {
+    let driver = &context.spec.driver;
+    for role in Role::ALL {
+        let pod = role.pod(context.spec);
+        let application_labels = context.application.metadata.labels.iter().flatten();
+        for (name, value) in application_labels.filter(|(name, _)| !name.starts_with(label::KUEUE_PREFIX)) {
+            properties.set(role_label(role, name), value);
+        }
+        properties.set_all(&conf::kubernetes(role, conf::LABEL_PREFIX), &pod.labels);
+        properties.set_all(&conf::kubernetes(role, conf::ANNOTATION_PREFIX), &pod.annotations);
+    }
+    properties.set_all(conf::DRIVER_SERVICE_LABEL_PREFIX, &driver.service_labels);
+    properties.set_all(conf::DRIVER_SERVICE_ANNOTATION_PREFIX, &driver.service_annotations);
+}
+
+/// What an application may not change, since the operator finds its pods by it or would wait for it. (In KF
+/// the user's value wins.)
+pub(super) fn operator_owned(context: &Context, properties: &mut Properties) {
+    properties.set(conf::NAMESPACE, context.namespace());
+    properties.set(conf::WAIT_APP_COMPLETION, "false");
+    for role in Role::ALL {
+        properties.set(role_label(role, label::APP_NAME), context.name());
+        properties.set(role_label(role, label::LAUNCHED_BY), "true");
+        properties.set(role_label(role, label::SUBMISSION_ID), context.run.id.as_str());
+        if !context.has_templates() || role.pod(context.spec).template.is_none() {
+            properties.set(role_label(role, label::MUTATED_BY), "true");
+        }
+        if context.has_templates() {
+            let template = super::file::template(role);
+            properties.set(conf::kubernetes(role, conf::POD_TEMPLATE_FILE), super::path(template));
+            properties.set(conf::kubernetes(role, conf::POD_TEMPLATE_CONTAINER), role.container());
+        } else {
+            let annotations = customization::annotations(context.application, role);
+            properties.set_all(&conf::kubernetes(role, conf::ANNOTATION_PREFIX), &annotations);
+        }
+    }
+}
+
+fn role_label(role: Role, name: &str) -> String {
+    conf::kubernetes(role, &format!("{}{name}", conf::LABEL_PREFIX))
+}

@@ -1,0 +1,245 @@
+//! What is handed to `spark-submit` for an application? One concern a file, listed in [`CONCERNS`] in KF's
+//! precedence: what comes later wins.
+
+mod allocation;
+mod choice;
+mod dependencies;
+mod env;
+mod exposure;
+pub mod failure;
+mod identity;
+mod images;
+mod monitoring;
+mod native;
+mod predicted;
+mod properties;
+mod resources;
+mod scheduling;
+mod secrets;
+pub(super) mod templates;
+pub(super) mod volumes;
+
+use crate::{
+    Policy, children,
+    native::{Environment, read_properties},
+    run::Run,
+    submission_pod::DIRECTORY,
+    validation::{self, Invalid, Refusal},
+};
+use api::{Role, SparkApplication, SparkApplicationSpec, with_defaults};
+pub use choice::{Chosen, Submitter, choose};
+pub use native::{children, native, objects};
+pub use predicted::predicted;
+pub(super) use properties::Properties;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Everything that goes into the properties, in order of precedence (behaviour.md 4.3): what the operator
+/// must own comes last.
+const CONCERNS: [Concern; 15] = [
+    images::common,
+    resources::memory_overhead_factor,
+    exposure::web_ui,
+    identity::user_configuration,
+    identity::names,
+    images::of_roles,
+    resources::of_roles,
+    identity::labels_and_annotations,
+    env::of_roles,
+    secrets::of_roles,
+    volumes::scratch_space,
+    scheduling::node_selector,
+    allocation::dynamic_allocation,
+    monitoring::metrics,
+    identity::operator_owned,
+];
+
+/// Sets the properties of one concern.
+type Concern = fn(&Context, &mut Properties);
+
+/// One invocation of `spark-submit`: its arguments, and the files that they name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SparkSubmit {
+    /// All arguments after the program's name.
+    pub arguments: Vec<String>,
+    /// Contents by the file's name in [`DIRECTORY`]: the properties and the pod templates.
+    pub files: BTreeMap<&'static str, String>,
+    /// All properties that the properties file and the arguments set, by key.
+    pub properties: BTreeMap<String, String>,
+}
+
+/// What a submission finds around it: the admin's part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The text of `spark-defaults.conf`, below all other properties.
+    pub defaults: String,
+    pub environment: Environment,
+}
+
+/// File names in [`DIRECTORY`].
+mod file {
+    use api::Role;
+
+    pub(super) const PROPERTIES: &str = "spark.properties";
+
+    pub(super) const fn template(role: Role) -> &'static str {
+        match role {
+            Role::Driver => "driver-pod-template.yaml",
+            Role::Executor => "executor-pod-template.yaml",
+        }
+    }
+}
+
+/// What a concern may look at.
+struct Context<'a> {
+    application: &'a SparkApplication,
+    /// The spec with defaults filled in.
+    spec: &'a SparkApplicationSpec,
+    run: &'a Run,
+    /// The properties of `spark-defaults.conf`, below all others.
+    defaults: &'a BTreeMap<String, String>,
+    /// The path under which others see the driver's web UI.
+    ui_path: Option<String>,
+}
+
+impl Context<'_> {
+    fn has_templates(&self) -> bool {
+        has_templates(&self.spec.spark_version)
+    }
+
+    fn name(&self) -> &str {
+        self.application.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn namespace(&self) -> &str {
+        self.application.metadata.namespace.as_deref().unwrap_or_default()
+    }
+}
+
+/// Where the file `name` of a submission is.
+fn path(name: &str) -> String {
+    format!("{DIRECTORY}/{name}")
+}
+
+/// Spark before 3.0 has no pod templates.
+pub(super) fn has_templates(spark_version: &str) -> bool {
+    is_since(spark_version, 3)
+}
+
+/// Whether it is that major version of Spark or a later one; whatever is not a version is newer than all.
+pub(super) fn is_since(spark_version: &str, major: u32) -> bool {
+    let found = spark_version.split('.').next().and_then(|found| found.parse::<u32>().ok());
+    found.is_none_or(|found| found >= major)
+}
+
+/// The invocation that makes `run` of `application`. `defaults` is the text of a `spark-defaults.conf`, below all other
+/// properties.
+///
+/// Spark reads that file itself only where there is no `--properties-file`. Both have the format of
+/// `java.util.Properties`, in which the last line about a key counts.
+///
+/// # Errors
+///
+/// When the application cannot be run as it is written: with all that is wrong.
+pub fn spark_submit(
+    application: &SparkApplication,
+    run: &Run,
+    policy: &Policy,
+    defaults: &str,
+) -> Result<SparkSubmit, Refusal> {
+    validation::validate(application)?;
+    let spec = with_defaults(application.spec.clone());
+    // What cannot be read Spark will refuse.
+    let read = read_properties(defaults).unwrap_or_default();
+    // What Spark calls the application is drawn by spark-submit.
+    let ui_path = children::ui_path(application, None, policy);
+    let context = Context { application, spec: &spec, run, defaults: &read, ui_path };
+
+    let properties = properties(&context);
+    let arguments = arguments(&context, policy, &properties);
+    let own = properties.to_file();
+    // The blank line ends a last line that says it goes on.
+    let text = if defaults.is_empty() { own } else { format!("{defaults}\n\n{own}") };
+    let mut files = BTreeMap::from([(file::PROPERTIES, text)]);
+    if context.has_templates() {
+        for role in Role::ALL {
+            files.insert(file::template(role), templates::text(&template(&context, role, policy)?));
+        }
+    }
+    let mut all = read;
+    all.extend(properties.into_map());
+    Ok(SparkSubmit { arguments, files, properties: all })
+}
+
+/// The driver's or executors' pod template with everything that the contract's annotations ask for carried out.
+///
+/// # Errors
+///
+/// What cannot be carried out.
+pub(super) fn customized_template(
+    application: &SparkApplication,
+    spec: &SparkApplicationSpec,
+    role: Role,
+) -> Result<Value, String> {
+    templates::customized(application, spec, role)
+}
+
+/// The template that Spark is given for pods of `role`.
+fn template(context: &Context, role: Role, policy: &Policy) -> Result<Value, Refusal> {
+    let Context { application, spec, .. } = context;
+    if policy.has_webhook {
+        return Ok(templates::template(application, spec, role));
+    }
+    let refused = |why| Refusal(vec![Invalid { field: format!("spec.{}", role.as_str()), why }]);
+    templates::customized(application, spec, role).map_err(refused)
+}
+
+fn properties(context: &Context) -> Properties {
+    let mut properties = Properties::default();
+    for concern in CONCERNS {
+        concern(context, &mut properties);
+    }
+    properties
+}
+
+/// The properties and, for each role, the pod template from which Spark makes its pods in the next run of a
+/// valid application.
+pub(super) fn starting_point(application: &SparkApplication) -> (Properties, [Value; 2]) {
+    let spec = with_defaults(application.spec.clone());
+    let run = Run::next(application);
+    let context = Context { application, spec: &spec, run: &run, defaults: &BTreeMap::new(), ui_path: None };
+    (properties(&context), Role::ALL.map(|role| templates::template(application, &spec, role)))
+}
+
+/// An empty string, as charts write where a value is not set, says nothing: sparkConf may still say it.
+pub(super) fn stated(text: &Option<String>) -> Option<&String> {
+    text.as_ref().filter(|text| !text.is_empty())
+}
+
+fn arguments(context: &Context, policy: &Policy, properties: &Properties) -> Vec<String> {
+    let spec = context.spec;
+    let mut arguments = Vec::new();
+    let mut flag = |name: &str, value: &str| arguments.extend([name.to_owned(), value.to_owned()]);
+    flag("--master", &policy.master);
+    flag("--deploy-mode", "cluster");
+    if let Some(class) = &spec.main_class {
+        flag("--class", class);
+    }
+    flag("--name", context.name());
+    for (name, _, list) in dependencies::lists(&spec.deps) {
+        if !list.is_empty() {
+            flag(name, &list.join(","));
+        }
+    }
+    // Not `--conf`: Linux refuses a single argument of over 128 KiB (KF issue 433).
+    flag("--properties-file", &path(file::PROPERTIES));
+    for property in properties.for_arguments() {
+        flag("--conf", &property);
+    }
+    if let Some(user) = stated(&spec.proxy_user) {
+        flag("--proxy-user", user);
+    }
+    arguments.push(spec.main_application_file.clone());
+    arguments.extend(spec.arguments.iter().cloned());
+    arguments
+}

@@ -1,0 +1,189 @@
+//! What is given to native submission for an application? The same as to `spark-submit`. And which objects
+//! are created then? Those that Spark would make, ours by owner and labels, the driver already customized.
+
+use super::{
+    Context, Submitter, Surroundings, choice::submitter, dependencies, properties, stated, template,
+    templates,
+};
+use crate::{
+    Policy,
+    children::ui_path,
+    customization, monitoring,
+    native::{
+        self, Child, Environment, Ids, Line, NotNative, Objects, Submission, flag_list, possible_children,
+        read_properties,
+    },
+    owner_reference,
+    pod_record::PodRecord,
+    run::Run,
+    submission_pod, validation,
+};
+use api::{
+    Role, SparkApplication,
+    names::{conf, label, submit_conf},
+    with_defaults,
+};
+use jiff::Timestamp;
+use serde_json::json;
+
+/// The flags whose lists Spark resolves before they become properties.
+const RESOLVED: [&str; 4] =
+    [submit_conf::JARS, submit_conf::FILES, submit_conf::ARCHIVES, submit_conf::PY_FILES];
+
+/// The objects of `run`, as they are to be created, and what its user should know about them.
+///
+/// # Errors
+///
+/// When there is nothing to make: see [`NotNative`].
+pub fn objects(
+    application: &SparkApplication,
+    run: &Run,
+    policy: &Policy,
+    surroundings: &Surroundings,
+    now: Timestamp,
+) -> Result<(Objects, Option<String>), NotNative> {
+    let Surroundings { defaults, environment } = surroundings;
+    let submission = native(application, run, policy, defaults, environment.clone(), now)?;
+    let Objects { mut pod, mut children } = native::objects(&submission)?;
+    for child in &mut children {
+        let metadata = &mut child["metadata"];
+        metadata["ownerReferences"] = json!([owner_reference(application)]);
+        for (label, value) in [
+            (label::APP_NAME, application.metadata.name.as_deref().unwrap_or_default()),
+            (label::SUBMISSION_ID, run.id.as_str()),
+            (label::LAUNCHED_BY, "true"),
+        ] {
+            metadata["labels"][label] = value.into();
+        }
+    }
+    // The driver's own ConfigMap stays the last: where it is there, everything is.
+    children.splice(0..0, monitoring::config_map(application, run));
+    let patch = customization::patch(&(&pod).into()).map_err(|denials| {
+        NotNative::Refused(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    })?;
+    json_patch::patch(&mut pod, &patch).expect("the patch was made for this very pod");
+    Ok((Objects { pod, children }, Line::nearest(&submission.spark_version).1))
+}
+
+/// What the operator may have made beside pods for `run`: what [`objects`] makes beside the driver's pod, or the ConfigMap of
+/// the submission pod, and what monitoring needs.
+///
+/// It is found by its names, which follow from the application and the run, and not from what the admin has configured: that
+/// may have changed since. (To list by label would take the right to list all ConfigMaps and claims, and a list of those of
+/// the namespace for every run that ends.) Whoever deletes has to look at the owner of each.
+///
+/// The names of claims follow from all volumes of the driver. `driver`, the run's driver, has them; without it they are
+/// planned from `surroundings`, those of the submission or at least the best guess. Claims that have a name of the user's are
+/// not among them: they may be somebody else's.
+#[must_use]
+pub fn children(
+    application: &SparkApplication,
+    run: &Run,
+    policy: &Policy,
+    surroundings: &Surroundings,
+    driver: Option<&PodRecord>,
+) -> Vec<Child> {
+    let name = application.metadata.name.as_deref().unwrap_or_default();
+    let ids = Ids::of_run(run);
+    let possible = possible_children(name, &ids);
+    let config_map = driver.and_then(|driver| driver.driver_config_map.as_ref());
+    let is_native = config_map.map(|config_map| possible.iter().any(|child| child.name == *config_map));
+    let (by_operator, by_pod) = match (is_native, submitter(application, policy)) {
+        (Some(is_native), _) => (is_native, !is_native),
+        (None, Ok(Submitter::Native)) => (true, false),
+        (None, Ok(Submitter::SparkSubmit)) => (false, true),
+        // What the operator cannot make it has left to a submission pod.
+        (None, Ok(Submitter::Auto) | Err(_)) => (true, true),
+    };
+
+    let mut named: Vec<_> = monitoring::config_map(application, run).iter().filter_map(Child::of).collect();
+    if by_operator {
+        let has_policy = Line::nearest(&application.spec.spark_version).0 >= Line::V4_2;
+        named.extend(possible.into_iter().filter(|child| has_policy || child.kind != "NetworkPolicy"));
+        let is_ours = |claim: &Child| claim.name.contains(&ids.prefix);
+        let claims = match driver.filter(|_| is_native.is_some()) {
+            Some(driver) => driver.claims.iter().map(|name| claim(name.clone())).collect(),
+            None => planned_claims(application, run, policy, surroundings),
+        };
+        named.extend(claims.into_iter().filter(is_ours));
+    }
+    if by_pod {
+        named.push(submission_pod::config_map(&submission_pod::name(application, run)));
+    }
+    named
+}
+
+const CLAIM: &str = "PersistentVolumeClaim";
+
+fn claim(name: String) -> Child {
+    Child { kind: CLAIM.to_owned(), name }
+}
+
+/// The claims that are made for the driver of `run`; none where its submission cannot be planned.
+fn planned_claims(
+    application: &SparkApplication,
+    run: &Run,
+    policy: &Policy,
+    surroundings: &Surroundings,
+) -> Vec<Child> {
+    let Surroundings { defaults, environment } = surroundings;
+    let planned = native(application, run, policy, defaults, environment.clone(), Timestamp::UNIX_EPOCH)
+        .and_then(|submission| native::objects(&submission));
+    let children = planned.map(|objects| objects.children).unwrap_or_default();
+    children.iter().filter_map(Child::of).filter(|child| child.kind == CLAIM).collect()
+}
+
+/// The native submission of `run`. `defaults` is the text of a `spark-defaults.conf`, below all other
+/// properties; `environment` is what `spark-submit` would find around it.
+///
+/// # Errors
+///
+/// When the application cannot be run as it is written.
+pub fn native(
+    application: &SparkApplication,
+    run: &Run,
+    policy: &Policy,
+    defaults: &str,
+    environment: Environment,
+    now: Timestamp,
+) -> Result<Submission, NotNative> {
+    validation::validate(application).map_err(|refusal| NotNative::Refused(refusal.brief()))?;
+    let spec = with_defaults(application.spec.clone());
+    let ids = Ids::of_run(run);
+    let ui_path = ui_path(application, Some(&ids.application), policy);
+    let refused = |problem| NotNative::Refused(format!("spark-defaults.conf: {problem}"));
+    let defaults = read_properties(defaults).map_err(refused)?;
+    let context = Context { application, spec: &spec, run, defaults: &defaults, ui_path };
+
+    let mut merged = defaults.clone();
+    merged.extend(properties(&context).into_map());
+    merged.retain(|key, _| key.starts_with("spark."));
+    merged.insert(conf::MASTER.to_owned(), policy.master.clone());
+    merged.insert(conf::DEPLOY_MODE.to_owned(), "cluster".to_owned());
+    merged.insert(conf::APP_NAME.to_owned(), context.name().to_owned());
+    for (_, key, list) in dependencies::lists(&spec.deps).into_iter().filter(|(_, _, list)| !list.is_empty())
+    {
+        let list = list.join(",");
+        let list = if RESOLVED.contains(&key) { flag_list(key, &list)? } else { list };
+        merged.insert(key.to_owned(), list);
+    }
+    let templates = context.has_templates();
+    let executor_template = templates.then(|| template(&context, Role::Executor, policy)).transpose();
+    let executor_template = executor_template
+        .map_err(|refusal| NotNative::Refused(refusal.brief()))?
+        .map(|template| templates::text(&template));
+    Ok(Submission {
+        line: Line::nearest(&spec.spark_version).0,
+        spark_version: spec.spark_version.clone(),
+        properties: merged,
+        main_class: spec.main_class.clone(),
+        primary_resource: spec.main_application_file.clone(),
+        arguments: spec.arguments.clone(),
+        proxy_user: stated(&spec.proxy_user).cloned(),
+        driver_template: templates.then(|| templates::template(application, &spec, Role::Driver)),
+        executor_template,
+        environment,
+        ids,
+        now,
+    })
+}

@@ -1,0 +1,107 @@
+//! Spark's configuration as a map, and as a file that Spark reads.
+
+use crate::native::{SYNTAX, escaped, trimmed};
+use api::names::conf;
+use std::{collections::BTreeMap, fmt::Write};
+
+/// How many bytes of properties may stand among the arguments, to stay far below Linux's 128 KiB for one.
+const ROOM_IN_ARGUMENTS: usize = 64 * 1024;
+
+/// Spark properties; setting one again replaces it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Properties(BTreeMap<String, String>);
+
+impl Properties {
+    pub(super) fn set(&mut self, key: impl Into<String>, value: impl Into<String>) {
+        self.0.insert(key.into(), value.into());
+    }
+
+    pub(super) fn set_some(&mut self, key: impl Into<String>, value: Option<impl ToString>) {
+        if let Some(value) = value {
+            self.set(key, value.to_string());
+        }
+    }
+
+    /// Sets `<prefix><name>` for every entry.
+    pub(super) fn set_all(&mut self, prefix: &str, entries: &BTreeMap<String, String>) {
+        for (name, value) in entries {
+            self.set(format!("{prefix}{name}"), value);
+        }
+    }
+
+    pub(super) fn into_map(self) -> BTreeMap<String, String> {
+        self.0
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    /// The text of a file in the format of `java.util.Properties`, in UTF-8, which is how Spark reads its
+    /// `--properties-file`.
+    ///
+    /// Spark cuts blanks off both ends of a value when it reads the file: see [`Properties::for_arguments`].
+    pub(super) fn to_file(&self) -> String {
+        self.0.iter().fold(String::new(), |mut text, (key, value)| {
+            writeln!(text, "{}={}", escaped(key, true, &SYNTAX), escaped(value, false, &[]))
+                .expect("writing to a String cannot fail");
+            text
+        })
+    }
+
+    /// Those whose value would not survive the file, as `key=value` for `--conf`, which goes before the file:
+    /// with blanks at its ends, as the value of a variable or an annotation may have.
+    ///
+    /// Not there: what would not arrive that way either (the script `spark-class` deletes carriage returns, a
+    /// JVM in the POSIX locale knows ASCII only, Linux has no zeros in arguments), and what there is no room for.
+    pub(super) fn for_arguments(&self) -> Vec<String> {
+        let mut room = ROOM_IN_ARGUMENTS;
+        let cut = self.0.iter().filter(|(_, value)| trimmed(value) != *value);
+        cut.filter(|(key, _)| key.starts_with(conf::PREFIX) && !key.contains('='))
+            .map(|(key, value)| format!("{key}={value}"))
+            .filter(|argument| argument.is_ascii() && !argument.contains(['\r', '\0']))
+            .filter(|argument| {
+                let rest = room.checked_sub(argument.len());
+                room = rest.unwrap_or(room);
+                rest.is_some()
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Properties;
+
+    #[test]
+    fn a_file_escapes_what_java_would_take_for_syntax() {
+        let mut properties = Properties::default();
+        properties.set("spark.a b:c=d", "\\ two\nlines = {{APP_ID}} ${x} ü #");
+        properties.set("spark.blank", " x");
+        assert_eq!(
+            properties.to_file(),
+            "spark.a\\ b\\:c\\=d=\\\\ two\\nlines = {{APP_ID}} ${x} ü #\nspark.blank=\\ x\n"
+        );
+    }
+
+    #[test]
+    fn what_a_file_would_cut_is_an_argument() {
+        let mut properties = Properties::default();
+        for (key, value) in [
+            ("spark.after", "x\t"),
+            ("spark.before", " a=b"),
+            ("spark.crlf", " x\r"),
+            ("spark.lines", "\nx\n"),
+            ("spark.letters", " ü"),
+            ("spark.nul", " \0"),
+            ("spark.only", " "),
+            ("spark.with=sign", " x"),
+            ("spark.within", "x y"),
+            ("unknown", " x"),
+        ] {
+            properties.set(key, value);
+        }
+        properties.set("spark.large", format!(" {}", "x".repeat(200_000)));
+        assert_eq!(properties.for_arguments(), ["spark.after=x\t", "spark.before= a=b", "spark.only= "]);
+    }
+}

@@ -1,0 +1,67 @@
+//! Which Secrets are mounted into driver and executors?
+
+use super::{Context, Properties};
+use api::{
+    Role, SecretType,
+    names::{conf, env},
+};
+
+pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
+    for role in Role::ALL {
+        for secret in &role.pod(context.spec).secrets {
+            let key = conf::kubernetes(role, &format!("{}{}", conf::SECRETS_PREFIX, secret.name));
+            properties.set(key, &secret.path);
+            let mut name_file = |variable, name| {
+                properties.set(conf::env(role, variable), file_in(&secret.path, name));
+            };
+            match secret.secret_type {
+                SecretType::GcpServiceAccount => name_file(env::GOOGLE_APPLICATION_CREDENTIALS, "key.json"),
+                SecretType::HadoopDelegationToken => {
+                    name_file(env::HADOOP_TOKEN_FILE_LOCATION, "hadoop.token");
+                }
+                SecretType::Generic | SecretType::Other(_) => {}
+            }
+        }
+    }
+}
+
+/// The path of the file `name` in `directory`, without empty steps, `.` and `..`: Go's `filepath.Join`, which
+/// KF has it from.
+fn file_in(directory: &str, name: &str) -> String {
+    let root = if directory.starts_with('/') { "/" } else { "" };
+    let mut steps: Vec<&str> = Vec::new();
+    for step in directory.split('/').chain([name]) {
+        match step {
+            "" | "." => {}
+            ".." if steps.last().is_some_and(|last| *last != "..") => drop(steps.pop()),
+            // Nothing is above the root.
+            ".." if !root.is_empty() => {}
+            step => steps.push(step),
+        }
+    }
+    format!("{root}{}", steps.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_in;
+
+    /// What Go's `filepath.Join` says.
+    #[test]
+    fn the_path_of_a_file_is_the_shortest() {
+        for (directory, expected) in [
+            ("/mnt/a", "/mnt/a/f"),
+            ("/mnt/a/", "/mnt/a/f"),
+            ("/", "/f"),
+            ("//", "/f"),
+            ("", "f"),
+            ("./a", "a/f"),
+            ("/a//b/../c/.", "/a/c/f"),
+            ("/..//x", "/x/f"),
+            ("../x", "../x/f"),
+            ("a/../..", "../f"),
+        ] {
+            assert_eq!(file_in(directory, "f"), expected, "{directory}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Which volumes become Spark's scratch space? Those named `spark-local-dir-…`; all others are mounted by the
+//! webhook (`plan/customization/volumes.rs`).
+
+use super::{Context, Properties};
+use crate::quantity;
+use api::{
+    Role,
+    names::{conf, volume},
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// In Kubernetes' own notation, as KF has it from its decoder.
+const SIZE_LIMIT: &str = "sizeLimit";
+/// Empty for the node's disk, as if it were not stated.
+const MEDIUM: &str = "medium";
+
+/// The volume types that Spark can mount itself, each with its options, which Spark calls as Kubernetes does.
+const TYPES: [(&str, &[&str]); 4] = [
+    ("emptyDir", &[SIZE_LIMIT, MEDIUM]),
+    ("hostPath", &["path", "type"]),
+    ("nfs", &["path", "server", "readOnly"]),
+    ("persistentVolumeClaim", &["claimName", "readOnly"]),
+];
+
+/// Whether `mount` is one that Spark makes itself.
+pub(crate) fn is_scratch(mount: &Value) -> bool {
+    mount["name"].as_str().is_some_and(|name| name.starts_with(volume::LOCAL_DIR_PREFIX))
+}
+
+/// The type of `volume` and its options, if Spark can mount it.
+pub(crate) fn type_of(volume: &Value) -> Option<(&'static str, &'static [&'static str])> {
+    TYPES.into_iter().find(|(kind, _)| !volume[kind].is_null())
+}
+
+/// Each has a volume of such a type, as validation has found out.
+pub(super) fn scratch_space(context: &Context, properties: &mut Properties) {
+    // Of several of one name the first: the last one that is put in stays.
+    let volumes = context.spec.volumes.iter().rev().map(|volume| volume.json());
+    let volumes: BTreeMap<_, _> = volumes.map(|volume| (volume["name"].as_str(), volume)).collect();
+    for role in Role::ALL {
+        let mounts = role.pod(context.spec).volume_mounts.iter().map(|mount| mount.json());
+        for mount in mounts.filter(|mount| is_scratch(mount)) {
+            let volume = volumes.get(&mount["name"].as_str());
+            if let Some((volume, (kind, options))) =
+                volume.and_then(|volume| Some((volume, type_of(volume)?)))
+            {
+                let name = mount["name"].as_str().unwrap_or_default();
+                let base = conf::kubernetes(role, &format!("{}{kind}.{name}", conf::VOLUMES_PREFIX));
+                for (option, field) in
+                    [("path", "mountPath"), ("subPath", "subPath"), ("readOnly", "readOnly")]
+                {
+                    let value = text(&mount[field]).filter(|text| !text.is_empty());
+                    properties.set_some(format!("{base}.mount.{option}"), value);
+                }
+                for option in options {
+                    let value = option_value(option, &volume[kind][option]);
+                    properties.set_some(format!("{base}.options.{option}"), value);
+                }
+            }
+        }
+    }
+}
+
+fn option_value(option: &str, stated: &Value) -> Option<String> {
+    let value = text(stated)?;
+    match option {
+        SIZE_LIMIT => Some(quantity::canonical(&value).unwrap_or(value)),
+        MEDIUM => Some(value).filter(|value| !value.is_empty()),
+        _ => Some(value),
+    }
+}
+
+/// A stated value as Spark takes it; none for what is unset or false.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(true) => Some("true".to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}

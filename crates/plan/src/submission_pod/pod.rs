@@ -1,0 +1,279 @@
+//! The spec of a submission pod: scheduling, security contexts, environment and volumes are those of the driver.
+
+use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
+use crate::{
+    Policy,
+    native::{existing_volumes, list_elements},
+    quantity,
+    submission::{SparkSubmit, Surroundings, customized_template},
+};
+use api::{
+    Role, SparkApplication,
+    names::{conf, container, env, submit_conf, volume},
+    with_defaults,
+};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The shell script that runs `spark-submit` and keeps its exception for the operator.
+const SCRIPT: &str = include_str!("submit.sh");
+/// The volume with the run's properties and templates.
+const FILES: &str = "spark-submission";
+/// The volume for temporary files, which a read-only root file system has no place for.
+const SCRATCH: &str = "spark-submission-tmp";
+const TMP: &str = "/tmp";
+/// How long `spark-submit` may go on once its pod is deleted. It has nothing to tidy up: what is half made is replaced.
+const GRACE_SECONDS: u8 = 2;
+
+/// The fields of the driver's pod that say where it may run, as whom, and how it finds names.
+const SHARED: [&str; 14] = [
+    "affinity",
+    "dnsConfig",
+    "dnsPolicy",
+    "hostAliases",
+    "hostUsers",
+    "imagePullSecrets",
+    "nodeSelector",
+    "os",
+    "priorityClassName",
+    "runtimeClassName",
+    "schedulerName",
+    "securityContext",
+    "serviceAccountName",
+    "tolerations",
+];
+/// Where the driver finds a configuration of the application's own. `spark-submit` would copy it for the driver, which
+/// has it already.
+const OF_DRIVER_ALONE: [&str; 2] = [env::HADOOP_CONF_DIR, env::SPARK_CONF_DIR];
+
+/// The pod's spec. `files` is the source of the volume that holds what `command` names.
+pub(super) fn spec(
+    application: &SparkApplication,
+    command: &SparkSubmit,
+    policy: &Policy,
+    surroundings: &Surroundings,
+    mut files: Value,
+) -> Result<Value, String> {
+    let settings = &policy.submission_pod;
+    let properties = &command.properties;
+    let spec = with_defaults(application.spec.clone());
+    let driver = customized_template(application, &spec, Role::Driver)?;
+    let sparks = sparks_container(&driver);
+
+    let (mut volumes, mut mounts) = volumes(&driver["spec"], sparks, command, &spec.spark_version)?;
+    files["name"] = FILES.into();
+    volumes.push(files);
+    mounts.push(json!({"name": FILES, "mountPath": DIRECTORY, "readOnly": true}));
+    if !mounts.iter().any(|mount| mount["mountPath"] == TMP) {
+        volumes.push(json!({"name": SCRATCH, "emptyDir": {}}));
+        mounts.push(json!({"name": SCRATCH, "mountPath": TMP}));
+    }
+    let mut args: Vec<Value> =
+        ["bash", "-c", SCRIPT, container::SPARK_SUBMIT, &settings.program].map(Value::from).into();
+    args.extend(command.arguments.iter().map(|argument| Value::from(escaped(argument))));
+    let mut submit = json!({
+        "name": container::SPARK_SUBMIT,
+        "image": image(command)?,
+        "imagePullPolicy": properties.get(conf::IMAGE_PULL_POLICY).map_or("IfNotPresent", String::as_str),
+        "args": args,
+        "env": environment(sparks, properties, surroundings),
+        "volumeMounts": mounts,
+        "resources": resources(settings, properties),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    });
+    for field in ["envFrom", "securityContext"] {
+        if !sparks[field].is_null() {
+            submit[field] = sparks[field].clone();
+        }
+    }
+
+    let mut pod = Map::new();
+    for field in SHARED {
+        if !driver["spec"][field].is_null() {
+            pod.insert(field.to_owned(), driver["spec"][field].clone());
+        }
+    }
+    let mut pod = Value::Object(pod);
+    scheduling(&mut pod, properties);
+    pod["containers"] = json!([submit]);
+    pod["volumes"] = volumes.into();
+    pod["restartPolicy"] = "Never".into();
+    pod["activeDeadlineSeconds"] = settings.deadline.as_secs().max(1).into();
+    pod["terminationGracePeriodSeconds"] = GRACE_SECONDS.into();
+    Ok(pod)
+}
+
+/// An argument as it has to stand in a container's `args`, where Kubernetes replaces `$(NAME)` and makes one of `$$`.
+fn escaped(argument: &str) -> String {
+    let mut characters = argument.chars().peekable();
+    let mut escaped = String::with_capacity(argument.len());
+    while let Some(c) = characters.next() {
+        escaped.push(c);
+        if c == '$' && matches!(characters.peek(), Some('$' | '(')) {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
+/// What the admin gives it. It has a CPU limit where the driver has one, since a quota may want one of every container.
+fn resources(settings: &Settings, properties: &BTreeMap<String, String>) -> Value {
+    let Settings { cpu, memory, .. } = settings;
+    let mut resources = json!({"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory}});
+    if let Some(limit) = properties.get(&conf::kubernetes(Role::Driver, conf::LIMIT_CORES)) {
+        let is_enough = quantity::amount(limit) >= quantity::amount(cpu);
+        resources["limits"]["cpu"] = if is_enough { limit.as_str() } else { cpu }.into();
+    }
+    resources
+}
+
+/// Spark's container in the driver's template: by its name, else the first, as Spark finds it.
+fn sparks_container(driver: &Value) -> &Value {
+    let containers = driver["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
+    let named = containers.iter().find(|container| container["name"] == Role::Driver.container());
+    named.or(containers.first()).unwrap_or(&Value::Null)
+}
+
+/// # Errors
+///
+/// When there is none, or none that can be known without running Spark.
+fn image(command: &SparkSubmit) -> Result<&str, String> {
+    let of_driver = conf::kubernetes(Role::Driver, conf::CONTAINER_IMAGE);
+    let image = command.properties.get(&of_driver).or_else(|| command.properties.get(conf::IMAGE));
+    match image.map(|image| image.trim()) {
+        None | Some("") => Err("spec.image: must be set, or spec.driver.image".to_owned()),
+        Some(image) if image.contains("${") || image.contains("{{") => Err(format!(
+            "spec.image: `{image}` is put together by spark-submit, which itself runs in that image: write it out"
+        )),
+        Some(image) => Ok(image),
+    }
+}
+
+/// What Spark's properties say beside the template.
+fn scheduling(pod: &mut Value, properties: &BTreeMap<String, String>) {
+    for prefix in [conf::NODE_SELECTOR_PREFIX, submit_conf::DRIVER_NODE_SELECTOR_PREFIX] {
+        for (name, value) in behind(properties, prefix) {
+            pod["nodeSelector"][name] = value.into();
+        }
+    }
+    let account = conf::service_account(Role::Driver);
+    for (field, keys) in [
+        ("serviceAccountName", &[account.as_str()][..]),
+        ("schedulerName", &[submit_conf::DRIVER_SCHEDULER_NAME, submit_conf::SCHEDULER_NAME]),
+    ] {
+        if let Some(value) = keys.iter().find_map(|key| properties.get(*key)) {
+            pod[field] = value.as_str().into();
+        }
+    }
+    let secrets = properties.get(conf::IMAGE_PULL_SECRETS).map(|names| list_elements(names));
+    let there = pod["imagePullSecrets"].as_array();
+    // What says more than a name is another entry.
+    let mut there: BTreeSet<_> = there.into_iter().flatten().map(Value::to_string).collect();
+    for secret in secrets.into_iter().flatten().map(|name| json!({"name": name})) {
+        if !there.insert(secret.to_string()) {
+            continue;
+        }
+        match pod["imagePullSecrets"].as_array_mut() {
+            Some(secrets) => secrets.push(secret),
+            None => pod["imagePullSecrets"] = json!([secret]),
+        }
+    }
+}
+
+/// The driver's environment variables, and after them, so that they win, those by which `spark-submit` finds its files.
+fn environment(
+    sparks: &Value,
+    properties: &BTreeMap<String, String>,
+    surroundings: &Surroundings,
+) -> Vec<Value> {
+    let admins = &surroundings.environment;
+    let plain = |name: &str, value: &str| json!({"name": name, "value": value});
+    let of_admin = [
+        (env::SPARK_USER, &admins.spark_user),
+        (env::HADOOP_USER_NAME, &admins.hadoop_user_name),
+        (env::PYSPARK_PYTHON, &admins.pyspark_python),
+        (env::PYSPARK_DRIVER_PYTHON, &admins.pyspark_driver_python),
+        (env::SPARK_LOCAL_DIRS, &admins.spark_local_dirs),
+    ];
+    let mut variables: Vec<_> =
+        of_admin.into_iter().filter_map(|(name, value)| Some(plain(name, value.as_ref()?))).collect();
+    variables.extend(sparks["env"].as_array().into_iter().flatten().cloned());
+    variables
+        .extend(behind(properties, &conf::env(Role::Driver, "")).map(|(name, value)| plain(name, value)));
+    let secrets = conf::kubernetes(Role::Driver, conf::SECRET_KEY_REF_PREFIX);
+    variables.extend(behind(properties, &secrets).filter_map(|(name, reference)| {
+        let (secret, key) = reference.split_once(':')?;
+        Some(json!({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}))
+    }));
+    variables.retain(|variable| !OF_DRIVER_ALONE.iter().any(|name| variable["name"] == *name));
+    // A JVM takes letters in arguments for what the locale says; without one it makes question marks of them.
+    variables.push(plain("LC_ALL", "C.UTF-8"));
+    if !admins.spark_conf.is_empty() {
+        variables.push(plain(env::SPARK_CONF_DIR, &format!("{DIRECTORY}/{SPARK_CONF}")));
+    }
+    if admins.hadoop_conf.is_some() {
+        variables.push(plain(env::HADOOP_CONF_DIR, &format!("{DIRECTORY}/{HADOOP_CONF}")));
+    }
+    // Of several entries of one name the last counts.
+    let mut seen = BTreeSet::new();
+    variables.reverse();
+    variables.retain(|variable| seen.insert(variable["name"].to_string()));
+    variables.reverse();
+    variables
+}
+
+/// The volumes that Spark's container of the driver mounts, and the mounts: local files that are to be uploaded, keytabs
+/// and credentials are there. Scratch space and claims that are made for the driver are the driver's alone.
+fn volumes(
+    driver: &Value,
+    sparks: &Value,
+    command: &SparkSubmit,
+    spark_version: &str,
+) -> Result<(Vec<Value>, Vec<Value>), String> {
+    let elements = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let (mut volumes, mut mounts) = (elements(&driver["volumes"]), elements(&sparks["volumeMounts"]));
+    for (name, path) in behind(&command.properties, &conf::kubernetes(Role::Driver, conf::SECRETS_PREFIX)) {
+        let volume = format!("{name}{}", volume::SECRET_SUFFIX);
+        volumes.push(json!({"name": volume, "secret": {"secretName": name}}));
+        mounts.push(json!({"name": volume, "mountPath": path}));
+    }
+    let existing = existing_volumes(&command.properties, spark_version).map_err(|why| why.to_string())?;
+    for (volume, mount) in existing {
+        volumes.push(volume);
+        mounts.push(mount);
+    }
+    let is_scratch =
+        |mount: &Value| mount["name"].as_str().is_some_and(|name| name.starts_with(volume::LOCAL_DIR_PREFIX));
+    mounts.retain(|mount| !is_scratch(mount));
+    let mounted: BTreeSet<_> = mounts.iter().map(|mount| mount["name"].as_str()).collect();
+    volumes.retain(|volume| mounted.contains(&volume["name"].as_str()));
+    Ok((volumes, mounts))
+}
+
+/// What stands behind `prefix`, and its value, for every key that begins so.
+fn behind<'a>(
+    properties: &'a BTreeMap<String, String>,
+    prefix: &str,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let (prefix, from) = (prefix.to_owned(), prefix.to_owned());
+    let begin_so = properties.range(from..);
+    begin_so.map_while(move |(key, value)| Some((key.strip_prefix(&*prefix)?, value.as_str())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    /// As `k8s.io/kubernetes/third_party/forked/golang/expansion` reads them.
+    #[test]
+    fn arguments_arrive_as_they_are_written() {
+        for (argument, expected) in [
+            ("$(HOME)", "$$(HOME)"),
+            ("a$$b$", "a$$$b$"),
+            ("$$(X)", "$$$$(X)"),
+            ("$HOME ${X} 5$", "$HOME ${X} 5$"),
+        ] {
+            assert_eq!(escaped(argument), expected);
+        }
+    }
+}

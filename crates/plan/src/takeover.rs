@@ -1,0 +1,27 @@
+//! What do executors lack whose driver was made by another operator?
+//!
+//! KF's webhook knows from an application what its pods get. Ours reads it from the pods' annotations, which a driver
+//! gives to its executors as it was told when it was submitted: one that KF has submitted was told nothing.
+
+use crate::customization;
+use api::{Role, SparkApplication, State, names::annotation};
+
+/// Whether the present run was submitted by an operator that does not number runs.
+#[must_use]
+pub fn is_anothers(application: &SparkApplication) -> bool {
+    let status = application.status.as_ref();
+    status.is_some_and(|status| status.submission_id.is_some() && status.run_ordinal.is_none())
+}
+
+/// What the executors lack that the driver of another operator makes from now on, in the contract's words: `env`,
+/// `volumes`. Empty where no such driver lives.
+#[must_use]
+pub fn lacking(application: &SparkApplication) -> Vec<String> {
+    let is_alive = matches!(application.state(), State::Submitted | State::Running | State::Unknown);
+    if !is_anothers(application) || !is_alive {
+        return Vec::new();
+    }
+    let annotations = customization::annotations(application, Role::Executor).into_keys();
+    let asked = annotations.filter(|key| key != annotation::CONTRACT);
+    asked.map(|key| key.strip_prefix(annotation::PREFIX).unwrap_or(&key).to_owned()).collect()
+}

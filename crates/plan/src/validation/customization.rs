@@ -1,0 +1,140 @@
+//! Will the webhook be able to do to the pods what their annotations ask for?
+
+use super::{Findings, Subject, volumes};
+use crate::{
+    customization::{self, Denial},
+    monitoring::Monitoring,
+};
+use api::{
+    Role,
+    names::{annotation, conf, label},
+};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Kubernetes' limit for all annotations of an object, keys and values together.
+const LARGEST: usize = 256 << 10;
+
+/// Does it, to a pod that has as little as Spark's pods may have.
+pub(super) fn rehearsal(subject: &Subject, findings: &mut Findings) {
+    for role in Role::ALL {
+        let mut annotations = customization::annotations(subject.application, role);
+        // Nobody wrote it, and before the application is stored it names no uid.
+        annotations.remove(annotation::OWNER_REFERENCE);
+        let pod = json!({
+            "metadata": {"labels": {label::SPARK_ROLE: role.as_str()}, "annotations": annotations},
+            "spec": {"containers": [{"name": role.container()}], "volumes": volumes_of(subject, role)},
+        });
+        for denial in customization::patch(&(&pod).into()).err().into_iter().flatten() {
+            match denial {
+                Denial::Annotation { key, problem } => {
+                    findings.refuse(field(subject, role, key, &problem.path), problem.text);
+                }
+                other => findings.refuse(subject.field(role.as_str()), other),
+            }
+        }
+    }
+}
+
+/// Whether a pod can carry them. (In KF the webhook reads the application, which may be larger.)
+pub(super) fn size(subject: &Subject, findings: &mut Findings) {
+    for role in Role::ALL {
+        let annotations = all_annotations(subject, role);
+        let size = |(key, value): (&String, &String)| key.len() + value.len();
+        let total: usize = annotations.iter().map(size).sum();
+        let Some((largest, _)) = annotations.iter().max_by_key(|entry| size(*entry)) else { continue };
+        if total > LARGEST {
+            findings.refuse(
+                subject.field(role.as_str()),
+                format_args!(
+                    "makes {total} bytes of annotations, most of it `{largest}`, and Kubernetes allows {LARGEST}: move \
+                     large values into ConfigMaps"
+                ),
+            );
+        }
+    }
+}
+
+/// All annotations of the role's pods but Spark's own.
+fn all_annotations(subject: &Subject, role: Role) -> BTreeMap<String, String> {
+    let pod = role.pod(&subject.spec);
+    let template =
+        pod.template.as_ref().and_then(|template| template.json()["metadata"]["annotations"].as_object());
+    let template = template.into_iter().flatten();
+    let template = template.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    let prefix = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
+    let configured = subject.spec.spark_conf.iter();
+    let configured =
+        configured.filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?.to_owned(), value.clone())));
+    let exporter = Monitoring::of(subject.application).and_then(|monitoring| monitoring.exporter(role));
+    let found_by = exporter.iter().flat_map(|exporter| exporter.scrape_annotations());
+    let found_by = found_by.map(|(key, value)| (key.to_owned(), value));
+    found_by
+        .chain(template)
+        .chain(configured)
+        .chain(pod.annotations.clone())
+        .chain(customization::annotations(subject.application, role))
+        .collect()
+}
+
+/// The template's volumes, and one for each mount that has none: what a mount names is looked at elsewhere.
+fn volumes_of(subject: &Subject, role: Role) -> Vec<Value> {
+    let template = volumes::of_template(subject, role);
+    let (of_spec, of_webhook) = (volumes::of_spec(subject), volumes::of_webhook(subject, role));
+    let mounted = role.pod(&subject.spec).volume_mounts.iter();
+    let mut missing: BTreeSet<_> = mounted.filter_map(|mount| mount.json()["name"].as_str()).collect();
+    missing.retain(|name| !of_spec.contains_key(name));
+    let of_template = template.iter().filter_map(|volume| volume["name"].as_str());
+    for there in of_webhook.iter().map(String::as_str).chain(of_template) {
+        missing.remove(there);
+    }
+    template.iter().cloned().chain(missing.into_iter().map(|name| json!({"name": name}))).collect()
+}
+
+/// The field of the spec that an annotation of the contract is made from.
+fn field(subject: &Subject, role: Role, key: &str, path: &str) -> String {
+    match key {
+        annotation::HADOOP_CONFIG_MAP => subject.field("hadoopConfigMap"),
+        annotation::SPARK_CONFIG_MAP => subject.field("sparkConfigMap"),
+        annotation::PROMETHEUS => subject.field("monitoring"),
+        // The positions in these two are not those in the spec; the text has the names.
+        annotation::VOLUMES => subject.field("volumes"),
+        annotation::VOLUME_MOUNTS => subject.of_role(role, "volumeMounts"),
+        key => {
+            let inside = if path.is_empty() || path.starts_with('[') { "" } else { "." };
+            subject.of_role(role, format_args!("{}{inside}{path}", camel_case(key)))
+        }
+    }
+}
+
+/// `init-containers`, behind the prefix, as `initContainers`.
+fn camel_case(key: &str) -> String {
+    let mut words = key.strip_prefix(annotation::PREFIX).unwrap_or(key).split('-');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| {
+        let (initial, rest) = word.split_at(word.len().min(1));
+        name + &initial.to_ascii_uppercase() + rest
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::SparkApplication;
+    use kube_core::CustomResourceExt;
+
+    #[test]
+    fn every_annotation_is_called_as_the_field_that_it_is_made_from() {
+        let application = SparkApplication::new("pi", Default::default());
+        let subject = Subject::new(&application, "spec");
+        let schema = serde_json::to_value(SparkApplication::crd()).unwrap();
+        let schema = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        // Made from the application as a whole.
+        let others = customization::STEPS.iter().filter(|step| step.key != annotation::OWNER_REFERENCE);
+        for step in others {
+            let path = field(&subject, Role::Executor, step.key, "");
+            let found = path.split('.').skip(1).fold(schema, |schema, name| &schema["properties"][name]);
+            assert!(found.is_object(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Which fields are deprecated, or without effect as they stand?
+
+use super::{Findings, Subject};
+use api::{RestartPolicyType, Role};
+
+/// All of them are fields that KF accepts.
+pub(super) fn fields(subject: &Subject, findings: &mut Findings) {
+    let spec = &subject.spec;
+    if spec.failure_retries.is_some() {
+        let instead = subject.field("restartPolicy.onFailureRetries");
+        findings.warn(subject.field("failureRetries"), format_args!("has no effect: write {instead}"));
+    }
+    if spec.retry_interval.is_some() {
+        let instead = subject.field("restartPolicy.onFailureRetryInterval");
+        findings.warn(subject.field("retryInterval"), format_args!("has no effect: write {instead}"));
+    }
+    if spec.python_version.is_some() {
+        findings
+            .warn(subject.field("pythonVersion"), "has no effect since Spark 3.1: the image has its Python");
+    }
+    if spec.restart_policy.restart_type != RestartPolicyType::OnFailure {
+        for (field, retries) in [
+            ("onFailureRetries", spec.restart_policy.on_failure_retries),
+            ("onSubmissionFailureRetries", spec.restart_policy.on_submission_failure_retries),
+        ] {
+            if retries.is_some() {
+                let field = subject.field(format_args!("restartPolicy.{field}"));
+                findings.warn(field, "has no effect unless restartPolicy.type is OnFailure");
+            }
+        }
+    }
+    if spec.time_to_live_seconds.is_some_and(i64::is_negative) {
+        findings.warn(subject.field("timeToLiveSeconds"), "is negative and counts as 0: deleted at its end");
+    }
+    for role in Role::ALL {
+        of_role(subject, role, findings);
+    }
+}
+
+fn of_role(subject: &Subject, role: Role, findings: &mut Findings) {
+    let pod = role.pod(&subject.spec);
+    for (field, is_used) in
+        [("envVars", !pod.env_vars.is_empty()), ("envSecretKeyRefs", !pod.env_secret_key_refs.is_empty())]
+    {
+        if is_used {
+            let instead = subject.of_role(role, "env");
+            findings.warn(subject.of_role(role, field), format_args!("is deprecated: write {instead}"));
+        }
+    }
+    if pod.gpu.as_ref().is_some_and(|gpu| gpu.name.is_empty() || gpu.quantity < 1) {
+        findings.warn(subject.of_role(role, "gpu"), "has no effect without a name and a quantity from 1");
+    }
+    if pod.scheduler_name.is_some() && subject.spec.batch_scheduler.is_some() {
+        let outweighs = subject.field("batchScheduler");
+        findings
+            .warn(subject.of_role(role, "schedulerName"), format_args!("has no effect: {outweighs} counts"));
+    }
+}

@@ -1,0 +1,99 @@
+//! Can the driver's web UI and its further ports be reached: one Service and one address each?
+
+use super::{Findings, Subject, names};
+use crate::children::{UrlFormat, Variables, is_ui_off, ui_port};
+use api::names::conf;
+use std::collections::BTreeSet;
+
+/// As long as Spark's own ids are.
+const SOME_ID: &str = "spark-00000000000000000000000000000000";
+
+pub(super) fn web_ui(subject: &Subject, findings: &mut Findings) {
+    let is_off = is_ui_off(subject.application);
+    if ui_port(subject.application).is_none() && !is_off {
+        let given = subject.spec.spark_conf.get(conf::UI_PORT).map_or("", String::as_str);
+        let what = format_args!("`{given}` is no port to be reached: there is no Service for the web UI");
+        findings.warn(subject.conf(conf::UI_PORT), what);
+    }
+    let Some(options) = &subject.spec.spark_ui_options else { return };
+    if is_off {
+        let off = subject.conf(conf::UI_ENABLED);
+        findings.warn(subject.field("sparkUIOptions"), format_args!("has no effect: {off} is false"));
+    }
+    let field = |name: &str| subject.field(format_args!("sparkUIOptions.{name}"));
+    if let Some(port @ (..=0 | 65536..)) = options.service_port {
+        findings.refuse(field("servicePort"), format_args!("`{port}` is not a port: write 1 to 65535"));
+    }
+    service(options.service_port_name.as_deref(), options.service_type.as_deref(), field, findings);
+}
+
+/// What a Service says of itself.
+fn service(
+    port_name: Option<&str>,
+    service_type: Option<&str>,
+    field: impl Fn(&str) -> String,
+    findings: &mut Findings,
+) {
+    if let Some(name) = port_name.filter(|name| !name.is_empty() && !names::is_port_name(name)) {
+        findings.refuse(
+            field("servicePortName"),
+            format_args!(
+                "`{name}` cannot be the name of a port: write lower-case letters, digits and `-`, at most 63"
+            ),
+        );
+    }
+    let types = ["", "ClusterIP", "NodePort", "LoadBalancer"];
+    if let Some(other) = service_type.filter(|given| !types.contains(given)) {
+        findings.refuse(
+            field("serviceType"),
+            format_args!("`{other}` does not lead to a driver: write ClusterIP, NodePort or LoadBalancer"),
+        );
+    }
+}
+
+pub(super) fn driver_ingress(subject: &Subject, findings: &mut Findings) {
+    let (mut ports, mut addresses) = (BTreeSet::new(), BTreeSet::new());
+    for (i, ingress) in subject.spec.driver_ingress_options.iter().enumerate() {
+        let field = |name: &str| subject.field(format_args!("driverIngressOptions[{i}].{name}"));
+        match ingress.service_port {
+            None => findings.refuse(field("servicePort"), "is required: write the driver's port"),
+            Some(port @ ..=0 | port @ 65536..) => {
+                findings
+                    .refuse(field("servicePort"), format_args!("`{port}` is not a port: write 1 to 65535"));
+            }
+            Some(port) if !ports.insert(port) => {
+                findings
+                    .refuse(field("servicePort"), format_args!("`{port}` is there already: each port once"));
+            }
+            Some(_) => {}
+        }
+        service(ingress.service_port_name.as_deref(), ingress.service_type.as_deref(), field, findings);
+        match ingress.ingress_url_format.as_deref().unwrap_or_default() {
+            "" => findings.refuse(
+                field("ingressURLFormat"),
+                "is required: write an address such as `{{$appName}}.example.com`",
+            ),
+            address if !addresses.insert(address) => findings.refuse(
+                field("ingressURLFormat"),
+                format_args!("`{address}` is there already: each address once"),
+            ),
+            address => {
+                if let Err(why) = possible(subject, address) {
+                    findings.refuse(field("ingressURLFormat"), why);
+                }
+            }
+        }
+    }
+}
+
+/// That an address can be made for this application, as far as it is known.
+fn possible(subject: &Subject, address: &str) -> Result<(), String> {
+    let format = UrlFormat::parse(address)?;
+    let name = subject.name();
+    if name.is_empty() {
+        return Ok(());
+    }
+    // Where a file does not say in which namespace it will be, any will do.
+    let namespace = subject.application.metadata.namespace.as_deref().unwrap_or("default");
+    format.url(Variables { name, namespace, id: Some(SOME_ID) }).map(drop)
+}

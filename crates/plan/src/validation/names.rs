@@ -1,0 +1,142 @@
+//! Are the names possible, and those of the objects that are derived from them?
+
+use super::{Findings, Subject};
+use crate::{
+    driver,
+    schedule::{Precision, Schedule},
+};
+use api::{ScheduledSparkApplication, SparkApplication, names::conf};
+
+/// Kubernetes' limit for labels' values, Services and many others.
+const LONGEST_LABEL: usize = 63;
+/// Kubernetes' limit for most names.
+const LONGEST_NAME: usize = 253;
+
+pub(super) fn application(application: &SparkApplication, findings: &mut Findings) {
+    object("SparkApplication", &application.metadata, LONGEST_LABEL, findings);
+}
+
+/// Its applications are called `<name>-<time>`. Where nobody knows in which precision, those are refused that are too
+/// long in any.
+pub(super) fn schedule(
+    schedule: &ScheduledSparkApplication,
+    precision: Option<Precision>,
+    findings: &mut Findings,
+) {
+    let rhythm = Schedule::parse(&schedule.spec.schedule).ok().map(|schedule| schedule.rhythm);
+    let possible = |precision: Precision| LONGEST_LABEL - precision.suffix_length(rhythm.as_ref());
+    let most = possible(precision.unwrap_or(Precision::Minutes));
+    object("ScheduledSparkApplication", &schedule.metadata, most, findings);
+    let (length, surely) =
+        (schedule.metadata.name.as_deref().map_or(0, str::len), possible(Precision::default()));
+    if precision.is_none() && length > surely && length <= most {
+        findings.warn(
+            "metadata.name",
+            format_args!(
+                "has {length} characters; beyond {surely}, an operator with default flags cannot name its runs"
+            ),
+        );
+    }
+}
+
+/// What is put behind a schedule's name where times are cut to minutes.
+pub(super) const SHORTEST_TIME: &str = "-00000000";
+
+fn object(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize, findings: &mut Findings) {
+    let name = metadata.name.as_deref().unwrap_or_default();
+    if name.is_empty() && metadata.generate_name.is_some() {
+        // The API server makes it.
+        return;
+    }
+    let mut refuse = |why: String| {
+        // KF's words up to here.
+        findings.refuse("metadata.name", format_args!("invalid {kind} name \"{name}\": {why}"));
+    };
+    if name.len() > possible {
+        refuse(format!("has {} characters, at most {possible} are possible", name.len()));
+    }
+    if !is_label(name) {
+        refuse(format!(
+            "write lower-case letters, digits and `-`, a letter first and no `-` last{}",
+            label_like(name).map(|like| format!(" (try `{like}`)")).unwrap_or_default()
+        ));
+    }
+}
+
+/// A name that was given to the driver's pod; one that is derived follows from the application's.
+pub(super) fn driver_pod(subject: &Subject, findings: &mut Findings) {
+    let name = driver::pod_name(subject.application);
+    let is_name = is_object_name(&name);
+    let given = subject.spec.driver.pod_name.as_ref() == Some(&name);
+    let configured = subject.spec.spark_conf.get(conf::DRIVER_POD_NAME) == Some(&name);
+    let field = match (given, configured) {
+        (true, _) => subject.field("driver.podName"),
+        (_, true) => subject.conf(conf::DRIVER_POD_NAME),
+        _ => return,
+    };
+    if !is_name {
+        findings.refuse(
+            field,
+            format_args!(
+                "`{name}` cannot be the name of a pod: write lower-case letters, digits, `-` and `.`, at most {LONGEST_NAME}"
+            ),
+        );
+    }
+}
+
+/// Of a Service's port.
+pub(super) fn is_port_name(name: &str) -> bool {
+    name.len() <= LONGEST_LABEL && is_segment(name)
+}
+
+/// DNS-1035: begins with a letter.
+fn is_label(name: &str) -> bool {
+    is_segment(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
+}
+
+/// DNS-1123: of an object, whatever its kind.
+#[must_use]
+pub fn is_object_name(name: &str) -> bool {
+    name.len() <= LONGEST_NAME && name.split('.').all(is_segment)
+}
+
+/// DNS-1123: a part of a name between dots.
+fn is_segment(name: &str) -> bool {
+    let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.starts_with(is_alphanumeric)
+        && name.ends_with(is_alphanumeric)
+        && name.chars().all(|c| is_alphanumeric(c) || c == '-')
+}
+
+/// The label that is most like `name`.
+fn label_like(name: &str) -> Option<String> {
+    let dashed: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+    let like = dashed.trim_start_matches(|c: char| !c.is_ascii_lowercase()).trim_end_matches('-');
+    (!like.is_empty()).then(|| like.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_begins_with_a_letter_and_ends_with_a_letter_or_digit() {
+        for name in ["a", "pi", "a-1", "a--b", "x9"] {
+            assert!(is_label(name), "{name}");
+        }
+        for (name, like) in [
+            ("", None),
+            ("1pi", Some("pi")),
+            ("Pi", Some("pi")),
+            ("a.b", Some("a-b")),
+            ("a-", Some("a")),
+            ("ü", None),
+            ("my_Job", Some("my-job")),
+        ] {
+            assert!(!is_label(name), "{name}");
+            assert_eq!(label_like(name).as_deref(), like, "{name}");
+            assert!(like.is_none_or(is_label), "{name}");
+        }
+    }
+}

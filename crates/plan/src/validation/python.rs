@@ -1,0 +1,21 @@
+//! Is the version of Python one that Spark takes?
+
+use super::{Findings, Subject};
+use api::names::conf;
+
+/// Since 3.1, Spark refuses every version but 3.
+pub(super) fn version(subject: &Subject, findings: &mut Findings) {
+    let spec = &subject.spec;
+    let configured = spec.spark_conf.get(conf::PYTHON_VERSION);
+    let stated = spec.python_version.as_ref().filter(|version| !version.is_empty());
+    let (field, version) = match (configured, stated) {
+        (Some(version), _) => (subject.conf(conf::PYTHON_VERSION), version),
+        (None, Some(version)) => (subject.field("pythonVersion"), version),
+        (None, None) => return,
+    };
+    let mut numbers = spec.spark_version.split('.');
+    let takes_2 = matches!((numbers.next(), numbers.next()), (Some("2"), _) | (Some("3"), Some("0") | None));
+    if version == "2" && !takes_2 {
+        findings.refuse(field, "Spark has refused `2` since 3.1: take it out, the image has its Python");
+    }
+}

@@ -1,0 +1,49 @@
+//! When is a schedule due, and is what it says of its runs understood?
+
+use super::{Findings, names};
+use crate::schedule::{Schedule, Zone};
+use api::{ConcurrencyPolicy, ScheduledSparkApplication, SparkApplication};
+use kube_core::ObjectMeta;
+
+pub(super) fn fields(schedule: &ScheduledSparkApplication, findings: &mut Findings) {
+    let spec = &schedule.spec;
+    match Schedule::parse(&spec.schedule) {
+        Ok(parsed) if !parsed.is_ever_due() => {
+            findings.warn(
+                "spec.schedule",
+                format_args!("`{}` is never due: no year has such a day", spec.schedule),
+            );
+        }
+        Ok(_) => {}
+        Err(error) => findings.refuse("spec.schedule", error),
+    }
+    if let Err(error) = Zone::parse(spec.time_zone.as_deref().unwrap_or_default()) {
+        findings.refuse("spec.timeZone", error);
+    }
+    if let Some(ConcurrencyPolicy::Other(policy)) = &spec.concurrency_policy
+        && !policy.is_empty()
+    {
+        findings.warn(
+            "spec.concurrencyPolicy",
+            format_args!("`{policy}` is not known: write Allow, Forbid or Replace"),
+        );
+    }
+    for (field, limit) in [
+        ("successfulRunHistoryLimit", spec.successful_run_history_limit),
+        ("failedRunHistoryLimit", spec.failed_run_history_limit),
+    ] {
+        if let Some(limit @ ..0) = limit {
+            findings
+                .warn(format_args!("spec.{field}"), format_args!("`{limit}` is negative and counts as 0"));
+        }
+    }
+}
+
+/// An application of the schedule, under the shortest name that one can have.
+#[must_use]
+pub fn shortest_named_run(schedule: &ScheduledSparkApplication) -> SparkApplication {
+    let ObjectMeta { name, namespace, labels, .. } = schedule.metadata.clone();
+    let name = name.map(|name| name + names::SHORTEST_TIME);
+    let metadata = ObjectMeta { name, namespace, labels, ..ObjectMeta::default() };
+    SparkApplication { metadata, spec: schedule.spec.template.clone(), status: None }
+}

@@ -1,0 +1,125 @@
+//! Does sparkConf leave those properties alone that are the operator's?
+
+use super::{Findings, Subject};
+use crate::{customization, driver, native};
+use api::{
+    Role,
+    names::{conf, label},
+};
+
+/// What KF refuses too, in its words.
+pub(super) fn denied(subject: &Subject, findings: &mut Findings) {
+    let instead = |field: String| format!("write {field} instead");
+    let taken_out = |what: &str| format!("{what}: take it out");
+    let mut denied = Vec::new();
+    for role in Role::ALL {
+        denied.push((conf::service_account(role), instead(subject.of_role(role, "serviceAccount"))));
+    }
+    for key in conf::CREDENTIALS {
+        denied.push((key.to_owned(), taken_out("credentials are the operator's")));
+    }
+    denied.push((conf::MASTER.to_owned(), taken_out("the operator sets it")));
+    denied.push((conf::DRIVER_MASTER.to_owned(), instead(subject.field("driver.kubernetesMaster"))));
+    denied.push((conf::IMAGE.to_owned(), instead(subject.field("image"))));
+    for role in Role::ALL {
+        let key = conf::kubernetes(role, conf::CONTAINER_IMAGE);
+        denied.push((key, instead(subject.of_role(role, "image"))));
+    }
+    // A file need not say which: `sparkctl render` does not know.
+    if let Some(namespace) = &subject.application.metadata.namespace
+        && subject.spec.spark_conf.get(conf::NAMESPACE).is_some_and(|given| given != namespace)
+    {
+        let why = format!("an application runs in its own namespace, `{namespace}`: take it out");
+        denied.push((conf::NAMESPACE.to_owned(), why));
+    }
+    for (key, why) in denied.iter().filter(|(key, _)| subject.spec.spark_conf.contains_key(key)) {
+        findings.refuse(
+            subject.field("sparkConf"),
+            format_args!("sparkConf key \"{key}\" is not allowed: {why}"),
+        );
+    }
+}
+
+/// Annotations of the contract go through the pod template; Spark would let one from its configuration win
+/// over that.
+pub(super) fn contract(subject: &Subject, findings: &mut Findings) {
+    for role in Role::ALL {
+        let prefix = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
+        let configured = subject.spec.spark_conf.keys().filter_map(|key| key.strip_prefix(&prefix));
+        let configured = configured.map(|key| (subject.field("sparkConf"), key));
+        let stated = role.pod(&subject.spec).annotations.keys();
+        let stated = stated.map(|key| (subject.of_role(role, "annotations"), key.as_str()));
+        for (field, key) in configured.chain(stated).filter(|(_, key)| customization::is_of_contract(key)) {
+            findings.refuse(
+                field,
+                format_args!("`{key}` is the operator's: say it in the field of spec that it is made from"),
+            );
+        }
+    }
+}
+
+/// What no reader can put together within bounds: not the operator, and hardly Spark in the driver.
+pub(super) fn references(subject: &Subject, findings: &mut Findings) {
+    let Subject { spec, .. } = subject;
+    let fields = ["sparkConf", "hadoopConf"];
+    let properties = [("", &spec.spark_conf), (conf::HADOOP_PREFIX, &spec.hadoop_conf)];
+    for (i, key, why) in native::unbounded(&properties) {
+        findings.refuse(subject.field(format_args!("{}[{key}]", fields[i])), why);
+    }
+}
+
+/// What the operator, or a field of the spec, says as well and says last.
+pub(super) fn without_effect(subject: &Subject, findings: &mut Findings) {
+    let given = &subject.spec.spark_conf;
+    let mut outweighed = |key: &str, by: &str| {
+        findings.warn(subject.field("sparkConf"), format_args!("`{key}` is ignored: {by}"));
+    };
+    for (key, value) in [
+        (conf::WAIT_APP_COMPLETION, "false"),
+        (conf::DEPLOY_MODE, "cluster"),
+        (conf::APP_NAME, subject.name()),
+    ] {
+        if given.get(key).is_some_and(|given| given != value) {
+            outweighed(key, &format!("the operator sets it to `{value}`"));
+        }
+    }
+    let name = driver::pod_name(subject.application);
+    if given.get(conf::DRIVER_POD_NAME).is_some_and(|given| !given.is_empty() && *given != name) {
+        outweighed(conf::DRIVER_POD_NAME, &format!("{} counts", subject.field("driver.podName")));
+    }
+    for role in Role::ALL {
+        for key in [conf::POD_TEMPLATE_FILE, conf::POD_TEMPLATE_CONTAINER] {
+            let key = conf::kubernetes(role, key);
+            if given.contains_key(&key) {
+                outweighed(&key, &format!("write {} instead", subject.of_role(role, "template")));
+            }
+        }
+        for label in [label::APP_NAME, label::LAUNCHED_BY, label::SUBMISSION_ID, label::MUTATED_BY] {
+            let key = conf::kubernetes(role, &format!("{}{label}", conf::LABEL_PREFIX));
+            if given.contains_key(&key) {
+                outweighed(&key, "the operator sets it");
+            }
+        }
+        for (field, key, value) in fields_of(subject, role) {
+            if value.is_some_and(|value| given.get(&key).is_some_and(|given| *given != value)) {
+                outweighed(&key, &format!("{} counts", subject.of_role(role, field)));
+            }
+        }
+    }
+}
+
+/// The fields of a role that outweigh a property: their names, the property, and what the user wrote.
+fn fields_of(subject: &Subject, role: Role) -> [(&'static str, String, Option<String>); 7] {
+    let spec = &subject.application.spec;
+    let pod = role.pod(spec);
+    let instances = if role == Role::Executor { spec.executor.instances } else { None };
+    [
+        ("cores", conf::spark(role, conf::CORES), pod.cores.map(|cores| cores.to_string())),
+        ("coreRequest", conf::kubernetes(role, conf::REQUEST_CORES), pod.core_request.clone()),
+        ("coreLimit", conf::kubernetes(role, conf::LIMIT_CORES), pod.core_limit.clone()),
+        ("memory", conf::spark(role, conf::MEMORY), pod.memory.clone()),
+        ("memoryOverhead", conf::spark(role, conf::MEMORY_OVERHEAD), pod.memory_overhead.clone()),
+        ("javaOptions", conf::spark(role, conf::EXTRA_JAVA_OPTIONS), pod.java_options.clone()),
+        ("instances", conf::EXECUTOR_INSTANCES.to_owned(), instances.map(|count| count.to_string())),
+    ]
+}

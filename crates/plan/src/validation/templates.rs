@@ -1,0 +1,60 @@
+//! Are the pod templates some, does this version of Spark have any, and can it hand them on?
+
+use super::{Findings, Subject};
+use crate::submission;
+use api::Role;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+
+/// Kubernetes' limit for all values of a ConfigMap together.
+const LARGEST_CONFIG_MAP: usize = 1 << 20;
+
+pub(super) fn version(subject: &Subject, findings: &mut Findings) {
+    let version = &subject.spec.spark_version;
+    if submission::has_templates(version) {
+        return;
+    }
+    for role in Role::ALL.into_iter().filter(|role| role.pod(&subject.spec).template.is_some()) {
+        findings.refuse(
+            subject.of_role(role, "template"),
+            format_args!("pod templates need Spark 3.0.0 or later, and sparkVersion is `{version}`"),
+        );
+    }
+}
+
+/// The CRD lets any object through here.
+pub(super) fn form(subject: &Subject, findings: &mut Findings) {
+    for role in Role::ALL {
+        if let Err(error) = template(subject, role) {
+            findings
+                .refuse(subject.of_role(role, "template"), format_args!("is not a pod template: {error}"));
+        }
+    }
+}
+
+/// Spark hands the executors' to the driver in a ConfigMap.
+pub(super) fn size(subject: &Subject, findings: &mut Findings) {
+    let role = Role::Executor;
+    if !submission::has_templates(&subject.spec.spark_version) || template(subject, role).is_err() {
+        return;
+    }
+    let made = submission::templates::template(subject.application, &subject.spec, role);
+    let size = submission::templates::text(&made).len();
+    if size > LARGEST_CONFIG_MAP {
+        findings.refuse(
+            subject.field(role.as_str()),
+            format_args!(
+                "makes a pod template of {size} bytes, and the ConfigMap in which Spark hands it to the driver can \
+                 have {LARGEST_CONFIG_MAP}: move large values into ConfigMaps of your own"
+            ),
+        );
+    }
+}
+
+/// The user's template, if it is one.
+fn template(
+    subject: &Subject,
+    role: Role,
+) -> Result<Option<PodTemplateSpec>, serde_path_to_error::Error<serde_json::Error>> {
+    let template = role.pod(&subject.spec).template.as_ref();
+    template.map(|template| serde_path_to_error::deserialize(template.json())).transpose()
+}

@@ -1,0 +1,148 @@
+//! Does every mount have a volume, and a place of its own?
+
+use super::{Findings, Subject};
+use crate::{submission::volumes as scratch, volume_name};
+use api::{
+    Role,
+    names::{conf, volume},
+};
+use serde_json::Value;
+use std::{
+    borrow::Cow,
+    cell::LazyCell,
+    collections::{BTreeMap, BTreeSet},
+};
+
+/// Volumes that Spark itself mounts, from its configuration.
+pub(super) fn scratch_space(subject: &Subject, findings: &mut Findings) {
+    let (volumes, of_spec) = (subject.field("volumes"), of_spec(subject));
+    for (role, _, mount) in mounted(subject).filter(|(_, _, mount)| scratch::is_scratch(mount)) {
+        let name = mount["name"].as_str().unwrap_or_default();
+        match of_spec.get(name) {
+            None => findings.refuse(
+                subject.of_role(role, "volumeMounts"),
+                format_args!("mounts volume `{name}`, which is not in {volumes}"),
+            ),
+            Some(volume) if scratch::type_of(volume).is_none() => findings.refuse(
+                &volumes,
+                format_args!(
+                    "`{name}` is scratch space and of a type that Spark cannot mount: use emptyDir, hostPath, nfs or \
+                     persistentVolumeClaim"
+                ),
+            ),
+            Some(_) => {}
+        }
+    }
+}
+
+/// All others.
+pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
+    let volumes = subject.field("volumes");
+    names(subject, &volumes, findings);
+    let of_spec = of_spec(subject);
+    for role in Role::ALL {
+        // Most applications have all that they mount in their spec.
+        let others = LazyCell::new(|| of_others(subject, role));
+        let mut taken = BTreeSet::new();
+        for (i, mount) in mounts_of(subject, role) {
+            let name = mount["name"].as_str().unwrap_or_default();
+            let field = |name: &str| subject.of_role(role, format_args!("volumeMounts[{i}].{name}"));
+            let has_volume = || of_spec.contains_key(name) || others.contains(name);
+            if !scratch::is_scratch(mount) && !has_volume() {
+                findings
+                    .refuse(field("name"), format_args!("mounts volume `{name}`, which is not in {volumes}"));
+            }
+            let path = mount["mountPath"].as_str().unwrap_or_default();
+            if !taken.insert(path) {
+                findings.refuse(
+                    field("mountPath"),
+                    format_args!("`{path}` is taken by another mount: choose another path"),
+                );
+            }
+        }
+    }
+}
+
+/// Checks that volumes which differ have different names.
+fn names(subject: &Subject, field: &str, findings: &mut Findings) {
+    // By each name the volume that has it first; none once another one is found.
+    let mut by_name: BTreeMap<Option<&str>, Option<&Value>> = BTreeMap::new();
+    for volume in subject.spec.volumes.iter().map(|volume| volume.json()) {
+        let name = volume["name"].as_str();
+        let first = by_name.entry(name).or_insert(Some(volume));
+        if first.is_some_and(|first| first != volume) {
+            *first = None;
+            let name = name.unwrap_or_default();
+            findings.refuse(
+                field,
+                format_args!("`{name}` stands for two volumes: give one of them another name"),
+            );
+        }
+    }
+}
+
+/// The mounts of both roles, with their positions.
+fn mounted<'s>(subject: &'s Subject) -> impl Iterator<Item = (Role, usize, &'s Value)> {
+    Role::ALL
+        .into_iter()
+        .flat_map(move |role| mounts_of(subject, role).map(move |(i, mount)| (role, i, mount)))
+}
+
+fn mounts_of<'s>(subject: &'s Subject, role: Role) -> impl Iterator<Item = (usize, &'s Value)> {
+    role.pod(&subject.spec).volume_mounts.iter().map(|mount| mount.json()).enumerate()
+}
+
+/// The volumes of the spec by their names; of several of one name the first.
+pub(super) fn of_spec<'s>(subject: &'s Subject) -> BTreeMap<&'s str, &'s Value> {
+    let volumes = subject.spec.volumes.iter().map(|volume| volume.json());
+    let named = volumes.filter_map(|volume| Some((volume["name"].as_str()?, volume)));
+    // The last one that is put in stays.
+    named.rev().collect()
+}
+
+/// Names of the volumes that a role has beside those of the spec.
+fn of_others<'s>(subject: &'s Subject, role: Role) -> BTreeSet<Cow<'s, str>> {
+    let template = of_template(subject, role).iter().filter_map(|volume| volume["name"].as_str());
+    let made = of_webhook(subject, role).into_iter().chain(of_spark(subject, role));
+    template.map(Cow::Borrowed).chain(made.map(Cow::Owned)).collect()
+}
+
+/// The volumes of the role's pod template.
+pub(super) fn of_template<'s>(subject: &'s Subject, role: Role) -> &'s [Value] {
+    let template = role.pod(&subject.spec).template.as_ref();
+    let volumes = template.and_then(|template| template.json()["spec"]["volumes"].as_array());
+    volumes.map_or(&[], Vec::as_slice)
+}
+
+/// Names of the volumes that the webhook makes for ConfigMaps.
+pub(super) fn of_webhook(subject: &Subject, role: Role) -> Vec<String> {
+    let spec = &subject.spec;
+    let hadoop = spec.hadoop_config_map.is_some().then(|| volume::HADOOP_CONFIG_MAP.to_owned());
+    let spark = spec.spark_config_map.is_some().then(|| volume::SPARK_CONFIG_MAP.to_owned());
+    let config_maps = role.pod(spec).config_maps.iter().map(|map| volume_name::of_config_map(&map.name));
+    hadoop.into_iter().chain(spark).chain(config_maps).collect()
+}
+
+/// Names of the volumes that Spark makes: for its own ConfigMap, for Secrets, and as sparkConf says.
+fn of_spark(subject: &Subject, role: Role) -> Vec<String> {
+    let own = match role {
+        Role::Driver => volume::SPARK_CONF_DRIVER,
+        Role::Executor => volume::SPARK_CONF_EXECUTOR,
+    };
+    let behind = |prefix: &str| {
+        let prefix = conf::kubernetes(role, prefix);
+        let keys = subject.spec.spark_conf.keys();
+        api::steps::took(keys.len());
+        keys.filter_map(|key| key.strip_prefix(&prefix)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let secrets = role.pod(&subject.spec).secrets.iter().map(|secret| secret.name.clone());
+    let secrets = secrets.chain(behind(conf::SECRETS_PREFIX));
+    // `<type>.<name>.mount.path` and the like.
+    let configured = behind(conf::VOLUMES_PREFIX);
+    let configured = configured.iter().filter_map(|key| key.split('.').nth(1)).map(str::to_owned);
+    [own.to_owned()]
+        .into_iter()
+        .chain(secrets.map(|secret| secret + volume::SECRET_SUFFIX))
+        .chain(configured)
+        .collect()
+}

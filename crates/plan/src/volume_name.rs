@@ -1,0 +1,43 @@
+//! What is the volume called that holds a ConfigMap?
+
+use crate::digest;
+
+/// Kubernetes' limit for volume names (a DNS label).
+const LONGEST: usize = 63;
+
+/// `<ConfigMap>-vol` where that is a DNS label; otherwise dots become dashes and the name is cut to make room
+/// for 8 hexadecimal digits of the SHA-256 of the ConfigMap's name, so that two ConfigMaps never share a
+/// volume (KF's rule, behaviour.md 3.3).
+#[must_use]
+pub fn of_config_map(config_map: &str) -> String {
+    api::steps::took(1);
+    let plain = format!("{config_map}-vol");
+    if plain.len() <= LONGEST && !config_map.contains('.') {
+        return plain;
+    }
+    let suffix = format!("-{}-vol", &digest::sha256_hex(config_map.as_bytes())[..8]);
+    let dashed = config_map.replace('.', "-");
+    // ConfigMap names are ASCII, so any byte is a character boundary; `get` keeps a name that is not from
+    // panicking here.
+    let cut = dashed.get(..LONGEST - suffix.len()).unwrap_or(&dashed);
+    format!("{}{suffix}", cut.trim_end_matches('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_config_map;
+
+    #[test]
+    fn a_short_name_is_kept() {
+        assert_eq!(of_config_map("settings"), "settings-vol");
+    }
+
+    #[test]
+    fn a_dotted_or_long_name_is_hashed_and_stays_a_label() {
+        assert_eq!(of_config_map("app.conf"), "app-conf-3a476fd9-vol");
+        let long = of_config_map(&"a".repeat(200));
+        assert_eq!(long.len(), 63);
+        assert_ne!(long, of_config_map(&"a".repeat(201)));
+        assert!(of_config_map("a.b").starts_with("a-b-") && of_config_map("a-b") == "a-b-vol");
+    }
+}
