@@ -52,7 +52,7 @@ docs: ## Is the documentation without gaps and broken links?
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links -A rustdoc::bare-urls' cargo doc --locked --no-deps --lib --workspace
 
 # What cargo-deny says follows from these files alone, so that it is built and run only where they have changed since it passed.
-JUDGED := cat Cargo.lock Cargo.toml crates/*/Cargo.toml deny.toml | sha256sum
+JUDGED := cat Cargo.lock Cargo.toml crates/*/Cargo.toml tests/exploration/Cargo.toml deny.toml | sha256sum
 deny:
 	@[ "$$($(JUDGED))" = "$$(cat .ci/denied)" ] || $(MAKE) denied
 
@@ -92,14 +92,13 @@ repeat: ## Run tests against a real API server again and again, TEST=prefix of t
 	$(CLUSTER) build --level api
 	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/in-clusters repeat $(TEST) $(or $(TIMES),20)
 
-# One trouble more than in CI: some hundred times as many states.
-explore: ## All that can happen to an application, within wider bounds than in CI
-	tests/level explore cargo test --locked --profile harness --test it -- --ignored --nocapture exploration::
+# One trouble more than in CI: some hundred times as many states, and years of 40,000 schedules.
+explore: ## All that can happen to applications and schedules, within wider bounds than in CI
+	tests/level explore cargo test --locked --profile harness --package exploration -- --ignored --nocapture
 
 # What does not fit CI; each prints its result, a line that begins with `soak:`. CI's node has one line of Spark, here are others.
 soak: build apart explore ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
 	tests/fuzz/run
-	tests/level simulation cargo test --locked --profile harness --test it -- --ignored --nocapture schedules::simulation
 	cargo test --locked --no-run
 	$(CLUSTER) build --level node
 	tests/level "soak: lines of Spark," cargo test --locked --test it -- --ignored --nocapture soak::spark_lines

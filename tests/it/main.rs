@@ -13,7 +13,6 @@ mod crds;
 mod ctl;
 mod customization;
 mod dashboards;
-mod exploration;
 mod exposure;
 mod failure;
 mod farewell;

@@ -10,7 +10,7 @@ mod operator;
 mod oracle;
 mod world;
 
-use super::super::exploration::{explorer::explore, say};
+use crate::{explorer::explore, say};
 use model::{Config, Model};
 use mutation::Mutation;
 use serde_json::{Value, json};

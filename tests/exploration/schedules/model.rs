@@ -1,7 +1,6 @@
 //! Which worlds follow from a world, and what must be so when nothing happens any more?
 
 use super::{
-    super::super::exploration::explorer,
     mutation::Mutation,
     operator::Call,
     oracle::{Act, Oracle, has_slot, slot, slot_after},
@@ -9,8 +8,9 @@ use super::{
         Application, Budget, Doing, End, Operator, Past, RUNS, SLOTS, Schedule, TRIGGERS, Trouble, World, bit,
     },
 };
+use crate::explorer;
+use api::ScheduleState;
 use serde_json::{Value, json};
-use spark_operator::api::ScheduleState;
 use std::{cmp::Reverse, fmt::Write};
 
 /// One exploration.

@@ -9,7 +9,6 @@
 
 mod cluster;
 mod configs;
-pub mod explorer;
 mod model;
 mod mutation;
 mod operator;
@@ -18,17 +17,14 @@ mod records;
 mod submission_pods;
 mod world;
 
+use crate::{explorer::explore, say};
+use api::State;
 use configs::{Config, configs};
-use explorer::explore;
 use model::Model;
 use mutation::Mutation;
-use spark_operator::{
-    api::State,
-    plan::lifecycle::{TRANSITIONS, Transition, interruptions},
-};
+use plan::lifecycle::{TRANSITIONS, Transition, interruptions};
 use std::{
     collections::BTreeSet,
-    io::{Write, stderr},
     iter,
     num::NonZero,
     panic::resume_unwind,
@@ -115,9 +111,4 @@ fn on_all_processors<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Syn
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
         results.flatten().collect()
     })
-}
-
-#[expect(clippy::explicit_write, reason = "what is printed is not shown in CI, and this is to be")]
-pub fn say(line: &str) {
-    writeln!(stderr(), "{line}").unwrap();
 }

@@ -1,12 +1,10 @@
 //! Which bugs must the exploration find? Each is made on purpose, in what the core is told, in what it says, or in how
 //! that is carried out.
 
+use api::ScheduledSparkApplication;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use spark_operator::{
-    api::ScheduledSparkApplication,
-    plan::schedule::{Action, Observed, Plan},
-};
+use plan::schedule::{Action, Observed, Plan};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {

@@ -5,7 +5,6 @@
 use super::{
     cluster::{goes, heard_of_application, heard_of_driver, heard_of_executor, without_executor},
     configs::Config,
-    explorer,
     mutation::Mutation,
     operator::{self, Call},
     oracle::{Act, Facts, Oracle},
@@ -15,7 +14,8 @@ use super::{
         SUBMISSION_PODS, SubmissionPod, Trouble, World,
     },
 };
-use spark_operator::api::{RestartPolicyType, State};
+use crate::explorer;
+use api::{RestartPolicyType, State};
 use std::{cell::RefCell, collections::BTreeSet, fmt::Write};
 
 pub struct Model {

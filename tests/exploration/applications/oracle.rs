@@ -5,29 +5,27 @@
 //! long after, when all have.
 
 use super::{
-    explorer::Folding,
     mutation::Mutation,
     records::{config_map, name_of, number_of},
     world::{Application, EXECUTORS, Executor, NAMES, Pod, Progress, RunNo, SUBMISSION_PODS, SubmissionPod},
 };
+use crate::explorer::Folding;
+use api::{SparkApplication, SparkApplicationStatus, State, names::annotation};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::{Value, json};
-use spark_operator::{
-    api::{SparkApplication, SparkApplicationStatus, State, names::annotation},
-    plan::{
-        Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
-        children::Companions,
-        driver::pod_name,
-        lifecycle::{self, Questions, knows_all_pods, questions},
-        native::Child,
-        pod_record::Phase as PodPhase,
-        run::{Run, SubmissionId},
-        spec_hash::spec_hash,
-        submission::{Submitter, Surroundings},
-        submission_pod,
-    },
+use plan::{
+    Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
+    children::Companions,
+    driver::pod_name,
+    lifecycle::{self, Questions, knows_all_pods, questions},
+    native::Child,
+    pod_record::Phase as PodPhase,
+    run::{Run, SubmissionId},
+    spec_hash::spec_hash,
+    submission::{Submitter, Surroundings},
+    submission_pod,
 };
+use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, HashMap},
     hash::BuildHasherDefault,

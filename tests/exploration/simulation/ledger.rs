@@ -2,15 +2,12 @@
 //! [`super::timetable`].
 
 use super::timetable::{DAY, HOUR, Rule, Timetable};
+use api::{
+    ConcurrencyPolicy, ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationStatus as Status,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use spark_operator::{
-    api::{
-        ConcurrencyPolicy, ScheduleState, ScheduledSparkApplication,
-        ScheduledSparkApplicationStatus as Status,
-    },
-    plan::schedule::{Outcome, Plan},
-};
+use plan::schedule::{Outcome, Plan};
 use std::{collections::BTreeSet, ops::AddAssign, rc::Rc};
 
 /// What a timetable means from some moment on, as far as anybody has asked.

@@ -4,14 +4,12 @@ use super::{
     oracle::{FOREIGN, Oracle, UID, then},
     world::{Executor, Exit, Made, Phase, Pod, RunNo, Stage, SubmissionPod},
 };
-use spark_operator::{
-    api::{Role, SparkApplication},
-    plan::{
-        Policy,
-        pod_record::{Controller, Ended, Phase as PodPhase, PodRecord, Waiting},
-        run::Run,
-        submission::{self, Surroundings},
-    },
+use api::{Role, SparkApplication};
+use plan::{
+    Policy,
+    pod_record::{Controller, Ended, Phase as PodPhase, PodRecord, Waiting},
+    run::Run,
+    submission::{self, Surroundings},
 };
 
 impl Oracle {

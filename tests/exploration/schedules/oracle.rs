@@ -1,20 +1,18 @@
 //! What does the core say? Asked once for each question: a model asks the same a million times.
 
 use super::{
-    super::super::exploration::explorer::Folding,
     mutation::Mutation,
     world::{Application, End, RUNS, SLOTS, Schedule, bit},
 };
-use jiff::{SignedDuration, Timestamp, tz::TimeZone};
-use kube::ResourceExt;
-use serde_json::{Value, json};
-use spark_operator::{
-    api::{
-        ScheduledSparkApplication, ScheduledSparkApplicationStatus as Status, SparkApplication, State,
-        names::annotation,
-    },
-    plan::schedule::{Action, Child, Observed, Plan, Policy, Precision, Questions, next, questions},
+use crate::explorer::Folding;
+use api::{
+    ScheduledSparkApplication, ScheduledSparkApplicationStatus as Status, SparkApplication, State,
+    names::annotation,
 };
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use kube_core::ResourceExt;
+use plan::schedule::{Action, Child, Observed, Plan, Policy, Precision, Questions, next, questions};
+use serde_json::{Value, json};
 use std::{collections::HashMap, hash::BuildHasherDefault};
 
 /// Valid ones, which have slots in common, and one that is not.
@@ -302,7 +300,7 @@ fn bare(spec: &Value) -> ScheduledSparkApplication {
         },
         "spec": {
             "schedule": "",
-            "template": super::super::template(),
+            "template": crate::template(),
         },
     });
     json_patch::merge(&mut object["spec"], spec);

@@ -1,18 +1,14 @@
 //! What does the operator do? As `controller::schedules` does it: look, decide, act, record, where any call may fail.
 
 use super::{
-    super::{
-        ledger::Look,
-        timetable::{MINUTE, Rule},
-    },
     Operator, World, child, is_ours, is_over,
+    ledger::Look,
+    timetable::{MINUTE, Rule},
 };
+use api::{ConcurrencyPolicy, SparkApplication, names::annotation};
 use jiff::Timestamp;
-use kube::ResourceExt;
-use spark_operator::{
-    api::{ConcurrencyPolicy, SparkApplication, names::annotation},
-    plan::schedule::{Action, Observed, Plan, Precision, next, questions},
-};
+use kube_core::ResourceExt;
+use plan::schedule::{Action, Observed, Plan, Precision, next, questions};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,

@@ -1,27 +1,25 @@
 //! Is each slot of a schedule dealt with once, in a year in which everything happens? Schedules, their users, their
 //! operators and what becomes of their applications are drawn, and the year is walked through from one wake to the next.
 
+mod ledger;
 mod operator;
+mod timetable;
 mod troubles;
 
-use super::{
-    super::exploration::say,
-    ledger::{Ledger, Tally},
-    timetable::{DAY, Dice, EARLIEST, Rule, Timetable, ZONES, moment, time_zone},
-};
+use crate::say;
+use api::{ScheduledSparkApplication, SparkApplication, State, names::annotation};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::ResourceExt;
+use kube_core::ResourceExt;
+use ledger::{Ledger, Tally};
+use plan::schedule::{Child, Policy, Precision};
 use serde_json::json;
-use spark_operator::{
-    api::{ScheduledSparkApplication, SparkApplication, State, names::annotation},
-    plan::schedule::{Child, Policy, Precision},
-};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     rc::Rc,
     time::Instant,
 };
+use timetable::{DAY, Dice, EARLIEST, Rule, Timetable, ZONES, moment, time_zone};
 
 /// How many slots of a schedule are walked through, if its year has more.
 const SLOTS: usize = 8;
@@ -176,7 +174,7 @@ impl World {
             "spec": {
                 "schedule": table.text,
                 "timeZone": table.zone,
-                "template": super::template(),
+                "template": crate::template(),
             },
         });
         let object: ScheduledSparkApplication = serde_json::from_value(object).unwrap();

@@ -1,15 +1,13 @@
 //! What may happen to a schedule from outside? Its user, its operator's clock, and others who are there.
 
 use super::{
-    super::timetable::{DAY, HOUR, Timetable, moment},
     Application, INVALID, World, extent, is_ours,
+    timetable::{DAY, HOUR, Timetable, moment},
 };
+use api::{ConcurrencyPolicy, State, names::annotation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::ResourceExt;
-use spark_operator::{
-    api::{ConcurrencyPolicy, State, names::annotation},
-    plan::schedule::Questions,
-};
+use kube_core::ResourceExt;
+use plan::schedule::Questions;
 use std::rc::Rc;
 
 impl World {
@@ -145,7 +143,7 @@ impl World {
         let status = self.schedule.object.status.clone().unwrap_or_default();
         let Some(slot) = status.next_run.map(|next| next.0) else { return };
         let Questions { names, .. } =
-            spark_operator::plan::schedule::questions(&self.schedule.object, &[], slot, &self.policy);
+            plan::schedule::questions(&self.schedule.object, &[], slot, &self.policy);
         let Some(name) = names.into_iter().next().filter(|name| !self.applications.contains_key(name)) else {
             return;
         };

@@ -93,9 +93,16 @@ impl Story {
     fn goes(self, title: &str) {
         let precision = if self.minutes { Precision::Minutes } else { Precision::Seconds };
         let policy = Policy { precision, zone: TimeZone::UTC };
+        let template = json!({
+            "sparkVersion": "4.0.1",
+            "type": "Python",
+            "mode": "cluster",
+            "mainApplicationFile": "local:///main.py",
+            "image": "spark",
+        });
         let mut schedule: ScheduledSparkApplication = serde_json::from_value(json!({
             "metadata": {"name": "pi", "namespace": "default", "uid": "uid", "annotations": self.annotations},
-            "spec": {"schedule": "", "template": super::template()},
+            "spec": {"schedule": "", "template": template},
             "status": self.status,
         }))
         .unwrap();

@@ -4,11 +4,9 @@ use super::{
     oracle::Setting,
     world::{Budget, Trouble},
 };
+use api::RestartPolicyType;
+use plan::{Policy, submission::Submitter};
 use serde_json::{Value, json};
-use spark_operator::{
-    api::RestartPolicyType,
-    plan::{Policy, submission::Submitter},
-};
 
 /// One exploration.
 #[derive(Clone, Debug)]
