@@ -354,6 +354,18 @@ mod tests {
         assert!(read(&chain(DEEPEST + 1, 1, "end"), &key(0)).1);
     }
 
+    /// Found by fuzzing: nobody is told of it before it is read, as of every circle.
+    #[test]
+    fn a_circle_that_is_wide_is_refused_by_the_bound_that_it_exceeds_first() {
+        let mut properties = chain(8, 2, "");
+        let round = format!("${{{}}}${{spark.round}}", key(0));
+        properties.extend(["spark.a", "spark.round"].map(|key| (key.to_owned(), round.clone())));
+        let (once, is_beyond) = read(&properties, &key(0));
+        assert_eq!((once.replacements, is_beyond), (510, false));
+        assert!(read(&properties, "spark.a").1);
+        assert!(unbounded(&[("", &properties)]).is_empty());
+    }
+
     #[test]
     fn a_long_text_is_refused_only_where_something_is_put_into_it() {
         let long = "x".repeat(MOST_BYTES + 1);
