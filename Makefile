@@ -102,9 +102,10 @@ soak: build apart explore ## Fuzzing, long outages, kills at random moments, cer
 	cargo test --locked --no-run
 	$(CLUSTER) build --level node
 	tests/level "soak: lines of Spark," cargo test --locked --test it -- --ignored --nocapture soak::spark_lines
+	LONGEST=7200 SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level "soak: faults," tests/in-clusters soak soak::faults
 	SPARKCTL=$(RELEASE)/sparkctl SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
 		tests/level soak tests/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak:: \
-		--skip soak::spark_lines
+		--skip soak::spark_lines --skip soak::faults
 	for line in 3.5.6 4.1.4; do \
 		SPARK=$$line tests/level "soak: Spark $$line on a node," tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=2 \
 			node::native node::submission_pods; \
@@ -129,4 +130,4 @@ record: ## Record real submissions, SPARK=version CASES='java-*,vol*' DIR=folder
 	tests/record/record --spark $(SPARK) $(if $(CASES),--only '$(CASES)') $(if $(DIR),--to '$(abspath $(DIR))')
 
 clean: ## Stop the local clusters
-	for name in spark demo test-api-1 test-api-2 test-api-3 test-repeat-1 test-repeat-2 test-repeat-3 test-node test-soak test-bench; do $(CLUSTER) down --name $$name; done
+	for name in spark demo test-api-1 test-api-2 test-api-3 test-repeat-1 test-repeat-2 test-repeat-3 test-soak-1 test-soak-2 test-soak-3 test-node test-soak test-bench; do $(CLUSTER) down --name $$name; done
