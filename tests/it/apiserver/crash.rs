@@ -1,20 +1,19 @@
 //! An application that `spark-submit` submits runs once, whenever the operator is killed, or its submission pod or an
 //! answer of the API server is lost.
 //!
-//! Each story is told with Spark's own `spark-submit` and with the stand-in, which makes the same calls.
+//! Here it is Spark's own `spark-submit`. With the stand-in, which makes the same calls, `faults` lets every second call go wrong.
 
 use super::{
     applications::{application, owned_by},
     eventually, kubelet,
     namespace::Namespace,
-    operator::Operator,
+    operator::{Operator, spark_home},
     proxy::{Call, Moment, Proxy, Trap},
     seen,
     submission_node::SubmissionNode,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
-use std::path::Path;
 
 /// The operator makes the submission pod, or `spark-submit` the driver's pod.
 const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
@@ -25,51 +24,11 @@ const POD_IS_DELETED: Call = Call { method: "DELETE", path: "/pods/pi-" };
 /// The operator writes the status of `pi`.
 const STATUS_IS_WRITTEN: Call = Call { method: "PATCH", path: "/sparkapplications/pi/status" };
 
-macro_rules! stories {
-    ($($story:ident,)*) => {
-        mod spark_submit {
-            use super::super::operator::spark_home;
-            $(
-                #[tokio::test]
-                #[ignore = "needs kube-apiserver: make test"]
-                async fn $story() {
-                    super::$story(spark_home()).await;
-                }
-            )*
-        }
-
-        mod stand_in {
-            use super::super::operator::stand_in;
-            $(
-                #[tokio::test]
-                #[ignore = "needs kube-apiserver: make test"]
-                async fn $story() {
-                    super::$story(&stand_in()).await;
-                }
-            )*
-        }
-    };
-}
-
-stories! {
-    killed_around_the_creation_of_the_submission_pod_it_has_one,
-    a_lost_reply_to_the_submission_pods_creation_makes_no_other,
-    what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tried_again,
-    killed_while_spark_submit_works_it_records_what_the_submission_pod_has_made,
-    killed_between_pod_and_configuration_it_adopts_the_driver_that_the_submission_pod_completes,
-    a_submission_pod_that_is_lost_between_pod_and_configuration_is_made_anew_and_so_is_its_driver,
-    a_submission_pod_that_is_lost_once_its_driver_is_whole_is_not_missed,
-    killed_before_its_submission_is_recorded_it_adopts_the_driver,
-    killed_while_its_submission_is_recorded_it_does_not_submit_again,
-    killed_before_the_submission_pod_is_deleted_it_is_deleted_by_the_next,
-    a_lost_reply_to_the_status_write_does_not_submit_again,
-    a_lost_reply_to_the_drivers_creation_leaves_one_whole_driver,
-    a_submission_whose_connection_is_closed_fails_and_leaves_no_half_made_driver,
-}
-
-async fn killed_around_the_creation_of_the_submission_pod_it_has_one(spark_home: &Path) {
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn killed_around_the_creation_of_the_submission_pod_it_has_one() {
     for moment in [Moment::Before, Moment::After] {
-        let scene = Scene::new("killed-pod", spark_home).await;
+        let scene = Scene::new("killed-pod").await;
         let operator = scene.operator().await;
         let pod_is_made = scene.operators.hold(POD_IS_MADE, moment);
         scene.namespace.apply(&application("pi"));
@@ -83,8 +42,10 @@ async fn killed_around_the_creation_of_the_submission_pod_it_has_one(spark_home:
     }
 }
 
-async fn a_lost_reply_to_the_submission_pods_creation_makes_no_other(spark_home: &Path) {
-    let scene = Scene::new("lost-pod", spark_home).await;
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_lost_reply_to_the_submission_pods_creation_makes_no_other() {
+    let scene = Scene::new("lost-pod").await;
     let _operator = scene.operator().await;
     let pod_is_made = scene.operators.hold(POD_IS_MADE, Moment::After);
     scene.namespace.apply(&application("pi"));
@@ -93,8 +54,10 @@ async fn a_lost_reply_to_the_submission_pods_creation_makes_no_other(spark_home:
     scene.completes(&[&driver], 1).await;
 }
 
-async fn what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tried_again(spark_home: &Path) {
-    let scene = Scene::new("killed-alone", spark_home).await;
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tried_again() {
+    let scene = Scene::new("killed-alone").await;
     let operator = scene.operator().await;
     let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::Before);
     let mut pi = application("pi");
@@ -123,8 +86,10 @@ async fn what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tri
     assert_eq!(scene.namespace.states_ever("pi").await, ["", "SUBMISSION_FAILED", "SUBMITTED"]);
 }
 
-async fn killed_while_spark_submit_works_it_records_what_the_submission_pod_has_made(spark_home: &Path) {
-    let scene = Scene::new("killed-and-back", spark_home).await;
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn killed_while_spark_submit_works_it_records_what_the_submission_pod_has_made() {
+    let scene = Scene::new("killed-and-back").await;
     let operator = scene.operator().await;
     let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::Before);
     scene.namespace.apply(&application("pi"));
@@ -138,10 +103,10 @@ async fn killed_while_spark_submit_works_it_records_what_the_submission_pod_has_
     scene.completes(&[&driver], 1).await;
 }
 
-async fn killed_between_pod_and_configuration_it_adopts_the_driver_that_the_submission_pod_completes(
-    spark_home: &Path,
-) {
-    let scene = Scene::new("killed-in-the-making", spark_home).await;
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn killed_between_pod_and_configuration_it_adopts_the_driver_that_the_submission_pod_completes() {
+    let scene = Scene::new("killed-in-the-making").await;
     let operator = scene.operator().await;
     let configuration_is_made = scene.pods.hold(CONFIGURATION_IS_MADE, Moment::Before);
     scene.namespace.apply(&application("pi"));
@@ -157,10 +122,10 @@ async fn killed_between_pod_and_configuration_it_adopts_the_driver_that_the_subm
     scene.completes(&[&in_the_making], 1).await;
 }
 
-async fn a_submission_pod_that_is_lost_between_pod_and_configuration_is_made_anew_and_so_is_its_driver(
-    spark_home: &Path,
-) {
-    let scene = Scene::new("lost-half-made", spark_home).await;
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_submission_pod_that_is_lost_between_pod_and_configuration_is_made_anew_and_so_is_its_driver() {
+    let scene = Scene::new("lost-half-made").await;
     let _operator = scene.operator().await;
     let configuration_is_made = scene.pods.hold(CONFIGURATION_IS_MADE, Moment::Before);
     scene.namespace.apply(&application("pi"));
@@ -175,8 +140,10 @@ async fn a_submission_pod_that_is_lost_between_pod_and_configuration_is_made_ane
     scene.completes(&[&half_made, &driver], 2).await;
 }
 
-async fn a_submission_pod_that_is_lost_once_its_driver_is_whole_is_not_missed(spark_home: &Path) {
-    let scene = Scene::new("lost-whole", spark_home).await;
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_submission_pod_that_is_lost_once_its_driver_is_whole_is_not_missed() {
+    let scene = Scene::new("lost-whole").await;
     let operator = scene.operator().await;
     let configuration_is_made = scene.pods.hold(CONFIGURATION_IS_MADE, Moment::Before);
     let is_whole = scene.pods.hold(CONFIGURATION_IS_MADE, Moment::After);
@@ -195,8 +162,10 @@ async fn a_submission_pod_that_is_lost_once_its_driver_is_whole_is_not_missed(sp
     scene.completes(&[&whole], 1).await;
 }
 
-async fn killed_before_its_submission_is_recorded_it_adopts_the_driver(spark_home: &Path) {
-    let scene = Scene::new("killed-unrecorded", spark_home).await;
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn killed_before_its_submission_is_recorded_it_adopts_the_driver() {
+    let scene = Scene::new("killed-unrecorded").await;
     let operator = scene.operator().await;
     let failing = scene.submission_is_recorded(Moment::Before);
     let again = scene.submission_is_recorded(Moment::Before);
@@ -215,8 +184,10 @@ async fn killed_before_its_submission_is_recorded_it_adopts_the_driver(spark_hom
     scene.completes(&[&driver], 1).await;
 }
 
-async fn killed_while_its_submission_is_recorded_it_does_not_submit_again(spark_home: &Path) {
-    let scene = Scene::new("killed-recording", spark_home).await;
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn killed_while_its_submission_is_recorded_it_does_not_submit_again() {
+    let scene = Scene::new("killed-recording").await;
     let operator = scene.operator().await;
     let status_is_written = scene.submission_is_recorded(Moment::After);
     scene.namespace.apply(&application("pi"));
@@ -229,8 +200,10 @@ async fn killed_while_its_submission_is_recorded_it_does_not_submit_again(spark_
     scene.completes(&[&driver], 1).await;
 }
 
-async fn killed_before_the_submission_pod_is_deleted_it_is_deleted_by_the_next(spark_home: &Path) {
-    let scene = Scene::new("killed-deleting", spark_home).await;
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn killed_before_the_submission_pod_is_deleted_it_is_deleted_by_the_next() {
+    let scene = Scene::new("killed-deleting").await;
     let operator = scene.operator().await;
     let pod_is_deleted = scene.operators.hold(POD_IS_DELETED, Moment::Before);
     scene.namespace.apply(&application("pi"));
@@ -244,8 +217,10 @@ async fn killed_before_the_submission_pod_is_deleted_it_is_deleted_by_the_next(s
     scene.completes(&[&driver], 1).await;
 }
 
-async fn a_lost_reply_to_the_status_write_does_not_submit_again(spark_home: &Path) {
-    let scene = Scene::new("lost-status-reply", spark_home).await;
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_lost_reply_to_the_status_write_does_not_submit_again() {
+    let scene = Scene::new("lost-status-reply").await;
     let operator = scene.operator().await;
     let status_is_written = scene.submission_is_recorded(Moment::After);
     scene.namespace.apply(&application("pi"));
@@ -258,8 +233,10 @@ async fn a_lost_reply_to_the_status_write_does_not_submit_again(spark_home: &Pat
     scene.completes(&[&driver], 1).await;
 }
 
-async fn a_lost_reply_to_the_drivers_creation_leaves_one_whole_driver(spark_home: &Path) {
-    let scene = Scene::new("lost-driver-reply", spark_home).await;
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_lost_reply_to_the_drivers_creation_leaves_one_whole_driver() {
+    let scene = Scene::new("lost-driver-reply").await;
     let _operator = scene.operator().await;
     let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::After);
     scene.namespace.apply(&application("pi"));
@@ -272,8 +249,10 @@ async fn a_lost_reply_to_the_drivers_creation_leaves_one_whole_driver(spark_home
     scene.completes(&[&half_made, &driver], 2).await;
 }
 
-async fn a_submission_whose_connection_is_closed_fails_and_leaves_no_half_made_driver(spark_home: &Path) {
-    let scene = Scene::new("closed-connection", spark_home).await;
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_submission_whose_connection_is_closed_fails_and_leaves_no_half_made_driver() {
+    let scene = Scene::new("closed-connection").await;
     let _operator = scene.operator().await;
     let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::After);
     scene.namespace.apply(&application("pi"));
@@ -306,10 +285,10 @@ struct Scene {
 }
 
 impl Scene {
-    async fn new(name: &'static str, spark_home: &Path) -> Self {
+    async fn new(name: &'static str) -> Self {
         let namespace = Namespace::new(name).await;
         let (operators, pods) = (Proxy::start().await, Proxy::start().await);
-        let node = SubmissionNode::of(&namespace, spark_home).through(&pods).start().await;
+        let node = SubmissionNode::of(&namespace, spark_home()).through(&pods).start().await;
         Self { namespace, operators, pods, node }
     }
 

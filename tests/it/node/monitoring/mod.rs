@@ -56,6 +56,8 @@ fn prometheus_reads_the_same_through_a_present_exporter_in_pods_of_spark_submit(
     let exporter = &mut job["spec"]["monitoring"]["prometheus"];
     exporter["jmxExporterJar"] = json!("/prometheus/jmx_prometheus_javaagent-1.0.1.jar");
     exporter["port"] = json!(9404);
+    // Long enough to be read some times.
+    job["spec"]["arguments"] = json!(["3000"]);
     kubectl_with(&job, &["apply", "-f", "-"]);
     reads_all_of_it(&prometheus, name, "_total", "jvm_memory_used_bytes");
     ends_well(name);
