@@ -2,6 +2,8 @@
 //!
 //! Nothing here talks to a cluster, reads a clock or logs.
 
+#![warn(missing_docs)]
+
 /// Every label, annotation, container, environment variable and configuration key.
 pub mod names;
 /// Driver or executor.
