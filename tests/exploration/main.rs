@@ -7,6 +7,8 @@
 
 /// All that can happen to one application.
 mod applications;
+/// Plans, as the models see them.
+mod decision;
 /// Every state that a model can come to, once.
 mod explorer;
 /// All that can happen to one schedule.

@@ -1,11 +1,8 @@
 //! Do two specs ask for the same run? If their hashes are equal.
 
-use std::fmt::Write as _;
-
-use serde_json::Value;
-use sha2::{Digest, Sha256};
-
+use crate::digest::sha256_hex;
 use api::{SparkApplicationSpec, with_defaults};
+use serde_json::Value;
 
 /// How the hash is made. A hash of another version says nothing about whether the spec has changed.
 const VERSION: &str = "v1";
@@ -21,11 +18,7 @@ pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
     let document = serde_json::to_value(&spec).expect("a spec is JSON");
     let mut canonical = String::new();
     write_canonical(&document, &mut canonical);
-    let mut hash = format!("{VERSION}:");
-    for byte in Sha256::digest(canonical) {
-        write!(hash, "{byte:02x}").expect("writing to a string does not fail");
-    }
-    hash
+    format!("{VERSION}:{}", sha256_hex(canonical.as_bytes()))
 }
 
 /// How `hash` was made: two of the same version can be compared.

@@ -43,7 +43,7 @@ impl Model {
             world.operator.ended_driver = Some(pod.uid);
         }
         let decision = self.oracle.decision(plan);
-        if decision.acts.is_empty() && !decision.writes && decision.wrong.is_none() {
+        if decision.is_nothing() {
             return (world != *before).then_some(world);
         }
         let is_current = operator.is_current;

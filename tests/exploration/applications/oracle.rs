@@ -9,7 +9,7 @@ use super::{
     records::{config_map, name_of, number_of},
     world::{Application, EXECUTORS, Executor, NAMES, Pod, Progress, RunNo, SUBMISSION_PODS, SubmissionPod},
 };
-use crate::explorer::Folding;
+use crate::{decision::Decision, explorer::Folding};
 use api::{SparkApplication, SparkApplicationStatus, State, names::annotation};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -92,17 +92,6 @@ pub enum Act {
     DeleteApplication,
 }
 
-/// A [`Plan`].
-#[derive(Clone, Debug)]
-pub struct Decision {
-    pub acts: Vec<Act>,
-    pub status: u32,
-    /// Whether that is another one than was recorded.
-    pub writes: bool,
-    /// What is wrong with it, whatever the world is.
-    pub wrong: Option<String>,
-}
-
 /// What matters of a status.
 #[derive(Clone, Debug)]
 pub struct Facts {
@@ -148,7 +137,7 @@ pub struct Oracle {
     mutation: Option<Mutation>,
     statuses: Vec<(SparkApplicationStatus, Facts)>,
     status_numbers: HashMap<String, u32>,
-    decisions: Vec<Decision>,
+    decisions: Vec<Decision<Act>>,
     known: Memory<(Application, Seen, bool), u32>,
     asked: Memory<Application, Asked>,
     runs: BTreeMap<SubmissionId, RunNo>,
@@ -204,7 +193,7 @@ impl Oracle {
         &self.statuses[status as usize].1
     }
 
-    pub fn decision(&self, plan: u32) -> &Decision {
+    pub fn decision(&self, plan: u32) -> &Decision<Act> {
         &self.decisions[plan as usize]
     }
 
@@ -387,17 +376,10 @@ impl Oracle {
 
     fn real(&self, application: &Application) -> SparkApplication {
         let Application { spec, generation, suspend, rerun, life: _, status } = *application;
-        let mut fields = json!({
-            "sparkVersion": "4.0.1",
-            "type": "Scala",
-            "mode": "cluster",
-            "mainApplicationFile": "local:///main.jar",
-            "mainClass": "Main",
-            "image": "spark",
-            "arguments": [spec.to_string()],
-            "driver": {"podName": name_of(self.setting.names[usize::from(spec)])},
-            "suspend": suspend,
-        });
+        let mut fields = crate::template();
+        fields["arguments"] = json!([spec.to_string()]);
+        fields["driver"] = json!({"podName": name_of(self.setting.names[usize::from(spec)])});
+        fields["suspend"] = json!(suspend);
         json_patch::merge(&mut fields, &self.setting.spec);
         let annotations = if rerun == 0 { json!({}) } else { json!({annotation::RERUN: rerun.to_string()}) };
         let metadata = json!({

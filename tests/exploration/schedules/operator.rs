@@ -51,7 +51,7 @@ impl Model {
         seen.has_pods = pods && world.pods & !of_those_there != 0;
         let plan = self.oracle.next(&operator.schedule, world.clock, &seen);
         let decision = self.oracle.decision(plan);
-        if decision.acts.is_empty() && !decision.writes && decision.wrong.is_none() {
+        if decision.is_nothing() {
             return (world != *before).then_some(world);
         }
         let is_current = operator.is_current;

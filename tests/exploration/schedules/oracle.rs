@@ -4,7 +4,7 @@ use super::{
     mutation::Mutation,
     world::{Application, End, RUNS, SLOTS, Schedule, bit},
 };
-use crate::explorer::Folding;
+use crate::{decision::Decision, explorer::Folding};
 use api::{
     ScheduledSparkApplication, ScheduledSparkApplicationStatus as Status, SparkApplication, State,
     names::annotation,
@@ -44,17 +44,6 @@ pub enum Act {
     Delete(usize, Application),
 }
 
-/// A [`Plan`].
-#[derive(Clone, Debug)]
-pub struct Decision {
-    pub acts: Vec<Act>,
-    pub status: u32,
-    /// Whether that is another one than was recorded.
-    pub writes: bool,
-    /// What is wrong with it, whatever the world is.
-    pub wrong: Option<String>,
-}
-
 pub struct Oracle {
     /// A schedule with nothing that changes.
     bare: ScheduledSparkApplication,
@@ -64,7 +53,7 @@ pub struct Oracle {
     moments: Vec<Timestamp>,
     statuses: Vec<Status>,
     status_numbers: HashMap<String, u32>,
-    decisions: Vec<Decision>,
+    decisions: Vec<Decision<Act>>,
     known: Memory<(Schedule, u8, Seen), u32>,
     asked: Memory<(Schedule, u8, Applications), (u8, bool)>,
     /// Of the runs.
@@ -99,7 +88,7 @@ impl Oracle {
         &self.statuses[number as usize]
     }
 
-    pub fn decision(&self, plan: u32) -> &Decision {
+    pub fn decision(&self, plan: u32) -> &Decision<Act> {
         &self.decisions[plan as usize]
     }
 
@@ -155,7 +144,7 @@ impl Oracle {
         number
     }
 
-    fn decide(&mut self, schedule: &Schedule, clock: u8, seen: &Seen) -> Decision {
+    fn decide(&mut self, schedule: &Schedule, clock: u8, seen: &Seen) -> Decision<Act> {
         let mut real = self.real(schedule);
         let now = self.moments[usize::from(clock)];
         let child = |entry: &Option<(u8, Application)>| {
@@ -210,7 +199,7 @@ impl Oracle {
         schedule: &Schedule,
         clock: u8,
         seen: &Seen,
-        decision: &Decision,
+        decision: &Decision<Act>,
     ) -> Result<(), String> {
         let (mut schedule, mut seen, mut decision, mut made) = (*schedule, *seen, decision.clone(), 0);
         for _ in 0..8 {
