@@ -243,7 +243,7 @@ impl Means {
     }
 }
 
-/// What is logged once all objects of a run are made.
+/// The log line for a run whose objects are all made.
 const fn what_was_made(by: &By) -> &'static str {
     match by {
         By::Native(_) => "submitted",

@@ -8,8 +8,8 @@ const WAITS: &str =
 const CALLS: &str = "calls are the controller's: it observes before and executes after";
 const CLOCK: &str = "time is an argument: the controller reads the clock once, at the top of a reconcile";
 
-/// What the crates of the decision never say, why, and where such a thing belongs. That they have neither client nor runtime, log,
-/// flags or randomness is seen from their dependencies.
+/// Words that the sources of the decision crates, `api` and `plan`, never contain, each with the reason or the place where such code
+/// belongs. Clients, runtimes, logs and flags are missing from the dependencies of those crates, and need no word here.
 const IMPURE: [(&str, &str); 10] = [
     ("async", WAITS),
     (".await", WAITS),
@@ -33,10 +33,10 @@ const LAYERS: [(&str, &[&str]); 4] = [
     ("ctl", &["client", "plan"]),
 ];
 
-/// What the crates of the decision must do without, whichever way it would come, as `cargo tree` has it.
+/// Crates that must not be in the dependency tree of `plan`, by their names in `cargo tree`.
 const NOT_FOR_DECISIONS: [&str; 7] =
     ["clap", "hyper", "kube-client", "kube-runtime", "rustls", "tokio", "tracing"];
-/// How many crates `plan` is with all that it needs; 70 when this was written.
+/// The most crates in the dependency tree of `plan`, itself included; 71 when this was written.
 const MOST_CRATES_OF_DECISIONS: usize = 75;
 
 /// How keys of labels, annotations and Spark's configuration begin.

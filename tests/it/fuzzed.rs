@@ -90,7 +90,8 @@ pub fn annotations(bytes: &[u8]) {
     }
 }
 
-/// Whether a property may lead to one that leads to itself: of those, Spark refuses whichever is read, so that nobody is told beforehand.
+/// Whether the property refers, perhaps through others, to one that refers to itself. [`native::unbounded`] does not report those, since
+/// Spark refuses only whichever of them is read.
 fn leads_in_a_circle(properties: &BTreeMap<String, String>, key: &str) -> bool {
     // More than Spark takes for names, where one reference begins inside another.
     let named = |key: &str| -> Vec<&str> {

@@ -30,7 +30,7 @@ pub mod embedded;
 pub mod lenient;
 /// How an explicit `null` is read.
 mod nulls;
-/// How often parts of an object are looked at.
+/// Counts of looks at the parts of an object, for tests.
 #[doc(hidden)]
 pub mod steps;
 

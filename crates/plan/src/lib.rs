@@ -181,7 +181,7 @@ impl By {
         }
     }
 
-    /// How far the submission is once all objects are made.
+    /// The progress of the submission once all objects are made.
     #[must_use]
     pub fn progress(&self) -> SubmissionProgress {
         match self {

@@ -354,7 +354,7 @@ mod tests {
         assert!(read(&chain(DEEPEST + 1, 1, "end"), &key(0)).1);
     }
 
-    /// Found by fuzzing: nobody is told of it before it is read, as of every circle.
+    /// Found by fuzzing. [`unbounded`] reports no circle, since Spark refuses only whichever property of it is read.
     #[test]
     fn a_circle_that_is_wide_is_refused_by_the_bound_that_it_exceeds_first() {
         let mut properties = chain(8, 2, "");

@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What takes longer hangs.
+/// The longest that Prometheus or its page may take to answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Debian's.
 const PROMETHEUS: &str = "/usr/bin/prometheus";
