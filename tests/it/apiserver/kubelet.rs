@@ -2,6 +2,11 @@
 
 use super::{kubectl::kubectl_with, namespace::Namespace};
 use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Error,
+    api::{Patch, PatchParams},
+};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// The pod's containers run.
@@ -17,6 +22,24 @@ pub(crate) async fn ends(namespace: &Namespace, pod: &str, exit_code: i32) {
 /// Its status has this, and whatever it had beside it.
 pub(crate) async fn says(namespace: &Namespace, pod: &str, status: &Value) {
     namespace.patch_status::<Pod>(pod, status).await;
+}
+
+/// Writes the status of the pod with this name and uid; false where it is gone.
+pub(crate) async fn reported<K: DeserializeOwned>(
+    pods: &Api<K>,
+    pod: &str,
+    uid: &str,
+    status: &Value,
+) -> bool {
+    let patch = Patch::Merge(json!({"metadata": {"uid": uid}, "status": status}));
+    match pods.patch_status(pod, &PatchParams::default(), &patch).await {
+        Ok(_) => true,
+        // Invalid is what the API server answers where another pod has the name by now: a uid cannot be changed.
+        Err(Error::Api(status)) if status.is_not_found() || status.is_conflict() || status.is_invalid() => {
+            false
+        }
+        Err(error) => panic!("{pod}: {error}"),
+    }
 }
 
 /// The pod's containers take their time to end: once it is deleted it stays until [`is_done`].

@@ -7,7 +7,7 @@
 //! operator has written it.
 
 use super::{
-    calls, eventually, kubectl::try_kubectl_with, namespace::Namespace, processes::is_group_alive,
+    calls, eventually, kubectl::try_kubectl_with, kubelet, namespace::Namespace, processes::is_group_alive,
     proxy::Proxy, seen,
 };
 use futures::StreamExt;
@@ -17,7 +17,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, PostParams, Preconditions},
     runtime::watcher::{self, Event, watcher},
 };
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -445,11 +445,8 @@ impl Kubelet {
             status["reason"] = json!(reason);
             status["message"] = json!(message);
         }
-        let patch = Patch::Merge(json!({"metadata": {"uid": pod.uid()}, "status": status}));
-        match self.pods.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await {
-            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {}
-            reported => drop(reported.unwrap()),
-        }
+        let uid = pod.uid().unwrap_or_default();
+        kubelet::reported(&self.pods, &pod.name_any(), &uid, &status).await;
     }
 }
 

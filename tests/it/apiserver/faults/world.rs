@@ -7,14 +7,14 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, DynamicObject, Preconditions},
     runtime::watcher::{self, Event, watcher},
 };
 use serde_json::{Value, json};
 use spark_operator::api::SparkApplication;
 use std::{
     cell::Cell,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -47,6 +47,9 @@ struct Seen {
     applications: BTreeMap<String, Value>,
     /// The states that an application has been in, by name.
     states: BTreeMap<String, Vec<String>>,
+    /// The submission ids that an application has recorded. The two watches know nothing of each other: the end of a run's driver may be
+    /// seen after the next run was recorded.
+    recorded: BTreeSet<String>,
     /// What must never be, by application.
     doubled: Vec<(String, String)>,
 }
@@ -253,14 +256,7 @@ impl<'a> World<'a> {
 
     /// Whether this very pod was there to be reported about.
     async fn report(&self, pod: &PodLife, status: Value) -> bool {
-        let patch = Patch::Merge(json!({"metadata": {"uid": pod.uid}, "status": status}));
-        let reported =
-            self.namespace.api::<Pod>().patch_status(&pod.name, &PatchParams::default(), &patch).await;
-        match reported {
-            Ok(_) => true,
-            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => false,
-            Err(error) => panic!("{}: {error}", pod.name),
-        }
+        kubelet::reported(&self.namespace.api::<Pod>(), &pod.name, &pod.uid, &status).await
     }
 }
 
@@ -330,9 +326,7 @@ impl Seen {
     fn pod(&mut self, gone: bool, pod: &DynamicObject) {
         let mut life = PodLife::of(&json!(pod));
         life.gone = gone;
-        let status = self.applications.get(&life.application).map(|application| &application["status"]);
-        let is_recorded = status.is_some_and(|status| status["submissionID"] == life.run);
-        life.taken_back = gone && self.pods_first && !is_recorded;
+        life.taken_back = gone && self.pods_first && !self.recorded.contains(&life.run);
         let before = self.pods.get(&life.uid);
         let (is_new, was_started) = (before.is_none(), before.is_some_and(|before| before.started));
         if is_new && (life.is_driver || life.submits) {
@@ -398,6 +392,7 @@ impl Seen {
         let application = json!(application);
         let state =
             application["status"]["applicationState"]["state"].as_str().unwrap_or_default().to_owned();
+        self.recorded.extend(application["status"]["submissionID"].as_str().map(str::to_owned));
         let states = self.states.entry(name.clone()).or_default();
         if states.last() != Some(&state) {
             states.push(state);
