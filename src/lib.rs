@@ -10,11 +10,14 @@
 //!
 //! | module | what | may use |
 //! |---|---|---|
-//! | `api`, the crate in `crates/api` | what users write: kinds, names, defaults | nothing here |
+//! | `api` | what users write: kinds, names, defaults, quantities | nothing here |
 //! | `client` | applications in a cluster, for programs: build, submit, follow | `api` |
-//! | `plan`, the crate in `crates/plan` | what is to be done: pure functions and values | `api` |
-//! | `controller` | observe, decide, act: watches and API calls | `plan`, `api` |
-//! | `webhook` | HTTPS: admission reviews, certificates | `plan`, `api` |
+//! | `cron` | schedules, and the moments at which they are due | nothing here |
+//! | `spark_client` | the objects that Spark's own submission client creates | `api` |
+//! | `pod_customization` | how a pod is changed to what its annotations ask for | `api` |
+//! | `plan` | what is to be done: pure functions from what was observed to actions and a status | the four crates above |
+//! | `controller` | observe, decide, act: watches and API calls | `plan` and all that it may use |
+//! | `webhook` | HTTPS: admission reviews, certificates | `plan` and all that it may use |
 //! | `ctl` | the command line `sparkctl` | `plan`, `client`, `api` |
 //! | `operator` | `spark-operator run`: all of them in one process | all |
 //! | `certs` | `spark-operator certs`: the certificates, for an admin | all |
@@ -22,7 +25,8 @@
 //! | `settings`, `api_server`, `admin`, `metrics`, `telemetry`, `shutdown`, `kernel`, `panics` | what the process as a whole needs | |
 //!
 //! `controller` and `webhook` never use each other: all that they have to tell each other stands in
-//! annotations on pods (`plan::customization`). Cargo keeps it so for crates, and `tests/it/architecture.rs` for modules.
+//! annotations on pods (`pod_customization`). `api`, `cron`, `spark_client`, `pod_customization` and `plan` are crates in
+//! `crates/`: Cargo keeps it so for them, and `tests/it/architecture.rs` for modules.
 
 #![warn(missing_docs)]
 
@@ -31,7 +35,16 @@ pub mod client;
 
 #[cfg(feature = "plan")]
 #[doc(hidden)]
+pub use cron;
+#[cfg(feature = "plan")]
+#[doc(hidden)]
 pub use plan;
+#[cfg(feature = "plan")]
+#[doc(hidden)]
+pub use pod_customization;
+#[cfg(feature = "plan")]
+#[doc(hidden)]
+pub use spark_client;
 
 #[cfg(feature = "ctl")]
 #[doc(hidden)]

@@ -6,7 +6,10 @@ mod installation;
 mod metrics;
 mod webhook;
 
-use crate::plan::{quantity, schedule::Precision, submission::Submitter, submission_pod};
+use crate::{
+    api::quantity,
+    plan::{schedule::Precision, submission::Submitter, submission_pod},
+};
 use clap::{ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;

@@ -14,8 +14,8 @@ use crate::{
     plan::{
         children::{Aside, Companion, Companions, Try, mend},
         events,
-        native::Child,
     },
+    spark_client::Child,
 };
 use jiff::Timestamp;
 use kube::{

@@ -7,7 +7,8 @@ use crate::{
         ApplicationRef,
         watch::{self, ReadMetrics},
     },
-    plan::{children::Companion, native::Child},
+    plan::children::Companion,
+    spark_client::Child,
 };
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::{

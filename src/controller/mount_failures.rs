@@ -5,9 +5,9 @@ use super::{
     ApplicationRef,
     watch::{self, ReadMetrics},
 };
-use crate::{
-    api::Lenient,
-    plan::events::{LONGEST_EXPLANATION, cut},
+use crate::api::{
+    Lenient,
+    excerpt::{self, LONGEST_EXPLANATION},
 };
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -174,7 +174,7 @@ fn note(failures: &mut Failures, event: &Lenient<Event>) -> Option<String> {
     if before.is_some_and(|before| before.last > last) || before.is_none() && of_namespace.len() >= MOST {
         return None;
     }
-    let message = cut(event.message.clone().unwrap_or_default(), LONGEST_EXPLANATION);
+    let message = excerpt::beginning(event.message.clone().unwrap_or_default(), LONGEST_EXPLANATION);
     let is_news = before.is_none_or(|before| before.message != message);
     of_namespace.insert(uid.clone(), Failure { event: event.name_any(), last, message });
     is_news.then(|| uid.clone())

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     api::names::label,
-    plan::native::{Child, Objects},
+    spark_client::{Child, Objects},
 };
 use k8s_openapi::api::{
     core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service},

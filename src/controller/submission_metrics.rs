@@ -1,6 +1,6 @@
 //! How many submissions are there, how do they end, and how long do they take?
 
-use crate::plan::{native::Reason, submission::Submitter};
+use crate::{plan::submission::Submitter, spark_client::Reason};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},

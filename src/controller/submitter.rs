@@ -258,7 +258,7 @@ fn locked(submissions: &Mutex<HashMap<String, Started>>) -> MutexGuard<'_, HashM
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{native::Objects, run::Run};
+    use crate::{plan::run::Run, spark_client::Objects};
     use axum::http::{Request, Response};
     use kube::client::{Body, ClientBuilder};
     use prometheus_client::registry::Registry;

@@ -1,10 +1,7 @@
 //! Reads the admin's part of every submission: environment variables of the operator and the files of its Spark and
 //! Hadoop configuration, so that native submission and submission pods make the same of them.
 
-use crate::{
-    api::names::env,
-    plan::{native::Environment, submission::Surroundings as Found},
-};
+use crate::{api::names::env, plan::submission::Surroundings as Found, spark_client::Environment};
 use std::{
     collections::BTreeMap,
     env as process_env, fs, io,

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     api::{SparkApplication, State},
     client::{self, Applications},
-    plan::go_duration,
+    cron::go_duration,
 };
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;

@@ -1,7 +1,7 @@
 //! What of the objects under review is read? All but `metadata.managedFields`: a tenth of an application and half
 //! of a pod, hundreds of small objects, and nothing that a decision could be about.
 
-use crate::plan::borrowed_json::{BorrowedJson, FieldName};
+use crate::pod_customization::borrowed_json::{BorrowedJson, FieldName};
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},

@@ -1,10 +1,10 @@
 //! What becomes of Spark's pods? What their annotations ask for.
 
 use super::review::{Change, Decision};
-use crate::plan::customization::{self, Denial};
+use crate::pod_customization::{self, Denial};
 
 pub(super) fn customized(change: &Change) -> Decision {
-    match customization::patch(change.object) {
+    match pod_customization::patch(change.object) {
         Ok(patch) => Decision::Changed(patch),
         Err(denials) => Decision::Refused {
             subjects: denials.iter().map(Denial::subject).collect(),

@@ -12,8 +12,10 @@ use super::{
     review_metrics::{Outcome, ReviewMetrics, reason},
 };
 use crate::{
+    api::excerpt,
     panics::caught,
-    plan::{borrowed_json::BorrowedJson, events::cut, nesting, schedule::Precision},
+    plan::{nesting, schedule::Precision},
+    pod_customization::borrowed_json::BorrowedJson,
 };
 use axum::{
     body::Bytes,
@@ -241,7 +243,7 @@ impl Asked {
                 Json(Answer { api_version, kind, response }).into_response()
             }
             Err(why) => {
-                let why = cut(why, LONGEST_REASON);
+                let why = excerpt::beginning(why, LONGEST_REASON);
                 // As Debug prints it: the caller is anybody who reaches the port, and a line break would begin a line of its own in
                 // the log.
                 info!(?why, "not an admission review");
@@ -307,7 +309,7 @@ impl Asked {
                 (Verdict { warnings, ..refused }, Outcome::Denied)
             }
             Decision::Unreadable(why) => {
-                let why = cut(why, LONGEST_REASON);
+                let why = excerpt::beginning(why, LONGEST_REASON);
                 request.span(Outcome::Unreadable, None).in_scope(|| info!("denied: cannot be read"));
                 (Verdict::refused(uid, StatusCode::BAD_REQUEST, "BadRequest", why), Outcome::Unreadable)
             }

@@ -14,15 +14,13 @@ use serde_json::{Map, Value, json};
 use spark_operator::{
     api::{Role, SparkApplication},
     plan::{
-        Driver, Observed, Policy,
-        borrowed_json::BorrowedJson,
-        customization::{annotations, patch},
-        lifecycle,
-        native::Objects,
+        Driver, Observed, Policy, lifecycle,
         run::Run,
         submission::{Surroundings, objects},
         validation::examine,
     },
+    pod_customization::{annotations, borrowed_json::BorrowedJson, patch},
+    spark_client::Objects,
 };
 use std::{collections::BTreeMap, env, fs, sync::Mutex};
 

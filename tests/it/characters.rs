@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 use spark_operator::{
     api::{Role, SparkApplication},
     plan::{
-        Policy, customization,
+        Policy,
         run::Run,
         submission::spark_submit,
         validation::{Invalid, examine},
     },
+    pod_customization,
 };
 
 /// Spark's client applies the executors' template: on the way it is a string in YAML.
@@ -34,7 +35,7 @@ fn templates_have_no_character_that_yaml_refuses_or_changes() {
         assert_eq!(text.chars().find(|c| !literal(*c)), None, "{role:?}");
         let template: Value = serde_json::from_str(text).unwrap();
         assert_eq!(template["spec"]["volumes"], env, "{role:?}");
-        for (key, value) in customization::annotations(&application, role) {
+        for (key, value) in pod_customization::annotations(&application, role) {
             assert_eq!(template["metadata"]["annotations"][&key], value, "{role:?}: {key}");
         }
     }
@@ -223,5 +224,8 @@ fn annotated(application: &Value, role: Role) -> usize {
     let mut application: SparkApplication = serde_json::from_value(application.clone()).unwrap();
     // Whatever it will be, it is as long.
     application.metadata.uid = Some(uuid::Uuid::nil().to_string());
-    customization::annotations(&application, role).iter().map(|(key, value)| key.len() + value.len()).sum()
+    pod_customization::annotations(&application, role)
+        .iter()
+        .map(|(key, value)| key.len() + value.len())
+        .sum()
 }

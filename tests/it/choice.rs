@@ -11,10 +11,10 @@ use spark_operator::{
     api::SparkApplication,
     plan::{
         By, Policy,
-        native::{Objects, Reason},
         run::Run,
         submission::{Chosen, Submitter, Surroundings, choose},
     },
+    spark_client::{Objects, Reason},
 };
 
 /// A setting of Spark's that nobody here knows yet, so that only `spark-submit` does it justice.

@@ -11,11 +11,11 @@ use spark_operator::{
     ctl,
     plan::{
         Policy,
-        native::read_properties,
         run::Run,
         submission::{SparkSubmit, spark_submit},
         submission_pod::DIRECTORY,
     },
+    spark_client::read_properties,
 };
 use std::{fs, path::Path, process::Output};
 

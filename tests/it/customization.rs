@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use spark_operator::{
     api::{Role, SparkApplication, names::annotation},
-    plan::customization::{Denial, STEPS, Step, annotations, customized},
+    pod_customization::{Denial, STEPS, Step, annotations, customized},
 };
 use std::{collections::BTreeMap, path::PathBuf};
 

@@ -14,12 +14,12 @@ use spark_operator::{
         Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
         children::{Aside, Companion, Companions, Try},
         lifecycle,
-        native::Child,
         pod_record::{Phase, PodRecord},
         run::Run,
         submission::{self, Submitter, Surroundings},
     },
     settings::{Command, Flags},
+    spark_client::Child,
 };
 use std::{fs, path::Path, time::Duration};
 

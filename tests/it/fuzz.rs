@@ -7,7 +7,7 @@ use crate::{
     webhook::review,
 };
 use serde_json::{Value, json};
-use spark_operator::plan::customization::STEPS;
+use spark_operator::pod_customization::STEPS;
 use std::{
     env, fs,
     path::{Path, PathBuf},

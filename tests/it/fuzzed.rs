@@ -20,13 +20,13 @@ use spark_operator::{
     api::{Lenient, SparkApplication},
     plan::{
         Policy,
-        customization::{self, STEPS},
-        native::{self, NotNative},
         pod_record::PodRecord,
         run::Run,
         submission,
         validation::{self, MOST_FINDINGS, Refusal},
     },
+    pod_customization::{self, STEPS},
+    spark_client::{self, NotNative},
     webhook::{ReviewMetrics, router},
 };
 use std::{
@@ -77,12 +77,12 @@ pub fn annotations(bytes: &[u8]) {
         let key = STEPS[which as usize % STEPS.len()].key;
         pod["metadata"]["annotations"][key] = rest.as_str().into();
     }
-    match customization::patch(&(&pod).into()) {
+    match pod_customization::patch(&(&pod).into()) {
         Err(denials) => assert!(denials.iter().all(|denial| !denial.to_string().is_empty())),
         Ok(changes) => {
             patch(&mut pod, &changes).expect("a patch fits the pod that it was made for");
             assert_eq!(
-                customization::patch(&(&pod).into()),
+                pod_customization::patch(&(&pod).into()),
                 Ok(Patch::default()),
                 "a second call changes it"
             );
@@ -90,7 +90,7 @@ pub fn annotations(bytes: &[u8]) {
     }
 }
 
-/// Whether the property refers, perhaps through others, to one that refers to itself. [`native::unbounded`] does not report those, since
+/// Whether the property refers, perhaps through others, to one that refers to itself. [`spark_client::unbounded`] does not report those, since
 /// Spark refuses only whichever of them is read.
 fn leads_in_a_circle(properties: &BTreeMap<String, String>, key: &str) -> bool {
     // More than Spark takes for names, where one reference begins inside another.
@@ -116,14 +116,15 @@ fn leads_in_a_circle(properties: &BTreeMap<String, String>, key: &str) -> bool {
 /// bounds, or refused with the property's name; and which are not within bounds is known beforehand.
 pub fn expansion(bytes: &[u8]) {
     const LONGEST: usize = 64 << 10;
-    let Some(properties) = str::from_utf8(bytes).ok().and_then(|text| native::read_properties(text).ok())
+    let Some(properties) =
+        str::from_utf8(bytes).ok().and_then(|text| spark_client::read_properties(text).ok())
     else {
         return;
     };
-    let beyond = native::unbounded(&[("", &properties)]);
+    let beyond = spark_client::unbounded(&[("", &properties)]);
     assert!(beyond.iter().all(|(_, key, _)| properties.contains_key(*key)));
     for (key, own) in properties.iter().take(100) {
-        match native::expanded(&properties, key) {
+        match spark_client::expanded(&properties, key) {
             Ok(text) => {
                 assert!(text.is_some_and(|text| text == *own || text.len() <= LONGEST.max(own.len())))
             }
@@ -153,15 +154,15 @@ pub fn properties(bytes: &[u8]) {
     let pi = application(json!({"sparkVersion": "4.0.1", "sparkConf": {"spark.fuzzed": text}}));
     let policy = Policy::new("k8s://https://api:443");
     let (Ok(defaults), Ok(command)) =
-        (native::read_properties(text), submission::spark_submit(&pi, &Run::next(&pi), &policy, text))
+        (spark_client::read_properties(text), submission::spark_submit(&pi, &Run::next(&pi), &policy, text))
     else {
         return;
     };
     assert!(defaults.keys().all(|key| command.properties.contains_key(key)));
-    let read =
-        native::read_properties(&command.files["spark.properties"]).expect("both parts of it can be read");
+    let read = spark_client::read_properties(&command.files["spark.properties"])
+        .expect("both parts of it can be read");
     let trimmed = |properties: &BTreeMap<String, String>| -> Vec<(String, String)> {
-        properties.iter().map(|(key, value)| (key.clone(), native::trimmed(value).to_owned())).collect()
+        properties.iter().map(|(key, value)| (key.clone(), spark_client::trimmed(value).to_owned())).collect()
     };
     assert_eq!(trimmed(&read), trimmed(&command.properties));
 }

@@ -9,11 +9,11 @@ use spark_operator::{
     plan::{
         Action, By, Driver, Observed, Policy, Submission, SubmissionProgress,
         lifecycle::next,
-        native::{Child, Environment, Objects},
         pod_record::PodRecord,
         run::Run,
         submission::{Surroundings, choose},
     },
+    spark_client::{Child, Environment, Objects},
 };
 use std::collections::BTreeSet;
 

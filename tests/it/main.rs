@@ -33,7 +33,6 @@ mod recorded;
 mod recordings;
 mod reviews;
 mod schedules;
-mod slots;
 mod soak;
 mod start;
 mod stored;

@@ -10,10 +10,10 @@ use spark_operator::{
     plan::{
         By, Policy,
         monitoring::{config_map, possible_child},
-        native::{Child, read_properties},
         run::Run,
         submission::{Surroundings, children, choose},
     },
+    spark_client::{Child, read_properties},
 };
 use std::collections::BTreeMap;
 

@@ -10,11 +10,11 @@ use spark_operator::{
     api::{SparkApplication, SparkApplicationStatus},
     plan::{
         Policy,
-        native::{Environment, Files, Ids, NotNative, Objects, Submission, objects, trimmed},
         run::Run,
         submission::{SparkSubmit, native, spark_submit},
         submission_pod::DIRECTORY,
     },
+    spark_client::{Environment, Files, NotNative, Objects, Submission, objects, trimmed},
 };
 use std::collections::BTreeMap;
 
@@ -128,7 +128,7 @@ fn read(submit: &SparkSubmit, application: &SparkApplication) -> Submission {
         exchanges: Vec::new(),
         stderr_tail: String::new(),
     };
-    let ids = Ids::of_run(&Run::next(application));
+    let ids = Run::next(application).ids();
     command_line::submission(&case, ids).unwrap_or_else(|_| panic!("{:?}", submit.arguments))
 }
 

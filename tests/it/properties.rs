@@ -13,7 +13,7 @@ use proptest::{
 use serde_json::{Value, json};
 use spark_operator::{
     api::names::annotation::PREFIX,
-    plan::customization::{STEPS, customized},
+    pod_customization::{STEPS, customized},
 };
 
 const CASES: u32 = 2000;

@@ -2,7 +2,7 @@
 //! own admission plugins, to show that customizing a stored pod changes nothing.
 
 use serde_json::{Map, Value, json};
-use spark_operator::plan::quantity;
+use spark_operator::api::quantity;
 
 /// Fields that Go writes only when they are true or not zero (those that are pointers stay as they were
 /// written).

@@ -10,12 +10,12 @@ use spark_operator::{
     api::SparkApplication,
     plan::{
         Policy,
-        native::{Environment, Objects},
         pod_record::PodRecord,
         run::Run,
         submission::Surroundings,
         submission_pod::{State, objects, state},
     },
+    spark_client::{Environment, Objects},
 };
 use std::{fs, path::Path};
 

@@ -5,11 +5,8 @@ use crate::golden::{data, yaml};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use spark_operator::{
-    api::{ScheduledSparkApplication, SparkApplication},
-    plan::{
-        events::LONGEST_EXPLANATION,
-        validation::{self, Findings, Invalid, Refusal},
-    },
+    api::{ScheduledSparkApplication, SparkApplication, excerpt::LONGEST_EXPLANATION},
+    plan::validation::{self, Findings, Invalid, Refusal},
 };
 use std::{collections::BTreeMap, fs, path::PathBuf};
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::{core::v1::Volume, networking::v1::IngressTLS},
-    apimachinery::pkg::api::resource::Quantity,
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::OwnerReference},
 };
+use kube_core::Resource;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -200,6 +201,29 @@ pub struct Dependencies {
     /// Archives unpacked into the working directory of the executors. Becomes `--archives`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub archives: Vec<String>,
+}
+
+/// The reference by which `application` owns the objects that are made for it, so that they go with it.
+#[must_use]
+pub fn owner_reference(application: &SparkApplication) -> OwnerReference {
+    OwnerReference {
+        api_version: SparkApplication::api_version(&()).into_owned(),
+        kind: SparkApplication::kind(&()).into_owned(),
+        name: application.metadata.name.clone().unwrap_or_default(),
+        uid: application.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// The text of an optional field; none where it is empty. Charts write an empty string where a value is not set, and `sparkConf` may still
+/// set the same.
+#[must_use]
+pub const fn stated(text: &Option<String>) -> Option<&String> {
+    match text {
+        Some(text) if !text.is_empty() => Some(text),
+        _ => None,
+    }
 }
 
 impl Dependencies {

@@ -26,10 +26,18 @@ pub mod defaults;
 pub mod crds;
 /// Pieces of the Kubernetes API inside our own types.
 pub mod embedded;
+/// Texts that are too long to be shown whole.
+pub mod excerpt;
 /// Objects of the API server that anybody may have written.
 pub mod lenient;
+/// Java's sizes of memory, such as `512m`.
+pub mod memory;
+/// What `spec.monitoring` asks for.
+pub mod monitoring;
 /// How an explicit `null` is read.
 mod nulls;
+/// Kubernetes' quantities, such as `1.5Gi`.
+pub mod quantity;
 /// Counts of looks at the parts of an object, for tests.
 #[doc(hidden)]
 pub mod steps;
@@ -37,7 +45,7 @@ pub mod steps;
 pub use application::{
     ApplicationType, BatchSchedulerOptions, Dependencies, DeployMode, DriverIngressOptions,
     DynamicAllocation, MonitoringSpec, PrometheusSpec, RestartPolicy, RestartPolicyType, SparkApplication,
-    SparkApplicationSpec, SparkUiOptions,
+    SparkApplicationSpec, SparkUiOptions, owner_reference, stated,
 };
 pub use defaults::{fill_in, with_defaults};
 pub use embedded::Embedded;

@@ -157,9 +157,18 @@ pub mod container {
 
 /// Names of volumes.
 pub mod volume {
+    use serde_json::Value;
+
     /// Volumes whose name begins so are scratch space: Spark itself mounts them, the webhook leaves them
     /// alone.
     pub const LOCAL_DIR_PREFIX: &str = "spark-local-dir-";
+
+    /// Whether `mount`, an entry of `volumeMounts`, mounts such a volume.
+    #[must_use]
+    pub fn is_scratch(mount: &Value) -> bool {
+        mount["name"].as_str().is_some_and(|name| name.starts_with(LOCAL_DIR_PREFIX))
+    }
+
     /// Of `spec.hadoopConfigMap`.
     pub const HADOOP_CONFIG_MAP: &str = "hadoop-configmap-volume";
     /// Of `spec.sparkConfigMap`.

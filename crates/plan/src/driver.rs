@@ -1,12 +1,15 @@
 //! What is the driver pod called, whose is it, and what does it say of the application?
 
 use crate::{
-    events::{self, LONGEST_EXPLANATION},
     monitoring,
     pod_record::{Phase, PodRecord},
     run::SubmissionId,
 };
-use api::{SparkApplication, names::conf};
+use api::{
+    SparkApplication,
+    excerpt::{self, LONGEST_EXPLANATION},
+    names::conf,
+};
 use jiff::Timestamp;
 use std::time::Duration;
 
@@ -130,9 +133,9 @@ fn failure(pod: &PodRecord) -> String {
         let words = monitoring::explained(words).unwrap_or_else(|| words.clone());
         // What counts of a program's words is the end.
         let room = LONGEST_EXPLANATION.saturating_sub(said.len() + MESSAGE.len() + of_pod.len());
-        format!("{MESSAGE}{}", events::end(words, room))
+        format!("{MESSAGE}{}", excerpt::end(words, room))
     });
-    events::cut(said + &message + &of_pod, LONGEST_EXPLANATION)
+    excerpt::beginning(said + &message + &of_pod, LONGEST_EXPLANATION)
 }
 
 const MESSAGE: &str = ", Message: ";

@@ -1,6 +1,6 @@
 //! What are users told about an application, and in which words?
 
-use api::ExecutorState;
+use api::{ExecutorState, excerpt};
 
 /// An event on the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +25,9 @@ pub enum Severity {
 /// Kubernetes refuses longer notes.
 pub const LONGEST_NOTE: usize = 1024;
 
-/// As much of an explanation as a status and an event can hold and a person will read.
-pub const LONGEST_EXPLANATION: usize = 800;
-
 impl Event {
     pub(super) fn new(severity: Severity, reason: &'static str, action: &'static str, note: String) -> Self {
-        Self { severity, reason, action, note: cut(note, LONGEST_NOTE), pod: None }
+        Self { severity, reason, action, note: excerpt::beginning(note, LONGEST_NOTE), pod: None }
     }
 
     /// An event about a pod.
@@ -191,36 +188,9 @@ pub fn panicked(bug: &str) -> Event {
     Event::new(Severity::Warning, "OperatorBug", "Reconcile", note)
 }
 
-/// At most `limit` bytes of `text`, with an ellipsis where something was cut.
-#[must_use]
-pub fn cut(text: String, limit: usize) -> String {
-    if text.len() <= limit {
-        return text;
-    }
-    let end = text.floor_char_boundary(limit - ELLIPSIS.len());
-    format!("{}{ELLIPSIS}", &text[..end])
-}
-
-/// At most the last `limit` bytes of `text`, behind an ellipsis where something was cut.
-pub(super) fn end(text: String, limit: usize) -> String {
-    if text.len() <= limit {
-        return text;
-    }
-    let begin = text.ceil_char_boundary(text.len() - limit.saturating_sub(ELLIPSIS.len()));
-    format!("{ELLIPSIS}{}", &text[begin..])
-}
-
-const ELLIPSIS: &str = "…";
-
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST_NOTE, end, submission_failed};
-
-    #[test]
-    fn of_last_words_the_end_is_kept() {
-        assert_eq!(end("abcdef".to_owned(), 6), "abcdef");
-        assert_eq!(end("aüüü".to_owned(), 6), "…ü");
-    }
+    use super::{LONGEST_NOTE, submission_failed};
 
     #[test]
     fn a_long_note_is_cut_at_a_character() {

@@ -2,24 +2,18 @@
 //! whatever it needs to know is an argument, and the whole answer is a value.
 
 pub mod application_metrics;
-pub mod borrowed_json;
 pub mod children;
-pub mod customization;
 pub mod digest;
 pub mod driver;
 pub mod events;
 pub mod executors;
 pub mod exposition;
-pub mod go_duration;
 pub mod lease;
 pub mod lifecycle;
-pub mod memory;
 pub mod monitoring;
 pub mod namespaces;
-pub mod native;
 pub mod nesting;
 pub mod pod_record;
-pub mod quantity;
 pub mod quota;
 pub mod registration;
 pub mod renewal;
@@ -30,19 +24,16 @@ pub mod submission;
 pub mod submission_pod;
 pub mod takeover;
 pub mod validation;
-pub mod volume_name;
 
-use api::{SparkApplication, SparkApplicationStatus, names::label};
+use api::{SparkApplicationStatus, names::label};
 use children::{Aside, Companions, Exposure};
 use events::Event;
 use executors::ExecutorLimits;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube_core::Resource;
-use native::{Child, Objects, Reason};
 use pod_record::PodRecord;
 use run::{Run, SubmissionId};
 use serde_json::Value;
+use spark_client::{Child, Objects, Reason};
 use std::time::Duration;
 use submission::{Submitter, Surroundings};
 
@@ -235,19 +226,6 @@ impl Policy {
             protects_driver_outcome: false,
             exposure: Exposure::default(),
         }
-    }
-}
-
-/// The reference by which an application owns what is made for it.
-#[must_use]
-pub fn owner_reference(application: &SparkApplication) -> OwnerReference {
-    OwnerReference {
-        api_version: SparkApplication::api_version(&()).into_owned(),
-        kind: SparkApplication::kind(&()).into_owned(),
-        name: application.metadata.name.clone().unwrap_or_default(),
-        uid: application.metadata.uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Finds where a JSON text is nested too deep, without reading it into values: readers of values have a limit themselves.
 
-use super::events;
+use api::excerpt;
 
 /// How many levels of objects and lists a spec may have, itself included.
 ///
@@ -32,7 +32,7 @@ pub fn path_beyond(json: &str, root: &str, most: usize) -> Option<String> {
                 at = end;
             }
             b'{' | b'[' if open.len() == most => {
-                return Some(events::cut(path(&open, root), LONGEST_PATH));
+                return Some(excerpt::beginning(path(&open, root), LONGEST_PATH));
             }
             b'{' => open.push(Level::Object { field: "", expects_field: true }),
             b'[' => open.push(Level::List { position: 0 }),

@@ -1,8 +1,8 @@
 //! What of a pod does the operator need to know? About half a kilobyte: caches hold these, not pods.
 
-use crate::events::{self, LONGEST_EXPLANATION, cut};
 use api::{
     Role, SparkApplication,
+    excerpt::{self, LONGEST_EXPLANATION},
     names::{container, finalizer, label, role, volume},
 };
 use jiff::Timestamp;
@@ -197,12 +197,12 @@ impl Phase {
 
 /// As much of an explanation as is worth keeping, without blanks around it.
 fn brief(text: &str) -> String {
-    cut(text.trim().to_owned(), LONGEST_EXPLANATION)
+    excerpt::beginning(text.trim().to_owned(), LONGEST_EXPLANATION)
 }
 
 /// The end of what a container has said: where its log stands for its message, that is where the reason is.
 fn last_words(text: &str) -> String {
-    events::end(text.trim().to_owned(), LONGEST_EXPLANATION)
+    excerpt::end(text.trim().to_owned(), LONGEST_EXPLANATION)
 }
 
 /// Reason and message of the pod's phase, and of whoever takes the pod away (`DisruptionTarget`).

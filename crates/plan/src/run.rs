@@ -8,6 +8,7 @@
 use crate::spec_hash::spec_hash;
 use api::SparkApplication;
 use serde::{Deserialize, Serialize};
+use spark_client::Ids;
 use std::fmt;
 use uuid::Uuid;
 
@@ -61,6 +62,22 @@ impl Run {
         let status = application.status.as_ref()?;
         let id = SubmissionId(status.submission_id.clone()?);
         Some(Self::of(application, id, status.run_ordinal.unwrap_or(1), spec_hash(&application.spec)))
+    }
+
+    /// What `spark-submit` would draw at random, derived: whoever repeats the submission of a run makes the same objects.
+    #[must_use]
+    pub fn ids(&self) -> Ids {
+        let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, self.id.as_str().as_bytes());
+        let of_id = |what: &str| Uuid::new_v5(&id, what.as_bytes());
+        let of_place =
+            |what: &str| Uuid::new_v5(&self.place, what.as_bytes()).simple().to_string()[..16].to_owned();
+        Ids {
+            application: format!("spark-{}", of_id("application").simple()),
+            prefix: of_place("prefix"),
+            service: of_place("service"),
+            config_map: of_place("config map"),
+            local_dir: of_id("local directory").to_string(),
+        }
     }
 
     fn of(application: &SparkApplication, id: SubmissionId, ordinal: i64, spec_hash: String) -> Self {

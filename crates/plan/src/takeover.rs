@@ -3,8 +3,8 @@
 //! KF's webhook knows from an application what its pods get. Ours reads it from the pods' annotations, which a driver
 //! gives to its executors as it was told when it was submitted: one that KF has submitted was told nothing.
 
-use crate::customization;
 use api::{Role, SparkApplication, State, names::annotation};
+use pod_customization;
 
 /// Whether the present run was submitted by an operator that does not number runs.
 #[must_use]
@@ -21,7 +21,7 @@ pub fn lacking(application: &SparkApplication) -> Vec<String> {
     if !is_anothers(application) || !is_alive {
         return Vec::new();
     }
-    let annotations = customization::annotations(application, Role::Executor).into_keys();
+    let annotations = pod_customization::annotations(application, Role::Executor).into_keys();
     let asked = annotations.filter(|key| key != annotation::CONTRACT);
     asked.map(|key| key.strip_prefix(annotation::PREFIX).unwrap_or(&key).to_owned()).collect()
 }

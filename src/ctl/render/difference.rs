@@ -3,7 +3,7 @@
 use super::{listing, manifest::Found};
 use crate::{
     ctl::yaml,
-    plan::native::{Child, Objects},
+    spark_client::{Child, Objects},
 };
 use serde_json::Value;
 use similar::TextDiff;

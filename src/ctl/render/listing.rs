@@ -4,7 +4,7 @@ use super::manifest::{Found, without_unknown_owners};
 use crate::{
     api::names::label,
     ctl::yaml,
-    plan::native::{NotNative, Objects},
+    spark_client::{NotNative, Objects},
 };
 use kube::ResourceExt;
 use serde_json::Value;

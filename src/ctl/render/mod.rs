@@ -12,10 +12,10 @@ use crate::{
     api::names::annotation,
     plan::{
         By, Policy,
-        native::{Environment, NotNative, Objects},
         run::Run,
         submission::{Chosen, Submitter, Surroundings, choose, predicted, spark_submit},
     },
+    spark_client::{Environment, NotNative, Objects},
 };
 use anyhow::{anyhow, bail};
 use clap::{ArgAction, Args};

@@ -2,7 +2,7 @@
 
 use crate::{
     api::names::submit_conf,
-    plan::native::{NO_RESOURCE, is_scheme},
+    spark_client::{NO_RESOURCE, is_scheme},
 };
 use percent_encoding::percent_decode_str;
 use serde_json::Value;

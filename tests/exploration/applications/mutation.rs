@@ -1,11 +1,10 @@
 //! Which bugs must the exploration find? Each is made on purpose, in what the core is told, in what it says, or in how
 //! that is carried out.
 
-use api::{SparkApplication, State};
+use api::{SparkApplication, State, owner_reference};
 use plan::{
     Action, Driver, Observed, Plan,
     lifecycle::questions,
-    owner_reference,
     pod_record::{Controller, Phase, PodRecord},
     spec_hash::{hash_version, spec_hash},
     submission_pod::{State as Submission, state as state_of},

@@ -18,7 +18,6 @@ use plan::{
     children::Companions,
     driver::pod_name,
     lifecycle::{self, Questions, knows_all_pods, questions},
-    native::Child,
     pod_record::Phase as PodPhase,
     run::{Run, SubmissionId},
     spec_hash::spec_hash,
@@ -26,6 +25,7 @@ use plan::{
     submission_pod,
 };
 use serde_json::{Value, json};
+use spark_client::Child;
 use std::{
     collections::{BTreeMap, HashMap},
     hash::BuildHasherDefault,

@@ -1,7 +1,7 @@
 //! When is a schedule due, found out in a second way: by walking along the clock and looking at it every minute?
 
+use cron::Zone;
 use jiff::{Timestamp, tz::TimeZone};
-use plan::schedule::Zone;
 use std::{cell::RefCell, collections::HashMap};
 
 pub const MINUTE: i64 = 60;

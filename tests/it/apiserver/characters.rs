@@ -13,7 +13,7 @@ use kube::api::{DynamicObject, PostParams};
 use serde_json::{Map, Value, json};
 use spark_operator::{
     api::{Role, SparkApplication},
-    plan::customization,
+    pod_customization,
 };
 use std::collections::BTreeMap;
 
@@ -137,8 +137,8 @@ async fn pods_of(namespace: &Namespace, stored: &Value) -> [(Role, Value); 2] {
     {
         let annotations = &object["metadata"]["annotations"];
         let mut found: BTreeMap<String, String> = serde_json::from_value(annotations.clone()).unwrap();
-        found.retain(|key, _| customization::is_of_contract(key));
-        assert_eq!(found, customization::annotations(&application, role), "{role:?}");
+        found.retain(|key, _| pod_customization::is_of_contract(key));
+        assert_eq!(found, pod_customization::annotations(&application, role), "{role:?}");
     }
     [(Role::Driver, driver), (Role::Executor, executor)]
 }

@@ -5,7 +5,7 @@ use crate::{
     properties::drawn,
 };
 use serde_json::{Value, json};
-use spark_operator::plan::customization::customized;
+use spark_operator::pod_customization::customized;
 use std::{
     io::Write,
     process::{Command, Stdio},

@@ -12,10 +12,10 @@ use spark_operator::{
     api::SparkApplication,
     plan::{
         Policy,
-        native::{Environment, read_properties},
         run::Run,
         submission::{Surroundings, predicted},
     },
+    spark_client::{Environment, read_properties},
 };
 use std::iter;
 

@@ -26,10 +26,10 @@ use spark_operator::{
     api::SparkApplication,
     plan::{
         By, Policy,
-        native::Objects,
         run::Run,
         submission::{Surroundings, choose, objects},
     },
+    spark_client::Objects,
 };
 use std::{
     collections::HashMap,

@@ -10,7 +10,8 @@ use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 use spark_operator::{
     api::{Role, SparkApplication},
-    plan::{customization, digest::sha256_hex},
+    plan::digest::sha256_hex,
+    pod_customization,
 };
 use std::collections::BTreeMap;
 
@@ -55,7 +56,7 @@ fn processes_are_given_every_character_and_as_many_as_annotations_can_hold() {
         let pod = pod("characters", role.as_str());
         let annotations: BTreeMap<String, String> =
             serde_json::from_value(pod["metadata"]["annotations"].clone()).unwrap();
-        assert_eq!(annotations, customization::annotations(&stored, role), "{role:?}");
+        assert_eq!(annotations, pod_customization::annotations(&stored, role), "{role:?}");
         let size: usize = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
         assert_eq!(size, LARGEST, "{role:?}");
 

@@ -3,7 +3,7 @@
 use super::{application, install, make_job, pod, printed, states_of};
 use crate::apiserver::kubectl::kubectl;
 use serde_json::{Value, json};
-use spark_operator::{api::names::annotation, plan::customization::STEPS};
+use spark_operator::{api::names::annotation, pod_customization::STEPS};
 
 /// The application, what it mounts, and its program.
 const FOLDER: &str = "tests/data/node/customized";

@@ -6,7 +6,7 @@ use super::{
     rules,
 };
 use serde_json::{Value, json};
-use spark_operator::plan::native::{Objects, Submission};
+use spark_operator::spark_client::{Objects, Submission};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// In the name of a claim of a driver's own, before the number of its volume.

@@ -3,7 +3,7 @@
 //! What is in none of these tables has to be equal, or refused for the same property.
 
 use super::case::Case;
-use spark_operator::plan::native::{Reason, Submission};
+use spark_operator::spark_client::{Reason, Submission};
 
 /// A kind of cases that native submission hands to `spark-submit`: what is in such a case, and for what reason
 /// it is recognised.
@@ -110,7 +110,7 @@ pub fn handed(case: &Case, submission: &Submission, reason: Reason) -> Option<&'
     rules.next().map(|rule| rule.what).or(unknown)
 }
 
-/// Why `spark-submit` fails where native submission does not: on purpose, as `plan::native` says.
+/// Why `spark-submit` fails where native submission does not: on purpose, as `spark_client` says.
 pub fn accepted_on_purpose(case: &Case, submission: &Submission) -> Option<&'static str> {
     let said = |text: &str| case.stderr_tail.contains(text);
     if said("ClassNotFoundException") && said("FileSystem not found") {

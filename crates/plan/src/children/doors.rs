@@ -1,10 +1,11 @@
 //! What does it take to reach a port of a driver? A Service, and an Ingress where it has an address from outside.
 
 use super::exposure::{Door, others, ui};
-use crate::{Policy, owner_reference};
+use crate::Policy;
 use api::{
     SparkApplication, SparkApplicationStatus,
     names::{annotation, label, role},
+    owner_reference,
 };
 use serde_json::{Map, Value, json};
 

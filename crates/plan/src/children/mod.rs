@@ -7,10 +7,11 @@ mod exposure;
 mod standing;
 mod url_format;
 
-use crate::{Policy, native::Child, owner_reference};
-use api::SparkApplication;
+use crate::Policy;
+use api::{SparkApplication, owner_reference};
 pub use exposure::{Exposure, has_id_in_ui_path, is_ui_off, ui_path, ui_port, without_address};
 use serde_json::{Value, json};
+use spark_client::Child;
 pub use standing::{Aside, Companion, Companions, Try, aside, mend, note, note_end};
 pub use url_format::{Url, UrlFormat, Variables};
 

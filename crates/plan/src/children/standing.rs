@@ -8,11 +8,12 @@ use super::{
     doors::{INGRESS, SERVICE, wanted},
     exposure::{Door, others, ui},
 };
-use crate::{Policy, lifecycle::is_followed, native::Child};
+use crate::{Policy, lifecycle::is_followed};
 use api::{DriverInfo, SparkApplication, SparkApplicationStatus, State, names::label};
 use jiff::Timestamp;
 use k8s_openapi::api::networking::v1::IngressTLS;
 use serde_json::{Map, Value, json};
+use spark_client::Child;
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,

@@ -10,7 +10,6 @@ use crate::{
     Action, Driver, Plan, children,
     events::{self, Event},
     monitoring,
-    native::{self, Child},
     pod_record::Phase,
     run::Run,
     submission, submission_pod,
@@ -18,6 +17,7 @@ use crate::{
 use api::{ApplicationState, RestartPolicyType, Role, SparkApplicationStatus, State};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use spark_client::{self, Child};
 use std::time::Duration;
 
 impl Pass<'_> {
@@ -178,7 +178,7 @@ impl Pass<'_> {
         let mut children = submission::children(self.application, &run, self.policy, around, driver);
         if matches!(self.application.state(), State::Invalidating | State::Suspending) {
             // The spec that the run was made from may not be there to ask any more.
-            let possible = native::possible_children(self.name(), &native::Ids::of_run(&run));
+            let possible = spark_client::possible_children(self.name(), &run.ids());
             let files = submission_pod::config_map(&submission_pod::name(self.application, &run));
             let possible = possible.into_iter().chain([monitoring.clone(), files]);
             let others = possible.filter(|child| !children.contains(child)).collect::<Vec<_>>();

@@ -12,14 +12,16 @@ use super::{
 use crate::{
     Action, Driver, Plan, SubmissionProgress, children,
     driver::{self, DriverState, Standing},
-    events::{self, LONGEST_EXPLANATION, LONGEST_NOTE},
+    events::{self, LONGEST_NOTE},
     pod_record::PodRecord,
     run::{Run, SubmissionId},
     submission::{self, Chosen},
     submission_pod::{self, State as Submission},
 };
 use api::{
-    ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State, names::annotation,
+    ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State,
+    excerpt::{self, LONGEST_EXPLANATION},
+    names::annotation,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,7 +114,7 @@ impl Pass<'_> {
             Submission::Leaving => "is being deleted, and made anew when it is gone",
             _ => "spark-submit is running",
         };
-        let message = events::cut(format!("submission pod {}: {what}", pod.name), LONGEST_EXPLANATION);
+        let message = excerpt::beginning(format!("submission pod {}: {what}", pod.name), LONGEST_EXPLANATION);
         let mut status = self.status.clone();
         let is_news = status.application_state.error_message.as_ref() != Some(&message);
         // What it waits for is worth an event; that it works is not.
@@ -158,7 +160,7 @@ impl Pass<'_> {
 
     fn submission_failed(&self, run: Run, why: String) -> Plan {
         // It may quote a property, of whatever length that is.
-        let why = events::cut(why, LONGEST_NOTE);
+        let why = excerpt::beginning(why, LONGEST_NOTE);
         let event = events::submission_failed(self.name(), &why);
         let around = &self.seen.surroundings;
         let children = submission::children(self.application, &run, self.policy, around, None);

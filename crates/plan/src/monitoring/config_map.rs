@@ -1,9 +1,14 @@
 //! What is in the ConfigMap of an application's monitoring? The files that the user has not put into the image.
 
-use super::{EXPORTER_CONFIGURATION, METRICS_PROPERTIES, Monitoring};
-use crate::{native::Child, owner_reference, run::Run, submission::stated};
-use api::{SparkApplication, names::label};
+use crate::run::Run;
+use api::{
+    SparkApplication,
+    monitoring::{EXPORTER_CONFIGURATION, METRICS_PROPERTIES, Monitoring, config_map_name},
+    names::label,
+    owner_reference, stated,
+};
 use serde_json::{Map, Value, json};
+use spark_client::Child;
 
 const KIND: &str = "ConfigMap";
 
@@ -32,7 +37,7 @@ pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
         label::CREATED_BY: "true",
     });
     let metadata = json!({
-        "name": name(application),
+        "name": config_map_name(application),
         "labels": labels,
         "ownerReferences": [owner_reference(application)],
     });
@@ -43,10 +48,5 @@ pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
 /// What may have been made for a run of the application, whatever its spec said then.
 #[must_use]
 pub fn possible_child(application: &SparkApplication) -> Child {
-    Child { kind: KIND.to_owned(), name: name(application) }
-}
-
-/// KF's. No name of an application is too long for it.
-pub(super) fn name(application: &SparkApplication) -> String {
-    format!("{}-prom-conf", application.metadata.name.as_deref().unwrap_or_default())
+    Child { kind: KIND.to_owned(), name: config_map_name(application) }
 }

@@ -8,16 +8,16 @@ mod pod;
 mod spark;
 
 use super::{
-    By, Policy, customization,
-    events::{self, LONGEST_EXPLANATION},
-    quantity,
+    By, Policy,
     run::Run,
     submission::{Surroundings, choose, starting_point},
     validation::{Invalid, Refusal, is_same_run, validate},
 };
 use api::{
     ExecutorState, Role, SparkApplication, State,
+    excerpt::{self, LONGEST_EXPLANATION},
     names::{annotation, label},
+    quantity,
 };
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -25,6 +25,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 use pod::PodClaim;
+use pod_customization;
 use serde_json::{Value, json};
 use spark::Spark;
 
@@ -270,7 +271,7 @@ fn pod(spark: &Spark, role: Role, mut template: Value) -> Result<PodClaim, Error
     let sparks = containers.as_array().and_then(|containers| containers.iter().position(is_sparks));
     let resources = &mut containers[sparks.unwrap_or(0)]["resources"];
     *resources = spark.resources(role, resources)?;
-    let customized = customization::customized(&template);
+    let customized = pod_customization::customized(&template);
     let customized = customized
         .map_err(|denials| failed(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))?;
     let pod: Pod = serde_json::from_value(customized).map_err(|error| failed(error.to_string()))?;
@@ -282,7 +283,7 @@ impl Error {
         match self {
             Self::Refused(Refusal(invalid)) => invalid,
             Self::Unknown { key, text } => {
-                let text = events::cut(text, LONGEST_EXPLANATION);
+                let text = excerpt::beginning(text, LONGEST_EXPLANATION);
                 let why = format!(
                     "`{text}` is nothing that is known before Spark runs, and the ResourceQuotas of the namespace \
                      ask for it: write it out"
@@ -290,7 +291,7 @@ impl Error {
                 vec![Invalid { field: format!("spec.sparkConf[{key}]"), why }]
             }
             Self::NoPod { role, why } => {
-                let why = events::cut(why, LONGEST_EXPLANATION);
+                let why = excerpt::beginning(why, LONGEST_EXPLANATION);
                 vec![Invalid { field: format!("spec.{}", role.as_str()), why }]
             }
         }

@@ -1,6 +1,6 @@
 //! What does a pod ask for, and which quotas count it? As Kubernetes reckons.
 
-use crate::quantity;
+use api::quantity;
 use k8s_openapi::{
     api::core::v1::{
         Container, Pod, PodSpec, ResourceQuotaSpec, ResourceRequirements, ScopedResourceSelectorRequirement,

@@ -2,11 +2,8 @@
 //! and its scheduler back end for Kubernetes reckon.
 
 use super::Error;
-use crate::{
-    memory,
-    submission::{self, Properties},
-};
-use api::{Role, names::conf};
+use crate::submission::{self, Properties};
+use api::{Role, memory, names::conf};
 use serde_json::{Value, json};
 
 /// Spark's own default, where nobody says how many executors there are.

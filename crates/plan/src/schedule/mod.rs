@@ -5,15 +5,11 @@
 
 mod admission;
 mod events;
-mod expression;
 mod history;
 mod run;
-mod slots;
 
 pub use events::not_started;
-pub use expression::{Error, Rhythm, Schedule, Times, Values, Zone};
 pub use run::{Child, Precision};
-pub use slots::{Due, Slots};
 
 use super::{
     events::Event,
@@ -23,6 +19,7 @@ use api::{
     ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationStatus, SparkApplication,
     names::annotation,
 };
+use cron::{Due, Rhythm, Schedule, Slots, Zone};
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::ResourceExt;

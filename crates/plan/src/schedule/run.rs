@@ -1,11 +1,12 @@
 //! What is made for a slot, and what is known of what was made?
 
-use super::{Action, Pass, Rhythm};
+use super::{Action, Pass};
 use crate::digest;
 use api::{
     ScheduledSparkApplication, SparkApplication, State,
     names::{annotation, label},
 };
+use cron::Rhythm;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube_core::{Resource, ResourceExt};

@@ -6,7 +6,6 @@ use crate::{
     children::has_id_in_ui_path,
     events::{self, Event},
     monitoring,
-    native::NotNative,
     run::Run,
     submission_pod,
 };
@@ -15,6 +14,7 @@ use api::{
     names::{annotation, conf, submit_conf},
 };
 use jiff::Timestamp;
+use spark_client::NotNative;
 use std::{fmt, str::FromStr};
 
 /// Who submits, as an admin or an application says.

@@ -1,6 +1,6 @@
 //! What went wrong, in the words of `spark-submit`'s stderr?
 
-use crate::events::LONGEST_EXPLANATION;
+use api::excerpt::LONGEST_EXPLANATION;
 
 /// The exception that ended `spark-submit` and its innermost cause, or its last words; none if it said
 /// nothing.

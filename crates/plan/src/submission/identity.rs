@@ -2,11 +2,12 @@
 //! configuration?
 
 use super::{Context, Properties};
-use crate::{customization, driver};
+use crate::driver;
 use api::{
     Role,
     names::{conf, label},
 };
+use pod_customization;
 
 /// sparkConf and hadoopConf.
 pub(super) fn user_configuration(context: &Context, properties: &mut Properties) {
@@ -54,7 +55,7 @@ pub(super) fn operator_owned(context: &Context, properties: &mut Properties) {
             properties.set(conf::kubernetes(role, conf::POD_TEMPLATE_FILE), super::path(template));
             properties.set(conf::kubernetes(role, conf::POD_TEMPLATE_CONTAINER), role.container());
         } else {
-            let annotations = customization::annotations(context.application, role);
+            let annotations = pod_customization::annotations(context.application, role);
             properties.set_all(&conf::kubernetes(role, conf::ANNOTATION_PREFIX), &annotations);
         }
     }

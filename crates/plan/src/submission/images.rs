@@ -1,7 +1,7 @@
 //! From which images do driver and executors start?
 
-use super::{Context, Properties, stated};
-use api::{Role, names::conf};
+use super::{Context, Properties};
+use api::{Role, names::conf, stated};
 
 pub(super) fn common(context: &Context, properties: &mut Properties) {
     let spec = context.spec;

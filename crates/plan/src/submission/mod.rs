@@ -21,17 +21,17 @@ pub(super) mod volumes;
 
 use crate::{
     Policy, children,
-    native::{Environment, read_properties},
     run::Run,
     submission_pod::DIRECTORY,
     validation::{self, Invalid, Refusal},
 };
-use api::{Role, SparkApplication, SparkApplicationSpec, with_defaults};
+use api::{Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
 pub use choice::{Chosen, Submitter, choose};
 pub use native::{children, native, objects};
 pub use predicted::predicted;
 pub(super) use properties::Properties;
 use serde_json::Value;
+use spark_client::{Environment, read_properties};
 use std::collections::BTreeMap;
 
 /// Everything that goes into the properties, in order of precedence (behaviour.md 4.3): what the operator
@@ -209,11 +209,6 @@ pub(super) fn starting_point(application: &SparkApplication) -> (Properties, [Va
     let run = Run::next(application);
     let context = Context { application, spec: &spec, run: &run, defaults: &BTreeMap::new(), ui_path: None };
     (properties(&context), Role::ALL.map(|role| templates::template(application, &spec, role)))
-}
-
-/// An empty string, as charts write where a value is not set, says nothing: sparkConf may still say it.
-pub(super) fn stated(text: &Option<String>) -> Option<&String> {
-    text.as_ref().filter(|text| !text.is_empty())
 }
 
 fn arguments(context: &Context, policy: &Policy, properties: &Properties) -> Vec<String> {

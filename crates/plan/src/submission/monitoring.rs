@@ -2,8 +2,7 @@
 //! run the exporter, which Prometheus finds by the pods' annotations.
 
 use super::{Context, Properties};
-use crate::monitoring::Monitoring;
-use api::{Role, names::conf};
+use api::{Role, monitoring::Monitoring, names::conf};
 
 /// What fields and sparkConf say of the same stands in `properties` by now.
 pub(super) fn metrics(context: &Context, properties: &mut Properties) {

@@ -2,29 +2,23 @@
 //! are created then? Those that Spark would make, ours by owner and labels, the driver already customized.
 
 use super::{
-    Context, Submitter, Surroundings, choice::submitter, dependencies, properties, stated, template,
-    templates,
+    Context, Submitter, Surroundings, choice::submitter, dependencies, properties, template, templates,
 };
 use crate::{
-    Policy,
-    children::ui_path,
-    customization, monitoring,
-    native::{
-        self, Child, Environment, Ids, Line, NotNative, Objects, Submission, flag_list, possible_children,
-        read_properties,
-    },
-    owner_reference,
-    pod_record::PodRecord,
-    run::Run,
-    submission_pod, validation,
+    Policy, children::ui_path, monitoring, pod_record::PodRecord, run::Run, submission_pod, validation,
 };
 use api::{
     Role, SparkApplication,
     names::{conf, label, submit_conf},
-    with_defaults,
+    owner_reference, stated, with_defaults,
 };
 use jiff::Timestamp;
+use pod_customization;
 use serde_json::json;
+use spark_client::{
+    self, Child, Environment, Line, NotNative, Objects, Submission, flag_list, possible_children,
+    read_properties,
+};
 
 /// The flags whose lists Spark resolves before they become properties.
 const RESOLVED: [&str; 4] =
@@ -44,7 +38,7 @@ pub fn objects(
 ) -> Result<(Objects, Option<String>), NotNative> {
     let Surroundings { defaults, environment } = surroundings;
     let submission = native(application, run, policy, defaults, environment.clone(), now)?;
-    let Objects { mut pod, mut children } = native::objects(&submission)?;
+    let Objects { mut pod, mut children } = spark_client::objects(&submission)?;
     for child in &mut children {
         let metadata = &mut child["metadata"];
         metadata["ownerReferences"] = json!([owner_reference(application)]);
@@ -58,7 +52,7 @@ pub fn objects(
     }
     // The driver's own ConfigMap stays the last: where it is there, everything is.
     children.splice(0..0, monitoring::config_map(application, run));
-    let patch = customization::patch(&(&pod).into()).map_err(|denials| {
+    let patch = pod_customization::patch(&(&pod).into()).map_err(|denials| {
         NotNative::Refused(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     })?;
     json_patch::patch(&mut pod, &patch).expect("the patch was made for this very pod");
@@ -84,7 +78,7 @@ pub fn children(
     driver: Option<&PodRecord>,
 ) -> Vec<Child> {
     let name = application.metadata.name.as_deref().unwrap_or_default();
-    let ids = Ids::of_run(run);
+    let ids = run.ids();
     let possible = possible_children(name, &ids);
     let config_map = driver.and_then(|driver| driver.driver_config_map.as_ref());
     let is_native = config_map.map(|config_map| possible.iter().any(|child| child.name == *config_map));
@@ -128,7 +122,7 @@ fn planned_claims(
 ) -> Vec<Child> {
     let Surroundings { defaults, environment } = surroundings;
     let planned = native(application, run, policy, defaults, environment.clone(), Timestamp::UNIX_EPOCH)
-        .and_then(|submission| native::objects(&submission));
+        .and_then(|submission| spark_client::objects(&submission));
     let children = planned.map(|objects| objects.children).unwrap_or_default();
     children.iter().filter_map(Child::of).filter(|child| child.kind == CLAIM).collect()
 }
@@ -149,7 +143,7 @@ pub fn native(
 ) -> Result<Submission, NotNative> {
     validation::validate(application).map_err(|refusal| NotNative::Refused(refusal.brief()))?;
     let spec = with_defaults(application.spec.clone());
-    let ids = Ids::of_run(run);
+    let ids = run.ids();
     let ui_path = ui_path(application, Some(&ids.application), policy);
     let refused = |problem| NotNative::Refused(format!("spark-defaults.conf: {problem}"));
     let defaults = read_properties(defaults).map_err(refused)?;

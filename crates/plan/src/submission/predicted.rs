@@ -1,21 +1,16 @@
 //! What would `spark-submit` create for an application? Told without running it, as far as that is possible.
 
 use super::{Surroundings, file, native::native, spark_submit, starting_point};
-use crate::{
-    Policy,
-    children::has_id_in_ui_path,
-    monitoring,
-    native::{self, NotNative, Objects, trimmed},
-    run::Run,
-};
+use crate::{Policy, children::has_id_in_ui_path, monitoring, run::Run};
 use api::{Role, SparkApplication, names::conf};
 use jiff::Timestamp;
 use serde_json::json;
+use spark_client::{self, NotNative, Objects, trimmed};
 use std::collections::BTreeSet;
 
 /// The objects that Spark's own client makes of what it is handed for `run`, before any webhook sees them: the
 /// pod first, then the children in their order; and at the end what the operator makes before. Names and ids that Spark draws are those of
-/// [`Ids::of_run`](native::Ids::of_run); the pod's uid in the children's owner reference is missing.
+/// [`Run::ids`]; the pod's uid in the children's owner reference is missing.
 ///
 /// # Errors
 ///
@@ -57,7 +52,7 @@ pub fn predicted(
         // Spark's script `spark-class` deletes them.
         argument.retain(|c| c != '\r');
     }
-    let Objects { pod, mut children } = native::objects(&submission)?;
+    let Objects { pod, mut children } = spark_client::objects(&submission)?;
     for child in &mut children {
         let name = &pod["metadata"]["name"];
         let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": name, "controller": true});

@@ -1,7 +1,7 @@
 //! Spark's configuration as a map, and as a file that Spark reads.
 
-use crate::native::{SYNTAX, escaped, trimmed};
 use api::names::conf;
+use spark_client::{SYNTAX, escaped, trimmed};
 use std::{collections::BTreeMap, fmt::Write};
 
 /// How many bytes of properties may stand among the arguments, to stay far below Linux's 128 KiB for one.

@@ -1,7 +1,7 @@
 //! How much CPU and memory do driver and executors get, and with which JVM options?
 
-use super::{Context, Properties, stated};
-use api::{Role, names::conf};
+use super::{Context, Properties};
+use api::{Role, names::conf, stated};
 
 pub(super) fn memory_overhead_factor(context: &Context, properties: &mut Properties) {
     properties.set_some(conf::MEMORY_OVERHEAD_FACTOR, stated(&context.spec.memory_overhead_factor));

@@ -1,11 +1,13 @@
 //! Which pod templates does Spark start from? The user's, with the contract's annotations for the webhook
 //! and, on the driver, its owner. Where there is no webhook, the template itself has what the annotations ask for.
 
-use crate::{customization, monitoring::Monitoring, owner_reference};
 use api::{
     Role, SparkApplication, SparkApplicationSpec,
+    monitoring::Monitoring,
     names::{annotation, conf, label},
+    owner_reference,
 };
+use pod_customization;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -46,7 +48,7 @@ pub(crate) fn template(application: &SparkApplication, spec: &SparkApplicationSp
     }
     template["apiVersion"] = "v1".into();
     template["kind"] = "Pod".into();
-    for (key, value) in customization::annotations(application, role) {
+    for (key, value) in pod_customization::annotations(application, role) {
         template["metadata"]["annotations"][key] = value.into();
     }
     if role == Role::Driver {
@@ -95,10 +97,10 @@ pub(super) fn customized(
         template["spec"]["containers"] = json!([{"name": role.container()}]);
     }
     template["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
-    let mut customized = customization::customized(&template)
+    let mut customized = pod_customization::customized(&template)
         .map_err(|denials| denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
     if let Some(annotations) = customized["metadata"]["annotations"].as_object_mut() {
-        annotations.retain(|key, _| !customization::is_of_contract(key));
+        annotations.retain(|key, _| !pod_customization::is_of_contract(key));
     }
     Ok(customized)
 }
@@ -106,7 +108,7 @@ pub(super) fn customized(
 /// What Spark overwrites in the executors' template, of what `application` asks for: the fields, as the user
 /// finds them.
 pub(super) fn overwritten(application: &SparkApplication) -> Vec<&'static str> {
-    let asked = customization::annotations(application, Role::Executor);
+    let asked = pod_customization::annotations(application, Role::Executor);
     let decommissions = application.spec.spark_conf.get(conf::DECOMMISSION).is_some_and(|on| on == "true");
     let sets_itself = |env: &String| env.contains("\"SPARK_");
     [

@@ -1,11 +1,11 @@
 //! Which volumes become Spark's scratch space? Those named `spark-local-dir-…`; all others are mounted by the
-//! webhook (`plan/customization/volumes.rs`).
+//! webhook (`crates/pod-customization/src/volumes.rs`).
 
 use super::{Context, Properties};
-use crate::quantity;
 use api::{
     Role,
-    names::{conf, volume},
+    names::{conf, volume::is_scratch},
+    quantity,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -22,11 +22,6 @@ const TYPES: [(&str, &[&str]); 4] = [
     ("nfs", &["path", "server", "readOnly"]),
     ("persistentVolumeClaim", &["claimName", "readOnly"]),
 ];
-
-/// Whether `mount` is one that Spark makes itself.
-pub(crate) fn is_scratch(mount: &Value) -> bool {
-    mount["name"].as_str().is_some_and(|name| name.starts_with(volume::LOCAL_DIR_PREFIX))
-}
 
 /// The type of `volume` and its options, if Spark can mount it.
 pub(crate) fn type_of(volume: &Value) -> Option<(&'static str, &'static [&'static str])> {

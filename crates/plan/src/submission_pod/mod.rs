@@ -11,8 +11,6 @@ mod state;
 
 use super::{
     Policy,
-    native::{Child, Ids, Objects},
-    owner_reference,
     pod_record::PodRecord,
     run::Run,
     submission::{SparkSubmit, Surroundings, spark_submit},
@@ -20,8 +18,10 @@ use super::{
 use api::{
     SparkApplication,
     names::{annotation, label, role},
+    owner_reference,
 };
 use serde_json::{Map, Value, json};
+use spark_client::{Child, Objects};
 pub use state::{State, state};
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ const CONFIG_MAP: &str = "ConfigMap";
 pub fn name(application: &SparkApplication, run: &Run) -> String {
     // Validation lets no name of an application be so long that this were too long for a pod.
     let application = application.metadata.name.as_deref().unwrap_or_default();
-    format!("{application}-{}-submission", Ids::of_run(run).prefix)
+    format!("{application}-{}-submission", run.ids().prefix)
 }
 
 /// The ConfigMap of the submission pod called `name`.

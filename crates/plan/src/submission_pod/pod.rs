@@ -3,16 +3,15 @@
 use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
 use crate::{
     Policy,
-    native::{existing_volumes, list_elements},
-    quantity,
     submission::{SparkSubmit, Surroundings, customized_template},
 };
 use api::{
     Role, SparkApplication,
     names::{conf, container, env, submit_conf, volume},
-    with_defaults,
+    quantity, with_defaults,
 };
 use serde_json::{Map, Value, json};
+use spark_client::{existing_volumes, list_elements};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The shell script that runs `spark-submit` and keeps its exception for the operator.

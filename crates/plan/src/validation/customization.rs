@@ -1,14 +1,12 @@
 //! Will the webhook be able to do to the pods what their annotations ask for?
 
 use super::{Findings, Subject, volumes};
-use crate::{
-    customization::{self, Denial},
-    monitoring::Monitoring,
-};
 use api::{
     Role,
+    monitoring::Monitoring,
     names::{annotation, conf, label},
 };
+use pod_customization::{self, Denial};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,14 +16,14 @@ const LARGEST: usize = 256 << 10;
 /// Does it, to a pod that has as little as Spark's pods may have.
 pub(super) fn rehearsal(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
-        let mut annotations = customization::annotations(subject.application, role);
+        let mut annotations = pod_customization::annotations(subject.application, role);
         // Nobody wrote it, and before the application is stored it names no uid.
         annotations.remove(annotation::OWNER_REFERENCE);
         let pod = json!({
             "metadata": {"labels": {label::SPARK_ROLE: role.as_str()}, "annotations": annotations},
             "spec": {"containers": [{"name": role.container()}], "volumes": volumes_of(subject, role)},
         });
-        for denial in customization::patch(&(&pod).into()).err().into_iter().flatten() {
+        for denial in pod_customization::patch(&(&pod).into()).err().into_iter().flatten() {
             match denial {
                 Denial::Annotation { key, problem } => {
                     findings.refuse(field(subject, role, key, &problem.path), problem.text);
@@ -73,7 +71,7 @@ fn all_annotations(subject: &Subject, role: Role) -> BTreeMap<String, String> {
         .chain(template)
         .chain(configured)
         .chain(pod.annotations.clone())
-        .chain(customization::annotations(subject.application, role))
+        .chain(pod_customization::annotations(subject.application, role))
         .collect()
 }
 
@@ -130,7 +128,7 @@ mod tests {
         let schema = serde_json::to_value(SparkApplication::crd()).unwrap();
         let schema = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
         // Made from the application as a whole.
-        let others = customization::STEPS.iter().filter(|step| step.key != annotation::OWNER_REFERENCE);
+        let others = pod_customization::STEPS.iter().filter(|step| step.key != annotation::OWNER_REFERENCE);
         for step in others {
             let path = field(&subject, Role::Executor, step.key, "");
             let found = path.split('.').skip(1).fold(schema, |schema, name| &schema["properties"][name]);

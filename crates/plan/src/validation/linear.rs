@@ -1,12 +1,13 @@
 //! Holds all that is done with an application before it is submitted to work that grows with its size and no faster.
 
 use super::{CHECKS, Findings, Subject};
-use crate::{borrowed_json::BorrowedJson, customization, submission::starting_point};
-use api::steps;
+use crate::submission::starting_point;
 use api::{
     Role, SparkApplication, fill_in,
     names::{conf, label},
+    steps,
 };
+use pod_customization::{self, borrowed_json::BorrowedJson};
 use serde_json::{Value, json};
 
 /// As many as no application has, and all of them in a few hundred KiB.
@@ -104,7 +105,7 @@ fn steps_for(mut spec: Value) -> usize {
         for (mut pod, role) in templates.into_iter().zip(Role::ALL) {
             pod["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
             // Carried out or denied: both take their steps.
-            customization::patch(&BorrowedJson::from(&pod)).ok();
+            pod_customization::patch(&BorrowedJson::from(&pod)).ok();
         }
     })
 }

@@ -22,8 +22,12 @@ mod spark_conf;
 mod templates;
 mod volumes;
 
-use crate::{events, schedule::Precision, spec_hash::spec_hash};
-use api::{Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, with_defaults};
+use crate::{schedule::Precision, spec_hash::spec_hash};
+use api::{
+    Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec,
+    excerpt::{self, LONGEST_EXPLANATION},
+    with_defaults,
+};
 pub use names::is_object_name;
 pub use schedule::shortest_named_run;
 use std::fmt::Display;
@@ -82,7 +86,7 @@ impl Refusal {
         let (mut brief, mut left) = (String::new(), self.0.len());
         for invalid in &self.0 {
             let next = invalid.to_string();
-            if left < self.0.len() && brief.len() + next.len() > events::LONGEST_EXPLANATION {
+            if left < self.0.len() && brief.len() + next.len() > LONGEST_EXPLANATION {
                 break;
             }
             brief += if brief.is_empty() { "" } else { "; " };
@@ -112,7 +116,7 @@ pub struct Findings {
 impl Findings {
     fn refuse(&mut self, field: impl Display, why: impl Display) {
         // What quotes a value that is of any length must not be of any length itself.
-        let cut = |text: String| events::cut(text, LONGEST_SENTENCE);
+        let cut = |text: String| excerpt::beginning(text, LONGEST_SENTENCE);
         let invalid = Invalid { field: cut(field.to_string()), why: cut(why.to_string()) };
         // A field that concerns both roles is looked at for both.
         api::steps::took(self.invalid.len());
@@ -128,7 +132,7 @@ impl Findings {
 
     fn warn(&mut self, field: impl Display, what: impl Display) {
         if self.warnings.len() < MOST_FINDINGS {
-            self.warnings.push(events::cut(format!("{field}: {what}"), LONGEST_SENTENCE));
+            self.warnings.push(excerpt::beginning(format!("{field}: {what}"), LONGEST_SENTENCE));
         } else {
             self.unlisted_warnings += 1;
         }

@@ -1,16 +1,14 @@
 //! Can metrics be exposed as `spec.monitoring` asks for, and can what it contains be read?
 
 use super::{Findings, Subject};
-use crate::{
-    monitoring::{self, is_exposed},
-    native::{keys_alone, read_properties},
-    submission::stated,
-};
 use api::{
     MonitoringSpec, PrometheusSpec, Role,
+    monitoring::{self, is_exposed},
     names::{conf, submit_conf},
+    stated,
 };
 use serde_json::Value;
+use spark_client::{keys_alone, read_properties};
 
 /// What the CRD says as well.
 const PORTS: std::ops::RangeInclusive<i32> = 1024..=49151;

@@ -1,11 +1,9 @@
 //! Are the names possible, and those of the objects that are derived from them?
 
 use super::{Findings, Subject};
-use crate::{
-    driver,
-    schedule::{Precision, Schedule},
-};
+use crate::{driver, schedule::Precision};
 use api::{ScheduledSparkApplication, SparkApplication, names::conf};
+use cron::Schedule;
 
 /// Kubernetes' limit for labels' values, Services and many others.
 const LONGEST_LABEL: usize = 63;

@@ -1,8 +1,7 @@
 //! Are cores and memory written as Spark and Kubernetes read them?
 
 use super::{Findings, Subject};
-use crate::{memory, quantity};
-use api::{Role, defaults, names::conf};
+use api::{Role, defaults, memory, names::conf, quantity};
 
 /// A stated value and where it stands.
 struct Stated {

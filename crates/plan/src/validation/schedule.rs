@@ -1,8 +1,8 @@
 //! When is a schedule due, and is what it says of its runs understood?
 
 use super::{Findings, names};
-use crate::schedule::{Schedule, Zone};
 use api::{ConcurrencyPolicy, ScheduledSparkApplication, SparkApplication};
+use cron::{Schedule, Zone};
 use kube_core::ObjectMeta;
 
 pub(super) fn fields(schedule: &ScheduledSparkApplication, findings: &mut Findings) {

@@ -1,11 +1,12 @@
 //! Does sparkConf leave those properties alone that are the operator's?
 
 use super::{Findings, Subject};
-use crate::{customization, driver, native};
+use crate::driver;
 use api::{
     Role,
     names::{conf, label},
 };
+use pod_customization;
 
 /// What KF refuses too, in its words.
 pub(super) fn denied(subject: &Subject, findings: &mut Findings) {
@@ -49,7 +50,8 @@ pub(super) fn contract(subject: &Subject, findings: &mut Findings) {
         let configured = configured.map(|key| (subject.field("sparkConf"), key));
         let stated = role.pod(&subject.spec).annotations.keys();
         let stated = stated.map(|key| (subject.of_role(role, "annotations"), key.as_str()));
-        for (field, key) in configured.chain(stated).filter(|(_, key)| customization::is_of_contract(key)) {
+        for (field, key) in configured.chain(stated).filter(|(_, key)| pod_customization::is_of_contract(key))
+        {
             findings.refuse(
                 field,
                 format_args!("`{key}` is the operator's: say it in the field of spec that it is made from"),
@@ -63,7 +65,7 @@ pub(super) fn references(subject: &Subject, findings: &mut Findings) {
     let Subject { spec, .. } = subject;
     let fields = ["sparkConf", "hadoopConf"];
     let properties = [("", &spec.spark_conf), (conf::HADOOP_PREFIX, &spec.hadoop_conf)];
-    for (i, key, why) in native::unbounded(&properties) {
+    for (i, key, why) in spark_client::unbounded(&properties) {
         findings.refuse(subject.field(format_args!("{}[{key}]", fields[i])), why);
     }
 }

@@ -1,11 +1,15 @@
 //! Does every mount have a volume, and a place of its own?
 
 use super::{Findings, Subject};
-use crate::{submission::volumes as scratch, volume_name};
+use crate::submission::volumes as scratch;
 use api::{
     Role,
-    names::{conf, volume},
+    names::{
+        conf,
+        volume::{self, is_scratch},
+    },
 };
+use pod_customization::volume_name;
 use serde_json::Value;
 use std::{
     borrow::Cow,
@@ -16,7 +20,7 @@ use std::{
 /// Volumes that Spark itself mounts, from its configuration.
 pub(super) fn scratch_space(subject: &Subject, findings: &mut Findings) {
     let (volumes, of_spec) = (subject.field("volumes"), of_spec(subject));
-    for (role, _, mount) in mounted(subject).filter(|(_, _, mount)| scratch::is_scratch(mount)) {
+    for (role, _, mount) in mounted(subject).filter(|(_, _, mount)| is_scratch(mount)) {
         let name = mount["name"].as_str().unwrap_or_default();
         match of_spec.get(name) {
             None => findings.refuse(
@@ -48,7 +52,7 @@ pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
             let name = mount["name"].as_str().unwrap_or_default();
             let field = |name: &str| subject.of_role(role, format_args!("volumeMounts[{i}].{name}"));
             let has_volume = || of_spec.contains_key(name) || others.contains(name);
-            if !scratch::is_scratch(mount) && !has_volume() {
+            if !is_scratch(mount) && !has_volume() {
                 findings
                     .refuse(field("name"), format_args!("mounts volume `{name}`, which is not in {volumes}"));
             }

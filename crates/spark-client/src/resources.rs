@@ -1,9 +1,8 @@
 //! How much CPU, memory and what else does the driver's container ask for?
 
 use super::{Context, Line, conf::int, driver::Driver, input::Kind, not_native::NotNative};
-use crate::memory;
 use api::{
-    Role,
+    Role, memory,
     names::{conf, submit_conf},
 };
 use std::collections::BTreeSet;

@@ -1,11 +1,9 @@
 //! From what are the objects of a submission made? From what `spark-submit` would be given and would find.
 
 use super::line::Line;
-use crate::run::Run;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use uuid::Uuid;
 
 /// One submission, with all that makes its objects what they are.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +13,7 @@ pub struct Submission {
     /// The version that Spark's label names: that of the distribution, not of the image.
     pub spark_version: String,
     /// Spark's properties from all sources, master and deploy mode among them, the lists of flags as
-    /// [`flag_list`](super::flag_list) gives them.
+    /// [`flag_list`](crate::flag_list) gives them.
     pub properties: BTreeMap<String, String>,
     /// `--class`.
     pub main_class: Option<String>,
@@ -85,24 +83,6 @@ pub struct Ids {
     pub config_map: String,
     /// In the path of the driver's scratch directory: a UUID.
     pub local_dir: String,
-}
-
-impl Ids {
-    /// Those of a run.
-    #[must_use]
-    pub fn of_run(run: &Run) -> Self {
-        let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, run.id.as_str().as_bytes());
-        let of_id = |what: &str| Uuid::new_v5(&id, what.as_bytes());
-        let of_place =
-            |what: &str| Uuid::new_v5(&run.place, what.as_bytes()).simple().to_string()[..16].to_owned();
-        Self {
-            application: format!("spark-{}", of_id("application").simple()),
-            prefix: of_place("prefix"),
-            service: of_place("service"),
-            config_map: of_place("config map"),
-            local_dir: of_id("local directory").to_string(),
-        }
-    }
 }
 
 /// What kind of application it is.

@@ -1,8 +1,7 @@
 //! Which resource limits does Spark's container get beyond those that Spark sets: memory and GPUs?
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, pod::as_object};
-use crate::{memory, quantity};
-use api::{GpuSpec, Role, SparkApplication, names::annotation};
+use api::{GpuSpec, Role, SparkApplication, memory, names::annotation, quantity};
 use serde_json::Value;
 
 pub(super) struct MemoryLimit;

@@ -1,8 +1,7 @@
 //! Who owns the driver pod? Its application; executors are owned by their driver alone.
 
 use super::{Concern, Problem, SparkPod, entries};
-use crate::owner_reference;
-use api::{Embedded, Role, SparkApplication, names::annotation};
+use api::{Embedded, Role, SparkApplication, names::annotation, owner_reference};
 use entries::{KeyField, OnClash};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 

@@ -4,8 +4,10 @@
 //! (`plan/submission/volumes.rs`).
 
 use super::{Concern, Problem, SparkPod, entries};
-use crate::submission::volumes::is_scratch;
-use api::{Embedded, Role, SparkApplication, names::annotation};
+use api::{
+    Embedded, Role, SparkApplication,
+    names::{annotation, volume::is_scratch},
+};
 use entries::{KeyField, OnClash};
 use k8s_openapi::api::core::v1::{Volume, VolumeMount};
 use serde_json::Value;

@@ -17,11 +17,11 @@ pub(super) fn text(properties: &BTreeMap<String, String>, config_map: &str, now:
 }
 
 /// What ends a key or begins a comment. Java's `store` escapes it in values too, where it means nothing.
-pub(crate) const SYNTAX: [char; 4] = ['=', ':', '#', '!'];
+pub const SYNTAX: [char; 4] = ['=', ':', '#', '!'];
 
 /// A key or a value as `java.util.Properties` reads it: only what would be lost or is among `syntax` is escaped, and
 /// of blanks only the first unless it is a key. Everything else is written as it is, in UTF-8.
-pub(crate) fn escaped(text: &str, is_key: bool, syntax: &[char]) -> String {
+pub fn escaped(text: &str, is_key: bool, syntax: &[char]) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (i, c) in text.chars().enumerate() {
         match c {

@@ -240,8 +240,8 @@ const QUANTITIES: [&str; 3] = ["sizeLimit", "storage", "divisor"];
 
 fn is_same_quantity(one: &Value, other: &Value) -> bool {
     let amount = |value: &Value| match value {
-        Value::String(text) => crate::quantity::amount(text),
-        Value::Number(number) => crate::quantity::amount(&number.to_string()),
+        Value::String(text) => api::quantity::amount(text),
+        Value::Number(number) => api::quantity::amount(&number.to_string()),
         _ => None,
     };
     amount(one).is_some_and(|one| amount(other) == Some(one))

@@ -7,9 +7,8 @@ use super::{
     not_native::{NotNative, Reason},
     uri,
 };
-use crate::memory;
 use api::{
-    Role,
+    Role, memory,
     names::{conf, submit_conf},
 };
 

@@ -2,12 +2,10 @@
 //! the exporter's port.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, config_maps, network};
-use crate::{
-    monitoring::{Exporter, Monitoring},
-    volume_name,
-};
+use crate::volume_name;
 use api::{
     Role, SparkApplication,
+    monitoring::{Exporter, Monitoring},
     names::{annotation, path},
 };
 use serde::{Deserialize, Serialize};

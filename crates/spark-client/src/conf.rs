@@ -4,7 +4,7 @@
 //! it is written.
 
 use super::{expansion::expanded, not_native::NotNative};
-use crate::memory;
+use api::memory;
 use std::collections::BTreeMap;
 
 /// The properties of a submission.
@@ -113,7 +113,7 @@ pub fn elements(list: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::native::Reason;
+    use crate::Reason;
 
     fn conf(properties: &[(&str, &str)]) -> Conf {
         Conf(properties.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())

@@ -1,6 +1,6 @@
 //! What is the volume called that holds a ConfigMap?
 
-use crate::digest;
+use sha2::{Digest, Sha256};
 
 /// Kubernetes' limit for volume names (a DNS label).
 const LONGEST: usize = 63;
@@ -15,7 +15,8 @@ pub fn of_config_map(config_map: &str) -> String {
     if plain.len() <= LONGEST && !config_map.contains('.') {
         return plain;
     }
-    let suffix = format!("-{}-vol", &digest::sha256_hex(config_map.as_bytes())[..8]);
+    let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(config_map.as_bytes()));
+    let suffix = format!("-{:08x}-vol", u32::from_be_bytes([a, b, c, d]));
     let dashed = config_map.replace('.', "-");
     // ConfigMap names are ASCII, so any byte is a character boundary; `get` keeps a name that is not from
     // panicking here.

@@ -10,6 +10,7 @@
 //! The annotations grant nothing: who may create a pod with them could have written the fields.
 
 mod annotation_value;
+pub mod borrowed_json;
 mod config_maps;
 mod containers;
 mod entries;
@@ -22,17 +23,16 @@ mod pod;
 mod resources;
 mod scheduling;
 mod security;
+pub mod volume_name;
 mod volumes;
 
-use crate::{
-    borrowed_json::BorrowedJson,
-    events::{self, LONGEST_EXPLANATION},
-};
 use annotation_value::AnnotationValue;
 use api::{
     Role, SparkApplication,
+    excerpt::{self, LONGEST_EXPLANATION},
     names::{annotation, label},
 };
+use borrowed_json::BorrowedJson;
 use json_patch::Patch;
 use pod::SparkPod;
 use serde_json::Value;
@@ -111,7 +111,7 @@ pub struct Problem {
 impl Problem {
     /// A text that quotes what may be of any length is cut.
     fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
-        let cut = |text| events::cut(text, LONGEST_EXPLANATION);
+        let cut = |text| excerpt::beginning(text, LONGEST_EXPLANATION);
         Self { path: cut(path.into()), text: cut(text.into()) }
     }
 }
@@ -220,7 +220,9 @@ fn check_contract(annotations: &BorrowedJson) -> Result<(), Denial> {
     match found.parse::<u32>() {
         Ok(version) if version <= annotation::CONTRACT_VERSION => Ok(()),
         // It may begin with any number of zeros.
-        Ok(_) => Err(Denial::NewerContract { found: events::cut(found.to_owned(), LONGEST_EXPLANATION) }),
+        Ok(_) => {
+            Err(Denial::NewerContract { found: excerpt::beginning(found.to_owned(), LONGEST_EXPLANATION) })
+        }
         Err(_) => {
             let text = format!("`{found}` is not a version (try `{}`)", annotation::CONTRACT_VERSION);
             Err(Denial::Annotation { key: annotation::CONTRACT, problem: Problem::new("", text) })

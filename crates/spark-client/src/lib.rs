@@ -8,9 +8,8 @@
 //! The steps are Spark's feature steps, one file each, listed in [`STEPS`] in Spark's order. The facts come from
 //! recordings of real submissions, with which `tests/it/recordings` compares every object.
 //!
-//! An application gets here by [`submission::native`](crate::submission::native()), from the same properties
-//! and templates that are handed to `spark-submit`. Owner references, labels of the operator's own and the
-//! customization of the pod are the caller's.
+//! The caller adds owner references, labels of its own and the customization of the pod. `plan::submission::native` is the caller in the
+//! operator: it hands over the properties and pod templates that it would hand to `spark-submit`.
 //!
 //! # What is different on purpose
 //!
@@ -70,7 +69,7 @@ use names::Names;
 pub use names::possible_children;
 pub use not_native::{NotNative, Reason};
 pub use properties_file::{keys_alone, read_properties, trimmed};
-pub(super) use properties_text::{SYNTAX, escaped};
+pub use properties_text::{SYNTAX, escaped};
 use serde_json::Value;
 use std::collections::BTreeMap;
 pub use uri::is_scheme;

@@ -10,9 +10,9 @@ const UNITS: [(&str, u64); 6] =
 pub const HEAP: u64 = 1024;
 /// What a pod has beside its heap at least, in MiB (`ResourceProfile.MEMORY_OVERHEAD_MIN_MIB`).
 pub const OVERHEAD_LEAST: u64 = 384;
-/// Which part of the heap that is (`Config.MEMORY_OVERHEAD_FACTOR`), and where a Python or R process runs
-/// beside the JVM (`Constants.NON_JVM_MEMORY_OVERHEAD_FACTOR`).
+/// The part of the heap that a pod has beside it (`Config.MEMORY_OVERHEAD_FACTOR`).
 pub const OVERHEAD_FACTOR: f64 = 0.1;
+/// The same where a Python or R process runs beside the JVM (`Constants.NON_JVM_MEMORY_OVERHEAD_FACTOR`).
 pub const OVERHEAD_FACTOR_BESIDE_JVM: f64 = 0.4;
 
 /// The bytes that `text` stands for where Spark takes it (`spark.driver.memory` and its like, in which a

@@ -1,5 +1,7 @@
 //! Is a schedule due when a clock on the wall would say so, when another implementation would, and is there always an answer?
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use jiff::{
     SignedDuration, Timestamp,
     civil::{DateTime, Time},
@@ -12,7 +14,7 @@ use proptest::{
     test_runner::{Config, RngSeed},
 };
 use serde_json::Value;
-use spark_operator::plan::schedule::{Due, Rhythm, Schedule, Slots, Values, Zone};
+use spark_operator_cron::{Due, Rhythm, Schedule, Slots, Values, Zone};
 use std::{
     collections::BTreeSet,
     iter::successors,
@@ -34,7 +36,7 @@ const ZONES: [&str; 8] = [
     "Pacific/Chatham",
 ];
 
-/// A schedule, and what the other implementation says: a line of `tests/cron/reference.py`.
+/// A schedule, and what the other implementation says: a line of `reference.py`.
 #[derive(Debug)]
 struct Line {
     expression: String,
@@ -60,7 +62,7 @@ enum Reason {
 #[test]
 #[expect(clippy::print_stdout, reason = "what was compared is a result")]
 fn slots_are_those_of_another_implementation_but_for_what_is_listed() {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cron/reference.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference.py");
     let mut reference = Command::new(script);
     reference.args(["--count", &COMPARED.to_string()]).stderr(Stdio::inherit());
     let output = reference.output().expect("Python can be run");

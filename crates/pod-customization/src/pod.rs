@@ -1,9 +1,9 @@
 //! Which pod is Spark's, in which role, which of its containers does Spark run in, and what is to change in it?
 
 use super::{Denial, Problem};
-use crate::{borrowed_json::BorrowedJson, events};
+use crate::borrowed_json::BorrowedJson;
 use api::{
-    Role,
+    Role, excerpt,
     names::{annotation, container, label, role},
 };
 use json_patch::{
@@ -92,7 +92,8 @@ fn names(containers: &[BorrowedJson]) -> Vec<String> {
     const SHOWN: usize = 10;
     let name = |container: &BorrowedJson| format!("`{}`", container["name"].as_str().unwrap_or_default());
     let more = (containers.len() > SHOWN).then(|| "…".to_owned());
-    let names = containers.iter().take(SHOWN).map(|container| events::cut(name(container), LONGEST_NAME));
+    let names =
+        containers.iter().take(SHOWN).map(|container| excerpt::beginning(name(container), LONGEST_NAME));
     names.chain(more).collect()
 }
 

@@ -1,0 +1,39 @@
+//! Cuts texts that are too long to be shown whole, and marks the cut with an ellipsis.
+
+/// The most bytes of an explanation in a status or an event: an event's note holds 1,024, and the rest of it names the object.
+pub const LONGEST_EXPLANATION: usize = 800;
+
+const ELLIPSIS: &str = "…";
+
+/// The first bytes of `text`, at most `limit` with the ellipsis; cut between two characters.
+#[must_use]
+pub fn beginning(text: String, limit: usize) -> String {
+    if text.len() <= limit {
+        return text;
+    }
+    let end = text.floor_char_boundary(limit - ELLIPSIS.len());
+    format!("{}{ELLIPSIS}", &text[..end])
+}
+
+/// The last bytes of `text`, at most `limit` with the ellipsis; cut between two characters.
+#[must_use]
+pub fn end(text: String, limit: usize) -> String {
+    if text.len() <= limit {
+        return text;
+    }
+    let begin = text.ceil_char_boundary(text.len() - limit.saturating_sub(ELLIPSIS.len()));
+    format!("{ELLIPSIS}{}", &text[begin..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{beginning, end};
+
+    #[test]
+    fn a_text_is_cut_between_two_characters() {
+        assert_eq!(beginning("abcdef".to_owned(), 6), "abcdef");
+        assert_eq!(beginning("üüüa".to_owned(), 6), "ü…");
+        assert_eq!(end("abcdef".to_owned(), 6), "abcdef");
+        assert_eq!(end("aüüü".to_owned(), 6), "…ü");
+    }
+}
