@@ -286,13 +286,14 @@ fn all_pods_are_known_once_the_last_driver_that_was_seen_to_end_is_gone() {
     assert!(!knows(&application, Some("d1")));
 }
 
-/// The diagram of the README is the table in the code, which the exploration compares with what happens.
+/// The diagram for users is the table in the code, which the exploration compares with what happens.
 #[test]
-fn the_readme_shows_the_states_as_they_are() {
-    let readme = fs::read_to_string("README.md").unwrap();
-    let shown = readme.split_once("```mermaid\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+fn the_users_page_shows_the_states_as_they_are() {
+    const PAGE: &str = "docs/user/applications.md";
+    let page = fs::read_to_string(PAGE).unwrap();
+    let shown = page.split_once("```mermaid\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
     let diagram = lifecycle::diagram();
-    assert_eq!(shown, diagram, "README.md is to have:\n{diagram}");
+    assert_eq!(shown, diagram, "{PAGE} is to have:\n{diagram}");
 }
 
 #[test]

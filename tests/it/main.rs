@@ -13,6 +13,7 @@ mod crds;
 mod ctl;
 mod customization;
 mod dashboards;
+mod docs;
 mod exposure;
 mod failure;
 mod farewell;

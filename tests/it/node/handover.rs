@@ -1,4 +1,4 @@
-//! Can an admin go from Kubeflow's operator to this one, back, and away? The commands are the README's.
+//! Can an admin go from Kubeflow's operator to this one, back, and away? The commands are those of the admin's pages.
 
 use super::{Installed, application, install_alone, is_installed_again, native::python_job, state_is};
 use crate::{
@@ -8,6 +8,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
+const UPGRADE: &str = "docs/admin/upgrade-from-kubeflow.md";
 const CONFIGURATIONS: [&str; 2] = ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"];
 
 #[test]
@@ -21,7 +22,7 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
     let job = python_job("handed-over", "native-job", "tests/data/node/native/job.py");
     let kubeflows = || ["controller", "webhook"].map(|what| replicas(&format!("spark-operator-{what}")));
 
-    does("Taking over from Kubeflow's operator");
+    does(UPGRADE, "Taking over from Kubeflow's operator");
     assert_eq!(kubeflows(), ["0", "0"]);
     is_installed_again();
     for kind in CONFIGURATIONS {
@@ -32,23 +33,22 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
     kubectl_with(&job, &["apply", "-f", "-"]);
     state_is("handed-over", "RUNNING");
 
-    does("Rolling back to it");
+    does(UPGRADE, "Rolling back to it");
     assert_eq!((kubeflows(), replicas("spark-operator")), (["1".to_owned(), "1".to_owned()], String::new()));
     for kind in CONFIGURATIONS {
         assert_eq!(kubectl(&["get", kind, "--output=name"]), "");
     }
     assert_eq!(application("handed-over")["status"]["applicationState"]["state"], "RUNNING");
 
-    does("Uninstalling");
+    does("docs/admin/install.md", "Uninstalling");
     let left = kubectl(&["get", "clusterroles,crds,namespaces", "--output=name"]);
     assert!(!left.contains("spark"), "{left}");
 }
 
-/// Runs what the README says under `heading`, from the checkout, with the programs of this build.
-fn does(heading: &str) {
-    let readme = fs::read_to_string("README.md").unwrap();
-    let section = readme.split_once(&format!("### {heading}\n")).unwrap().1;
-    let section = section.split("\n## ").next().unwrap().split("\n### ").next().unwrap();
+/// Runs the commands that `page` has under `heading`, from the checkout, with the programs of this build.
+fn does(page: &str, heading: &str) {
+    let page = fs::read_to_string(page).unwrap();
+    let section = page.split_once(&format!("## {heading}\n")).unwrap().1.split("\n## ").next().unwrap();
     let commands: Vec<_> = section.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
     assert!(!commands.is_empty(), "{heading}");
     let programs = Path::new(env!("CARGO_BIN_EXE_spark-operator")).parent().unwrap().display();

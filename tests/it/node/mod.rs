@@ -164,12 +164,12 @@ fn install_alone() -> Alone {
     Alone { _installation: INSTALLATION.write().unwrap_or_else(PoisonError::into_inner) }
 }
 
-/// Installs the operator as the README says.
+/// Installs the operator as docs/admin/install.md says.
 fn install_once() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         kubectl(&["apply", "-k", "manifests"]);
-        // As the README has it: no application is refused from now on.
+        // As docs/admin/install.md has it: no application is refused from now on.
         is_rolled_out();
     });
 }
@@ -188,7 +188,7 @@ fn is_installed_again() {
     }
 }
 
-/// Whatever a test does to the installation, and becomes of it: the next one finds it as the README has it.
+/// Whatever a test does to the installation, and becomes of it: the next one finds it as it was installed.
 struct Installed;
 
 impl Installed {

@@ -1,0 +1,119 @@
+//! Compares the documentation with the programs: the page of flags is what clap knows, and links between pages lead somewhere.
+
+use crate::golden::Golden;
+use clap::{Arg, CommandFactory};
+use spark_operator::settings::Flags;
+use std::{
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+};
+
+const FLAGS: &str = "docs/admin/flags.md";
+
+/// Folders with pages for people.
+const FOLDERS: [&str; 3] = [".", "docs", "certs"];
+
+#[test]
+fn the_page_of_flags_is_what_the_operator_takes() {
+    let mut golden = Golden::default();
+    golden.compare(&root().join(FLAGS), &flags());
+    golden.finish();
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let pages: Vec<_> =
+        FOLDERS.iter().flat_map(|folder| pages(&root().join(folder), *folder != ".")).collect();
+    assert!(pages.len() > 20, "{pages:?}");
+    let mut broken = Vec::new();
+    for page in &pages {
+        let text = fs::read_to_string(page).unwrap();
+        for link in links(&text).filter(|link| !link.contains("://")) {
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            let has_heading = || headings(&fs::read_to_string(&target).unwrap()).any(|it| it == heading);
+            if !target.exists() || !heading.is_empty() && !has_heading() {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The Markdown files in `folder`, and in the folders below it if `deep`.
+fn pages(folder: &Path, deep: bool) -> Vec<PathBuf> {
+    let mut pages = Vec::new();
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if deep && path.is_dir() {
+            pages.extend(self::pages(&path, deep));
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+    pages
+}
+
+/// The targets of the links in a page: `[text](target)`.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](").skip(1).filter_map(|rest| rest.split(')').next())
+}
+
+/// The headings of a page as GitHub makes anchors of them.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    let titles =
+        text.lines().filter_map(|line| line.strip_prefix('#')).map(|line| line.trim_start_matches('#'));
+    titles.map(|title| {
+        let kept = title.trim().to_lowercase();
+        kept.chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c))
+            .collect::<String>()
+            .replace(' ', "-")
+    })
+}
+
+/// The page of flags.
+fn flags() -> String {
+    let mut page = String::from(
+        "# Flags of `spark-operator run`\n\n\
+         <!-- Written by `UPDATE_GOLDEN=1 cargo test --test it docs::`, from the same definitions as `--help`. -->\n\n\
+         Each flag has an environment variable: `SPARK_OPERATOR_` and the flag's name in capitals, with `_` for `-`. The few that have another \
+         one name it. Flags that mean what those of Kubeflow's operator mean have the same names. An unknown flag is refused, and the refusal \
+         names the nearest one that exists.\n",
+    );
+    let flags = Flags::command();
+    let run = flags.find_subcommand("run").unwrap();
+    let mut sections: Vec<(&str, Vec<&Arg>)> = Vec::new();
+    for flag in run.get_arguments().filter(|flag| flag.get_id() != "help") {
+        let heading = flag.get_help_heading().unwrap_or("Others");
+        match sections.iter_mut().find(|(name, _)| *name == heading) {
+            Some((_, flags)) => flags.push(flag),
+            None => sections.push((heading, vec![flag])),
+        }
+    }
+    for (heading, flags) in sections {
+        write!(page, "\n## {heading}\n\n| flag | default | meaning |\n|---|---|---|\n").unwrap();
+        for flag in flags {
+            writeln!(page, "{}", row(flag)).unwrap();
+        }
+    }
+    page
+}
+
+fn row(flag: &Arg) -> String {
+    let long = flag.get_long().unwrap();
+    let default: Vec<_> = flag.get_default_values().iter().map(|value| value.to_str().unwrap()).collect();
+    let default = match default.join(",") {
+        default if default.is_empty() => String::new(),
+        default => format!("`{default}`"),
+    };
+    let help = flag.get_long_help().or_else(|| flag.get_help()).unwrap().to_string();
+    let variable = flag.get_env().unwrap().to_str().unwrap();
+    let usual = format!("SPARK_OPERATOR_{}", long.to_uppercase().replace('-', "_"));
+    let named = if variable == usual { String::new() } else { format!(" (variable `{variable}`)") };
+    format!("| `--{long}` | {default} | {}{named} |", help.replace('\n', " ").replace('|', "\\|"))
+}
