@@ -4,12 +4,14 @@ use crate::golden::Golden;
 use clap::{Arg, CommandFactory};
 use spark_operator::settings::Flags;
 use std::{
+    collections::BTreeMap,
     fmt::Write,
     fs,
     path::{Path, PathBuf},
 };
 
 const FLAGS: &str = "docs/admin/flags.md";
+const METRICS: &str = "docs/admin/metrics.md";
 
 /// Folders with pages for people.
 const FOLDERS: [&str; 3] = [".", "docs", "certs"];
@@ -19,6 +21,14 @@ fn the_page_of_flags_is_what_the_operator_takes() {
     let mut golden = Golden::default();
     golden.compare(&root().join(FLAGS), &flags());
     golden.finish();
+}
+
+/// Looks for every metric that a running operator serves, in Prometheus' text format, on the page of metrics. The page may have more: a family without
+/// samples is not served.
+pub(crate) fn lists_metrics(served: &str) {
+    let page = fs::read_to_string(root().join(METRICS)).unwrap();
+    let missing: Vec<_> = metrics(served).into_iter().filter(|row| !page.contains(row)).collect();
+    assert!(missing.is_empty(), "{METRICS} is to have:\n{}", missing.join("\n"));
 }
 
 #[test]
@@ -116,4 +126,19 @@ fn row(flag: &Arg) -> String {
     let usual = format!("SPARK_OPERATOR_{}", long.to_uppercase().replace('-', "_"));
     let named = if variable == usual { String::new() } else { format!(" (variable `{variable}`)") };
     format!("| `--{long}` | {default} | {}{named} |", help.replace('\n', " ").replace('|', "\\|"))
+}
+
+/// The rows of the page of metrics: each family with its type and help.
+fn metrics(served: &str) -> Vec<String> {
+    let comments = |kind: &str| {
+        let prefix = format!("# {kind} ");
+        let lines = served.lines().filter_map(move |line| line.strip_prefix(&prefix)?.split_once(' '));
+        lines.collect::<BTreeMap<_, _>>()
+    };
+    let helps = comments("HELP");
+    let help = |name: &str| helps.get(name).copied().unwrap_or_default().replace('|', "\\|");
+    comments("TYPE")
+        .into_iter()
+        .map(|(name, kind)| format!("| `{name}` | {kind} | {} |", help(name)))
+        .collect()
 }

@@ -11,7 +11,10 @@ use super::{
     proxy::{Call, Moment, Proxy},
     seen,
 };
-use crate::dashboards::{metric, used};
+use crate::{
+    dashboards::{metric, used},
+    docs::lists_metrics,
+};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Pod, Service},
@@ -88,6 +91,7 @@ async fn after_a_day_of_five_hundred_applications_and_two_restarts_all_numbers_a
     namespace.clear::<Event>().await;
     eprintln!("{CROWD} applications in {} s: {all:#?}", begun.elapsed().as_secs());
 
+    lists_metrics(&text);
     let told: BTreeSet<_> = text.lines().filter(|line| !line.starts_with('#')).map(metric).collect();
     let missing: Vec<_> = used().into_iter().filter(|used| !told.contains(&**used)).collect();
     assert!(
