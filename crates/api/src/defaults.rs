@@ -1,5 +1,4 @@
-//! Which values do fields have that the user left out? Those that KF's webhook writes into the object
-//! (behaviour.md, 2.1).
+//! Fills in the fields that the user left out, with the values that the webhook of Kubeflow's operator writes into the object.
 
 use std::collections::BTreeMap;
 

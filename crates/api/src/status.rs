@@ -146,7 +146,7 @@ pub enum State {
 }
 
 impl State {
-    /// Every state, in the order of behaviour.md.
+    /// Every state, in the order in which Kubeflow's operator declares them.
     pub const ALL: [State; 14] = [
         Self::New,
         Self::Submitted,

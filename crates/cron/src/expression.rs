@@ -1,7 +1,7 @@
-//! What do a schedule and a time zone say? They as values, or what is wrong with them and where.
+//! Reads schedules and time zones, or says what is wrong with them and at which character.
 //!
-//! The syntax is that of robfig/cron v3, which KF uses (behaviour.md 9.1). The crate croner, for one, knows
-//! another: no `5/15`, no `?` in every field, but `L`, `W`, `#` and 7 for Sunday.
+//! The syntax is that of robfig/cron v3, which Kubeflow's operator uses. No crate reads it: croner, for example, has no `5/15` and no `?` in
+//! every field, but `L`, `W`, `#`, and 7 for Sunday.
 
 use crate::go_duration;
 use jiff::tz::{TimeZone, TimeZoneDatabase};

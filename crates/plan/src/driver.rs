@@ -71,7 +71,7 @@ fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }
 
-/// The adoption rule (design.md, section 2).
+/// What to do with a pod that has the driver's name when the run `id` is to be submitted (docs/design/architecture.md, "One driver per run").
 #[must_use]
 pub fn standing(
     pod: &PodRecord,

@@ -38,7 +38,7 @@ use pod::SparkPod;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Every step, in order of application (behaviour.md 3.2).
+/// Every step, in order of application, which is the order of the webhook of Kubeflow's operator.
 pub const STEPS: [Step; 27] = [
     step::<owner::OwnerReferenceOfDriver>(),
     step::<env::Env>(),

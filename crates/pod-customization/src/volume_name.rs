@@ -7,7 +7,7 @@ const LONGEST: usize = 63;
 
 /// `<ConfigMap>-vol` where that is a DNS label; otherwise dots become dashes and the name is cut to make room
 /// for 8 hexadecimal digits of the SHA-256 of the ConfigMap's name, so that two ConfigMaps never share a
-/// volume (KF's rule, behaviour.md 3.3).
+/// volume. This is the rule of Kubeflow's operator.
 #[must_use]
 pub fn of_config_map(config_map: &str) -> String {
     api::steps::took(1);

@@ -34,8 +34,8 @@ use serde_json::Value;
 use spark_client::{Environment, read_properties};
 use std::collections::BTreeMap;
 
-/// Everything that goes into the properties, in order of precedence (behaviour.md 4.3): what the operator
-/// must own comes last.
+/// Everything that goes into the properties, in the order of precedence of Kubeflow's operator: a later concern overwrites an earlier one, and the
+/// properties that the operator must own come last.
 const CONCERNS: [Concern; 15] = [
     images::common,
     resources::memory_overhead_factor,
