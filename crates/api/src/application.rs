@@ -1,4 +1,4 @@
-//! What is a `SparkApplication`? One run of a Spark program, and again if its restart policy says so.
+//! `SparkApplication`: a Spark program that is run once, and again as its restart policy says.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What do we tell the API server about our kinds? Their CustomResourceDefinitions, made from the Rust types.
+//! The CustomResourceDefinitions of both kinds, generated from the Rust types.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionVersion,

@@ -1,5 +1,4 @@
-//! How do we carry pieces of the Kubernetes API inside our own types? As JSON, exactly as the user wrote
-//! them.
+//! Pieces of the Kubernetes API inside the types of this crate, kept as JSON exactly as the user wrote them.
 //!
 //! A `Volume` of a newer Kubernetes than the one we were built against has fields that our Rust types do not
 //! know. Reading it into those types and writing it out again would lose them, silently. So we keep the JSON

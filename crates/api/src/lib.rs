@@ -1,4 +1,5 @@
-//! What can users write, and what do we answer? The kinds of `sparkoperator.k8s.io/v1beta2`, as values.
+//! The kinds of `sparkoperator.k8s.io/v1beta2` as types: what users can write, and what the operator answers in the
+//! status.
 //!
 //! Nothing here talks to a cluster, reads a clock or logs.
 

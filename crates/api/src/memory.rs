@@ -1,4 +1,4 @@
-//! How much is a Java memory string, such as `512m` or `4g`?
+//! Reads Java's sizes of memory, such as `512m` and `4g`, as Spark does.
 
 use std::str::FromStr;
 

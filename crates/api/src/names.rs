@@ -1,4 +1,5 @@
-//! What is every label, annotation, container, environment variable and configuration key called? Here, once.
+//! The names of all labels, annotations, containers, environment variables and configuration keys. No other file
+//! contains one.
 
 /// Labels on pods and on the objects that the operator makes for an application.
 pub mod label {

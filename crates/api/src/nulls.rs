@@ -1,5 +1,5 @@
-//! How are specs and statuses read? An explicit `null` as if the key had been left out, which is what Go and the
-//! Kubernetes API do; and what cannot be read is named by its path.
+//! Reads specs and statuses: an explicit `null` counts as a key that was left out, as in Go and in the Kubernetes API,
+//! and an error names the path of what cannot be read.
 
 use serde_json::Value;
 

@@ -1,5 +1,4 @@
-//! What may be said of the pods that Spark runs in? What driver and executors have in common, and what each
-//! has of its own.
+//! The fields of driver and executors: those that both have, and those of each.
 
 use std::{
     collections::BTreeMap,

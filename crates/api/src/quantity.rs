@@ -1,4 +1,4 @@
-//! How much is a Kubernetes quantity, such as `1.5Gi` or `200m`?
+//! Reads and writes Kubernetes' quantities, such as `1.5Gi` and `200m`.
 
 /// How a quantity is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

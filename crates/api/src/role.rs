@@ -1,4 +1,4 @@
-//! Driver or executor: what of an application's spec concerns which of Spark's two kinds of pod?
+//! Driver or executor: the role of a pod of Spark, and the parts of a spec that belong to the role.
 
 use crate::{
     SparkApplicationSpec, SparkPodSpec,

@@ -1,5 +1,4 @@
-//! What is a `ScheduledSparkApplication`? A template of applications and the times at which one is made from
-//! it.
+//! `ScheduledSparkApplication`: a template of applications, and the times at which one is created from the template.
 
 use std::fmt::{self, Display};
 

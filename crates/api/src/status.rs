@@ -1,4 +1,4 @@
-//! What became of an application? Its state, its driver and executors, and the runs that led there.
+//! The status of a `SparkApplication`: its state, its driver and executors, and its runs.
 
 use std::{
     collections::BTreeMap,

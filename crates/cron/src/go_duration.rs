@@ -1,4 +1,4 @@
-//! How long is a duration as Go writes it, such as `1h30m`?
+//! Reads durations as Go writes them, such as `1h30m`.
 
 /// The nanoseconds of a duration as Go's `time.ParseDuration` reads it: `1h30m`, `1.5h`, `0`; none if Go does
 /// not. (jiff reads some that Go does not, and the other way round.)

@@ -1,9 +1,9 @@
-//! At which moments is a schedule due? Its slots: whenever the clock on the wall of its zone shows one of its times.
+//! The slots of a schedule: the moments at which the clock on the wall of its zone shows one of its times.
 //!
-//! So a time that the clock skips (02:30 in the night in which summer begins) is no slot, and one that it shows twice
-//! (in the night in which summer ends) is two. Between two changes a clock runs evenly, and slots are arithmetic.
-//! robfig/cron, which KF uses, goes by the clock too, but goes astray where one skips midnight or is changed by other than an
-//! hour: it misses the day, or runs on another one.
+//! A time that the clock skips (02:30 in the night in which summer begins) is no slot, and a time that the clock shows
+//! twice (in the night in which summer ends) is two slots. Between two changes a clock runs evenly, and slots are
+//! arithmetic. robfig/cron, which Kubeflow's operator uses, follows the clock as well, but not where a clock skips
+//! midnight or changes by other than an hour: there it misses the day or runs on another one.
 
 use super::{Rhythm, Schedule, Times, Values, Zone};
 use jiff::{

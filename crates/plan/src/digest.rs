@@ -1,4 +1,4 @@
-//! What is the hash of some bytes, as hexadecimal digits?
+//! Hashes of bytes as hexadecimal digits.
 
 use md5::Md5;
 use sha2::{Digest, Sha256};

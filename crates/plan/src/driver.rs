@@ -1,4 +1,4 @@
-//! What is the driver pod called, whose is it, and what does it say of the application?
+//! The driver's pod: its name, its owner, and what its state means for the application.
 
 use crate::{
     monitoring,

@@ -1,4 +1,4 @@
-//! What are users told about an application, and in which words?
+//! The events on applications, with their texts.
 
 use api::{ExecutorState, excerpt};
 

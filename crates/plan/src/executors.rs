@@ -1,4 +1,4 @@
-//! In which state is each executor, and what became of those that are no longer there?
+//! The states of executors, and what became of executors that are gone.
 
 use crate::{
     driver,

@@ -1,5 +1,5 @@
-//! How does Prometheus want to be told? In its text format, version 0.0.4, which also takes names that OpenMetrics
-//! forbids: KF's counters do not end in `_total`.
+//! Writes Prometheus' text format, version 0.0.4. It accepts names that OpenMetrics forbids: counters of Kubeflow's
+//! operator do not end in `_total`.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! Who may drive applications? Whoever holds the lease: the decision of one candidate, after client-go's
-//! `leaderelection`, whose records these are.
+//! Leader election: what a candidate does with the Lease. The records and rules are those of client-go's
+//! `leaderelection`.
 
 use jiff::Timestamp;
 use k8s_openapi::{api::coordination::v1::LeaseSpec, apimachinery::pkg::apis::meta::v1::MicroTime};

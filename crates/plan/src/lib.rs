@@ -1,5 +1,5 @@
-//! What is to be done? Everything here is pure: no client, clock, environment, randomness or logging;
-//! whatever it needs to know is an argument, and the whole answer is a value.
+//! Decides what is to be done. Everything here is pure: no client, clock, environment, randomness or log. All that a
+//! decision needs is an argument, and its whole answer is a value.
 
 pub mod application_metrics;
 pub mod children;

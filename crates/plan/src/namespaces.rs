@@ -1,8 +1,8 @@
-//! In which namespaces are applications driven, and their pods customized? In all, in those of a list, in those
-//! with certain labels, or in both of these.
+//! The namespaces of the operator: all, those of a list, those with certain labels, or those of the list and those with
+//! the labels.
 //!
-//! The controller asks for each application, the API server for each object before it calls the webhook; both
-//! go by the same value, so that no application is driven whose pods nobody customizes.
+//! The controller checks this for each application, and the API server for each object before it calls the webhook.
+//! Both use the same value, so an application is only run where its pods are customized.
 
 use api::names::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;

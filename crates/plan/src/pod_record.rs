@@ -1,4 +1,4 @@
-//! What of a pod does the operator need to know? About half a kilobyte: caches hold these, not pods.
+//! What the operator keeps of a pod, about half a kilobyte. Caches hold these records, not pods.
 
 use api::{
     Role, SparkApplication,

@@ -1,4 +1,4 @@
-//! Does the API server call the webhook when the operator's flags want it to?
+//! Compares the webhook configurations in the cluster with the operator's flags.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
-//! Which of the webhook's certificates is made anew, and when? In an order in which the webhook never shows a
+//! Decides which of the webhook's certificates is renewed, and when, in an order in which the webhook never serves a
 //! leaf of a CA that the API server does not trust yet.
 //!
-//! A new CA goes in front of the old one ([`Step::AddCa`]) and signs nothing until the API server has heard
-//! of it; then it signs a leaf ([`Step::SignLeaf`]), and when nobody can be left who shows the old CA's, the
-//! old CA goes ([`Step::DropOldCas`]). Each step is one write to the Secret that all replicas share, and what
-//! comes next follows from what stands there.
+//! A new CA is put in front of the old one ([`Step::AddCa`]) and signs nothing until the API server knows it. Then it
+//! signs a leaf ([`Step::SignLeaf`]). When no replica can still serve a leaf of the old CA, the old CA is removed
+//! ([`Step::DropOldCas`]). Each step is one write to the Secret that all replicas share, and the next step follows from
+//! the contents of the Secret.
 
 use jiff::{SignedDuration, Timestamp};
 use std::{fmt, time::Duration};

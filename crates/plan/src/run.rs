@@ -1,4 +1,4 @@
-//! Which run of an application is this, and what is it called?
+//! The identity of a run.
 //!
 //! A run is one attempt at executing the application, whatever its cause. Its ordinal is one higher than the
 //! last run's, and its submission id follows from application, spec and ordinal. So whoever repeats a

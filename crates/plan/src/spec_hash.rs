@@ -1,4 +1,4 @@
-//! Do two specs ask for the same run? If their hashes are equal.
+//! The hash of a spec: two specs with the same hash ask for the same run.
 
 use crate::digest::sha256_hex;
 use api::{SparkApplicationSpec, with_defaults};

@@ -1,7 +1,7 @@
-//! What do executors lack whose driver was made by another operator?
+//! Finds what executors lack whose driver was submitted by another operator.
 //!
-//! KF's webhook knows from an application what its pods get. Ours reads it from the pods' annotations, which a driver
-//! gives to its executors as it was told when it was submitted: one that KF has submitted was told nothing.
+//! Kubeflow's webhook reads from an application what a pod gets. The webhook here reads it from the pod's annotations,
+//! which the driver gives to its executors; a driver that Kubeflow's operator has submitted has none to give.
 
 use api::{Role, SparkApplication, State, names::annotation};
 use pod_customization;

@@ -1,5 +1,4 @@
-//! How does an annotation's text become a value, and back? As JSON of the Kubernetes type, or as a bare
-//! string.
+//! Encodes and decodes the values of annotations: the JSON of a Kubernetes type, or a plain string.
 
 use super::Problem;
 use api::Embedded;

@@ -1,7 +1,7 @@
-//! How is a large object looked at of which little is needed? As JSON whose texts stay where they were sent.
+//! JSON whose texts are not copied, for large objects of which little is needed.
 //!
-//! Most of a pod under review is neither changed nor compared. As [`Value`] each of its names and texts is a copy, and each
-//! object a tree; to make and to drop those is most of what a review costs.
+//! Most of a pod under review is neither changed nor compared. In a [`Value`] each name and each text is a copy, and
+//! each object is a tree; creating and dropping them is most of what a review costs.
 
 use serde::{
     Deserialize, Deserializer,

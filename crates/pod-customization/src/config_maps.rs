@@ -1,4 +1,4 @@
-//! Which ConfigMaps are mounted into Spark's container: Hadoop's, Spark's and any others?
+//! Mounts ConfigMaps into Spark's container: Hadoop's, Spark's and others.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, env, volumes};
 use crate::volume_name;

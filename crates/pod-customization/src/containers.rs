@@ -1,4 +1,4 @@
-//! Which containers run beside or before Spark's?
+//! Adds sidecars and init containers.
 
 use super::{Concern, Problem, SparkPod, entries};
 use api::{Embedded, Role, SparkApplication, names::annotation};

@@ -1,8 +1,8 @@
-//! When is an entry that is to be added to a list of the pod there already?
+//! Adds an entry to a list of the pod unless the list has the entry already.
 //!
-//! "There" means as the API server shows it, after its defaulting: it drops empty values, fills in defaults
-//! and rewrites quantities (`1024Mi` comes back as `1Gi`). Otherwise a second call of the webhook for the
-//! same pod would change it again, or deny it.
+//! The comparison knows the defaults of the API server, which drops empty values, fills in defaults and rewrites
+//! quantities (`1024Mi` becomes `1Gi`). Otherwise a second call of the webhook for the same pod would change the pod
+//! again, or deny it.
 
 use super::{
     Problem,

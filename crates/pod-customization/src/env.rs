@@ -1,4 +1,4 @@
-//! Which environment variables are added to Spark's container?
+//! Adds environment variables to Spark's container.
 
 use super::{Concern, Problem, SparkPod, entries};
 use api::{

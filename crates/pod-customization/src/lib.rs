@@ -1,13 +1,13 @@
-//! What is to be done to a Spark pod? The steps in their order, each an annotation on the pod, written by the
-//! controller and carried out by the webhook.
+//! The annotation contract: the controller writes into a pod's annotations what the pod should get, and the webhook
+//! carries it out.
 //!
-//! A [`Concern`] is one annotation of the contract: how its value follows from an application, and how it
-//! changes a pod. [`STEPS`] lists them in the order of application, which is KF's, so that the same
-//! application gives the same pod. The pod is JSON that is looked at and patched, and never re-serialised from
-//! types: fields that we do not know survive. All of it is idempotent as the API server sees it: a pod that was customized,
-//! stored with the API server's defaults and customized again does not change.
+//! A [`Concern`] is one annotation of the contract: how its value follows from an application, and how it changes a
+//! pod. [`STEPS`] lists the concerns in the order of application, which is that of Kubeflow's webhook, so the same
+//! application gives the same pod. The pod is JSON that is read and patched and never serialised from types, so fields
+//! that are unknown here survive. Everything is idempotent as the API server sees it: a pod that was customized, stored
+//! with the API server's defaults and customized again does not change.
 //!
-//! The annotations grant nothing: who may create a pod with them could have written the fields.
+//! The annotations grant nothing: whoever may create a pod with them could have written the fields.
 
 mod annotation_value;
 pub mod borrowed_json;

@@ -1,4 +1,4 @@
-//! How does a Spark pod start and end: hooks, grace period, shared process namespace?
+//! Sets lifecycle hooks, the grace period and the shared process namespace.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, entries};
 use api::{Embedded, Role, SparkApplication, names::annotation};

@@ -1,5 +1,4 @@
-//! How do metrics leave a Spark pod? Spark finds its `metrics.properties`, the exporter its configuration, and Prometheus
-//! the exporter's port.
+//! Mounts Spark's `metrics.properties` and the exporter's configuration, and opens the exporter's port.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, config_maps, network};
 use crate::volume_name;

@@ -1,4 +1,4 @@
-//! How is a Spark pod connected: ports, host network, host aliases, DNS?
+//! Sets ports, host network, host aliases and DNS.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, entries};
 use api::{Embedded, Port, Role, SparkApplication, names::annotation};

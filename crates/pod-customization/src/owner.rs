@@ -1,4 +1,4 @@
-//! Who owns the driver pod? Its application; executors are owned by their driver alone.
+//! Makes the application the owner of the driver's pod. Executors are owned by their driver alone.
 
 use super::{Concern, Problem, SparkPod, entries};
 use api::{Embedded, Role, SparkApplication, names::annotation, owner_reference};

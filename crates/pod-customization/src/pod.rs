@@ -1,4 +1,4 @@
-//! Which pod is Spark's, in which role, which of its containers does Spark run in, and what is to change in it?
+//! A pod under review: its role, Spark's container in it, and the changes that are collected for it.
 
 use super::{Denial, Problem};
 use crate::borrowed_json::BorrowedJson;

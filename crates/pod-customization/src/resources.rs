@@ -1,4 +1,4 @@
-//! Which resource limits does Spark's container get beyond those that Spark sets: memory and GPUs?
+//! Sets limits of Spark's container that Spark does not set itself: memory and GPUs.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, pod::as_object};
 use api::{GpuSpec, Role, SparkApplication, memory, names::annotation, quantity};

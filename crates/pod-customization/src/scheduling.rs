@@ -1,4 +1,4 @@
-//! Where and in which order are Spark pods scheduled?
+//! Sets the fields by which Kubernetes schedules a pod: priority, scheduler, node selector, affinity, tolerations.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, entries};
 use api::{Embedded, Role, SparkApplication, names::annotation};

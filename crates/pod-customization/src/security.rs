@@ -1,4 +1,4 @@
-//! Under which security context do Spark's container and its pod run?
+//! Sets the security contexts of Spark's container and of the pod.
 
 use super::{Concern, Problem, SparkPod, entries};
 use api::{Embedded, Role, SparkApplication, names::annotation};

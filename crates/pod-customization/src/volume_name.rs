@@ -1,4 +1,4 @@
-//! What is the volume called that holds a ConfigMap?
+//! The name of the volume that holds a ConfigMap.
 
 use sha2::{Digest, Sha256};
 

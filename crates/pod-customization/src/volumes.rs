@@ -1,7 +1,7 @@
-//! How are an application's volumes mounted into Spark's container?
+//! Adds volumes to the pod and mounts them into Spark's container.
 //!
-//! Scratch space (`spark-local-dir-…`) is not mounted here: Spark itself does it, from its configuration
-//! (`plan/submission/volumes.rs`).
+//! Scratch space (`spark-local-dir-…`) is not mounted here: Spark mounts it itself, from its configuration
+//! (`crates/plan/src/submission/volumes.rs`).
 
 use super::{Concern, Problem, SparkPod, entries};
 use api::{

@@ -1,4 +1,4 @@
-//! With which arguments does the driver start?
+//! `DriverCommandFeatureStep`: the arguments of the driver.
 
 use super::{Context, driver::Driver, input::Kind, not_native::NotNative};
 use api::names::{env, submit_conf};

@@ -1,4 +1,4 @@
-//! How does Spark read a property? Some as they are written, others by type and with `${…}` replaced.
+//! Reads properties as Spark does: some as they are written, others by type and with `${…}` replaced.
 //!
 //! The rules are those of `ConfigReader` and `ConfigBuilder`. What goes on to the driver is always the text as
 //! it is written.

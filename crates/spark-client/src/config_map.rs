@@ -1,4 +1,4 @@
-//! What does the driver find in its configuration directory? Its properties, and the files of the submitter's.
+//! The ConfigMap of the driver's configuration directory: its properties and the files of the submitter.
 
 use super::{
     Context,

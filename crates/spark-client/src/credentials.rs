@@ -1,4 +1,5 @@
-//! With what does the driver say who it is: credentials in a Secret, or a service account?
+//! `DriverKubernetesCredentialsFeatureStep`: how the driver authenticates, by credentials in a Secret or by a service
+//! account.
 
 use super::{
     Context,

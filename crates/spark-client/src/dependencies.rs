@@ -1,4 +1,4 @@
-//! Where does the driver find the program, its jars, files, archives and Python files?
+//! Resolves the paths of the program, its jars, files, archives and Python files as the driver sees them.
 
 use super::{
     conf::{Conf, elements},

@@ -1,4 +1,4 @@
-//! How does Java write a number?
+//! Writes a number as Java does.
 
 /// `Double.toString` for a number that is not negative: at least one decimal, and an exponent for what is
 /// small or large.

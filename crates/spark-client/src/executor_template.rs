@@ -1,4 +1,4 @@
-//! How does the driver come by the executors' pod template?
+//! `PodTemplateConfigMapStep`: passes the executors' pod template to the driver.
 
 use super::{
     Context,

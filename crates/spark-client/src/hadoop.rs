@@ -1,4 +1,4 @@
-//! Where does the driver find Hadoop's configuration?
+//! `HadoopConfDriverFeatureStep`: mounts Hadoop's configuration.
 
 use super::{
     Context,

@@ -1,4 +1,4 @@
-//! From what are the objects of a submission made? From what `spark-submit` would be given and would find.
+//! The input of a submission: what `spark-submit` would be given, and what it would find around it.
 
 use super::line::Line;
 use jiff::Timestamp;

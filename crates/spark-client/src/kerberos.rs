@@ -1,4 +1,4 @@
-//! What does the driver get for Kerberos: `krb5.conf`, a keytab, tokens?
+//! `KerberosConfDriverFeatureStep`: what the driver gets for Kerberos: `krb5.conf`, a keytab, tokens.
 
 use super::{
     Context,

@@ -1,5 +1,6 @@
-//! Which objects would Spark's own submission client make for an application? The driver's pod, its ConfigMap,
-//! Service and what else it needs, equal to those of a real `spark-submit` of the same line.
+//! Computes the objects that Spark's own submission client would create for an application: the driver's pod, its
+//! ConfigMap, its Service and whatever else it needs, equal to those of a real `spark-submit` of the same line of
+//! Spark.
 //!
 //! [`objects`] is a pure function from a [`Submission`], which is what `spark-submit` would be given, to
 //! [`Objects`]. Before anything is made it is certain that all of it can be: otherwise the answer is

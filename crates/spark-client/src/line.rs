@@ -1,4 +1,4 @@
-//! After which line of Spark are an application's objects made?
+//! The lines of Spark whose objects can be computed.
 
 use std::fmt;
 

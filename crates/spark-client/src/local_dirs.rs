@@ -1,4 +1,4 @@
-//! Where is the driver's scratch space?
+//! `LocalDirsFeatureStep`: the driver's scratch space.
 
 use super::{Context, driver::Driver, not_native::NotNative};
 use api::names::{env, submit_conf, volume};

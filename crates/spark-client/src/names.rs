@@ -1,4 +1,4 @@
-//! What are the objects of a submission called?
+//! The names of the objects of a submission.
 
 use super::{Child, Ids, conf::Conf, not_native::NotNative};
 use api::names::conf;

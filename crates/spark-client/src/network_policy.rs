@@ -1,4 +1,4 @@
-//! Who may talk to the executors? Since Spark 4.2 only the application's own pods.
+//! `NetworkPolicyFeatureStep`: since Spark 4.2 only the application's own pods may connect to the executors.
 
 use super::{Context, Line, driver::Driver, names::suffix, not_native::NotNative};
 use api::names::{label, role};

@@ -1,4 +1,4 @@
-//! Why are no objects made for an application?
+//! The reasons for which no objects can be computed.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What does the driver's pod have in any case? Names, labels, image, ports, environment and resources.
+//! `BasicDriverFeatureStep`: names, labels, image, ports, environment and resources of the driver's pod.
 
 use super::{
     Context, Line, Submission,

@@ -1,4 +1,4 @@
-//! What does Spark read from a properties file, such as `spark-defaults.conf`?
+//! Reads a properties file, such as `spark-defaults.conf`, as Spark does.
 
 use std::collections::BTreeMap;
 

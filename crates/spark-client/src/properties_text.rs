@@ -1,4 +1,4 @@
-//! What does `spark.properties` look like, which the driver reads?
+//! Writes the `spark.properties` that the driver reads.
 
 use jiff::Timestamp;
 use std::{collections::BTreeMap, fmt::Write};

@@ -1,4 +1,4 @@
-//! How much CPU, memory and what else does the driver's container ask for?
+//! CPU, memory and other resources that the driver's container requests.
 
 use super::{Context, Line, conf::int, driver::Driver, input::Kind, not_native::NotNative};
 use api::{

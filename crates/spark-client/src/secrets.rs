@@ -1,4 +1,5 @@
-//! Which Secrets does the driver get: as files, as environment variables?
+//! `MountSecretsFeatureStep` and `EnvSecretsFeatureStep`: Secrets that the driver gets as files and as environment
+//! variables.
 
 use super::{
     Context,

@@ -1,4 +1,4 @@
-//! Under which name and ports do the executors find the driver?
+//! `DriverServiceFeatureStep`: the name and the ports under which the executors find the driver.
 
 use super::{
     Context, Line,

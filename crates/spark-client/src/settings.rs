@@ -1,5 +1,5 @@
-//! What does only the JVM do? Recognised here before anything is made, so far as a property or the environment
-//! says it; what is found while an object is made stands there.
+//! Recognises what only the JVM can do, before anything is computed, as far as a property or the environment shows it.
+//! Steps recognise the rest.
 
 use super::{
     conf::Conf,

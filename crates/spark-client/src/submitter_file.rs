@@ -1,4 +1,4 @@
-//! What is in a file of the submitter's that a property names?
+//! Reads a file of the submitter's that a property names.
 
 use super::{
     Context, Files,

@@ -1,4 +1,4 @@
-//! From which pod does Spark start, and which of its containers is Spark's?
+//! The pod from which Spark starts, and which of its containers is Spark's.
 //!
 //! A template is read as Spark's client library (fabric8) reads it: into the types of a pod, where a number
 //! that should be a text becomes one and the other way round, fields that are null or empty lists vanish, and

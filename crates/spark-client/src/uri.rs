@@ -1,4 +1,4 @@
-//! What does Java take for a URI, and what does it do to one?
+//! Reads and changes URIs as Java does.
 
 /// A URI in its parts, as `java.net.URI` reads it.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What does `spark-submit` refuse before it looks at anything else?
+//! What `spark-submit` refuses before anything else.
 
 use super::{
     conf::{Conf, int},

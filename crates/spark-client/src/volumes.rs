@@ -1,4 +1,5 @@
-//! Which volumes do `spark.kubernetes.driver.volumes.…` give the driver, and which claims are made for them?
+//! `MountVolumesFeatureStep`: the volumes of `spark.kubernetes.driver.volumes.…`, and the claims that are created for
+//! them.
 
 use super::{
     Context, Line,

@@ -1,5 +1,5 @@
-//! Which numbers tell of applications and executors? KF's, under KF's names and labels. What there is at a moment is
-//! taken from what is seen then; what has happened is added up by what was written (`tally`).
+//! The metrics of applications and executors, with the names and labels of Kubeflow's operator. Gauges are computed
+//! from what exists at the time of a scrape; counters add up what was recorded in statuses (`tally`).
 
 mod options;
 mod tally;

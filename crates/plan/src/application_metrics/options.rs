@@ -1,4 +1,4 @@
-//! How are the metrics of applications called, which labels do they have, and what are the values of those?
+//! The admin's options for the metrics of applications: their prefix, their labels, and the values of these labels.
 
 use super::Values;
 use api::SparkApplication;

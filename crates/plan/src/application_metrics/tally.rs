@@ -1,5 +1,5 @@
-//! What is there to count when a status has been written? Each transition once: by the difference between what was
-//! recorded and what is recorded now, so that an application which is found as it was is not counted again.
+//! What to count when a status has been written. Each transition counts once: it is the difference between the recorded
+//! status and the new one, so an application that has not changed is not counted again.
 
 use crate::executors::{self, ExecutorLimits};
 use api::{ExecutorState, SparkApplication, SparkApplicationStatus, State};

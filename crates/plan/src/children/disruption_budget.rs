@@ -1,4 +1,4 @@
-//! How is a driver kept on its node while others are drained? By a PodDisruptionBudget.
+//! The PodDisruptionBudget that keeps a driver on its node while nodes are drained.
 
 use api::{
     SparkApplication,

@@ -1,4 +1,4 @@
-//! What does it take to reach a port of a driver? A Service, and an Ingress where it has an address from outside.
+//! The Service of a port of a driver, and its Ingress where the port has an address outside the cluster.
 
 use super::exposure::{Door, others, ui};
 use crate::Policy;

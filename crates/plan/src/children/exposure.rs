@@ -1,4 +1,4 @@
-//! Which ports of a driver can be reached, and under which names and addresses? That of its web UI, and those of
+//! The ports of a driver that can be reached, with their names and addresses: the port of the web UI and those of
 //! `driverIngressOptions`.
 
 use super::url_format::{Url, UrlFormat, Variables};

@@ -1,5 +1,4 @@
-//! What does an application have beside its run? Objects that a driver does without: they never keep it from
-//! running.
+//! Auxiliary objects of an application: Services, Ingresses and PodDisruptionBudgets. A run never waits for them.
 
 mod disruption_budget;
 mod doors;

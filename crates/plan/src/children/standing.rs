@@ -1,8 +1,8 @@
-//! Services and Ingresses stand beside an application: is that as it should be, and what is to be done about it?
+//! Compares the Services and Ingresses of an application that exist with those that should exist, and plans what to do.
 //!
-//! They are compared whenever the application is looked at, so that what somebody edits or deletes is mended, what the
-//! spec wants no more goes, and a run finds those of the one before. What is done about them never keeps the
-//! application from anything: it is done aside, and what fails is tried again, ever more rarely.
+//! The comparison is made whenever the application is reconciled. So edits and deletions by others are repaired,
+//! objects that the spec no longer asks for are deleted, and a run uses the objects of the previous run. The actions
+//! run in the background, and failed ones are retried with growing pauses: the application never waits for them.
 
 use super::{
     doors::{INGRESS, SERVICE, wanted},

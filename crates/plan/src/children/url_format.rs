@@ -1,4 +1,4 @@
-//! What is the address of a port of a driver? A format with variables in it, filled in for an application.
+//! The address of a port of a driver: a format with variables, filled in for an application.
 
 use std::fmt;
 

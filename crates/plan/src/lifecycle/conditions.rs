@@ -1,4 +1,4 @@
-//! What do `kubectl wait --for=condition=…` and other tools see of an application's state?
+//! The conditions in the status, for `kubectl wait --for=condition=…` and other tools.
 
 use super::history;
 use api::{SparkApplication, SparkApplicationStatus, State};

@@ -1,4 +1,4 @@
-//! Has the spec been edited since the recorded run was made from it?
+//! Finds out whether the spec was edited since the recorded run was made from it.
 //!
 //! It has if `metadata.generation` differs from the recorded one and the hash does so too. Where nothing is
 //! recorded, or a hash of another version, nothing has changed, and it is recorded now: neither a new version of

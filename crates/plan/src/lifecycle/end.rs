@@ -1,4 +1,4 @@
-//! SUCCEEDING, FAILING, COMPLETED and FAILED, INVALIDATING: a run is over. Is there another one?
+//! SUCCEEDING, FAILING, COMPLETED, FAILED and INVALIDATING: a run is over. Decides whether another run follows.
 
 use super::{
     Pass, SOON, driver_name,

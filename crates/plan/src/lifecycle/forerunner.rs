@@ -1,7 +1,9 @@
-//! Which run was submitted and never recorded, because its spec was edited or it was suspended before?
+//! Records a run that was submitted and never recorded, because its spec was edited or the application was suspended
+//! before.
 //!
-//! It is recorded before its driver goes: no other run may have its number, and so, once the edit is taken back or the
-//! application resumed, its id. What is still known of its driver would be taken for what is known of theirs.
+//! The run is recorded before its driver is deleted: no other run may have its number, and so, once the edit is taken
+//! back or the application is resumed, its id. Otherwise what is still known of its driver would be taken for the
+//! driver of the later run.
 
 use super::{
     Pass, SOON,

@@ -1,4 +1,4 @@
-//! Which runs were there, and what became of each?
+//! The runs of an application and their outcomes, as `status.runs` has them.
 
 use super::Pass;
 use crate::{pod_record::PodRecord, run::Run};

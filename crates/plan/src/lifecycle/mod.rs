@@ -1,4 +1,4 @@
-//! An application is in this state and this was seen: what is next?
+//! Decides what comes next for an application in a given state, from what was observed.
 //!
 //! One function a state; `launch` has those in which a driver is to be made, `follow` those in which there is
 //! one, and `end` what comes after it. Every pass looks at the whole of what was seen (level-triggered), every

@@ -1,4 +1,4 @@
-//! Is a run, or its submission, to be tried again, and when?
+//! Decides whether a run or its submission is retried, and when.
 
 use api::{RestartPolicyType, SparkApplicationSpec, SparkApplicationStatus, with_defaults};
 use jiff::Timestamp;

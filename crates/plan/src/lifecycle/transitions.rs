@@ -1,5 +1,5 @@
-//! From which state does an application come into which, and when? As people read it; the exploration of the state
-//! machine checks that it says all that there is and nothing else.
+//! The table of states and the transitions between them, for people. The exploration checks that the table has every
+//! transition that happens, and no other.
 
 use api::State;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! What is in the ConfigMap of an application's monitoring? The files that the user has not put into the image.
+//! The ConfigMap of an application's monitoring: the files that the user has not put into the image.
 
 use crate::run::Run;
 use api::{

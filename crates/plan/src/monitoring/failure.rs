@@ -1,4 +1,4 @@
-//! A JVM has not started because of its Java agent: what does its user do about it?
+//! Explains the failure of a JVM that could not start because of its Java agent.
 
 /// What to do where the last words of a container are those of a JVM that could not load the exporter or start it;
 /// none where they are about something else.

@@ -1,8 +1,7 @@
-//! Is there room for an application's pods in the ResourceQuotas of its namespace?
+//! Checks whether the pods of an application fit into the ResourceQuotas of its namespace.
 //!
-//! The application is taken as far as the pods that Spark will make of it, by the same code that submits it
-//! and customizes its pods, and these are counted as Kubernetes will: so it is refused for what would
-//! otherwise keep its executors waiting without a word.
+//! The pods are planned by the same code that submits the application and customizes its pods, and are counted as
+//! Kubernetes counts them. So an application is refused whose executors would otherwise wait without a word.
 
 mod pod;
 mod spark;

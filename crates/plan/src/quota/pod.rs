@@ -1,4 +1,4 @@
-//! What does a pod ask for, and which quotas count it? As Kubernetes reckons.
+//! What a pod requests, and which quotas count the pod, as Kubernetes computes both.
 
 use api::quantity;
 use k8s_openapi::{

@@ -1,5 +1,5 @@
-//! How many executors does Spark make, and what do its containers ask for? As Spark's own submission client
-//! and its scheduler back end for Kubernetes reckon.
+//! The number of executors that Spark creates, and what its containers request, as Spark's submission client and its
+//! Kubernetes scheduler backend compute both.
 
 use super::Error;
 use crate::submission::{self, Properties};

@@ -1,4 +1,4 @@
-//! Is what is due started, does it wait, or is it given up?
+//! Decides whether an application that is due is started, waits, or is skipped.
 
 use super::{
     Action, Observed, Outcome, Pass, Plan, SOON, Skip, events, history,

@@ -1,4 +1,4 @@
-//! What are users told about a schedule, and in which words?
+//! The events on schedules, with their texts.
 
 use super::run::{Child, Occasion};
 use crate::events::{Event, Severity};

@@ -1,4 +1,4 @@
-//! Which of the applications that have ended are kept?
+//! Decides which ended applications of a schedule are kept.
 
 use super::{Observed, Plan, events, run::Child, trigger};
 use api::{ScheduledSparkApplication, State};

@@ -1,7 +1,7 @@
-//! A `ScheduledSparkApplication` is so, these applications of it exist, and it is this late: what is next?
+//! Decides what comes next for a `ScheduledSparkApplication`, from its applications and the time.
 //!
-//! A slot is a moment at which the schedule is due. Whatever is made for one is called after it, so that making it
-//! again after a crash makes nothing twice; and up to which slot all are dealt with stands in the status.
+//! A slot is a moment at which the schedule is due. The name of an application contains its slot, so creating the
+//! application again after a crash creates nothing twice. The status has the slot up to which everything is handled.
 
 mod admission;
 mod events;

@@ -1,4 +1,4 @@
-//! What is made for a slot, and what is known of what was made?
+//! The application that is created for a slot, and what is known of applications that exist.
 
 use super::{Action, Pass};
 use crate::digest;

@@ -1,4 +1,4 @@
-//! May Spark change the number of executors while it runs?
+//! Properties of dynamic allocation.
 
 use super::{Context, Properties};
 use api::names::conf;

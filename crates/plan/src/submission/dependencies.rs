@@ -1,4 +1,4 @@
-//! Which jars, files, archives, Python files and packages does an application need?
+//! The lists of jars, files, archives, Python files and packages of an application.
 
 use api::{Dependencies, names::submit_conf};
 

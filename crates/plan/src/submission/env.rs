@@ -1,4 +1,4 @@
-//! Which environment variables go through Spark's configuration: `envVars` and `envSecretKeyRefs`?
+//! Properties for the environment variables of `envVars` and `envSecretKeyRefs`.
 
 use super::{Context, Properties};
 use api::{Role, names::conf};

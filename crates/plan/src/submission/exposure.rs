@@ -1,4 +1,4 @@
-//! Under which path does the driver's web UI stand, as its readers see it? So that its links lead back to it.
+//! The path of the driver's web UI as its readers see it, so that its links lead back to it.
 
 use super::{Context, Properties};
 use api::names::conf;

@@ -1,4 +1,4 @@
-//! What went wrong, in the words of `spark-submit`'s stderr?
+//! Extracts the cause of a failure from the stderr of `spark-submit`.
 
 use api::excerpt::LONGEST_EXPLANATION;
 

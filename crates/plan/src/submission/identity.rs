@@ -1,5 +1,4 @@
-//! As what does an application run: names, labels, annotations, service accounts, and the user's own
-//! configuration?
+//! Properties for names, labels, annotations and service accounts, and the user's own configuration.
 
 use super::{Context, Properties};
 use crate::driver;

@@ -1,4 +1,4 @@
-//! From which images do driver and executors start?
+//! Properties for the images of driver and executors.
 
 use super::{Context, Properties};
 use api::{Role, names::conf, stated};

@@ -1,5 +1,5 @@
-//! What is handed to `spark-submit` for an application? One concern a file, listed in [`CONCERNS`] in KF's
-//! precedence: what comes later wins.
+//! What `spark-submit` is given for an application. Each concern has a file; [`CONCERNS`] lists them in the order of
+//! precedence of Kubeflow's operator, in which later ones win.
 
 mod allocation;
 mod choice;

@@ -1,5 +1,5 @@
-//! How is Spark told of its metrics? Where its `metrics.properties` are, how the metrics are called, and that the JVMs
-//! run the exporter, which Prometheus finds by the pods' annotations.
+//! Properties for metrics: the path of `metrics.properties`, the namespace of the metrics, the exporter as a Java
+//! agent, and the annotations by which Prometheus finds it.
 
 use super::{Context, Properties};
 use api::{Role, monitoring::Monitoring, names::conf};

@@ -1,5 +1,5 @@
-//! What is given to native submission for an application? The same as to `spark-submit`. And which objects
-//! are created then? Those that Spark would make, ours by owner and labels, the driver already customized.
+//! What native submission is given for an application, which is the same as for `spark-submit`, and the objects that
+//! are created from it: those of Spark, with the application as owner, the operator's labels, and a customized driver.
 
 use super::{
     Context, Submitter, Surroundings, choice::submitter, dependencies, properties, template, templates,

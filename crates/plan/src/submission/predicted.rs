@@ -1,4 +1,4 @@
-//! What would `spark-submit` create for an application? Told without running it, as far as that is possible.
+//! Predicts what `spark-submit` would create for an application, as far as that is possible without running it.
 
 use super::{Surroundings, file, native::native, spark_submit, starting_point};
 use crate::{Policy, children::has_id_in_ui_path, monitoring, run::Run};

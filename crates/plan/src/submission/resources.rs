@@ -1,4 +1,4 @@
-//! How much CPU and memory do driver and executors get, and with which JVM options?
+//! Properties for CPU, memory and JVM options of driver and executors.
 
 use super::{Context, Properties};
 use api::{Role, names::conf, stated};

@@ -1,4 +1,4 @@
-//! On which nodes may the pods of both roles run? A role's own selector goes through the webhook.
+//! The node selector for the pods of both roles. The selector of a role goes through the webhook.
 
 use super::{Context, Properties};
 use api::names::conf;

@@ -1,4 +1,4 @@
-//! Which Secrets are mounted into driver and executors?
+//! Properties for Secrets that are mounted into driver and executors.
 
 use super::{Context, Properties};
 use api::{

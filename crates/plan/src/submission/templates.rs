@@ -1,5 +1,5 @@
-//! Which pod templates does Spark start from? The user's, with the contract's annotations for the webhook
-//! and, on the driver, its owner. Where there is no webhook, the template itself has what the annotations ask for.
+//! The pod templates that Spark starts from: the user's, with the annotations of the contract and, for the driver, its
+//! owner. Without a webhook the template itself has what the annotations ask for.
 
 use api::{
     Role, SparkApplication, SparkApplicationSpec,

@@ -1,5 +1,5 @@
-//! Which volumes become Spark's scratch space? Those named `spark-local-dir-…`; all others are mounted by the
-//! webhook (`crates/pod-customization/src/volumes.rs`).
+//! Properties for scratch space: the volumes named `spark-local-dir-…`. The webhook mounts all other volumes
+//! (`crates/pod-customization/src/volumes.rs`).
 
 use super::{Context, Properties};
 use api::{

@@ -1,4 +1,4 @@
-//! Between which bounds may the number of executors change?
+//! Checks the bounds of dynamic allocation.
 
 use super::{Findings, Subject};
 

@@ -1,4 +1,4 @@
-//! Will the webhook be able to do to the pods what their annotations ask for?
+//! Checks that the webhook can do to the pods what their annotations ask for.
 
 use super::{Findings, Subject, volumes};
 use api::{

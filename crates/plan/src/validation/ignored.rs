@@ -1,4 +1,4 @@
-//! Which fields are deprecated, or without effect as they stand?
+//! Warns of fields that are deprecated or have no effect.
 
 use super::{Findings, Subject};
 use api::{RestartPolicyType, Role};

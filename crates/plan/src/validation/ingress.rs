@@ -1,4 +1,4 @@
-//! Can the driver's web UI and its further ports be reached: one Service and one address each?
+//! Checks that the web UI and each further port of the driver get a Service and an address of their own.
 
 use super::{Findings, Subject, names};
 use crate::children::{UrlFormat, Variables, is_ui_off, ui_port};

@@ -1,4 +1,4 @@
-//! Do the user's labels leave those alone that the operator finds its pods by?
+//! Checks that the user's labels do not replace those by which the operator finds its pods.
 
 use super::{Findings, Subject};
 use api::{Role, names::label};

@@ -1,8 +1,8 @@
-//! Can an application be run as it is written? One concern a file, listed in [`CHECKS`].
+//! Checks whether an application can be run as it is written. Each concern has a file; [`CHECKS`] lists them.
 //!
-//! The webhook asks when an application is applied, the controller before it submits one, and `sparkctl
-//! render` offline, so that all of them refuse the same in the same words. Refused is only what can never
-//! work; what is merely without effect, or may fail in this cluster and work in that, is a warning.
+//! The webhook calls this when an application is applied, the controller before it submits one, and `sparkctl render`
+//! without a cluster, so all of them refuse the same in the same words. Only what can never work is refused. What has
+//! no effect, or may fail in one cluster and work in another, is a warning.
 
 mod allocation;
 mod customization;

@@ -1,4 +1,4 @@
-//! Can metrics be exposed as `spec.monitoring` asks for, and can what it contains be read?
+//! Checks whether metrics can be exposed as `spec.monitoring` asks for, and whether its texts can be read.
 
 use super::{Findings, Subject};
 use api::{

@@ -1,4 +1,4 @@
-//! Are the names possible, and those of the objects that are derived from them?
+//! Checks names, and those of the objects that are derived from them.
 
 use super::{Findings, Subject};
 use crate::{driver, schedule::Precision};

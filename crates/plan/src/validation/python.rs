@@ -1,4 +1,4 @@
-//! Is the version of Python one that Spark takes?
+//! Checks that Spark accepts the version of Python.
 
 use super::{Findings, Subject};
 use api::names::conf;

@@ -1,4 +1,4 @@
-//! Are cores and memory written as Spark and Kubernetes read them?
+//! Checks that cores and memory are written as Spark and Kubernetes read them.
 
 use super::{Findings, Subject};
 use api::{Role, defaults, memory, names::conf, quantity};

@@ -1,4 +1,4 @@
-//! When is a schedule due, and is what it says of its runs understood?
+//! Checks the times of a schedule and the settings of its runs.
 
 use super::{Findings, names};
 use api::{ConcurrencyPolicy, ScheduledSparkApplication, SparkApplication};

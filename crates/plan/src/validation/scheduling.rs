@@ -1,4 +1,4 @@
-//! On which nodes are the pods to run?
+//! Checks the node selectors.
 
 use super::{Findings, Subject};
 use api::Role;

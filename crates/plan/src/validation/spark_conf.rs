@@ -1,4 +1,4 @@
-//! Does sparkConf leave those properties alone that are the operator's?
+//! Checks that `sparkConf` does not set the operator's own properties.
 
 use super::{Findings, Subject};
 use crate::driver;

@@ -1,4 +1,4 @@
-//! Are the pod templates some, does this version of Spark have any, and can it hand them on?
+//! Checks that pod templates are pod templates, that this version of Spark has them, and that it can pass them on.
 
 use super::{Findings, Subject};
 use crate::submission;

@@ -1,4 +1,4 @@
-//! Does every mount have a volume, and a place of its own?
+//! Checks that every mount has a volume and a path of its own.
 
 use super::{Findings, Subject};
 use crate::submission::volumes as scratch;
