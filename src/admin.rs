@@ -1,5 +1,5 @@
-//! Is the process alive, is it ready, and what does it say in numbers? The ports that Kubernetes' probes and
-//! Prometheus ask.
+//! The ports for Kubernetes' probes and for Prometheus: whether the process is alive, whether it is ready, and its
+//! metrics.
 
 use crate::plan::exposition;
 use axum::{

@@ -1,5 +1,4 @@
-//! How does the process talk to the API server? With a deadline for every request, each one counted, and in a
-//! way that shows whether watches live.
+//! The client of the API server: every request has a deadline and is counted, and watches show whether they are alive.
 
 use axum::http::{HeaderMap, Method, Request, Response, Uri, header};
 use jiff::{SignedDuration, Timestamp, fmt::rfc2822};

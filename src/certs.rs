@@ -1,4 +1,4 @@
-//! `spark-operator certs`: what can an admin see of the webhook's certificates, and do about them?
+//! `spark-operator certs`: shows and rotates the webhook's certificates.
 
 use crate::{
     operator,

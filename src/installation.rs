@@ -1,5 +1,5 @@
-//! Is the cluster set up for this operator? Its definitions keep what we write, and its roles let us do what
-//! we have to.
+//! Checks that the cluster is set up for this operator: that its CRDs keep every field that the operator writes, and
+//! that its roles grant what the operator needs.
 
 use crate::{
     api::{Lenient, crds},

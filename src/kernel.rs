@@ -1,5 +1,4 @@
-//! What does the process ask of the kernel at its start? As many open files as it is allowed to have, and memory in
-//! small pages.
+//! Sets limits of the process at its start: as many open files as it may have, and memory in small pages.
 
 use rustix::{
     io,

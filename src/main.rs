@@ -1,4 +1,4 @@
-//! `spark-operator`: flags, then what they ask for, then an exit code.
+//! `spark-operator`: reads the flags, runs the command, returns an exit code.
 
 use anyhow::Context;
 use clap::Parser;

@@ -1,5 +1,5 @@
-//! What does an installation consist of? The files under `manifests/`, which the binary carries, changed as the
-//! flags ask for.
+//! The manifests of an installation: the files under `manifests/`, which the program contains, changed as the flags ask
+//! for.
 
 use crate::{
     api::crds,

@@ -1,5 +1,4 @@
-//! What does the process say of itself in numbers? The registry that every part adds its own to, and what is
-//! the whole process's.
+//! The registry to which every part adds its metrics, and the metrics of the process as a whole.
 
 use crate::{plan::exposition, settings::VERSION};
 use procfs::process::{LimitValue, Process};

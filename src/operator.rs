@@ -1,5 +1,5 @@
-//! What does `spark-operator run` consist of? Controller, webhook, certificates and the ports for probes and
-//! metrics in one process; where one ends early, all end.
+//! `spark-operator run`: controller, webhook, certificates and the ports for probes and metrics in one process. When
+//! one of them ends, all end.
 
 use crate::{
     admin::{self, Liveness, Readiness},

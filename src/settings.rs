@@ -1,4 +1,4 @@
-//! What can be set, by which flag or environment variable, and to what if nobody sets it?
+//! The flags and environment variables of the operator, with their defaults.
 
 mod election;
 mod exposure;

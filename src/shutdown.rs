@@ -1,4 +1,4 @@
-//! When does the process end? At the first signal in good order, at the second at once.
+//! Ends the process: in good order at the first signal, at once at the second.
 
 use std::{io, process};
 use tokio::signal::unix::{SignalKind, signal};

@@ -1,4 +1,4 @@
-//! How does the process log?
+//! Sets up the log.
 
 use crate::settings::LogFormat;
 use std::io::{IsTerminal, stderr};

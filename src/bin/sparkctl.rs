@@ -1,4 +1,4 @@
-//! `sparkctl`: flags, then what they ask for, then an exit code.
+//! `sparkctl`: reads the flags, runs the command, returns an exit code.
 
 use spark_operator::ctl;
 use std::{io::Write, process::ExitCode};

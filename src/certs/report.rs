@@ -1,4 +1,4 @@
-//! What do Secret and webhook configurations look like side by side, and what does not go together?
+//! Compares the Secret of the certificates with the webhook configurations, and reports what does not match.
 
 use crate::webhook::{Hook, Shown, x509};
 use jiff::Timestamp;

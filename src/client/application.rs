@@ -1,4 +1,4 @@
-//! How is an application built? From its program on, and what is not said stays open, for the operator's defaults.
+//! Builds an application from its program on. Fields that are not set are left to the operator's defaults.
 
 use crate::api::{ApplicationType, SparkApplication, SparkApplicationSpec};
 

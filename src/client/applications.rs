@@ -1,4 +1,4 @@
-//! What can a program do with the applications of a namespace? Submit one, and see what becomes of it.
+//! The applications of a namespace: submits them and follows them.
 
 use super::{End, Error, following};
 use crate::api::{SparkApplication, SparkApplicationStatus, State};

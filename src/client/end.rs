@@ -1,4 +1,4 @@
-//! How did an application end? Well or not, or by being deleted.
+//! How an application ended: completed, failed or deleted.
 
 use crate::api::{SparkApplication, State};
 

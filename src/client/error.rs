@@ -1,4 +1,4 @@
-//! What can go wrong between a program and a cluster?
+//! The errors between a program and a cluster.
 
 use super::patience::can_pass;
 use kube::core::Status;

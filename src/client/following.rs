@@ -1,7 +1,7 @@
-//! How is an application followed through all that can happen to a connection? By looking at it, then watching from what was seen, and
-//! looking again wherever the watch cannot go on.
+//! Follows one application through lost connections: reads it, watches it from that version on, and reads it again
+//! wherever the watch cannot continue.
 //!
-//! kube-runtime's watcher does that for lists of objects, at the price of 27 crates more; one object is less to do.
+//! kube-runtime's watcher does this for lists of objects, at the price of 27 more crates in the library.
 
 use super::{
     Error, Which,

@@ -1,4 +1,4 @@
-//! When has a call failed, can it be made again, and how much later?
+//! Decides whether a failed call can be made again, and how much later.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},

@@ -1,5 +1,5 @@
-//! What is told of applications and executors? What there is, from the caches when it is asked for; what has happened,
-//! from the statuses that were written.
+//! Serves the metrics of applications and executors: gauges from the caches at the time of a scrape, counters from the
+//! statuses that were written.
 
 use super::{Watched, namespaces::OurNamespaces, pods::PodIndex};
 use crate::{

@@ -1,5 +1,5 @@
-//! How is done what nobody waits for? Beside the reconciles, a limited number at once and each with a deadline, so that
-//! neither what fails nor what is slow holds up an application, its own or another.
+//! Works in the background on objects that no run waits for, a limited number at once and each with a deadline. So
+//! neither a failing nor a slow object delays an application.
 
 use super::{
     ApplicationRef,

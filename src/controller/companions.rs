@@ -1,5 +1,4 @@
-//! Which Services and Ingresses does each application have? A cache of what matters of them, by application, fed by a
-//! watch of each kind.
+//! A cache of the Services and Ingresses of each application, fed by a watch of each kind.
 
 use crate::{
     api::{Lenient, names::label},

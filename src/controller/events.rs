@@ -1,5 +1,5 @@
-//! How do events reach the API server? As `events.k8s.io/v1`, each under a name that follows from what it
-//! says, so that telling it again after a crash tells nothing twice.
+//! Sends events as `events.k8s.io/v1`. The name of an event follows from its contents, so sending it again after a
+//! crash creates no second one.
 
 use crate::{
     panics::Panicked,

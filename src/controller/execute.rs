@@ -1,5 +1,4 @@
-//! How is a plan's action carried out? Without choices: each arm can be repeated and treats "done already" as
-//! success.
+//! Carries out the actions of a plan. Each action can be repeated, and counts as done if its effect exists already.
 
 use super::{
     Context, Error, calls,

@@ -1,4 +1,5 @@
-//! Says farewell to pods whose application is being deleted, is gone, or is in a namespace that is not ours any more.
+//! Releases and deletes pods whose application is being deleted or is gone, or whose namespace is no longer the
+//! operator's.
 
 use super::{Context, Error, Watched, execute};
 use crate::{

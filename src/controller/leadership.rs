@@ -1,5 +1,4 @@
-//! When does this process drive applications? While it holds the lease; everything else (the webhook) it does
-//! anyway.
+//! Runs the controller while this process holds the Lease. The webhook runs in any case.
 
 use super::notes::version;
 use crate::{

@@ -1,7 +1,7 @@
-//! How are applications driven? Watch, observe, decide (in `plan`), act, record.
+//! Runs applications: watch, observe, decide (in `plan`), act, record.
 //!
-//! A reconcile looks at one application as it is now; why it was called does not matter. Whatever fails is
-//! tried again, and since every act can be repeated, nothing has to be remembered across a crash.
+//! A reconcile works on one application as it is now; the reason for which it was called does not matter. Whatever
+//! fails is retried, and since every action can be repeated, nothing has to be remembered across a crash.
 
 mod application_metrics;
 mod aside;

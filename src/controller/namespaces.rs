@@ -1,5 +1,4 @@
-//! Which applications are ours to drive? Those in the namespaces that the admin chose, be it by labels, which
-//! may change at any time.
+//! Knows which namespaces are the operator's, by name or by labels, which can change at any time.
 
 use super::watch::{self, ReadMetrics};
 use crate::{

@@ -1,6 +1,5 @@
-//! How are the objects of a native submission made? By plain creation, what belongs to the driver first and the
-//! driver's pod last, so that no pod ever waits for what is not there. Each can be repeated: the names follow
-//! from the run.
+//! Creates and deletes the objects of runs. What belongs to the driver is created first and the driver's pod last, so
+//! no pod waits for an object that does not exist. Each call can be repeated: the names follow from the run.
 
 use super::{
     calls::{self, metadata_at, send},

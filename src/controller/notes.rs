@@ -1,4 +1,4 @@
-//! What does a reconcile loop remember of an object between two reconciles?
+//! What a reconcile loop remembers of an object between two reconciles.
 
 use super::Error;
 use crate::plan::pod_record::PodRecord;

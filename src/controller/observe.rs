@@ -1,4 +1,4 @@
-//! What is there, of one application? Facts for `plan::lifecycle`; nothing is decided here.
+//! Collects the facts about one application for `plan::lifecycle`. It decides nothing.
 
 use super::{
     ApplicationRef, Context, Error,

@@ -1,4 +1,4 @@
-//! Which pods does each application have? A cache of what matters of them, by application, fed by one watch.
+//! A cache of the pods of each application, fed by one watch.
 
 use crate::{
     api::{ExecutorState, Lenient, Role, names::label},

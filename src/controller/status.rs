@@ -1,5 +1,4 @@
-//! How is a status written? As the difference to the one that was read, on condition that nobody has written
-//! since.
+//! Writes a status as the difference from the one that was read, on condition that nobody has written since.
 
 use super::Error;
 use crate::api::Lenient;

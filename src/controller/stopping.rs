@@ -1,4 +1,4 @@
-//! How does a controller end that was asked to before it has begun?
+//! Ends a controller that was asked to stop before it has started.
 
 use kube::runtime::reflector::{Lookup, Store};
 use std::{future::pending, hash::Hash};

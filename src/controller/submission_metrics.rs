@@ -1,4 +1,4 @@
-//! How many submissions are there, how do they end, and how long do they take?
+//! The metrics of submissions: their number, outcomes and durations.
 
 use crate::{plan::submission::Submitter, spark_client::Reason};
 use prometheus_client::{

@@ -1,5 +1,5 @@
-//! Creates the objects of submissions in the background: a driver's, or those of a submission pod. What becomes of it is
-//! an observation, by submission id, that the next reconcile makes.
+//! Creates the objects of submissions in the background: a driver's, or those of a submission pod. The next reconcile
+//! observes the outcome by the submission id.
 
 use super::{
     ApplicationRef,

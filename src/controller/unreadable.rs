@@ -1,4 +1,4 @@
-//! Tells of objects that a watch could not read, where no reconcile does: pods, Services and Ingresses.
+//! Reports objects that a watch could not read and that no reconcile handles: pods, Services and Ingresses.
 
 use super::{events::Events, now};
 use k8s_openapi::api::core::v1::ObjectReference;

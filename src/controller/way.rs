@@ -1,5 +1,6 @@
-//! Finds out whether the API server finds the webhook yet. A Service has our address seconds after we are ready, and a new
-//! caBundle is heard of a moment after it is written; a driver that is made before is refused.
+//! Finds out whether the API server reaches the webhook yet. A Service has the address of a replica seconds after the
+//! replica is ready, and the API server learns of a new caBundle a moment after it is written; a driver that is created
+//! before that is refused.
 
 use super::calls;
 use crate::api::{

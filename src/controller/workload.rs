@@ -1,5 +1,4 @@
-//! How much is there to do, and does it get done? What waits for a reconcile, what is in one, and how long
-//! both take.
+//! Measures the work queue: what waits for a reconcile, what is in one, and how long both take.
 
 use super::schedules;
 use prometheus_client::{

@@ -1,4 +1,5 @@
-//! How is an application stopped, let go on, run again or deleted? By a word in its object, which the operator reads.
+//! Suspends, resumes, runs again and deletes applications and schedules, by a field or annotation that the operator
+//! reads.
 
 use super::{
     cluster::{Cluster, Kind},

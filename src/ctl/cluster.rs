@@ -1,4 +1,4 @@
-//! Which cluster and which namespace? As kubectl chooses them.
+//! Chooses cluster and namespace as kubectl does.
 
 use super::{completion, failure::of_call, names};
 use crate::{

@@ -1,4 +1,4 @@
-//! What may come next on a command line? Commands and flags, as clap knows them, and names, as the cluster does.
+//! Completes command lines: commands and flags from clap, names from the cluster.
 
 use super::{
     Flags as Line,

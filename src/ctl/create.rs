@@ -1,5 +1,6 @@
-//! How does an application get into the cluster? From a file, or from a schedule's template, with the files of this machine that it
-//! needs. All is looked at before anything is uploaded, and all is uploaded before anything is made.
+//! `sparkctl create`: creates applications and schedules from a file, or an application from a schedule's template,
+//! after it has uploaded files of this machine. Everything is checked before the first upload, and everything is
+//! uploaded before anything is created.
 
 #[cfg(feature = "upload")]
 use super::upload;

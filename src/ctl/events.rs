@@ -1,4 +1,4 @@
-//! What has happened to an application? Its events, in the order in which they came.
+//! `sparkctl event`: prints the events of an application in the order in which they came.
 
 use super::{
     cluster::{Cluster, Kind},

@@ -1,4 +1,4 @@
-//! How does a command end that does not end well? With one sentence on standard error, and an exit code that a script can go by.
+//! How a command fails: one sentence on standard error, and an exit code for scripts.
 
 use super::show;
 use crate::client::{self, patience::can_pass};

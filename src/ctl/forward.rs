@@ -1,5 +1,5 @@
-//! How is a port of the driver reached from this machine? Through the API server, as `kubectl port-forward` does it; from one driver
-//! to the next.
+//! `sparkctl forward`: forwards a port of this machine to the driver through the API server, as `kubectl port-forward`
+//! does, and to the driver of the next run.
 
 use super::{
     cluster::Cluster,

@@ -1,4 +1,4 @@
-//! How does the Hadoop configuration of this machine get into an application's pods? As a ConfigMap that goes with the application.
+//! Makes a ConfigMap of the Hadoop configuration of this machine. It is deleted with the application.
 
 use super::{cluster::Cluster, failure::of_call, manifest, show::complain};
 use crate::api::names::{env::HADOOP_CONF_DIR, label};

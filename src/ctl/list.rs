@@ -1,4 +1,4 @@
-//! Which applications are there, and how are they?
+//! `sparkctl list`: prints applications or schedules.
 
 use super::{
     cluster::{Cluster, Kind},

@@ -1,4 +1,4 @@
-//! Which applications are in a manifest?
+//! Reads the applications and schedules in a manifest.
 
 use super::{
     cluster::NAMESPACE,

@@ -1,4 +1,4 @@
-//! `sparkctl`: what can be asked of applications from a terminal?
+//! The commands of `sparkctl`.
 
 mod change;
 mod cluster;

@@ -1,5 +1,5 @@
-//! Which names can an object have? What is none must not come to the API server: behind a `?` in a path stands what is asked of all
-//! objects of a kind.
+//! Checks names of objects before they are sent to the API server: behind a `?` in a path would be the parameters of a
+//! request for all objects of a kind.
 
 use super::manifest::STDIN;
 use crate::{

@@ -1,4 +1,4 @@
-//! What would the API server say of an object, by the definition of its kind?
+//! Checks an object by the schema in the CRD of its kind, as the API server would.
 
 use crate::{api::crds::custom_resource_definitions, plan::validation::Invalid};
 use serde_json::{Map, Value};

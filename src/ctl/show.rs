@@ -1,4 +1,4 @@
-//! How does what is shown look? Columns and ages as kubectl has them, colour for states alone and on a terminal alone.
+//! Formats output: columns and ages like kubectl's, and colours for states on a terminal.
 
 use super::{cluster::Kind, failure::of_output, yaml};
 use crate::api::{DriverInfo, ExecutorState, SparkApplication, State};

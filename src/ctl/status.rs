@@ -1,4 +1,4 @@
-//! How is this application, and what led there? Why it failed comes first.
+//! `sparkctl status`: prints the state of an application and what led there, the cause of a failure first.
 
 use super::{
     cluster::Cluster,

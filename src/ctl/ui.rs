@@ -1,4 +1,4 @@
-//! Where is the web UI of an application, for whoever sits here? At its Ingress, if it has one; else at a port of this machine.
+//! `sparkctl ui`: opens the web UI of an application, at its Ingress or else through a forwarded port.
 
 use super::{
     cluster::Cluster,

@@ -1,4 +1,5 @@
-//! When is an application where somebody wants it? For pipelines: an exit code when it is, and another when it never will be.
+//! `sparkctl wait`: waits, for pipelines, until an application is in a state. The exit code says whether it is there,
+//! or never will be.
 
 use super::{
     cluster::Cluster,

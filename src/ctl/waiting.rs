@@ -1,5 +1,5 @@
-//! How does a person see that something is waited for? On a terminal, by a line that moves; elsewhere by a line for each thing
-//! that is waited for.
+//! Shows that a command waits: by a moving line on a terminal, and otherwise by a line for each thing that it waits
+//! for.
 
 use super::show;
 use crossterm::terminal::size;

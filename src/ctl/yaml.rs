@@ -1,4 +1,4 @@
-//! How are objects and comments written, so that kubectl reads exactly what is meant?
+//! Writes objects and comments as YAML that kubectl reads as it is meant.
 
 use serde_json::Value;
 use serde_saphyr::ser_options;

@@ -1,4 +1,4 @@
-//! What can be set of the election of a leader?
+//! The flags of leader election.
 
 use super::duration;
 use crate::plan::lease::Timing;

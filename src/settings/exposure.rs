@@ -1,4 +1,4 @@
-//! Who reaches drivers, and how? The flags about their Services and Ingresses.
+//! The flags of the Services and Ingresses of drivers.
 
 use crate::plan::children::{Exposure, UrlFormat};
 use clap::{ArgAction, Args};

@@ -1,4 +1,4 @@
-//! What can be set of the operator that its installation depends on? The flags that `run` and `manifests` share.
+//! The flags that the installation depends on, which `run` and `manifests` share.
 
 use crate::plan::namespaces::{Labelled, Namespaces};
 use clap::{ArgAction, Args};

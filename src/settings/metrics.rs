@@ -1,4 +1,4 @@
-//! What can be set of the operator's metrics?
+//! The flags of the operator's metrics.
 
 use super::address;
 use crate::{

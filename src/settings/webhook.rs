@@ -1,4 +1,4 @@
-//! What can be set of the webhook and its certificates?
+//! The flags of the webhook and its certificates.
 
 use super::duration;
 use crate::{

@@ -1,4 +1,4 @@
-//! Which applications and schedules are let in, and with which values where the user gave none?
+//! Reviews applications and schedules: fills in defaults, and refuses what cannot be run.
 
 use super::review::{Change, Decision};
 use crate::{

@@ -1,4 +1,4 @@
-//! How do requests arrive whole? Soon, within limits, and together in no more memory than is ours to give.
+//! Receives the bodies of requests within a time, a size, and a memory limit for all of them together.
 
 use axum::{
     body::{Bytes, HttpBody},

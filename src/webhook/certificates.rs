@@ -1,5 +1,4 @@
-//! How are the webhook's own CA and leaf made? All of them at once or each on its own; when, `plan::renewal`
-//! says.
+//! Creates the webhook's own CA and leaf, together or one at a time. `plan::renewal` decides when.
 
 use super::x509;
 use crate::plan::renewal::{Held, Leaf};

@@ -1,4 +1,4 @@
-//! Which CAs does the API server trust? `caBundle` in the webhook configurations, for each webhook in them.
+//! Reads and writes the `caBundle` of each webhook in the webhook configurations.
 
 use crate::api::Lenient;
 use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};

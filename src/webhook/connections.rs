@@ -1,11 +1,10 @@
-//! When does a connection end? At a moment that costs no review: every request that the API server has sent is
-//! answered.
+//! Ends connections at a moment that costs no review: every request that the API server has sent is answered.
 //!
-//! The API server speaks HTTP/1.1 to a webhook that it finds through a Service, so that requests are spread
-//! over replicas, and HTTP/2 to one that it finds by URL. Over HTTP/2 one may hang up at any time and says
-//! which requests will be answered (GOAWAY), so that others are sent elsewhere; it has to be heard, though
-//! (`lent`). Over HTTP/1.1 a request may be on its way whenever one hangs up,
-//! and a POST is not sent again; so an answer says that it is the last one.
+//! The API server speaks HTTP/1.1 to a webhook behind a Service, so that requests are spread over replicas, and HTTP/2
+//! to a webhook with a URL. An HTTP/2 server may end a connection at any time and names the last request that it will
+//! answer (GOAWAY), so the client sends later requests elsewhere; the client has to read that frame, though (`lent`).
+//! Over HTTP/1.1 a request may be on its way whenever the server hangs up, and a POST is not sent again; so an answer
+//! announces that it is the last one.
 
 use super::{
     bodies::Bodies,

@@ -1,4 +1,4 @@
-//! Which connections are kept when there are too many? Those that were used most recently.
+//! Chooses which connections are kept when there are too many: those that were used most recently.
 
 use rustix::process::{Resource, getrlimit};
 use std::{

@@ -1,5 +1,5 @@
-//! Until when are the certificates valid that the webhook shows? As metrics, as a condition of readiness, and
-//! in the log when it is nearly over.
+//! Reports until when the certificates that the webhook serves are valid: as metrics, as a condition of readiness, and
+//! in the log shortly before the end.
 
 use super::x509;
 use crate::plan::renewal::Validity;

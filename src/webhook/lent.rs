@@ -1,6 +1,6 @@
-//! How is a connection given up without losing what the client has begun to say? Whoever closes a socket with something in it that
-//! nobody has read sends a reset, and a reset takes away what was sent before it: over HTTP/2, which request was the last to be
-//! answered. So the socket is lent for the conversation, comes back, and is read until the client hangs up too.
+//! Closes a connection without losing what the client has begun to send. Closing a socket with unread bytes sends a
+//! reset, and a reset discards what was sent before it: over HTTP/2 the number of the last request that will be
+//! answered. So the socket is lent to the connection, comes back, and is read until the client hangs up as well.
 
 use std::{
     io,

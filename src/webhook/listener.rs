@@ -1,5 +1,5 @@
-//! How do TLS connections reach the routes? Each in a task of its own from its first moment, so that slow and
-//! silent clients delay nobody.
+//! Accepts TLS connections and hands them to the routes. Each connection has a task of its own from its first moment,
+//! so slow and silent clients delay nobody.
 
 use super::{
     connections::{Connection, Host},

@@ -1,6 +1,5 @@
-//! How are pods, applications and schedules admitted? An HTTPS server that answers from the request alone: no
-//! client, no cache, no order between it and the controller. (Quotas, where they are enforced, are the one
-//! exception.)
+//! The admission webhook: an HTTPS server that answers from the request alone, without a client, a cache, or an order
+//! between itself and the controller. Quotas, where they are enforced, are the one exception.
 
 mod applications;
 mod bodies;

@@ -1,5 +1,5 @@
-//! What of the objects under review is read? All but `metadata.managedFields`: a tenth of an application and half
-//! of a pod, hundreds of small objects, and nothing that a decision could be about.
+//! Reads the objects under review without `metadata.managedFields`, which are a tenth of an application and half of a
+//! pod, and on which no decision depends.
 
 use crate::pod_customization::borrowed_json::{BorrowedJson, FieldName};
 use serde::{

@@ -1,5 +1,5 @@
-//! How does the Secret that all replicas share come to hold the certificates that it should? Whoever is first
-//! writes, and the others take what stands there.
+//! Brings the Secret that all replicas share up to date with the certificates that it should hold. The first replica
+//! writes, and the others use what the Secret has.
 
 use super::certificates::Certificates;
 use crate::{

@@ -1,5 +1,5 @@
-//! Is there room in its namespace for an application? The one question for which the webhook reads anything:
-//! the namespace's ResourceQuotas, if an admin wants applications to be held against them.
+//! Reads the ResourceQuotas of a namespace and checks an application against them, if the admin wants that. Nothing
+//! else in the webhook reads from the API server.
 
 use super::{
     applications,

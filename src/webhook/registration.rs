@@ -1,5 +1,5 @@
-//! Who hears of it when the API server calls the webhook otherwise than the operator's flags want? The log and a
-//! metric, and nothing is changed: what an admin has installed is theirs.
+//! Reports when the API server calls the webhook otherwise than the operator's flags want, in the log and as a metric.
+//! It changes nothing: what an admin has installed is the admin's.
 
 use super::configurations::Configurations;
 use crate::plan::registration::differences;

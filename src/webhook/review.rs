@@ -1,7 +1,7 @@
-//! How is an AdmissionReview answered? The only code that knows its shape (`admission.k8s.io`).
+//! Answers an AdmissionReview. No other code knows its shape (`admission.k8s.io`).
 //!
-//! Objects stay JSON: what a pod has that our types do not know must reach the patch's arithmetic, or the
-//! patch would remove it.
+//! Objects stay JSON: fields of a pod that the types do not know must reach the computation of the patch, or the patch
+//! would remove them.
 
 use super::{
     applications, deep,

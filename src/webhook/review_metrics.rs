@@ -1,4 +1,4 @@
-//! What was asked of the webhook, what did it answer, and how long did that take?
+//! The metrics of reviews: what was asked, what was answered, and how long that took.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,

@@ -1,4 +1,4 @@
-//! Which certificate does the webhook show? One that can be replaced while it serves.
+//! The certificate that the listener serves, which can be replaced while serving.
 
 use super::x509;
 use rustls::{

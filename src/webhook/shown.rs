@@ -1,4 +1,4 @@
-//! Which certificate does the webhook show, and whom has one to trust for it?
+//! The certificate that the webhook serves, and the CAs that have to be trusted for it.
 
 use super::{own, x509};
 use k8s_openapi::api::core::v1::Secret;

@@ -1,4 +1,5 @@
-//! Where do the webhook's certificates come from, if they are not the operator's own, and are they of use?
+//! Reads the webhook's certificates from where they come from if they are not the operator's own (cert-manager's
+//! Secret, mounted files), and checks them.
 
 use super::{shown::Shown, x509};
 use crate::plan::renewal::Waits;

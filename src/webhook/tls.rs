@@ -1,4 +1,4 @@
-//! Which versions of TLS and which cipher suites does the webhook speak?
+//! The versions of TLS and the cipher suites of the webhook.
 
 use super::serving_certificate::ServingCertificate;
 use rustls::{ServerConfig, SupportedCipherSuite, crypto::ring::default_provider, version};

@@ -1,5 +1,5 @@
-//! How do the webhook's certificates get where they are needed: out of the Secret, into our listener and into
-//! the webhook configurations?
+//! Brings the webhook's certificates to where they are needed: from the Secret to the listener and to the webhook
+//! configurations.
 
 use super::{
     configurations::{self, Configurations, Hook},

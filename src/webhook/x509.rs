@@ -1,4 +1,4 @@
-//! What does a certificate say of itself, and which CA has signed it?
+//! Reads certificates: names, validity, and which CA has signed them.
 
 use crate::plan::renewal::Validity;
 use jiff::Timestamp;

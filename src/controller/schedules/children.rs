@@ -1,4 +1,4 @@
-//! Which applications has each schedule made? An index of them by owner, fed by the watch of applications.
+//! An index of the applications of each schedule, fed by the watch of applications.
 
 use super::{super::Watched, ScheduleRef};
 use crate::{

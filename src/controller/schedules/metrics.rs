@@ -1,4 +1,4 @@
-//! How many runs do schedules start, and how many do they not?
+//! The metrics of schedules: runs that were started, skipped and missed.
 
 use crate::plan::schedule::{Outcome, Skip};
 use prometheus_client::{

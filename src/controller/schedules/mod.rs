@@ -1,4 +1,4 @@
-//! How are schedules driven? Like applications: watch, observe, decide (in `plan`), act, record.
+//! Runs schedules in the same steps as applications: watch, observe, decide (in `plan`), act, record.
 
 mod children;
 mod metrics;

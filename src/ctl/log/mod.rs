@@ -1,5 +1,5 @@
-//! What do the driver and the executors say? Their Spark containers' output, whichever other containers stand beside them, and
-//! through the driver's restarts.
+//! `sparkctl log`: prints the output of the Spark containers of driver and executors, without that of sidecars and
+//! through restarts of the driver.
 
 mod output;
 

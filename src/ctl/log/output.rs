@@ -1,4 +1,4 @@
-//! How is a container's output followed through all that can happen to a connection? By asking for it again, from the last line on.
+//! Follows the output of a container through lost connections, by asking for it again from the last line on.
 //!
 //! A kubelet ends its answer when the container has ended, but also when it restarts or has turned the file; load balancers end
 //! connections on which nothing has been said for minutes; and a connection whose other end has vanished says nothing at all.

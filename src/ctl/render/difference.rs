@@ -1,4 +1,4 @@
-//! How does that which `spark-submit` creates differ from what the operator creates itself? Object by object.
+//! The difference between the objects that `spark-submit` creates and those that the operator creates itself.
 
 use super::{listing, manifest::Found};
 use crate::{

@@ -1,4 +1,4 @@
-//! Which objects are created, and in which order? A stream of YAML documents that `kubectl create` takes.
+//! Writes objects as a stream of YAML documents for `kubectl create`, in the order in which they are created.
 
 use super::manifest::{Found, without_unknown_owners};
 use crate::{

@@ -1,4 +1,4 @@
-//! What would become of an application? What is created or run for it, told offline, from its manifest alone.
+//! `sparkctl render`: prints what would be created for an application, from its manifest alone.
 
 mod command;
 mod difference;

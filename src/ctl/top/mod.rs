@@ -1,5 +1,4 @@
-//! What do all applications do at this moment? A screen that stays up to date, or, where nobody looks at a screen, what would stand
-//! on it now.
+//! `sparkctl top`: shows all applications on a screen that stays up to date, or prints the screen once.
 
 mod screen;
 mod terminal;

@@ -1,4 +1,4 @@
-//! What stands on the screen: which rows, in which order, and of those the ones that there is room for.
+//! The contents of the screen: which rows, in which order, and those of them that fit.
 
 use crate::{
     api::{Lenient, SparkApplication, State},

@@ -1,4 +1,4 @@
-//! How is a screen put on a terminal, and the terminal left as it was found?
+//! Puts a screen on a terminal, and leaves the terminal as it was.
 
 use super::{Style, screen::Screen};
 use crate::ctl::failure::of_output;

@@ -1,4 +1,4 @@
-//! What is in a file, and is it still that when it is sent?
+//! Reads a file for an upload, and notices when the file changes meanwhile.
 
 use crate::plan::digest::hex;
 use anyhow::{anyhow, bail};

@@ -1,4 +1,4 @@
-//! Who is somebody to S3 by the files of the AWS command line? The environment goes before them.
+//! Reads credentials for S3 from the files of the AWS command line. Environment variables take precedence.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Which object becomes of a file, and under which URI is it read?
+//! The object that a file becomes, and the URI under which a cluster reads the object.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::{fmt, net::IpAddr, str::FromStr};

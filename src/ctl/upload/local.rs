@@ -1,4 +1,4 @@
-//! Which files of this machine does an application name, and in which fields?
+//! Finds the files of this machine that an application names, and the fields that name them.
 
 use crate::{
     api::names::submit_conf,

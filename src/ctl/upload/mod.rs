@@ -1,4 +1,4 @@
-//! How do files of this machine get to where a cluster reads them? Into a bucket, before the application that names them is made.
+//! Uploads files of this machine to a bucket that the cluster reads, before the application is created.
 
 mod content;
 mod credentials;

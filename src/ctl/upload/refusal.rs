@@ -1,4 +1,4 @@
-//! What does a store's answer mean to whoever uploads?
+//! Explains the answer of a store to the user.
 
 use super::destination::{Destination, Kind};
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! How is a bucket spoken to?
+//! Talks to a bucket.
 
 use super::{
     UploadFlags,
