@@ -1,21 +1,21 @@
-//! Reads schedules and time zones, or says what is wrong with them and at which character.
+//! Parses schedules and time zones. An error contains what is wrong, and where in the text.
 //!
-//! The syntax is that of robfig/cron v3, which Kubeflow's operator uses. No crate reads it: croner, for example, has no `5/15` and no `?` in
-//! every field, but `L`, `W`, `#`, and 7 for Sunday.
+//! The syntax is that of robfig/cron v3, which Kubeflow's operator uses. Other crates have another syntax. The crate
+//! croner, for example, has no `5/15` and no `?` in every field, but has `L`, `W`, `#` and 7 for Sunday.
 
 use crate::go_duration;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use std::time::Duration;
 
-/// When applications are made: how often, and by which clock.
+/// When applications are created: how often, and by the clock of which zone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// The zone that the schedule itself names (`CRON_TZ=…`), which goes before `spec.timeZone`.
+    /// The zone that the schedule itself names (`CRON_TZ=…`). It takes precedence over `spec.timeZone`.
     pub zone: Option<Zone>,
     pub rhythm: Rhythm,
 }
 
-/// By which clock.
+/// The zone whose clock counts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Zone {
     /// The zone of the operator's container.
@@ -23,17 +23,17 @@ pub enum Zone {
     Named(TimeZone),
 }
 
-/// How often.
+/// How often a schedule is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rhythm {
-    /// This long after one another, at least a second.
+    /// At this interval, which is at least a second.
     Every(Duration),
     /// Whenever the clock shows one of these times.
     At(Times),
 }
 
-/// Times of the clock: for each field, the set of its values as bits. A day must be in both of its sets if
-/// either is whole, otherwise in one of them.
+/// Times of the clock: for each field, the set of its values as bits. A day must be in both `days_of_month` and
+/// `days_of_week` if one of these sets is whole, otherwise in at least one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     pub minutes: Values,
@@ -43,12 +43,12 @@ pub struct Times {
     pub days_of_week: Values,
 }
 
-/// Values of one field.
+/// The values of one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Values {
     /// Bit n stands for the value n.
     pub bits: u64,
-    /// Whether all are meant: `*`, `?` or `*/1` is in it.
+    /// Whether all values are meant: the field contains `*`, `?` or `*/1`.
     pub is_whole: bool,
 }
 
@@ -69,17 +69,17 @@ pub enum Error {
     Descriptor(String),
     #[error("`{0}` behind @every is not a duration: write for instance `90m` or `1h30m`")]
     Duration(String),
-    /// `number` counts fields from 1, and `character` those of the whole text.
+    /// `number` is the number of the field, and `character` the place in the whole text. Both are counted from 1.
     #[error("field {number} ({name}), `{part}` at character {character}: {why}")]
     Field { number: usize, name: &'static str, part: String, character: usize, why: String },
 }
 
 impl Zone {
-    /// The zone that is called `name`; the operator's own if it is empty.
+    /// Returns the zone that is called `name`; the operator's own zone if `name` is empty or `Local`.
     ///
     /// # Errors
     ///
-    /// When there is none. The zones are those of the IANA database in this binary.
+    /// When there is no such zone. The zones are those of the IANA database in this binary.
     pub fn parse(name: &str) -> Result<Self, Error> {
         match name {
             "" | "Local" => Ok(Self::Local),
@@ -96,7 +96,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// When it is not a schedule; the error says where.
+    /// When `text` is not a schedule. The error contains the place of the mistake.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let trimmed = text.trim();
         let zoned = ["CRON_TZ=", "TZ="].iter().find_map(|prefix| trimmed.strip_prefix(prefix));
@@ -104,7 +104,7 @@ impl Schedule {
             return Ok(Self { zone: None, rhythm: rhythm(trimmed, text)? });
         };
         let (name, rest) = zoned.split_once(' ').unwrap_or((zoned, ""));
-        // Go takes an empty name for UTC, and the library that KF uses leaves this one to Go.
+        // Go reads an empty name as UTC. The library that Kubeflow uses passes the name of a zone in a schedule to Go.
         let zone = if name.is_empty() { Zone::Named(TimeZone::UTC) } else { Zone::parse(name)? };
         if rest.trim().is_empty() {
             return Err(Error::NothingButZone(trimmed.to_owned()));
@@ -112,7 +112,7 @@ impl Schedule {
         Ok(Self { zone: Some(zone), rhythm: rhythm(rest.trim(), text)? })
     }
 
-    /// Whether there is a day at all on which this is due; not the 30th of February.
+    /// Whether there is any day on which the schedule is due. For the 30th of February there is none.
     #[must_use]
     pub fn is_ever_due(&self) -> bool {
         const LONGEST_MONTHS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
@@ -128,12 +128,12 @@ impl Schedule {
     }
 }
 
-/// What one field may hold.
+/// The values that one field may have.
 struct Field {
     name: &'static str,
     least: u32,
     most: u32,
-    /// Names of values, the first one for `least`.
+    /// The names of values. The first name is that of `least`.
     names: &'static [&'static str],
 }
 
@@ -153,13 +153,13 @@ const DAY_OF_WEEK: Field = Field {
     names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
 };
 
-/// What is wrong with a slice of the text.
+/// A mistake in a slice of the text.
 struct Mistake<'a> {
     part: &'a str,
     why: String,
 }
 
-/// `text` is the slice of `whole` that says how often.
+/// Parses how often a schedule is due. `text` is the slice of `whole` without the zone.
 fn rhythm(text: &str, whole: &str) -> Result<Rhythm, Error> {
     let cron = match text {
         "@yearly" | "@annually" => "0 0 1 1 *",
@@ -192,13 +192,13 @@ fn rhythm(text: &str, whole: &str) -> Result<Rhythm, Error> {
     }))
 }
 
-/// With which character of `whole`, counted from 1, a slice of it begins.
+/// Returns the character of `whole`, counted from 1, with which `slice` begins. `slice` must be a part of `whole`.
 fn character(slice: &str, whole: &str) -> usize {
     let begin = slice.as_ptr().addr() - whole.as_ptr().addr();
     whole[..begin].chars().count() + 1
 }
 
-/// Parts of a second are cut off, and less than one second is one.
+/// Parses the duration behind `@every`. Parts of a second are cut off, and less than one second counts as one second.
 fn every(text: &str) -> Result<Rhythm, Error> {
     let nanoseconds = go_duration::nanoseconds(text).ok_or_else(|| Error::Duration(text.to_owned()))?;
     let seconds = u64::try_from(nanoseconds / 1_000_000_000).unwrap_or_default();
@@ -216,7 +216,8 @@ impl Field {
         Ok(values)
     }
 
-    /// `*`, `5`, `1-5`, each with or without `/2` behind it; `5/15` is from 5 to the end.
+    /// Parses a part of a field: `*`, `5` or `1-5`, each with or without a step such as `/2` behind it. `5/15` means
+    /// every 15th value from 5 to the largest value of the field.
     fn part<'a>(&self, part: &'a str) -> Result<Values, Mistake<'a>> {
         let mistake = |why: &str| Mistake { part, why: why.to_owned() };
         let (range, step) = match part.split_once('/') {

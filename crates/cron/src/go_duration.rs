@@ -1,7 +1,7 @@
-//! Reads durations as Go writes them, such as `1h30m`.
+//! Reads a duration as Go writes it, such as `1h30m`.
 
-/// The nanoseconds of a duration as Go's `time.ParseDuration` reads it: `1h30m`, `1.5h`, `0`; none if Go does
-/// not. (jiff reads some that Go does not, and the other way round.)
+/// Returns the nanoseconds of a duration as Go's `time.ParseDuration` reads it: `1h30m`, `1.5h`, `0`; `None` if Go
+/// refuses the text. (jiff accepts some texts that Go does not, and the other way round.)
 #[must_use]
 pub fn nanoseconds(text: &str) -> Option<i128> {
     const UNITS: [(&str, i128); 8] = [
@@ -33,7 +33,7 @@ pub fn nanoseconds(text: &str) -> Option<i128> {
         let (unit, next) = behind.split_at(end);
         let (_, unit) = UNITS.iter().find(|(name, _)| *name == unit).filter(|_| is_number)?;
         let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        // More digits than these are less than a nanosecond of any unit.
+        // Digits after the 15th are less than a nanosecond in any unit.
         let fraction = &fraction[..fraction.len().min(15)];
         let scale = 10_i128.pow(u32::try_from(fraction.len()).ok()?);
         let fraction: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };

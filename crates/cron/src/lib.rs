@@ -1,7 +1,8 @@
-//! Schedules as Kubeflow's operator reads them, and the moments at which they are due.
+//! Reads schedules as Kubeflow's operator does, and computes the moments at which they are due.
 //!
-//! [`Schedule::parse`] reads a cron expression or `@every 90m`; [`Slots`] has its moments in a time zone: the last one that is due, the next
-//! one. Nothing here knows of applications, reads a clock or depends on the zones of the machine.
+//! [`Schedule::parse`] reads a cron expression or `@every 90m`. [`Slots`] computes the moments of a schedule in a time
+//! zone: the last moment that is due, and the next one. Nothing here knows applications, reads a clock or depends on
+//! the zones of the machine.
 
 mod expression;
 pub mod go_duration;

@@ -1,9 +1,11 @@
-//! The slots of a schedule: the moments at which the clock on the wall of its zone shows one of its times.
+//! Computes the moments at which a schedule is due: its slots. A slot is a moment at which the wall clock of the
+//! schedule's zone shows one of the schedule's times.
 //!
-//! A time that the clock skips (02:30 in the night in which summer begins) is no slot, and a time that the clock shows
-//! twice (in the night in which summer ends) is two slots. Between two changes a clock runs evenly, and slots are
-//! arithmetic. robfig/cron, which Kubeflow's operator uses, follows the clock as well, but not where a clock skips
-//! midnight or changes by other than an hour: there it misses the day or runs on another one.
+//! So a time that the clock skips (02:30 in the night in which summer time begins) is no slot, and a time that the
+//! clock shows twice (in the night in which summer time ends) is two slots. Between two changes a clock runs evenly,
+//! and slots are arithmetic. robfig/cron, which Kubeflow's operator uses, follows the wall clock too, but makes
+//! mistakes where a clock skips midnight or is changed by something other than an hour: it misses the day, or runs on
+//! another day.
 
 use super::{Rhythm, Schedule, Times, Values, Zone};
 use jiff::{
@@ -13,43 +15,45 @@ use jiff::{
 };
 use std::{iter, ops::Range, time::Duration};
 
-// Moments are seconds since 1970 here, and times of a day minutes since midnight.
+// In this file, moments are seconds since 1970, and times of a day are minutes since midnight.
 const NANOSECOND: SignedDuration = SignedDuration::from_nanos(1);
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * MINUTE;
 
-/// How far ahead a slot is looked for: five years.
+/// How far ahead a slot is searched for, in seconds: five years.
 const HORIZON: i64 = 5 * 366 * DAY;
 
-/// The moments that a schedule means.
+/// The slots of a schedule in a zone.
 #[derive(Clone, Debug)]
 pub struct Slots {
     rhythm: Rhythm,
     zone: TimeZone,
-    /// What `@every` counts from.
+    /// The moment from which `@every` counts.
     start: i64,
 }
 
-/// Slots that have come.
+/// The slots that have become due in a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
     pub latest: Timestamp,
-    /// How many there are, the latest included.
+    /// The number of slots, including the latest.
     pub count: u64,
 }
 
-/// A day, or as much of it as passes without a change of the clock.
+/// A day, or a part of a day in which the clock is not changed.
 struct Day {
     date: Date,
-    /// When its first minute begins, or would if the clock had not been changed since.
+    /// The moment at which the day's first minute begins, or would begin if the clock had not been changed since
+    /// midnight.
     midnight: i64,
-    /// The minutes that begin in it.
+    /// The minutes that begin in the day, or in the part of the day.
     minutes: Range<i64>,
 }
 
 impl Slots {
-    /// Those of `schedule`, whose object names `zone`, in an operator whose own zone is `local`. `start` is when the
-    /// schedule was written: `@every 1h` is due for the first time an hour later.
+    /// Returns the slots of `schedule`. `zone` is the zone that the schedule's object names; a zone in the schedule
+    /// itself takes precedence. `local` is the operator's own zone. `start` is the time at which the schedule was
+    /// written: `@every 1h` is due for the first time an hour later.
     #[must_use]
     pub fn new(schedule: &Schedule, zone: &Zone, local: &TimeZone, start: Timestamp) -> Self {
         let zone = match schedule.zone.as_ref().unwrap_or(zone) {
@@ -59,7 +63,7 @@ impl Slots {
         Self { rhythm: schedule.rhythm.clone(), zone, start: second(start) }
     }
 
-    /// The first slot after `moment`. None if no clock shows it within five years.
+    /// Returns the first slot after `moment`; `None` if the clock shows no slot within five years.
     #[must_use]
     pub fn after(&self, moment: Timestamp) -> Option<Timestamp> {
         let times = match &self.rhythm {
@@ -73,8 +77,8 @@ impl Slots {
         })
     }
 
-    /// The slots after `since` that are not after `until`. How many they are makes no difference to how long this takes,
-    /// only how many days.
+    /// Returns the slots after `since` that are not after `until`; `None` if there are none. The time that this takes
+    /// depends on the number of days, not on the number of slots.
     #[must_use]
     pub fn due(&self, since: Timestamp, until: Timestamp) -> Option<Due> {
         let times = match &self.rhythm {
@@ -99,31 +103,34 @@ impl Slots {
         Some(Due { latest: Timestamp::from_second(midnight + minute * MINUTE).ok()?, count })
     }
 
-    /// How many periods have passed between the start and `moment`.
+    /// Returns how many periods have passed between the start and `moment`.
     fn passed(&self, period: &Duration, moment: Timestamp) -> i64 {
         (second(moment) - self.start).max(0) / seconds(period)
     }
 
-    /// When the nth period after the start ends, if that is a time at all.
+    /// Returns the moment at which the nth period after the start ends; `None` if that is later than any moment that
+    /// can be represented.
     fn nth(&self, period: &Duration, n: i64) -> Option<Timestamp> {
         let moment = seconds(period).checked_mul(n)?.checked_add(self.start)?;
         Timestamp::from_second(moment).ok()
     }
 
-    /// The days of a span on which a schedule is due. One on which the clock is changed comes in parts, and one over
-    /// whose beginning it is put back comes again.
+    /// Returns the days of a span on which a schedule is due. A day on which the clock is changed comes in parts. If
+    /// the clock is put back over midnight, a part of the day before comes again.
     fn days(&self, times: &Times, span: Range<i64>) -> impl Iterator<Item = Day> {
         self.even_spans(span)
             .flat_map(|(span, offset)| days(span, offset))
             .filter(|day| times.has_day(day.date))
     }
 
-    /// The parts of a span in which the clock is not changed, each with how far it is ahead of UTC, in seconds.
+    /// Returns the parts of a span in which the clock is not changed, each with the number of seconds that the clock is
+    /// ahead of UTC.
     fn even_spans(&self, span: Range<i64>) -> impl Iterator<Item = (Range<i64>, i64)> {
         let mut rest = span;
         iter::from_fn(move || {
             let begin = Timestamp::from_second(rest.start).ok().filter(|_| !rest.is_empty())?;
-            // A change may come between seconds, where a rule leads out of its year: it shows from the next one on.
+            // A change may come between two seconds: jiff moves the time of a rule that leads out of its year to the
+            // year's last nanosecond. The change shows from the next second on.
             let shows = |change: TimeZoneTransition| second(change.timestamp() - NANOSECOND) + 1;
             let change = self.zone.following(begin).next().map_or(rest.end, shows);
             let even = rest.start..change.min(rest.end);
@@ -133,7 +140,7 @@ impl Slots {
     }
 }
 
-/// The days of a span in which the clock is that far ahead of UTC.
+/// Returns the days of a span in which the clock is `offset` seconds ahead of UTC.
 fn days(span: Range<i64>, offset: i64) -> impl Iterator<Item = Day> {
     const EPOCH: Date = Date::constant(1970, 1, 1);
     let day = |moment: i64| (moment + offset).div_euclid(DAY);
@@ -141,7 +148,7 @@ fn days(span: Range<i64>, offset: i64) -> impl Iterator<Item = Day> {
     let first = EPOCH.checked_add(SignedDuration::from_secs(numbers.start() * DAY)).ok();
     iter::successors(first, |date| date.tomorrow().ok()).zip(numbers).map(move |(date, number)| {
         let midnight = number * DAY - offset;
-        // The first that begins at this moment or later.
+        // The first minute of the day that begins at `moment` or later.
         let minute = |moment: i64| (moment - midnight + MINUTE - 1).div_euclid(MINUTE).clamp(0, DAY / MINUTE);
         Day { date, midnight, minutes: minute(span.start)..minute(span.end) }
     })
@@ -163,7 +170,7 @@ impl Times {
         self.hours.has(of_day / 60) && self.minutes.has(of_day % 60)
     }
 
-    /// How many of its minutes a day has before one of them.
+    /// Returns how many scheduled minutes a day has before its minute `of_day`.
     fn minutes_before(&self, of_day: i64) -> u64 {
         let (hour, minute) = (of_day / 60, of_day % 60);
         let of_hour = if self.hours.has(hour) { self.minutes.before(minute) } else { 0 };
@@ -176,18 +183,18 @@ impl Values {
         self.bits >> value & 1 == 1
     }
 
-    /// How many are less than `value`.
+    /// Returns how many values are less than `value`.
     fn before(self, value: i64) -> u64 {
         (self.bits & ((1 << value) - 1)).count_ones().into()
     }
 }
 
-/// The second in which a moment lies; parts of one are no part of a schedule.
+/// Returns the second in which a moment lies: schedules have no parts of a second.
 fn second(moment: Timestamp) -> i64 {
     moment.as_second() - i64::from(moment.subsec_nanosecond() < 0)
 }
 
-/// The seconds of a period: at least one.
+/// Returns the seconds of a period, at least one.
 fn seconds(period: &Duration) -> i64 {
     i64::try_from(period.as_secs()).unwrap_or(i64::MAX).max(1)
 }
@@ -205,7 +212,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// The slots after `since` that are not after `until`, one after another.
+    /// Returns the slots after `since` that are not after `until`, found one after another.
     fn walk(slots: &Slots, since: Timestamp, until: Timestamp) -> Vec<Timestamp> {
         let next = |slot: &Timestamp| slots.after(*slot).inspect(|next| assert!(next > slot));
         let all = iter::successors(slots.after(since), next);
@@ -221,7 +228,8 @@ mod tests {
             ("America/New_York", "0 1 1 * *", "2026-11-01", 1, "01 01:00-04, 01 01:00-05"),
             ("America/Havana", "0 0 * * *", "2026-03-07", 2, "07 00:00-05, 09 00:00-04"),
             ("America/Havana", "0 0 * * *", "2026-11-01", 1, "01 00:00-04, 01 00:00-05"),
-            // By half an hour; over midnight, so that a part of Saturday comes again; by a whole day.
+            // In these zones the clock is changed by half an hour, over midnight (so that a part of Saturday comes
+            // again), or by a whole day.
             ("Australia/Lord_Howe", "0,30 2 * * *", "2026-10-04", 1, "04 02:30+11"),
             (
                 "Australia/Lord_Howe",

@@ -1,4 +1,5 @@
-//! Is a schedule due when a clock on the wall would say so, when another implementation would, and is there always an answer?
+//! Checks that a schedule is due when a wall clock shows one of its times and when another implementation finds it due,
+//! and that there is always an answer.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -22,7 +23,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// How many schedules are compared with what another implementation makes of them.
+/// The number of schedules that are compared with another implementation.
 const COMPARED: usize = 12_000;
 
 const ZONES: [&str; 8] = [
@@ -36,7 +37,7 @@ const ZONES: [&str; 8] = [
     "Pacific/Chatham",
 ];
 
-/// A schedule, and what the other implementation says: a line of `reference.py`.
+/// A line of the output of `reference.py`: a schedule, and the slots that the other implementation finds for it.
 #[derive(Debug)]
 struct Line {
     expression: String,
@@ -45,17 +46,18 @@ struct Line {
     next: BTreeSet<Timestamp>,
 }
 
-/// How many slots it says, if there are so many.
+/// The number of slots that `reference.py` prints for a schedule, if there are that many.
 const NEXT: usize = 6;
 
-/// Why the other implementation differs.
+/// The reason for which the other implementation finds other slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reason {
-    /// It begins a day whose midnight the clock skips at that time, which is when the clock shows the first that there is. So
-    /// what is due at midnight comes then, and what is due in the first hour is missed.
+    /// The clock skips midnight. The other implementation begins such a day at the skipped midnight, the moment at
+    /// which the clock shows the day's first time. So the slots of midnight are found at that moment, and the slots of
+    /// the first hour that the clock shows are missed.
     MidnightSkipped,
-    /// Where the clock is changed by a part of an hour, it still goes from hour to hour, and misses minutes until it has
-    /// come to a day that begins later.
+    /// The clock is changed by a part of an hour. The other implementation still steps from hour to hour, and misses
+    /// minutes until it reaches a day that begins later.
     PartOfAnHour,
 }
 
@@ -79,7 +81,7 @@ fn slots_are_those_of_another_implementation_but_for_what_is_listed() {
         differing.len()
     );
     assert!(slots > 5 * COMPARED, "they are hardly ever due");
-    // What is listed but never comes could go.
+    // A reason that is listed but never occurs could be removed.
     assert!(midnight > 0 && part > 0);
 }
 
@@ -96,12 +98,13 @@ impl Line {
         }
     }
 
-    /// Why its slots are not all ours; nothing where they are.
+    /// Returns why the slots of the other implementation are not all ours; empty if all are the same.
     fn reasons(&self) -> BTreeSet<Reason> {
         let (schedule, zone) = parsed(&self.expression, &self.zone);
         let slots = Slots::new(&schedule, &Zone::Named(zone.clone()), &TimeZone::UTC, self.after);
         let ours: BTreeSet<_> = following(&slots, self.after).take(NEXT).collect();
-        // A slot that only one of them has leaves the other room for a later one.
+        // Each list has at most `NEXT` slots. Where only one list has a slot, the other list has room for a later slot,
+        // so slots are compared only up to the end of the list that ends first.
         let ends =
             [&ours, &self.next].into_iter().filter(|slots| slots.len() == NEXT).filter_map(BTreeSet::last);
         let end = ends.min().copied().unwrap_or(Timestamp::MAX);
@@ -116,7 +119,7 @@ impl Line {
 }
 
 impl Reason {
-    /// Why it may be wrong about a moment.
+    /// Returns why the other implementation may be wrong about a moment; `None` if no listed reason applies.
     fn of(zone: &TimeZone, moment: Timestamp) -> Option<Self> {
         let change = zone.preceding(moment + SignedDuration::from_secs(1)).next()?;
         let hours = moment.duration_since(change.timestamp()).as_hours();
@@ -138,13 +141,13 @@ fn parsed(expression: &str, zone: &str) -> (Schedule, TimeZone) {
     (Schedule::parse(expression).unwrap(), zone)
 }
 
-/// All slots after a moment, one after another.
+/// Returns all slots after a moment, one after another.
 fn following(slots: &Slots, moment: Timestamp) -> impl Iterator<Item = Timestamp> {
     let next = |slot: &Timestamp| slots.after(*slot).inspect(|next| assert!(next > slot));
     successors(slots.after(moment), next)
 }
 
-/// Whether a clock on the wall shows one of the times.
+/// Whether a wall clock that shows `clock` shows one of the times of `schedule`.
 fn shows(schedule: &Schedule, clock: DateTime) -> bool {
     let Rhythm::At(times) = &schedule.rhythm else { panic!("{schedule:?} has no times") };
     let has = |values: Values, value: i8| values.bits & 1 << value != 0;
@@ -159,7 +162,7 @@ fn shows(schedule: &Schedule, clock: DateTime) -> bool {
 }
 
 proptest! {
-    // The same each time: a test that fails now and then helps nobody.
+    // The cases are the same in each run: a test that fails only now and then helps nobody.
     #![proptest_config(Config { cases: 200, failure_persistence: None, rng_seed: RngSeed::Fixed(8), ..Config::default() })]
 
     #[test]
@@ -224,7 +227,7 @@ fn any_schedule() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A zone, and a moment within two days before its clock is changed, if it ever is.
+/// A zone, and a moment at most two days before the clock of the zone is changed, if the clock is ever changed.
 fn near_a_change() -> impl Strategy<Value = (TimeZone, Timestamp)> {
     (select(&ZONES[..]), 1_000_000_000..2_200_000_000_i64, 0..172_800_000_i64).prop_map(
         |(name, second, before)| {
@@ -236,7 +239,7 @@ fn near_a_change() -> impl Strategy<Value = (TimeZone, Timestamp)> {
     )
 }
 
-/// What a container's own zone might be.
+/// A zone that a container might have as its own, with odd rules too.
 fn odd_zone() -> impl Strategy<Value = TimeZone> {
     const POSIX: [&str; 4] = [
         "XXX24YYY-24,0/-167,365/167",
@@ -248,7 +251,7 @@ fn odd_zone() -> impl Strategy<Value = TimeZone> {
     prop_oneof![posix, select(&ZONES[..]).prop_map(|name| parsed("@daily", name).1)]
 }
 
-/// Any moment, and those at which time begins and ends.
+/// Any moment, and moments near the beginning and the end of time as jiff represents it.
 fn moment() -> impl Strategy<Value = Timestamp> {
     let (least, most) = (Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
     let second = prop_oneof![

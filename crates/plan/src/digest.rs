@@ -1,29 +1,29 @@
-//! Hashes of bytes as hexadecimal digits.
+//! Computes hashes of bytes as hexadecimal digits.
 
 use md5::Md5;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// 64 lower-case hexadecimal digits.
+/// Returns the SHA-256 as 64 lower-case hexadecimal digits.
 #[must_use]
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// 16 hexadecimal digits that stand for `parts`, in their order.
+/// Returns 16 hexadecimal digits that identify `parts`, in their order.
 #[must_use]
 pub fn fingerprint(parts: &[&str]) -> String {
-    // Lengths go in as well, so that moving a character from one part to the next makes another fingerprint.
+    // The lengths are hashed as well, so that moving a character from one part to the next gives another fingerprint.
     let joined: String = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
     sha256_hex(joined.as_bytes())[..16].to_owned()
 }
 
-/// The MD5 of some bytes, as hexadecimal digits: for names that are to be KF's, and nothing else.
+/// Returns the MD5 as hexadecimal digits. Used only for names that have to equal those of Kubeflow's operator.
 pub(crate) fn md5_hex(bytes: &[u8]) -> String {
     hex(&Md5::digest(bytes))
 }
 
-/// Bytes as hexadecimal digits.
+/// Returns bytes as hexadecimal digits.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {

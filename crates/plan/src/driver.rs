@@ -1,4 +1,5 @@
-//! The driver's pod: its name, its owner, and what its state means for the application.
+//! Determines the driver pod's name, whether the pod belongs to the run, and what the pod's state means for the
+//! application.
 
 use crate::{
     monitoring,
@@ -13,7 +14,7 @@ use api::{
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// `spec.driver.podName`, else the name in sparkConf, else `<application>-driver`.
+/// Returns the driver pod's name: `spec.driver.podName`, else the name in `sparkConf`, else `<application>-driver`.
 #[must_use]
 pub fn pod_name(application: &SparkApplication) -> String {
     let spec = &application.spec;
@@ -23,45 +24,48 @@ pub fn pod_name(application: &SparkApplication) -> String {
     given.or_else(configured).cloned().unwrap_or_else(derived)
 }
 
-/// Whose pod stands under the driver's name, seen from the run that is to be submitted.
+/// What the pod under the driver's name is to the run that is about to be submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is the driver of this run: follow it.
+    /// The pod is the driver of this run: it is followed.
     Adoptable,
-    /// It is of this run, and whoever is making it may not have finished: wait.
+    /// The pod is of this run, but its submission may not have created everything yet: wait.
     InTheMaking,
-    /// It is ours, but of another run, or half made, or on its way out: it must be gone before a driver is
-    /// made.
+    /// The pod belongs to this application, but is of another run, incomplete or being deleted: it must be gone before
+    /// a driver is made.
     Leftover,
-    /// Somebody else's: neither followed nor deleted.
+    /// The pod belongs to another owner: it is neither followed nor deleted.
     Foreign,
 }
 
-/// `spark-submit` makes a pod and all that belongs to it within 0.4 s. What is not complete after this long was left
-/// behind, unless its submission pod is still at work. Before, it may be the work of a `spark-submit` whose pod was
-/// removed by force, and deleting it would start a second driver.
+/// How old an incomplete driver pod must be to count as left behind. `spark-submit` makes a pod and all that belongs to
+/// it within 0.4 s, so an older pod was left behind, unless its submission pod is still at work. A younger pod may be
+/// the work of a `spark-submit` whose own pod was removed by force; deleting the younger pod would start a second
+/// driver.
 const MAKING: Duration = Duration::from_secs(10);
 
-/// How long the volumes of a driver or a submission pod may take to be mounted before somebody asks what is wrong.
+/// How long the volumes of a driver or a submission pod may take to be mounted before the operator looks up what is
+/// wrong.
 pub const MOUNTING: Duration = Duration::from_secs(15);
 
-/// The longest pause between two questions about a pod's volumes.
+/// The longest pause between two lookups of the mount failure of one pod.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// When to ask again whether the volumes of a pod can be mounted; none of a pod that does not wait for any.
+/// Returns how long to wait before the next lookup of why the volumes of a pod are not mounted; none if the pod does
+/// not wait for volumes.
 #[must_use]
 pub fn until_next_mount_question(pod: &PodRecord, now: Timestamp) -> Option<Duration> {
     mounting(pod, now).map(|waited| waited.clamp(MOUNTING, LONGEST_PAUSE))
 }
 
-/// How long a pod that has a node has been about to start there, if it does not say itself what it waits for.
+/// Returns how long ago the pod got its node, if the pod is still pending there and does not report what it waits for.
 #[must_use]
 pub fn mounting(pod: &PodRecord, now: Timestamp) -> Option<Duration> {
     let is_silent = pod.phase == Phase::Pending && !pod.started && pod.waiting.is_none();
     pod.assigned.filter(|_| is_silent).map(|assigned| elapsed(assigned, now))
 }
 
-/// How long there has been such a pod.
+/// Returns the time since the pod was created; zero if the creation time is not known.
 #[must_use]
 pub fn age(pod: &PodRecord, now: Timestamp) -> Duration {
     pod.created.map(|created| elapsed(created, now)).unwrap_or_default()
@@ -71,7 +75,8 @@ fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }
 
-/// What to do with a pod that has the driver's name when the run `id` is to be submitted (docs/design/architecture.md, "One driver per run").
+/// Decides what the pod under the driver's name is to the run `id` of the application: the adoption rule. `complete` is
+/// whether every object that the submission had to create exists.
 #[must_use]
 pub fn standing(
     pod: &PodRecord,
@@ -86,27 +91,27 @@ pub fn standing(
     if pod.submission_id.as_deref() != Some(id.as_str()) || pod.terminating {
         return Standing::Leftover;
     }
-    // A pod whose container has started has all that it needs, whatever became of its ConfigMap since.
+    // A pod whose container has started has all that it needs, even if its ConfigMap was deleted since.
     if complete || pod.started {
         return Standing::Adoptable;
     }
     if pod.created.is_some() && age(pod, now) < MAKING { Standing::InTheMaking } else { Standing::Leftover }
 }
 
-/// What the driver pod says.
+/// The state of a driver, read from its pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DriverState {
     Pending,
     Running,
     Completed,
-    /// With the message for `status.applicationState.errorMessage`.
+    /// Contains the message for `status.applicationState.errorMessage`.
     Failed(String),
-    /// Kubernetes does not know: the node does not answer.
+    /// Kubernetes does not know the state: the node does not answer.
     Unknown,
 }
 
-/// The state that a driver pod is in. Once Spark's container has ended, its exit code decides, whatever
-/// sidecars still do.
+/// Returns the state of a driver pod. Once Spark's container has ended, its exit code decides, even if sidecars still
+/// run.
 #[must_use]
 pub fn state(pod: &PodRecord) -> DriverState {
     match (pod.phase, &pod.ended) {
@@ -119,7 +124,8 @@ pub fn state(pod: &PodRecord) -> DriverState {
     }
 }
 
-/// Why a driver failed, in KF's words, and what else Kubernetes says of it.
+/// Returns why a driver failed, in the words of Kubeflow's operator, followed by Kubernetes' own explanation of the
+/// pod.
 fn failure(pod: &PodRecord) -> String {
     let (said, message) = match &pod.ended {
         Some(ended) if ended.exit_code != 0 => (
@@ -131,7 +137,7 @@ fn failure(pod: &PodRecord) -> String {
     let of_pod = pod.message.as_ref().map_or_else(String::new, |message| format!(": {message}"));
     let message = message.map_or_else(String::new, |words| {
         let words = monitoring::explained(words).unwrap_or_else(|| words.clone());
-        // What counts of a program's words is the end.
+        // If the message is too long, its end is kept: the end of a program's output matters most.
         let room = LONGEST_EXPLANATION.saturating_sub(said.len() + MESSAGE.len() + of_pod.len());
         format!("{MESSAGE}{}", excerpt::end(words, room))
     });

@@ -1,4 +1,4 @@
-//! The events on applications, with their texts.
+//! Builds the events that users see on an application, and their wording.
 
 use api::{ExecutorState, excerpt};
 
@@ -6,7 +6,8 @@ use api::{ExecutorState, excerpt};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub severity: Severity,
-    /// Why, as a word that tools match on; KF's words.
+    /// The reason, as a word that tools match on. Where Kubeflow's operator sends the same event, this is Kubeflow's
+    /// word.
     pub reason: &'static str,
     /// What the operator did, as one word.
     pub action: &'static str,
@@ -22,7 +23,7 @@ pub enum Severity {
     Warning,
 }
 
-/// Kubernetes refuses longer notes.
+/// Kubernetes refuses notes that are longer than this number of bytes.
 pub const LONGEST_NOTE: usize = 1024;
 
 impl Event {
@@ -30,7 +31,7 @@ impl Event {
         Self { severity, reason, action, note: excerpt::beginning(note, LONGEST_NOTE), pod: None }
     }
 
-    /// An event about a pod.
+    /// Returns an event about a pod.
     fn of_pod(severity: Severity, reason: &'static str, pod: &str, note: String) -> Self {
         Self { pod: Some(pod.to_owned()), ..Self::new(severity, reason, "Follow", note) }
     }
@@ -46,7 +47,7 @@ pub(super) fn application_submitted(name: &str) -> Event {
     Event::new(Severity::Normal, "SparkApplicationSubmitted", "Submit", note)
 }
 
-/// Something about how an application is submitted that its user should know.
+/// Reports a fact about how an application is submitted that its user should know.
 pub(super) fn submission_note(note: &str) -> Event {
     Event::new(Severity::Normal, "SparkApplicationSubmissionNote", "Submit", note.to_owned())
 }
@@ -56,7 +57,7 @@ pub(super) fn submission_failed(name: &str, why: &str) -> Event {
     Event::new(Severity::Warning, "SparkApplicationSubmissionFailed", "Submit", note)
 }
 
-/// The submission pod cannot start.
+/// Reports that the submission pod cannot start.
 pub(super) fn submission_pending(pod: &str, why: &str) -> Event {
     let note = format!("Submission pod {pod} is pending: {why}");
     Event::of_pod(Severity::Normal, "SparkSubmissionPending", pod, note)
@@ -87,7 +88,7 @@ pub(super) fn spec_edited(name: &str) -> Event {
     Event::new(Severity::Normal, "SparkApplicationSpecUpdateProcessed", "Invalidate", note)
 }
 
-/// `lacking` is what the executors of its driver do not get.
+/// `lacking` is what the executors of the application's driver do not get.
 pub(super) fn taken_over(name: &str, lacking: &[String]) -> Event {
     let note = format!(
         "SparkApplication {name} was submitted by another operator: executors that its driver makes from now on lack {}; \
@@ -138,7 +139,8 @@ pub(super) fn driver_not_found(pod: &str) -> Event {
     Event::of_pod(Severity::Warning, "SparkDriverNotFound", pod, note)
 }
 
-/// What several executors do, of which the first few are named, or what one does; why, if they failed.
+/// Reports the state of one or several executors. Of several executors the first few are named. `failure` is why they
+/// failed.
 pub(super) fn executors(pods: &[&str], state: ExecutorState, failure: Option<&str>) -> Event {
     const NAMED: usize = 5;
     let (severity, reason, one, several) = match state {
@@ -161,26 +163,27 @@ pub(super) fn executors(pods: &[&str], state: ExecutorState, failure: Option<&st
     Event::new(severity, reason, "Follow", format!("Executors {named}{more} {}", failure.unwrap_or(several)))
 }
 
-/// What belongs to a run beside its pods could not be made; the run goes on without it.
+/// Reports that an object which belongs to a run beside its pods could not be made; the run goes on without it.
 #[must_use]
 pub fn not_made(why: &str) -> Event {
     let note = format!("{why}; it is tried again, and the application runs on");
     Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", note)
 }
 
-/// A port of the driver cannot be reached as the user or the admin wanted it.
+/// Reports that a port of the driver cannot be reached as the user or the admin wanted it.
 pub(super) fn not_exposed(why: &str) -> Event {
     Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", why.to_owned())
 }
 
-/// An object of ours that cannot be read. Sent by the controller, which alone sees such objects.
+/// Reports that an object of the operator's kinds cannot be read. Sent by the controller, since only the controller
+/// sees such objects.
 #[must_use]
 pub fn invalid(error: &str) -> Event {
     let note = format!("the operator cannot read this object and leaves it alone: {error}");
     Event::new(Severity::Warning, "InvalidObject", "Read", note)
 }
 
-/// What the operator could not do for an object of ours because of a bug of its own.
+/// Reports that the operator could not handle an object of its kinds because of a bug in the operator.
 #[must_use]
 pub fn panicked(bug: &str) -> Event {
     let note =

@@ -1,4 +1,4 @@
-//! The states of executors, and what became of executors that are gone.
+//! Determines the state of each executor, also of executors whose pods no longer exist.
 
 use crate::{
     driver,
@@ -9,46 +9,50 @@ use api::{ExecutorState, State};
 use jiff::Timestamp;
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
-/// How much `status.executorState` may hold: a status is written whole and must fit into etcd.
+/// How much `status.executorState` may hold. The limit exists because a status is written as a whole and must fit into
+/// etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExecutorLimits {
-    /// How many executors.
+    /// The number of executors.
     pub count: usize,
-    /// How many bytes of names and states.
+    /// The number of bytes of names and states.
     pub bytes: usize,
 }
 
 impl Default for ExecutorLimits {
-    /// KF's number of executors. Etcd takes 1.5 MiB; so much is 4,000 executors with names of 50 bytes.
+    /// 1000 executors, as in Kubeflow's operator. etcd accepts 1.5 MiB; 256 KiB are enough for 4,000 executors with
+    /// names of 50 bytes.
     fn default() -> Self {
         Self { count: 1000, bytes: 256 * 1024 }
     }
 }
 
-/// How long an executor may take to start before it is news that it has not: most have started by then, and are
-/// written and told of once.
+/// How long a pending executor is left out of the status and the events. Most executors start within this time, and are
+/// then written and reported once instead of twice.
 const STARTING: Duration = Duration::from_secs(5);
 
-/// How long until the first of `pods` that has just been made has had its time to start.
+/// Returns how long it takes until the first of the newly made `pods` has used up its time to start; none if no pod is
+/// starting.
 #[must_use]
 pub fn starting(pods: &[PodRecord], now: Timestamp) -> Option<Duration> {
     pods.iter().filter_map(|pod| time_to_start(pod, now)).min()
 }
 
-/// How long a pod still has to start; none of one that has started, or has had its time.
+/// Returns how much of its time to start a pod has left; none if the pod has started or its time is over.
 fn time_to_start(pod: &PodRecord, now: Timestamp) -> Option<Duration> {
     pod.created.filter(|_| pod.phase == Phase::Pending)?;
     STARTING.checked_sub(driver::age(pod, now)).filter(|rest| !rest.is_zero())
 }
 
-/// What an entry takes beside name and state: quotes, colon, comma.
+/// The bytes of an entry beside name and state: quotes, colon, comma.
 const PUNCTUATION: usize = 6;
 
-/// `status.executorState` after `pods` were seen, with an event for every kind of change.
+/// Returns `status.executorState` after `pods` were seen, with an event for every kind of change.
 ///
-/// An executor that has not ended and is no longer there ended well if the application did, is unknown while
-/// the application runs (its pod was replaced, or the cache is behind), and otherwise failed. Where there are more
-/// than `limits` allow, those that live stay, and of the others the latest.
+/// An executor that had not ended and whose pod no longer exists counts as completed if the application completed, as
+/// unknown while the application runs (the pod was replaced, or the cache is behind), and otherwise as failed. If there
+/// are more executors than `limits` allow, the executors that have not ended are kept first, and then the latest of the
+/// others.
 #[must_use]
 pub fn executor_states(
     recorded: &BTreeMap<String, ExecutorState>,
@@ -90,10 +94,11 @@ pub fn executor_states(
     (states, events.collect())
 }
 
-/// Executors fail for as many reasons as there are executors; a handful is told of at once.
+/// How many different events are sent at once. There can be as many reasons for failures as there are executors; beyond
+/// this number, failures are reported without their reasons.
 const DIFFERENT_EVENTS: usize = 8;
 
-/// As many of `states` as may be recorded.
+/// Returns as many of `states` as may be recorded.
 fn within(
     states: BTreeMap<String, ExecutorState>,
     limits: ExecutorLimits,
@@ -111,8 +116,10 @@ fn within(
     states.into_iter().take(limits.count).take_while(fits).collect()
 }
 
-/// How many executors are in `state` in `after` that were not in `before`, both recorded within `limits`. Where
-/// that was full, one that is not known may be one that had to leave: Spark counts them up, so a newer one is new.
+/// Returns how many executors are in `state` in `after` and were not in `before`; both were recorded within `limits`.
+/// If `before` was full, an executor that is missing from it may have been dropped for lack of room. Spark numbers
+/// executors in ascending order, so in that case only an executor with a higher number than all in `before` counts as
+/// new.
 #[must_use]
 pub fn newly(
     state: ExecutorState,
@@ -132,18 +139,18 @@ pub fn newly(
     u64::try_from(found.count()).unwrap_or(u64::MAX)
 }
 
-/// How much of the limit an executor takes.
+/// Returns how many bytes of the limit an executor takes.
 fn size(name: &str) -> usize {
     name.len() + "COMPLETED".len() + PUNCTUATION
 }
 
-/// The number at the end of an executor's name, which Spark counts up.
+/// Returns the number at the end of an executor's name. Spark numbers executors in ascending order.
 fn number(name: &str) -> u64 {
     name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
-/// Spark's application id as the executors know it. The driver's own label is wrong where `spark.app.id` was
-/// set (SPARK-25922).
+/// Returns Spark's application id from the executors' labels. The driver's own label is wrong if `spark.app.id` was set
+/// (SPARK-25922).
 #[must_use]
 pub fn spark_application_id(pods: &[PodRecord]) -> Option<String> {
     let first = pods
@@ -153,7 +160,8 @@ pub fn spark_application_id(pods: &[PodRecord]) -> Option<String> {
     first.and_then(|pod| pod.spark_application_id.clone())
 }
 
-/// As of a driver: once Spark's container has ended, its exit code decides, whatever sidecars still do.
+/// Returns the state of an executor pod. As for a driver: once Spark's container has ended, its exit code decides, even
+/// if sidecars still run.
 #[must_use]
 pub fn state(pod: &PodRecord) -> ExecutorState {
     match (pod.phase, &pod.ended) {
@@ -170,7 +178,7 @@ const fn has_ended(state: ExecutorState) -> bool {
     matches!(state, ExecutorState::Completed | ExecutorState::Failed)
 }
 
-/// Why an executor failed, in KF's words.
+/// Returns why an executor failed, in Kubeflow's words.
 fn failure(pod: &PodRecord) -> String {
     let message = pod.message.as_deref().unwrap_or_default();
     let (exit_code, reason) = match &pod.ended {

@@ -1,12 +1,12 @@
-//! Writes Prometheus' text format, version 0.0.4. It accepts names that OpenMetrics forbids: counters of Kubeflow's
-//! operator do not end in `_total`.
+//! Writes metrics in Prometheus' text format, version 0.0.4. That format also accepts names that OpenMetrics forbids:
+//! the counters of Kubeflow's operator do not end in `_total`.
 
 use std::fmt::Write;
 
-/// What a scrape is answered with.
+/// The content type of the answer to a scrape.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What the samples of a family are.
+/// The type of a metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Counter,
@@ -21,7 +21,7 @@ pub enum Kind {
 pub struct Exposition(String);
 
 impl Exposition {
-    /// The samples that follow are of this family.
+    /// Begins a family: the samples that follow belong to it.
     pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
         let kind = match kind {
             Kind::Counter => "counter",
@@ -33,7 +33,7 @@ impl Exposition {
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
     }
 
-    /// One sample.
+    /// Adds one sample.
     pub fn sample<'a>(
         &mut self,
         name: &str,
@@ -54,7 +54,7 @@ impl Exposition {
         }
     }
 
-    /// All that was told.
+    /// Returns all metrics that were added.
     #[must_use]
     pub fn into_text(self) -> String {
         self.0
@@ -65,15 +65,15 @@ impl Exposition {
     }
 }
 
-/// What is written in OpenMetrics' text format, in Prometheus' own: there a family is called what its samples are, and
-/// has no end.
+/// Translates OpenMetrics' text format into Prometheus' text format. In Prometheus' format a family has the same name
+/// as its samples, and there is no end marker.
 #[must_use]
 pub fn from_openmetrics(text: &str) -> String {
     let mut told = String::with_capacity(text.len());
     let mut help = "";
     for line in text.lines() {
         if let Some(of_family) = line.strip_prefix("# HELP ") {
-            // Its type, which comes next, says how the samples are called.
+            // Written together with the type in the next line, because the names of the samples depend on the type.
             help = of_family.split_once(' ').map_or("", |(_, help)| help);
         } else if let Some((name, kind)) =
             line.strip_prefix("# TYPE ").and_then(|family| family.split_once(' '))

@@ -1,34 +1,35 @@
-//! Leader election: what a candidate does with the Lease. The records and rules are those of client-go's
-//! `leaderelection`.
+//! Decides which process drives applications: the process that holds the lease. [`next`] is the decision of one
+//! candidate. It follows client-go's `leaderelection` and uses the same lease records.
 
 use jiff::Timestamp;
 use k8s_openapi::{api::coordination::v1::LeaseSpec, apimachinery::pkg::apis::meta::v1::MicroTime};
 use std::time::Duration;
 
-/// How long things take in an election; KF's flags, client-go's defaults.
+/// The times of an election: the flags of Kubeflow's operator, with client-go's defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long others wait for a holder that is silent before they take the lease.
+    /// How long other candidates wait for a silent holder before they take the lease.
     pub lease_duration: Duration,
-    /// How long a holder goes on without having renewed it. The difference to the one above is what its last
-    /// writes may take on their way: a call without an answer is given up, but may have been heard.
+    /// How long a holder goes on leading without having renewed the lease. The difference to `lease_duration` is the
+    /// time that the holder's last writes may take to arrive: a call that was given up without an answer may still have
+    /// reached the API server.
     pub renew_deadline: Duration,
-    /// How often a holder renews it.
+    /// How often a holder renews the lease.
     pub retry_period: Duration,
 }
 
 /// What a candidate does next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Write this. Once it is stored, the candidate holds the lease; if somebody else has written since, look
+    /// Write this lease. Once it is stored, the candidate holds the lease; if another candidate has written since, look
     /// again.
     Write(LeaseSpec),
-    /// Somebody else holds it: look again after this long.
+    /// Another candidate holds the lease: look again after this time.
     Wait(Duration),
 }
 
-/// The next step of candidate `me`, who sees the lease as `seen` and has seen no change in it for
-/// `unchanged`, by its own clock: the clocks of others are not to be trusted.
+/// Returns the next step of candidate `me`, who sees the lease as `seen` and has seen no change in it for `unchanged`.
+/// `unchanged` is measured by the candidate's own clock, because the clocks of other candidates cannot be trusted.
 #[must_use]
 pub fn next(
     seen: Option<&LeaseSpec>,
@@ -47,7 +48,7 @@ pub fn next(
         Some(_) if unchanged < patience(seen, timing) => {
             Step::Wait((patience(seen, timing) - unchanged).min(timing.retry_period / 2))
         }
-        // Released, or its holder is silent.
+        // The lease was released, or its holder is silent.
         _ => {
             let transitions = transitions + i32::from(seen.is_some());
             Step::Write(held(me, MicroTime(now), transitions, now, timing))
@@ -55,7 +56,7 @@ pub fn next(
     }
 }
 
-/// The lease after its holder has given it up: whoever comes next need not wait.
+/// Returns the lease after its holder has given it up: the next candidate need not wait.
 #[must_use]
 pub fn released(lease: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
@@ -67,8 +68,8 @@ pub fn released(lease: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     }
 }
 
-/// How long a silent holder is left in peace: as long as it has asked for, should its settings differ from
-/// ours.
+/// Returns how long the lease of a silent holder is respected: at least as long as that holder has asked for, in case
+/// its settings differ from this candidate's.
 fn patience(seen: Option<&LeaseSpec>, timing: &Timing) -> Duration {
     let asked =
         seen.and_then(|lease| lease.lease_duration_seconds).and_then(|seconds| u64::try_from(seconds).ok());
@@ -76,7 +77,8 @@ fn patience(seen: Option<&LeaseSpec>, timing: &Timing) -> Duration {
 }
 
 fn held(me: &str, acquired: MicroTime, transitions: i32, now: Timestamp, timing: &Timing) -> LeaseSpec {
-    // Never less than it is: a candidate with other settings waits for as long as this says.
+    // Rounded up: a candidate with other settings waits as long as this value says, which must not be less than the
+    // holder's own duration.
     let seconds = timing.lease_duration.as_millis().div_ceil(1_000);
     let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
     LeaseSpec {

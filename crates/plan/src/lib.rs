@@ -1,5 +1,5 @@
-//! Decides what is to be done. Everything here is pure: no client, clock, environment, randomness or log. All that a
-//! decision needs is an argument, and its whole answer is a value.
+//! Decides what is to be done. Every function in this crate is pure: no client, clock, environment, randomness or
+//! logging. All that a function needs to know is an argument, and the whole answer is a returned value.
 
 pub mod application_metrics;
 pub mod children;
@@ -37,49 +37,50 @@ use spark_client::{Child, Objects, Reason};
 use std::time::Duration;
 use submission::{Submitter, Surroundings};
 
-/// Everything that the controller saw of one application. Built by `controller::observe`; tests build it from
-/// YAML.
+/// All that the controller saw of one application. Built by `controller::observe`; tests build it from YAML.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
     /// The pod under the driver's name.
     pub driver: Driver,
     /// The executor pods of the current run.
     pub executors: Vec<PodRecord>,
-    /// Pods that carry the application's name but neither stand under its driver's nor are executors of a run that is
-    /// followed: all that there are, where the decision depends on it.
+    /// Pods that carry the application's name, other than the pod under the driver's name and the executors of a run
+    /// that is followed. All such pods if the decision depends on them, otherwise none.
     pub strays: Vec<PodRecord>,
-    /// The application's submission pods, of whichever runs.
+    /// The application's submission pods, of all runs.
     pub submission_pods: Vec<PodRecord>,
-    /// The last that was seen of a driver which is gone.
+    /// The last state in which a driver was seen that no longer exists.
     pub departed: Option<Box<PodRecord>>,
-    /// Why the driver's volumes are not there, where somebody asked.
+    /// Why the volumes of the driver's pod or of the submission pod are not mounted. Looked up only if the pod has
+    /// waited for its volumes for at least [`driver::MOUNTING`].
     pub mount_failure: Option<String>,
-    /// When this process wrote the status last.
+    /// When this process last wrote the status.
     pub recorded: Option<Timestamp>,
-    /// Whether this process has made what belongs to the run beside its pods.
+    /// Whether this process has made the objects that belong to the current run beside its pods.
     pub made: bool,
-    /// The Services and Ingresses beside it.
+    /// The Services and Ingresses of the application.
     pub companions: Companions,
-    /// What became of the submission that was started for this application last, as far as this process
-    /// knows.
+    /// The progress of the submission that was last started for this application, as far as this process knows.
     pub submission: Option<Submission>,
-    /// What a submission finds around it; empty where none is due.
+    /// The admin's settings for a submission; empty if no submission is due.
     pub surroundings: Surroundings,
-    /// The time by the API server's clock, to the second below; none if it has never told.
+    /// The time by the API server's clock, rounded down to the second; none before the first answer of the API server.
     pub server_time: Option<Timestamp>,
 }
 
 /// The pod under the driver's name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Driver {
-    /// Not in the cache, and the state does not depend on it, so nobody asked.
+    /// Unknown: no pod was taken from the cache, and the API server was not asked, because the decision does not depend
+    /// on the pod.
     Unseen,
-    /// The API server says that there is none.
+    /// The API server reports that no such pod exists.
     Gone,
-    /// There it is.
+    /// The pod exists.
     Pod {
         pod: Box<PodRecord>,
-        /// Whether every object that the submission had to create exists; true where nobody needs to know.
+        /// Whether every object that the submission had to create exists; true where the decision does not depend on
+        /// it.
         complete: bool,
     },
 }
@@ -87,28 +88,29 @@ pub enum Driver {
 /// A submission that this process has started.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
-    /// For which run.
+    /// The run that is submitted.
     pub id: SubmissionId,
     pub progress: SubmissionProgress,
 }
 
-/// How far a submission has come, as far as the operator itself works on it.
+/// How far the operator's own part of a submission has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubmissionProgress {
-    /// The operator is creating the objects: the driver's, or those of a submission pod.
+    /// The operator is creating the objects of the driver or of a submission pod.
     Running,
-    /// The driver and all that belongs to it are made, for what Spark calls this application, where that is known.
+    /// The driver and all objects that belong to it are made. Contains Spark's id of the application, if it is known.
     Succeeded { spark_application_id: Option<String> },
-    /// The submission pod is made; what becomes of it is seen from the pod.
+    /// The submission pod is made. The outcome of the submission is read from that pod.
     PodMade,
-    /// A pod had the driver's name already. That is no failure: whose pod it is decides what happens next.
+    /// A pod with the driver's name existed already. This is no failure: the next step depends on the owner of that
+    /// pod.
     DriverExists,
-    /// Why, in words for the user.
+    /// The submission has failed, for this reason, in words for the user.
     Failed(String),
 }
 
-/// What to do and what to record: the actions are carried out first, then the status is written, then the
-/// events are sent; what is done aside comes last, and nobody waits for it.
+/// What to do and what to record. The actions are carried out first, then the status is written, then the events are
+/// sent; `aside` comes last, and nothing waits for it.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Plan {
@@ -116,28 +118,28 @@ pub struct Plan {
     pub status: SparkApplicationStatus,
     pub events: Vec<Event>,
     pub aside: Vec<Aside>,
-    /// When to look again, should nothing happen before; never in terminal states.
+    /// When to look at the application again if nothing happens before; never in terminal states.
     pub wake: Option<Duration>,
 }
 
 /// One effect. Each can be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Start the submission of a run, unless it is running.
+    /// Starts the submission of a run, unless it is running.
     Submit(Box<SubmitRequest>),
-    /// End whatever submission of this application is on its way.
+    /// Ends the submission of this application that is running, whichever run it is for.
     StopSubmission,
-    /// Make these, as far as they are not there. Where that fails, the run goes on without them.
+    /// Creates these objects, unless they exist. If that fails, the run goes on without them.
     Make(Vec<Value>),
-    /// Delete what the operator has made for a run beside its pods, as far as it is there.
+    /// Deletes the objects that the operator has made for a run beside its pods, as far as they exist.
     DeleteChildren(Vec<Child>),
-    /// Delete the pod of this name if it still has this uid.
+    /// Deletes the pod of this name if it still has this uid.
     DeletePod { name: String, uid: String },
-    /// Delete all executors of a run.
+    /// Deletes all executors of a run.
     DeleteExecutors { submission_id: String },
-    /// Keep the driver's pod by a finalizer until its outcome is recorded, or let it go.
+    /// Adds the finalizer that keeps the driver's pod until its outcome is recorded, or removes it.
     ProtectDriver { name: String, uid: String, protect: bool },
-    /// Delete the application itself, if nobody has changed it since.
+    /// Deletes the application itself, unless it has changed since it was read.
     DeleteApplication,
 }
 
@@ -151,19 +153,19 @@ pub struct SubmitRequest {
 /// Who makes the objects of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum By {
-    /// The operator makes these.
+    /// The operator makes these objects.
     Native(Objects),
-    /// `spark-submit` makes them, in a submission pod.
+    /// `spark-submit` makes the objects, in a submission pod.
     Pod {
-        /// The submission pod in place of the driver's, and what is made before it.
+        /// The submission pod, in the place of the driver's pod, and the objects that are made before it.
         objects: Objects,
-        /// Why it has to, where the operator would have made the driver's objects otherwise.
+        /// Why `spark-submit` is needed, where the operator would otherwise have made the driver's objects.
         fallback: Option<Reason>,
     },
 }
 
 impl By {
-    /// The submitter's name.
+    /// Returns the submitter that makes the objects.
     #[must_use]
     pub const fn submitter(&self) -> Submitter {
         match self {
@@ -172,7 +174,7 @@ impl By {
         }
     }
 
-    /// The progress of the submission once all objects are made.
+    /// Returns the progress of the submission once all objects are made.
     #[must_use]
     pub fn progress(&self) -> SubmissionProgress {
         match self {
@@ -185,24 +187,24 @@ impl By {
     }
 }
 
-/// What the admin decided, in so far as it changes what is to be done.
+/// The admin's decisions that affect what is to be done.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// The API server as Spark's `--master` names it, `k8s://https://…`.
+    /// The API server's address in the form of Spark's `--master`: `k8s://https://…`.
     pub master: String,
     /// How long after a submission a driver pod may be missing before the application fails.
     pub driver_creation_grace: Duration,
-    /// Who submits, where an application does not say.
+    /// The submitter of applications that do not name one.
     pub submitter: Submitter,
     /// How submission pods are made.
     pub submission_pod: submission_pod::Settings,
-    /// Whether pods are customized by the webhook.
+    /// Whether the webhook customizes pods.
     pub has_webhook: bool,
     /// How much `status.executorState` may hold.
     pub executor_limits: ExecutorLimits,
-    /// `timeToLiveSeconds` of applications that do not say.
+    /// `timeToLiveSeconds` of applications that do not set it.
     pub default_time_to_live_seconds: Option<i64>,
-    /// Whether drivers that ask for it have a PodDisruptionBudget.
+    /// Whether drivers that ask for a PodDisruptionBudget get one.
     pub has_driver_pdb: bool,
     /// Whether a driver's pod is kept until its outcome is recorded.
     pub protects_driver_outcome: bool,
@@ -211,7 +213,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// That of an admin who has said nothing but where the API server is.
+    /// Returns the policy in which only the API server's address is set and all else has its default.
     #[must_use]
     pub fn new(master: impl Into<String>) -> Self {
         Self {
@@ -230,7 +232,7 @@ impl Policy {
 }
 
 impl Observed {
-    /// What is known of the submission of `id`.
+    /// Returns the progress of the submission of `id`, if it is known.
     fn submission_of(&self, id: &SubmissionId) -> Option<&SubmissionProgress> {
         self.submission
             .as_ref()

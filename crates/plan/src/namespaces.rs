@@ -1,8 +1,9 @@
-//! The namespaces of the operator: all, those of a list, those with certain labels, or those of the list and those with
-//! the labels.
+//! Chooses the namespaces in which applications are driven and their pods customized: all, those of a list, those with
+//! certain labels, or both of the latter.
 //!
-//! The controller checks this for each application, and the API server for each object before it calls the webhook.
-//! Both use the same value, so an application is only run where its pods are customized.
+//! The controller checks the namespace of each application, and the API server checks the namespace of each object
+//! before it calls the webhook. Both use the same choice, so that no application is driven whose pods are not
+//! customized.
 
 use api::names::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -13,7 +14,6 @@ use std::{
     str::FromStr,
 };
 
-/// Labels of a namespace.
 pub type Labels = BTreeMap<String, String>;
 
 /// A choice of namespaces; all by default.
@@ -23,26 +23,26 @@ pub struct Namespaces {
     labels: Option<Labelled>,
 }
 
-/// Namespaces by their labels, as `kubectl get namespaces --selector` takes it.
+/// Namespaces by their labels, in the syntax of `kubectl get namespaces --selector`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Labelled(Selector);
 
 impl Namespaces {
-    /// Those of `names` and those that are `labelled` so; all if there is neither, or an empty name, which is
-    /// KF's for all.
+    /// Chooses the namespaces in `names` and those that match `labelled`. Chooses all if neither is given, or if
+    /// `names` contains an empty name, which stands for all in Kubeflow's operator.
     #[must_use]
     pub fn new(names: impl IntoIterator<Item = String>, labelled: Option<Labelled>) -> Self {
         let names: BTreeSet<_> = names.into_iter().collect();
         if names.contains("") { Self::default() } else { Self { names, labels: labelled } }
     }
 
-    /// Whether somebody has to know the namespaces' labels.
+    /// Whether the choice depends on the namespaces' labels.
     #[must_use]
     pub const fn depends_on_labels(&self) -> bool {
         self.labels.is_some()
     }
 
-    /// Whether the namespace `name` is one of them; `labels` gives its labels, if they are known.
+    /// Whether the namespace `name` is chosen; `labels` returns its labels, if they are known.
     #[must_use]
     pub fn include(&self, name: &str, labels: impl FnOnce() -> Option<Labels>) -> bool {
         let is_all = self.names.is_empty() && self.labels.is_none();
@@ -51,8 +51,8 @@ impl Namespaces {
         is_all || self.names.contains(name) || self.labels.as_ref().is_some_and(is_labelled)
     }
 
-    /// The selectors that find them, of which each namespace has to meet one; none if all are meant. Kubernetes
-    /// knows no selector for names *or* labels.
+    /// Returns the selectors for the chosen namespaces, of which each namespace has to match one; none if all
+    /// namespaces are chosen. Two selectors are needed because Kubernetes has no selector for names *or* labels.
     #[must_use]
     pub fn selectors(&self) -> Vec<LabelSelector> {
         let named = Expression::In(label::NAMESPACE_NAME.to_owned(), self.names.clone());
@@ -73,14 +73,14 @@ impl FromStr for Labelled {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut expressions = requirements(text).map(expression).collect::<Result<Vec<_>, _>>()?;
-        // The order says nothing; and what is compared must not depend on it.
+        // The order has no meaning, so two selectors that differ only in order must be equal.
         expressions.sort();
         expressions.dedup();
         Ok(Self(expressions.into_iter().collect()))
     }
 }
 
-/// What stands between commas that are in no parentheses.
+/// Splits the text at the commas outside parentheses.
 fn requirements(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_i32;
     text.split(move |c| {
@@ -90,7 +90,7 @@ fn requirements(text: &str) -> impl Iterator<Item = &str> {
     .map(str::trim)
 }
 
-/// One of `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (value,…)`, `key notin (value,…)`.
+/// Parses one of `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (value,…)`, `key notin (value,…)`.
 fn expression(text: &str) -> Result<Expression, String> {
     let wrong = || format!("`{text}` is not a label selector (try `team=data` or `team in (data, science)`)");
     let key = |key: &str| {
@@ -126,7 +126,7 @@ fn expression(text: &str) -> Result<Expression, String> {
     }
 }
 
-/// What keys and values of labels are made of.
+/// Whether the text has the characters of a label's key or value.
 fn is_word(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_outer = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);

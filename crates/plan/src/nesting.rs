@@ -1,20 +1,21 @@
-//! Finds where a JSON text is nested too deep, without reading it into values: readers of values have a limit themselves.
+//! Finds where a JSON text is nested too deep, without reading it into values: readers of values have a limit
+//! themselves.
 
 use api::excerpt;
 
 /// How many levels of objects and lists a spec may have, itself included.
 ///
-/// Readers of values end at 127 levels (`serde_json`'s limit, against stack overflows), and a spec stands inside of others:
-/// at the fourth level of a review, at the third or, for a schedule's template, the fourth level of a list. `managedFields`
-/// repeats the nesting of its fields four levels deeper than they are. Half of the limit leaves room for all of that, and
-/// the deepest fields of a pod have a dozen levels.
+/// Readers of values stop at 127 levels (`serde_json`'s limit, against stack overflows), and a spec is part of larger
+/// objects: it is at the fourth level of a review, and at the third level of a list (the fourth for a schedule's
+/// template). `managedFields` repeats the nesting of the fields four levels deeper. Half of the limit leaves room for
+/// all of that, and the deepest fields of a pod have a dozen levels.
 pub const DEEPEST: usize = 64;
 
-/// What a person reads of a path: the rest repeats itself in all that we have seen.
+/// The most bytes of a path that are shown to a person: in all longer paths seen so far, the rest repeats itself.
 const LONGEST_PATH: usize = 160;
 
-/// The path, or its beginning, of the first value in `json` that is nested deeper than `most` levels, beginning with `root`; none if there
-/// is no such value. A text that is no JSON has some path or none.
+/// Returns the path of the first value in `json` that is nested deeper than `most` levels, or the beginning of that
+/// path; none if there is no such value. The path begins with `root`. A text that is not JSON gives some path or none.
 #[must_use]
 pub fn path_beyond(json: &str, root: &str, most: usize) -> Option<String> {
     let bytes = json.as_bytes();
@@ -49,7 +50,7 @@ pub fn path_beyond(json: &str, root: &str, most: usize) -> Option<String> {
     None
 }
 
-/// What is wrong with a value that is nested deeper than [`DEEPEST`].
+/// Returns the complaint about a value that is nested deeper than [`DEEPEST`].
 #[must_use]
 pub fn too_deep() -> String {
     format!(
@@ -57,13 +58,13 @@ pub fn too_deep() -> String {
     )
 }
 
-/// An object or a list that has begun, and where in it we are.
+/// An object or a list that has begun, and the current position in it.
 enum Level<'t> {
     Object { field: &'t str, expects_field: bool },
     List { position: usize },
 }
 
-/// The position of the quotation mark that ends the text which begins at `begin`.
+/// Returns the position of the quotation mark that ends the text which begins at `begin`.
 fn end_of_text(bytes: &[u8], begin: usize) -> usize {
     let mut at = begin + 1;
     while let Some(byte) = bytes.get(at) {

@@ -1,4 +1,5 @@
-//! What the operator keeps of a pod, about half a kilobyte. Caches hold these records, not pods.
+//! Reduces a pod to what the operator needs to know of it: about half a kilobyte. Caches hold these records instead of
+//! pods.
 
 use api::{
     Role, SparkApplication,
@@ -21,10 +22,10 @@ pub struct PodRecord {
     pub uid: String,
     /// The `app-name` label.
     pub application: Option<String>,
-    /// Driver or executor; none of a submission pod.
+    /// Driver or executor; none for a submission pod.
     #[serde(with = "role_word")]
     pub role: Option<Role>,
-    /// Whether it is a submission pod: one in which `spark-submit` runs.
+    /// Whether the pod is a submission pod: a pod in which `spark-submit` runs.
     pub submits: bool,
     /// The `submission-id` label.
     pub submission_id: Option<String>,
@@ -34,24 +35,24 @@ pub struct PodRecord {
     pub executor_id: Option<u64>,
     pub controller: Option<Controller>,
     pub created: Option<Timestamp>,
-    /// Since when a driver or a submission pod has a node; of executors nobody asks.
+    /// When a driver or a submission pod got its node; none for executors, whose time is never needed.
     pub assigned: Option<Timestamp>,
     pub phase: Phase,
-    /// Whether it is being deleted.
+    /// Whether the pod is being deleted.
     pub terminating: bool,
     /// How Spark's container ended, if it has.
     pub ended: Option<Ended>,
     /// Whether Spark's container is running or has been.
     pub started: bool,
-    /// Why the pod is in its phase, where Kubernetes says so: `Evicted: The node was low on resource: memory`.
+    /// Why the pod is in its phase, if Kubernetes reports it: `Evicted: The node was low on resource: memory`.
     pub message: Option<String>,
-    /// What the pod waits for, where it cannot start by itself: `Unschedulable`, `ImagePullBackOff`.
+    /// What the pod waits for, if it cannot start by itself: `Unschedulable`, `ImagePullBackOff`.
     pub waiting: Option<Waiting>,
-    /// Whether it stays until its outcome is recorded: see [`finalizer::DRIVER_OUTCOME`].
+    /// Whether a finalizer keeps the pod until its outcome is recorded: see [`finalizer::DRIVER_OUTCOME`].
     pub protected: bool,
     /// The ConfigMap that holds the driver's `spark.properties`.
     pub driver_config_map: Option<String>,
-    /// The claims of a driver's volumes that have a name which Spark gives to claims for one driver.
+    /// The claims of a driver's volumes whose names are those that Spark gives to claims for one driver.
     pub claims: Vec<String>,
 }
 
@@ -63,7 +64,6 @@ pub struct Controller {
     pub uid: String,
 }
 
-/// A pod's phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum Phase {
     #[default]
@@ -87,19 +87,19 @@ pub struct Ended {
 /// What keeps a pod from starting.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Waiting {
-    /// A word: `ImagePullBackOff`, `Unschedulable`.
+    /// One word: `ImagePullBackOff`, `Unschedulable`.
     pub reason: String,
     pub message: Option<String>,
 }
 
 impl PodRecord {
-    /// What a pod's metadata alone says of it: one of which nobody knows how it does.
+    /// Builds a record from a pod's metadata alone. The record does not show how the pod is doing.
     #[must_use]
     pub fn of_metadata(metadata: &ObjectMeta) -> Self {
         Self::of(&Pod { metadata: metadata.clone(), ..Pod::default() })
     }
 
-    /// What matters of `pod`.
+    /// Builds the record of `pod`.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
         let label = |key: &str| pod.metadata.labels.as_ref()?.get(key).cloned();
@@ -135,7 +135,7 @@ impl PodRecord {
             ended: spark.and_then(|state| state.terminated.as_ref()).map(|terminated| Ended {
                 exit_code: terminated.exit_code,
                 reason: terminated.reason.clone().unwrap_or_default(),
-                // All that `spark-submit` has said is of use: which exception it threw, and what caused that.
+                // The whole output of `spark-submit` is of use: it contains the exception and its causes.
                 message: terminated
                     .message
                     .as_deref()
@@ -154,20 +154,21 @@ impl PodRecord {
         }
     }
 
-    /// Whether it is a pod of `role` in the run with this submission id.
+    /// Whether the pod has the role `role` in the run with this submission id.
     #[must_use]
     pub fn is_of(&self, role: Role, submission_id: &str) -> bool {
         self.role == Some(role) && self.submission_id.as_deref() == Some(submission_id)
     }
 
-    /// Whether an application of this name controls the pod: this one, or one that had the name before.
+    /// Whether an application of this name controls the pod: the present application, or an earlier one of the same
+    /// name.
     #[must_use]
     pub fn is_of_application(&self, name: &str) -> bool {
         let controller = self.controller.as_ref();
         controller.is_some_and(|owner| owner.kind == SparkApplication::kind(&()) && owner.name == name)
     }
 
-    /// What the pod waits for, where Kubernetes says so: `ImagePullBackOff: Back-off pulling image "spark"`.
+    /// Returns what the pod waits for, if Kubernetes reports it: `ImagePullBackOff: Back-off pulling image "spark"`.
     #[must_use]
     pub fn waiting_for(&self) -> Option<String> {
         self.waiting.as_ref().map(|waiting| match &waiting.message {
@@ -195,17 +196,19 @@ impl Phase {
     }
 }
 
-/// As much of an explanation as is worth keeping, without blanks around it.
+/// Returns the beginning of an explanation, as much as is worth keeping, without blanks around it.
 fn brief(text: &str) -> String {
     excerpt::beginning(text.trim().to_owned(), LONGEST_EXPLANATION)
 }
 
-/// The end of what a container has said: where its log stands for its message, that is where the reason is.
+/// Returns the end of a container's termination message. If the container's log serves as the message, the reason is at
+/// its end.
 fn last_words(text: &str) -> String {
     excerpt::end(text.trim().to_owned(), LONGEST_EXPLANATION)
 }
 
-/// Reason and message of the pod's phase, and of whoever takes the pod away (`DisruptionTarget`).
+/// Returns reason and message of the pod's phase, and those of the disruption that removes the pod
+/// (`DisruptionTarget`).
 fn message(status: &PodStatus) -> Option<String> {
     let conditions = status.conditions.iter().flatten();
     let disruption = conditions
@@ -216,7 +219,7 @@ fn message(status: &PodStatus) -> Option<String> {
     (!said.is_empty()).then(|| brief(&said.join(": ")))
 }
 
-/// What a pod waits for that has no container running yet, unless it is what every pod goes through.
+/// Returns what a pending pod waits for, except for the states that every pod goes through.
 fn waiting(status: &PodStatus) -> Option<Waiting> {
     const USUAL: [&str; 2] = ["ContainerCreating", "PodInitializing"];
     if status.phase.as_deref() != Some("Pending") {
@@ -237,7 +240,7 @@ fn waiting(status: &PodStatus) -> Option<Waiting> {
     Some(Waiting { reason: reason?.clone(), message: message.map(|message| brief(message)) })
 }
 
-/// When it was given a node, if it was.
+/// Returns when the pod got a node, if it has one.
 fn assigned(status: &PodStatus, created: Option<Timestamp>) -> Option<Timestamp> {
     let mut conditions = status.conditions.iter().flatten();
     let given =
@@ -251,7 +254,7 @@ fn controller(pod: &Pod) -> Option<Controller> {
     Some(Controller { kind: owner.kind.clone(), name: owner.name.clone(), uid: owner.uid.clone() })
 }
 
-/// The state of the container with one of Spark's names, else of the only one.
+/// Returns the state of the container with one of Spark's names, else of the only container.
 fn spark_container(pod: &Pod) -> Option<&ContainerState> {
     const NAMES: [&str; 4] =
         [container::DRIVER, container::EXECUTOR, container::EXECUTOR_SPARK_2, container::SPARK_SUBMIT];
@@ -261,7 +264,7 @@ fn spark_container(pod: &Pod) -> Option<&ContainerState> {
     named.or_else(only)?.state.as_ref()
 }
 
-/// Roles as the words of the `spark-role` label.
+/// Reads roles from the values of the `spark-role` label.
 mod role_word {
     use super::Role;
     use serde::{Deserialize, Deserializer, de::Error};

@@ -1,13 +1,14 @@
-//! Compares the webhook configurations in the cluster with the operator's flags.
+//! Finds out whether the API server calls the webhook when the operator's flags want it to be called.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What decides when a webhook is called. What happens where it does not answer, and for how long it is
-/// waited for, is the admin's.
+/// The fields that decide when a webhook is called. Fields such as `failurePolicy` and `timeoutSeconds` are not
+/// compared: what happens if the webhook does not answer, and how long the API server waits for it, is up to the admin.
 const DECIDING: [&str; 4] = ["rules", "namespaceSelector", "objectSelector", "matchConditions"];
 
-/// How `installed` webhooks of a configuration differ from those that are `expected`, a sentence for each.
+/// Returns how the `installed` webhooks of a configuration differ from the `expected` webhooks, one sentence for each
+/// difference.
 #[must_use]
 pub fn differences(expected: &[Value], installed: &[Value]) -> Vec<String> {
     let (expected, installed) = (by_name(expected), by_name(installed));
@@ -36,8 +37,8 @@ fn by_name(webhooks: &[Value]) -> BTreeMap<&str, &Value> {
     webhooks.iter().map(|webhook| (webhook["name"].as_str().unwrap_or_default(), webhook)).collect()
 }
 
-/// Without what says nothing: the API server writes `{}` where nothing is written, and the order of a
-/// selector's values is nobody's concern.
+/// Returns `value` without differences that have no meaning: the API server stores `{}` for a field that is not set,
+/// and the order of a selector's values does not matter.
 fn decisive(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -1,61 +1,61 @@
-//! Decides which of the webhook's certificates is renewed, and when, in an order in which the webhook never serves a
-//! leaf of a CA that the API server does not trust yet.
+//! Decides which of the webhook's certificates is renewed, and when. The order of the steps ensures that the webhook
+//! never shows a leaf of a CA that the API server does not trust yet.
 //!
-//! A new CA is put in front of the old one ([`Step::AddCa`]) and signs nothing until the API server knows it. Then it
-//! signs a leaf ([`Step::SignLeaf`]). When no replica can still serve a leaf of the old CA, the old CA is removed
+//! A new CA is put in front of the old CA ([`Step::AddCa`]) and signs nothing until the API server trusts it. Then it
+//! signs a leaf ([`Step::SignLeaf`]), and when no replica can still show the old CA's leaf, the old CA is removed
 //! ([`Step::DropOldCas`]). Each step is one write to the Secret that all replicas share, and the next step follows from
-//! the contents of the Secret.
+//! the content of the Secret.
 
 use jiff::{SignedDuration, Timestamp};
 use std::{fmt, time::Duration};
 
-/// What the Secret holds, as far as it matters here.
+/// The content of the Secret, as far as decisions depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The CAs that are to be trusted, newest first: the first one signs.
+    /// The CAs that are to be trusted, newest first. The first CA signs.
     pub cas: Vec<Validity>,
-    /// Whether the CA's key is there, is the newest CA's, and is one that we can sign with.
+    /// Whether the Secret has the key of the newest CA, and the key is one that this operator can sign with.
     pub can_sign: bool,
-    /// The leaf, if it can be read and the key is its own.
+    /// The leaf, if it can be read and the key belongs to it.
     pub leaf: Option<Leaf>,
 }
 
-/// What matters of a leaf.
+/// The properties of a leaf on which decisions depend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
     pub validity: Validity,
-    /// Which of the CAs has signed it, if one has.
+    /// The index in [`Held::cas`] of the CA that has signed the leaf; none if no CA in the list has.
     pub issuer: Option<usize>,
-    /// The names that it should be good for and is not.
+    /// The names that the leaf should be valid for and is not.
     pub lacks: Vec<String>,
 }
 
-/// From when until when a certificate is valid.
+/// The time during which a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
     pub from: Timestamp,
     pub until: Timestamp,
 }
 
-/// What this process has seen of the CA that is the newest now.
+/// What this process has seen of the newest CA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// For how long it has been in every webhook configuration.
+    /// How long the CA has been in every webhook configuration, if it is there.
     pub trusted_for: Option<Duration>,
-    /// For how long the Secret's leaf has been one of its.
+    /// How long the Secret's leaf has been signed by the CA, if it is.
     pub signs_for: Option<Duration>,
 }
 
 /// How long to wait between the steps of a CA's renewal.
 #[derive(Clone, Copy, Debug)]
 pub struct Waits {
-    /// Until the API server can be expected to trust a CA that stands in the webhook configuration.
+    /// Until the API server can be expected to trust a CA that is in the webhook configuration.
     pub settle: Duration,
-    /// Until the last replica can be expected to have followed to the new CA's leaf.
+    /// Until the last replica can be expected to use the new CA's leaf.
     pub overlap: Duration,
 }
 
-/// What somebody wants renewed, due or not.
+/// What is to be renewed on request, whether due or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     Leaf,
@@ -65,19 +65,19 @@ pub enum Wish {
 /// What is to be done to the Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing, until so much time has passed or something has changed.
+    /// Nothing, until this time has passed or something has changed.
     Keep(Duration),
-    /// A new CA and a leaf of it in place of all that is there: nothing of it is of use.
+    /// Replaces everything with a new CA and a leaf of it: nothing in the Secret is usable.
     MakeAll(Reason),
-    /// A new CA in front of the others; the leaf stays.
+    /// Adds a new CA in front of the others; the leaf stays.
     AddCa(Reason),
-    /// A new leaf, signed by the newest CA.
+    /// Makes a new leaf, signed by the newest CA.
     SignLeaf(Reason),
-    /// The newest CA stays, the others go.
+    /// Keeps the newest CA and removes the others.
     DropOldCas,
 }
 
-/// Why.
+/// Why a step is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     Missing,
@@ -117,14 +117,14 @@ impl Validity {
         self.from <= now && now < self.until
     }
 
-    /// When two thirds of it are over.
+    /// Returns when two thirds of the validity are over.
     #[must_use]
     pub fn due(&self) -> Timestamp {
         let third = self.life() / 3;
         self.until.checked_sub(third).expect("it lies between two times that there are")
     }
 
-    /// When a tenth of it is left.
+    /// Returns when a tenth of the validity is left.
     #[must_use]
     pub fn nearly_over(&self) -> Timestamp {
         let tenth = self.life() / 10;
@@ -136,7 +136,7 @@ impl Validity {
     }
 }
 
-/// What is to be done to what the Secret holds (`None`: nothing that can be read).
+/// Returns the next step for the Secret's content (`None`: nothing in the Secret can be read).
 #[must_use]
 pub fn next(held: Option<&Held>, wish: Option<Wish>, seen: Seen, now: Timestamp, waits: &Waits) -> Step {
     let Some(held) = held else { return Step::MakeAll(Reason::Missing) };
@@ -144,7 +144,7 @@ pub fn next(held: Option<&Held>, wish: Option<Wish>, seen: Seen, now: Timestamp,
     let can_sign = held.can_sign && ca.includes(now);
     let (leaf, issuer) = match usable(held, now) {
         Ok(usable) => usable,
-        // There is nothing to lose any more, so nothing to wait for.
+        // There is no usable leaf left that could be lost, so there is no reason to wait.
         Err(why) if can_sign => return Step::SignLeaf(why),
         Err(why) => return Step::MakeAll(why),
     };
@@ -183,7 +183,7 @@ pub fn next(held: Option<&Held>, wish: Option<Wish>, seen: Seen, now: Timestamp,
     }
 }
 
-/// The leaf and which CA has signed it, if the API server can accept it now.
+/// Returns the leaf and the index of the CA that has signed it, if the API server can accept the leaf now.
 fn usable(held: &Held, now: Timestamp) -> Result<(&Leaf, usize), Reason> {
     let leaf = held.leaf.as_ref().ok_or(Reason::LeafUnreadable)?;
     let issuer = leaf.issuer.ok_or(Reason::LeafOfUnknownCa)?;
@@ -199,7 +199,7 @@ fn usable(held: &Held, now: Timestamp) -> Result<(&Leaf, usize), Reason> {
     Ok((leaf, issuer))
 }
 
-/// What is left of a wait; nothing once it is over.
+/// Returns what is left of a wait; none once the wait is over. A wait that has not begun is left whole.
 fn remaining(waited: Option<Duration>, wait: Duration) -> Option<Duration> {
     let left = wait.saturating_sub(waited.unwrap_or_default());
     (waited.is_none() || !left.is_zero()).then_some(left)
@@ -224,7 +224,7 @@ mod tests {
         Validity { from: day(from), until: day(until) }
     }
 
-    /// A leaf of 90 days that the first of `cas` has signed.
+    /// Returns a Secret with a leaf of 90 days that the first of `cas` has signed.
     fn held(cas: &[Validity]) -> Held {
         let leaf = Leaf { validity: days(0, 90), issuer: Some(0), lacks: Vec::new() };
         Held { cas: cas.to_vec(), can_sign: true, leaf: Some(leaf) }
@@ -247,7 +247,7 @@ mod tests {
     const OLD: (i64, i64) = (0, 900);
     const NEW: (i64, i64) = (10, 910);
 
-    /// A new CA stands before the old one, which has signed the leaf.
+    /// Returns a Secret in which a new CA is in front of the old CA, which has signed the leaf.
     fn introduced() -> Held {
         with_leaf(held(&[days(NEW.0, NEW.1), days(OLD.0, OLD.1)]), |leaf| leaf.issuer = Some(1))
     }
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(decided(trusted(None)), Step::Keep(seconds(30)));
         assert_eq!(decided(trusted(Some(seconds(29)))), Step::Keep(seconds(1)));
         assert_eq!(decided(trusted(Some(seconds(30)))), Step::SignLeaf(Reason::CaTrusted));
-        // The old one's leaf cannot be renewed: its key is gone.
+        // The old CA's leaf cannot be renewed: the old CA's key is gone.
         let due = with_leaf(introduced(), |leaf| leaf.validity = days(0, 12));
         assert_eq!(next(Some(&due), None, trusted(None), day(10), &WAITS), Step::Keep(seconds(30)));
     }
@@ -317,7 +317,8 @@ mod tests {
         assert_eq!(asked(&introduced(), Wish::Leaf), Step::Keep(WAITS.settle), "one is on its way");
     }
 
-    /// One of KF's, whose key we cannot read, or somebody's who keeps the key elsewhere.
+    /// For example a CA of Kubeflow's operator, whose key this operator cannot read, or a CA whose key is kept
+    /// elsewhere.
     #[test]
     fn a_ca_that_cannot_sign_is_followed_by_another_when_a_leaf_is_needed() {
         let foreign = Held { can_sign: false, ..held(&[days(0, 900)]) };

@@ -1,9 +1,8 @@
-//! The identity of a run.
+//! Identifies the runs of an application and derives their names.
 //!
-//! A run is one attempt at executing the application, whatever its cause. Its ordinal is one higher than the
-//! last run's, and its submission id follows from application, spec and ordinal. So whoever repeats a
-//! submission, after a crash, a conflict or a lost reply, repeats the same id and finds what the first try
-//! left behind.
+//! A run is one attempt at executing the application, whatever its cause. Its ordinal is one higher than the last
+//! run's, and its submission id follows from application, spec and ordinal. So a submission that is repeated after a
+//! crash, a conflict or a lost reply has the same id again, and finds what the first attempt left behind.
 
 use crate::spec_hash::spec_hash;
 use api::SparkApplication;
@@ -12,7 +11,7 @@ use spark_client::Ids;
 use std::fmt;
 use uuid::Uuid;
 
-/// The identity of a run: a UUIDv5, as the `submission-id` label holds it.
+/// The identity of a run: a UUIDv5, as in the `submission-id` label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SubmissionId(String);
@@ -30,23 +29,23 @@ impl fmt::Display for SubmissionId {
     }
 }
 
-/// One run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     pub id: SubmissionId,
     /// 1 for the first run, never reset.
     pub ordinal: i64,
-    /// Of application and ordinal alone. What belongs to a driver is called by it: so a run whose spec was edited
-    /// before anybody recorded it finds what its forerunner has left, and replaces it.
+    /// Derived from application and ordinal alone. The objects that belong to a driver are named after it: so a run
+    /// whose spec was edited before its submission was recorded finds what the submission for the old spec has left,
+    /// and replaces it.
     pub place: Uuid,
-    /// Of the spec that the run was made from.
+    /// The hash of the spec that the run was made from.
     pub spec_hash: String,
     /// The application's `metadata.generation` with that spec.
     pub generation: Option<i64>,
 }
 
 impl Run {
-    /// The run that comes after the one recorded in status.
+    /// Returns the run that comes after the run recorded in the status.
     #[must_use]
     pub fn next(application: &SparkApplication) -> Self {
         let recorded = application.status.as_ref().and_then(|status| status.run_ordinal);
@@ -56,7 +55,7 @@ impl Run {
         Self::of(application, SubmissionId(id.to_string()), ordinal, spec_hash)
     }
 
-    /// The run recorded in status, if there is one; as if it had been made from the spec of now.
+    /// Returns the run recorded in the status, if there is one, as if it had been made from the present spec.
     #[must_use]
     pub fn recorded(application: &SparkApplication) -> Option<Self> {
         let status = application.status.as_ref()?;
@@ -64,7 +63,8 @@ impl Run {
         Some(Self::of(application, id, status.run_ordinal.unwrap_or(1), spec_hash(&application.spec)))
     }
 
-    /// What `spark-submit` would draw at random, derived: whoever repeats the submission of a run makes the same objects.
+    /// Returns the ids that `spark-submit` would draw at random. They are derived from the run, so that a repeated
+    /// submission of the run makes the same objects.
     #[must_use]
     pub fn ids(&self) -> Ids {
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, self.id.as_str().as_bytes());
@@ -86,7 +86,8 @@ impl Run {
     }
 }
 
-/// Kubernetes' uids are UUIDs; whatever else a test or a strange API server gives is made one.
+/// Returns the application's uid as a UUID. Kubernetes' uids are UUIDs; any other uid (from a test or a strange API
+/// server) is turned into one.
 fn application_uuid(application: &SparkApplication) -> Uuid {
     let uid = application.metadata.uid.as_deref().unwrap_or_default();
     Uuid::parse_str(uid).unwrap_or_else(|_| Uuid::new_v5(&Uuid::NAMESPACE_OID, uid.as_bytes()))

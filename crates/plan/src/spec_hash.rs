@@ -1,16 +1,16 @@
-//! The hash of a spec: two specs with the same hash ask for the same run.
+//! Computes a hash of a spec. Two specs ask for the same run if their hashes are equal.
 
 use crate::digest::sha256_hex;
 use api::{SparkApplicationSpec, with_defaults};
 use serde_json::Value;
 
-/// How the hash is made. A hash of another version says nothing about whether the spec has changed.
+/// The version of the hash's recipe. Hashes of different versions cannot show whether the spec has changed.
 const VERSION: &str = "v1";
 
-/// Hash of all that a run is made from: `v1:` and the SHA-256 in hexadecimal of the canonical JSON of the
+/// Returns the hash of all that a run is made from: `v1:` and the SHA-256, in hexadecimal, of the canonical JSON of the
 /// spec with its defaults.
 ///
-/// `suspend` and `timeToLiveSeconds` do not count: they act on a run, they do not make another one of it.
+/// `suspend` and `timeToLiveSeconds` do not count: they act on a run, but do not make it another run.
 #[must_use]
 pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
     let spec =
@@ -21,15 +21,16 @@ pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
     format!("{VERSION}:{}", sha256_hex(canonical.as_bytes()))
 }
 
-/// How `hash` was made: two of the same version can be compared.
+/// Returns the version of the recipe by which `hash` was made. Only hashes of the same version can be compared.
 #[must_use]
 pub fn hash_version(hash: &str) -> &str {
     hash.split_once(':').map_or("", |(version, _)| version)
 }
 
-/// JSON without white space and with the members of objects in the order of their keys.
+/// Writes JSON without white space and with the members of objects in the order of their keys.
 ///
-/// Written out here, because serde_json keeps the order of insertion once any crate of the build asks it to.
+/// Not left to `serde_json`, because `serde_json` keeps the order of insertion as soon as any crate of the build asks
+/// for that.
 fn write_canonical(value: &Value, out: &mut String) {
     match value {
         Value::Object(members) => {
@@ -102,8 +103,8 @@ mod tests {
         assert_ne!(hash(r#"{"arguments":["1","2"]}"#), hash(r#"{"arguments":["2","1"]}"#));
     }
 
-    /// Whoever sees this fail has changed what every recorded hash means: operators would be upgraded into
-    /// re-running whatever was edited only in `suspend`. Raise [`VERSION`] and handle the older one.
+    /// If this test fails, the meaning of every recorded hash has changed: an upgrade of the operator would run again
+    /// every application that was edited only in `suspend`. Raise [`VERSION`] and handle the older one.
     #[test]
     fn the_hash_of_a_known_spec_is_known() {
         let spec = json!({

@@ -1,7 +1,8 @@
-//! Finds what executors lack whose driver was submitted by another operator.
+//! Finds what executors lack if their driver was made by another operator.
 //!
-//! Kubeflow's webhook reads from an application what a pod gets. The webhook here reads it from the pod's annotations,
-//! which the driver gives to its executors; a driver that Kubeflow's operator has submitted has none to give.
+//! The webhook of Kubeflow's operator reads from the application how to customize its pods. This operator's webhook
+//! reads it from the pods' annotations. A driver gives its executors the annotations that were set when the driver was
+//! submitted, and a driver that Kubeflow has submitted has none to give.
 
 use api::{Role, SparkApplication, State, names::annotation};
 use pod_customization;
@@ -13,8 +14,8 @@ pub fn is_anothers(application: &SparkApplication) -> bool {
     status.is_some_and(|status| status.submission_id.is_some() && status.run_ordinal.is_none())
 }
 
-/// What the executors lack that the driver of another operator makes from now on, in the contract's words: `env`,
-/// `volumes`. Empty where no such driver lives.
+/// Returns what executors will lack that the driver of another operator makes from now on, by the names of the
+/// annotation contract: `env`, `volumes`. Empty if no such driver is alive.
 #[must_use]
 pub fn lacking(application: &SparkApplication) -> Vec<String> {
     let is_alive = matches!(application.state(), State::Submitted | State::Running | State::Unknown);

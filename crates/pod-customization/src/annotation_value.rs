@@ -1,4 +1,5 @@
-//! Encodes and decodes the values of annotations: the JSON of a Kubernetes type, or a plain string.
+//! Converts the text of an annotation to a value and back. The text is JSON of a Kubernetes type or of one of the
+//! operator's own types, or a bare string.
 
 use super::Problem;
 use api::Embedded;
@@ -9,7 +10,7 @@ use serde_json::Value;
 pub(super) trait AnnotationValue: Sized {
     /// Reads the annotation's text.
     fn decode(text: &str) -> Result<Self, Problem>;
-    /// The annotation's text.
+    /// Returns the annotation's text.
     fn encode(&self) -> String;
 }
 
@@ -27,7 +28,7 @@ impl AnnotationValue for String {
     }
 }
 
-/// JSON that must be a `T`, kept as it was written so that fields which `T` does not know survive.
+/// JSON that must be a `T`. The JSON is kept as it was written, so that fields which `T` does not know survive.
 impl<T: DeserializeOwned> AnnotationValue for Embedded<T> {
     fn decode(text: &str) -> Result<Self, Problem> {
         let json = parsed(text)?;
@@ -40,7 +41,7 @@ impl<T: DeserializeOwned> AnnotationValue for Embedded<T> {
     }
 }
 
-/// JSON of one of our own types.
+/// JSON of one of the operator's own types.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Json<T>(pub T);
 
@@ -60,9 +61,9 @@ fn parsed(text: &str) -> Result<Value, Problem> {
     serde_json::from_str(text).map_err(|error| Problem::new("", format!("is not JSON: {error}")))
 }
 
-/// Decodes `json` as a `T`, naming the path at which it is not one.
+/// Decodes `json` as a `T`. The error contains the path at which `json` does not fit.
 fn checked<T: DeserializeOwned>(json: &Value) -> Result<T, Problem> {
-    // Keeping track of the path takes longer than all the rest, and hardly anybody ever reads it.
+    // Tracking the path takes longer than all the rest and is rarely needed, so it is done only after a failure.
     T::deserialize(json).or_else(|_| serde_path_to_error::deserialize(json)).map_err(|error| {
         let path = match error.path().to_string() {
             root if root == "." => String::new(),

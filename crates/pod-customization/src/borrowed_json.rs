@@ -1,7 +1,7 @@
-//! JSON whose texts are not copied, for large objects of which little is needed.
+//! Reads JSON into values that borrow their texts from the input, for large objects of which little is needed.
 //!
-//! Most of a pod under review is neither changed nor compared. In a [`Value`] each name and each text is a copy, and
-//! each object is a tree; creating and dropping them is most of what a review costs.
+//! Most of a pod under review is neither changed nor compared. With [`Value`], each field name and each text would be a
+//! copy, and each object a tree; making and dropping these would be most of the cost of a review.
 
 use serde::{
     Deserialize, Deserializer,
@@ -10,7 +10,7 @@ use serde::{
 use serde_json::{Number, Value};
 use std::{borrow::Cow, fmt, ops::Index};
 
-/// Like [`Value`], but only to be read.
+/// JSON like [`Value`], but read-only.
 #[derive(Debug, Default)]
 pub enum BorrowedJson<'t> {
     #[default]
@@ -19,18 +19,18 @@ pub enum BorrowedJson<'t> {
     Number(Number),
     Text(Cow<'t, str>),
     List(Vec<BorrowedJson<'t>>),
-    /// The fields as they were sent. Of two with one name, the last counts.
+    /// The fields in the order of the input. If two fields have the same name, the last one counts.
     Object(Vec<(Cow<'t, str>, BorrowedJson<'t>)>),
 }
 
-/// The name of a field, copied only if it has to be because of something escaped in it.
+/// The name of a field, copied only if the name contains an escape sequence.
 #[derive(Deserialize)]
 pub struct FieldName<'t>(#[serde(borrow)] pub Cow<'t, str>);
 
 static NULL: BorrowedJson<'static> = BorrowedJson::Null;
 
 impl<'t> BorrowedJson<'t> {
-    /// What stands in a field of an object.
+    /// Returns the value of a field; none if the field is absent or the value is not an object.
     #[must_use]
     pub fn get(&self, field: &str) -> Option<&Self> {
         let Self::Object(fields) = self else { return None };
@@ -43,7 +43,7 @@ impl<'t> BorrowedJson<'t> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// The entries of a list.
+    /// Returns the entries of a list; none if the value is not a list.
     #[must_use]
     pub fn as_list(&self) -> Option<&[Self]> {
         if let Self::List(entries) = self { Some(entries) } else { None }
@@ -60,7 +60,7 @@ impl<'t> BorrowedJson<'t> {
     }
 }
 
-/// Null where there is no such field.
+/// Returns null for a field that does not exist.
 impl<'t> Index<&str> for BorrowedJson<'t> {
     type Output = BorrowedJson<'t>;
 
@@ -69,7 +69,7 @@ impl<'t> Index<&str> for BorrowedJson<'t> {
     }
 }
 
-/// A copy.
+/// Makes a full copy.
 impl From<&BorrowedJson<'_>> for Value {
     fn from(json: &BorrowedJson) -> Self {
         match json {
@@ -164,7 +164,7 @@ impl<'de> Visitor<'de> for Read {
 mod tests {
     use super::*;
 
-    /// Numbers of every kind, escapes in names and texts, two fields of one name.
+    /// Numbers of every kind, escapes in names and texts, and two fields of one name.
     const TEXT: &str = r#"{"a\n": ["b", "\u00e9\"", "", null, true], "n": [0, -1, 18446744073709551615, 1e300, 36893488147419103232, -0.0],
         "o": {"x": 1, "x": {"y": []}}, "e": {}}"#;
 

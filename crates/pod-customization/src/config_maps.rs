@@ -1,4 +1,4 @@
-//! Mounts ConfigMaps into Spark's container: Hadoop's, Spark's and others.
+//! Mounts ConfigMaps into Spark's container: Hadoop's, Spark's and any others.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, env, volumes};
 use crate::volume_name;
@@ -36,7 +36,7 @@ impl Concern for SparkConfigMap {
 
     fn apply(pod: &mut SparkPod, config_map: String) -> Result<(), Problem> {
         mount(pod, volume::SPARK_CONFIG_MAP, &config_map, path::SPARK_CONF)?;
-        // Spark has set this variable to its own directory; the later entry counts.
+        // Spark has already set this variable to its own directory; the later entry takes effect.
         env::set(pod, variable::SPARK_CONF_DIR, path::SPARK_CONF)
     }
 }
@@ -70,8 +70,8 @@ impl Concern for ConfigMaps {
     }
 }
 
-/// Mounts a ConfigMap, read-only, at `path` of Spark's container. A problem is one of the whole: it has no
-/// path.
+/// Mounts a ConfigMap, read-only, at `path` of Spark's container. The path of a problem is empty: the problem concerns
+/// the whole annotation.
 pub(super) fn mount(pod: &mut SparkPod, volume: &str, config_map: &str, path: &str) -> Result<(), Problem> {
     let (volume, mount) = mounted(volume, config_map, path);
     volumes::add_volumes(pod, vec![volume])
@@ -79,7 +79,7 @@ pub(super) fn mount(pod: &mut SparkPod, volume: &str, config_map: &str, path: &s
         .map_err(|problem| Problem::new("", problem.text))
 }
 
-/// The volume of a ConfigMap, and its mount.
+/// Returns the volume of a ConfigMap and its mount.
 fn mounted(volume: &str, config_map: &str, path: &str) -> (Value, Value) {
     (
         json!({"name": volume, "configMap": {"name": config_map}}),

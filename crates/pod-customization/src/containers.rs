@@ -1,4 +1,4 @@
-//! Adds sidecars and init containers.
+//! Adds the containers that run beside Spark's container (sidecars) or before it (init containers).
 
 use super::{Concern, Problem, SparkPod, entries};
 use api::{Embedded, Role, SparkApplication, names::annotation};
@@ -36,9 +36,10 @@ impl Concern for Sidecars {
     }
 }
 
-/// Appends each container unless one of its name is there. Two of one name cannot be had, and whatever differs
-/// in the one that is there, the image too, other webhooks have changed since our first call: mirrors of
-/// registries rewrite images. Spark's own container is none that an earlier call can have appended.
+/// Appends each container unless the pod already has a container of that name. Kubernetes does not accept two
+/// containers of one name. If the existing container differs, even in its image, other webhooks have changed it since
+/// the first call of this webhook: mirrors of registries rewrite images. The name of Spark's own container is refused,
+/// because an earlier call cannot have appended that container.
 fn add(pod: &mut SparkPod, field: &'static str, containers: Vec<Value>) -> Result<(), Problem> {
     let sparks = pod.container.get("name");
     let sparks = sparks.as_deref().and_then(Value::as_str);

@@ -1,8 +1,8 @@
-//! Adds an entry to a list of the pod unless the list has the entry already.
+//! Adds entries to the lists of a pod, except those that the pod already has.
 //!
-//! The comparison knows the defaults of the API server, which drops empty values, fills in defaults and rewrites
-//! quantities (`1024Mi` becomes `1Gi`). Otherwise a second call of the webhook for the same pod would change the pod
-//! again, or deny it.
+//! Entries are compared in the form in which the API server returns them after its defaulting: the API server drops
+//! empty values, fills in defaults and rewrites quantities (`1024Mi` is returned as `1Gi`). Otherwise a second call of
+//! the webhook for the same pod would change the pod again, or deny it.
 
 use super::{
     Problem,
@@ -11,28 +11,29 @@ use super::{
 use serde_json::{Map, Value};
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// What to do with an entry whose key is taken by a different one.
+/// What to do with an entry whose key is used by a different entry of the list.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OnClash {
-    /// Two volumes of one name, or two mounts at one path, cannot both be had.
+    /// Refuse: Kubernetes does not accept two volumes of one name, or two mounts at one path.
     Deny,
-    /// Only one can be had, and the one that is there may be ours, as others have changed it since.
+    /// Add nothing: Kubernetes accepts only one entry, and the existing entry may be from an earlier call of this
+    /// webhook and have been changed by other webhooks since.
     Keep,
-    /// Kubernetes accepts both.
+    /// Add the entry: Kubernetes accepts both.
     Append,
-    /// Kubernetes accepts both, and the later one counts.
+    /// Add the entry: Kubernetes accepts both, and the later entry takes effect.
     Override,
 }
 
-/// Adds `entries` to the list at `field` of `parent`, each unless it is there.
+/// Adds each of `entries` to the list at `field` of `parent`, unless the list already has the entry.
 ///
-/// An entry is identified by its `key` fields (with their defaults), or by all of itself if there are none.
-/// Of two entries with one key in `entries`, the last counts.
+/// An entry is identified by its `key` fields (with their defaults), or by the whole entry if `key` is empty. If two of
+/// `entries` have the same key, the last one counts.
 ///
 /// # Errors
 ///
-/// When an entry lacks a key field that has no default, or clashes under [`OnClash::Deny`], or the list is
-/// none.
+/// If a key field that has no default is absent or empty in an entry, if an entry clashes under [`OnClash::Deny`], or
+/// if `field` contains anything but a list.
 pub(super) fn add(
     parent: &mut Fields,
     field: &'static str,
@@ -60,7 +61,7 @@ pub(super) fn add(
         let is_there = match on_clash {
             OnClash::Override | OnClash::Deny => same_key.last().is_some_and(|there| states(there, entry)),
             OnClash::Keep => !same_key.is_empty(),
-            // Whatever else has this key by now, ours may stand before it.
+            // An earlier call may have appended the entry, and other webhooks further entries with this key after it.
             OnClash::Append => same_key.iter().any(|there| states(there, entry)),
         };
         if is_there {
@@ -83,26 +84,26 @@ fn taken(key: &[KeyField], entry: &Value, there: &Value) -> String {
 }
 
 /// A list of the pod to which entries are added one after the other, each as [`add`] does under [`OnClash::Deny`]. The
-/// list is looked through once, however many they are.
+/// list is read only once, however many entries are added.
 pub(super) struct Additions<'f> {
     key: KeyField,
-    /// By its key, what is there and what has been added.
+    /// The entries of the list and the added entries, by their key.
     by_key: BTreeMap<Cow<'f, str>, Slot<'f>>,
     added: Vec<Value>,
 }
 
 enum Slot<'f> {
     There(Entry<'f>),
-    /// Position among what has been added.
+    /// Index of the entry in `added`.
     Added(usize),
 }
 
 impl<'f> Additions<'f> {
-    /// To the list at `field` of `parent`.
+    /// Prepares additions to the list at `field` of `parent`.
     ///
     /// # Errors
     ///
-    /// When there is something else than a list.
+    /// If the field contains anything but a list.
     pub(super) fn new(parent: &'f Fields, field: &'static str, key: KeyField) -> Result<Self, Problem> {
         let keyed = |entry| Some((key_of(entry, &[key], 0).ok()?, Slot::There(entry)));
         let by_key = parent.list(field)?.filter_map(keyed).collect();
@@ -111,7 +112,7 @@ impl<'f> Additions<'f> {
 
     /// # Errors
     ///
-    /// When the entry lacks its key, or that is taken by a different one.
+    /// If the entry lacks its key, or if a different entry has the same key.
     pub(super) fn add(&mut self, entry: Value) -> Result<(), Problem> {
         let key = key_of(Entry::Made(&entry), &[self.key], 0)?.into_owned();
         let there = match self.by_key.get(&*key) {
@@ -128,23 +129,23 @@ impl<'f> Additions<'f> {
         Ok(())
     }
 
-    /// What is to be appended to the list.
+    /// Returns the entries that are to be appended to the list.
     pub(super) fn into_added(self) -> Vec<Value> {
         self.added
     }
 }
 
-/// Puts `value` in place of the whole of what stands at `field` of `parent`, unless that is what the API
-/// server makes of it.
+/// Replaces the whole value at `field` of `parent` by `value`, unless the existing value is the form in which the API
+/// server stores `value`.
 pub(super) fn replace(parent: &mut Fields, field: &'static str, value: Value) {
     if !parent.get(field).is_some_and(|there| is_stored_form(&there, &value)) {
         parent.set(field, value);
     }
 }
 
-/// Whether `there` is `wanted` but for what the API server leaves out and fills in. Unlike in [`states`],
-/// zero, false and an empty object count: user 0, no privilege escalation and the selector of everything are
-/// not the same as nothing said.
+/// Whether `there` equals `wanted`, except for what the API server leaves out and fills in. Unlike in [`states`], zero,
+/// false and an empty object are not left out: user 0, no privilege escalation and a selector that matches everything
+/// differ from an absent field.
 fn is_stored_form(there: &Value, wanted: &Value) -> bool {
     const FILLED_IN: [(&str, &str); 2] = [("path", "/"), ("scheme", "HTTP")];
     let is_left_out = |value: &Value| {
@@ -171,11 +172,11 @@ fn is_stored_form(there: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// A field by which the entries of a list are told apart.
+/// A field that identifies the entries of a list, alone or with others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyField {
     name: &'static str,
-    /// What the API server fills in, where it does.
+    /// The value that the API server fills in if the field is absent; none if it fills in nothing.
     default: Option<&'static str>,
 }
 
@@ -189,8 +190,8 @@ impl KeyField {
     }
 }
 
-/// What tells an entry from others, as a text: lists can be long, and comparing each entry with each is not an
-/// answer then.
+/// Returns the key that identifies an entry, as a text. Texts can be looked up in a map: lists can be long, and
+/// comparing each entry with every other entry would take too long.
 fn key_of<'e>(entry: Entry<'e>, key: &[KeyField], index: usize) -> Result<Cow<'e, str>, Problem> {
     let problem = |field: &KeyField, text| Problem::new(format!("[{index}].{}", field.name), text);
     let text = |field: &KeyField| match (entry.text(field.name), field.default) {
@@ -209,8 +210,8 @@ fn key_of<'e>(entry: Entry<'e>, key: &[KeyField], index: usize) -> Result<Cow<'e
     }
 }
 
-/// Whether every field that `wanted` states has that value in `there`; `there` may have more, which the API
-/// server filled in.
+/// Whether every field of `wanted` has the same value in `there`; `there` may have more fields, which the API server
+/// filled in.
 pub(super) fn states(there: &Value, wanted: &Value) -> bool {
     match (there, wanted) {
         (Value::Object(there), Value::Object(wanted)) => wanted.iter().all(|(name, value)| {
@@ -230,8 +231,8 @@ pub(super) fn states(there: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// The fields that the API server leaves out where they hold an empty object: maps. Any other empty object says
-/// something by being there, such as `emptyDir: {}`.
+/// The fields that the API server leaves out if they contain an empty object: their values are maps. An empty object in
+/// any other field has a meaning, such as `emptyDir: {}`.
 const MAPS: [&str; 7] =
     ["annotations", "labels", "limits", "matchLabels", "options", "requests", "volumeAttributes"];
 
@@ -247,7 +248,7 @@ fn is_same_quantity(one: &Value, other: &Value) -> bool {
     amount(one).is_some_and(|one| amount(other) == Some(one))
 }
 
-/// What the API server leaves out when it writes an object.
+/// Whether the API server leaves out `value` when it writes an object.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -263,8 +264,8 @@ fn without_empties(value: &Value) -> Value {
     match value {
         Value::Object(map) => map
             .iter()
-            // The number in a toleration is a pointer in Go: to tolerate for 0 seconds is not to tolerate
-            // forever.
+            // Numbers stay, because the number in a toleration is a pointer in Go: 0 differs from an absent number. To
+            // tolerate for 0 seconds is not to tolerate forever.
             .filter(|(_, value)| !is_empty(value) || value.is_number())
             .map(|(name, value)| (name.clone(), without_empties(value)))
             .collect::<Map<_, _>>()

@@ -20,8 +20,8 @@ impl Concern for Env {
     }
 
     fn apply(pod: &mut SparkPod, env: Self::Value) -> Result<(), Problem> {
-        // A later step sets these and would win. Saying the same here keeps every further call from adding
-        // both again.
+        // A later step sets these two variables, and its entry would win. The same value is used here, because
+        // otherwise every further call of the webhook would append both entries again.
         let later = [
             (annotation::HADOOP_CONFIG_MAP, variable::HADOOP_CONF_DIR, path::HADOOP_CONF),
             (annotation::SPARK_CONFIG_MAP, variable::SPARK_CONF_DIR, path::SPARK_CONF),
@@ -52,8 +52,8 @@ impl Concern for EnvFrom {
     }
 }
 
-/// Appends environment variables; one that Spark has set already is appended again, since the later one
-/// counts.
+/// Appends environment variables. A variable that Spark has already set is appended again, since the later entry takes
+/// effect.
 fn add(pod: &mut SparkPod, env: Vec<Value>) -> Result<(), Problem> {
     entries::add(&mut pod.container, "env", env, &[KeyField::required("name")], OnClash::Override)
 }

@@ -1,13 +1,16 @@
-//! The annotation contract: the controller writes into a pod's annotations what the pod should get, and the webhook
-//! carries it out.
+//! Changes a Spark pod to what its annotations ask for: the controller writes the annotations, the webhook carries them
+//! out.
 //!
-//! A [`Concern`] is one annotation of the contract: how its value follows from an application, and how it changes a
-//! pod. [`STEPS`] lists the concerns in the order of application, which is that of Kubeflow's webhook, so the same
-//! application gives the same pod. The pod is JSON that is read and patched and never serialised from types, so fields
-//! that are unknown here survive. Everything is idempotent as the API server sees it: a pod that was customized, stored
-//! with the API server's defaults and customized again does not change.
+//! A [`Concern`] is one annotation of the contract between the controller and the webhook: how the annotation's value
+//! is made from an application, and how the value changes a pod. [`STEPS`] lists the concerns in the order in which
+//! they are applied. The order is that of Kubeflow's operator, so that the same application gives the same pod.
 //!
-//! The annotations grant nothing: whoever may create a pod with them could have written the fields.
+//! The pod is JSON that is read and patched, and never re-serialised from Rust types, so that fields which these types
+//! do not know survive. All steps are idempotent as the API server sees it: a pod that was customized, stored with the
+//! API server's defaults and customized again does not change.
+//!
+//! The annotations grant no permissions: a user who may create a pod with them could have written the fields of the pod
+//! directly.
 
 mod annotation_value;
 pub mod borrowed_json;
@@ -38,7 +41,7 @@ use pod::SparkPod;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Every step, in order of application, which is the order of the webhook of Kubeflow's operator.
+/// Every step, in the order in which the steps are applied.
 pub const STEPS: [Step; 27] = [
     step::<owner::OwnerReferenceOfDriver>(),
     step::<env::Env>(),
@@ -69,21 +72,21 @@ pub const STEPS: [Step; 27] = [
     step::<lifecycle::ShareProcessNamespace>(),
 ];
 
-/// One annotation of the contract: what an application asks for, and how that changes a pod.
+/// One annotation of the contract: what an application asks for, and how this changes a pod.
 trait Concern {
     /// The annotation's key.
     const KEY: &'static str;
     /// The annotation's value, decoded.
     type Value: AnnotationValue;
 
-    /// What `application` asks for on pods of `role`; none where it asks for nothing.
+    /// Returns what `application` asks for in pods of `role`; none if the application asks for nothing.
     fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value>;
 
-    /// Changes the pod.
+    /// Changes the pod as `value` asks.
     fn apply(pod: &mut SparkPod, value: Self::Value) -> Result<(), Problem>;
 }
 
-/// A [`Concern`] with its types erased, so that all of them stand in one list.
+/// A [`Concern`] with its types erased, so that all concerns fit into one list.
 pub struct Step {
     /// The annotation's key.
     pub key: &'static str,
@@ -99,17 +102,17 @@ const fn step<C: Concern>() -> Step {
     }
 }
 
-/// What is wrong with an annotation's value, and where in it.
+/// What is wrong with an annotation's value, and where in the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// JSON path inside the value, such as `[0].name`; empty for the whole.
+    /// JSON path inside the value, such as `[0].name`; empty if the whole value is meant.
     pub path: String,
     /// What is wrong and what to do about it.
     pub text: String,
 }
 
 impl Problem {
-    /// A text that quotes what may be of any length is cut.
+    /// Makes a problem. Both texts are cut to `LONGEST_EXPLANATION`, since they may quote values of any length.
     fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
         let cut = |text| excerpt::beginning(text, LONGEST_EXPLANATION);
         Self { path: cut(path.into()), text: cut(text.into()) }
@@ -119,7 +122,7 @@ impl Problem {
 /// Why a pod is not admitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
-    /// An annotation cannot be carried out.
+    /// An annotation cannot be carried out, because its value is wrong or does not fit the pod.
     #[error("annotation {key}{}{}: {}", if problem.path.is_empty() { "" } else { " at " }, problem.path, problem.text)]
     Annotation { key: &'static str, problem: Problem },
     /// The annotations were written for a webhook newer than this one.
@@ -136,7 +139,7 @@ pub enum Denial {
         annotation::PREFIX
     )]
     NoRole,
-    /// None of the containers can be told to be Spark's.
+    /// No container can be identified as Spark's.
     #[error(
         "spec.containers: none of {} is Spark's: name it `{expected}`, or let its args begin with `driver` or `executor`",
         seen.join(", ")
@@ -145,7 +148,7 @@ pub enum Denial {
 }
 
 impl Denial {
-    /// What the complaint is about, without any of the values: for logs.
+    /// Returns the subject of the denial without any of the values: for logs.
     #[must_use]
     pub fn subject(&self) -> String {
         match self {
@@ -158,8 +161,8 @@ impl Denial {
     }
 }
 
-/// The annotations that make the webhook give pods of `role` what `application` asks for, including the
-/// contract's version; empty when it asks for nothing.
+/// Returns the annotations that make the webhook give pods of `role` what `application` asks for, including the
+/// contract's version; empty if the application asks for nothing.
 #[must_use]
 pub fn annotations(application: &SparkApplication, role: Role) -> BTreeMap<String, String> {
     let mut annotations: BTreeMap<_, _> = STEPS
@@ -178,23 +181,24 @@ pub fn is_of_contract(key: &str) -> bool {
     key == annotation::CONTRACT || STEPS.iter().any(|step| step.key == key)
 }
 
-/// The pod as its own annotations ask for it.
+/// Returns the pod, changed as its own annotations ask.
 ///
 /// # Errors
 ///
-/// Like [`patch`].
+/// The same as those of [`patch`].
 pub fn customized(pod: &Value) -> Result<Value, Vec<Denial>> {
     let mut customized = pod.clone();
     json_patch::patch(&mut customized, &patch(&pod.into())?).expect("the patch was made for this very pod");
     Ok(customized)
 }
 
-/// What makes a pod into the one that its own annotations ask for (RFC 6902); nothing where they ask for
-/// nothing, or for what is there.
+/// Returns the patch (RFC 6902) that changes a pod as its own annotations ask; empty if the annotations ask for
+/// nothing, or only for what the pod already has.
 ///
 /// # Errors
 ///
-/// Everything that is wrong, not only the first.
+/// All annotations that cannot be carried out, not only the first. If the contract's version cannot be used, or the pod
+/// has no role or no Spark container, this is the only error.
 pub fn patch(pod: &BorrowedJson) -> Result<Patch, Vec<Denial>> {
     let annotations = &pod["metadata"]["annotations"];
     let asked: Vec<_> =
@@ -214,12 +218,13 @@ pub fn patch(pod: &BorrowedJson) -> Result<Patch, Vec<Denial>> {
     if denials.is_empty() { Ok(pod.into_patch()) } else { Err(denials) }
 }
 
-/// A missing version is the first one: people who write annotations by hand need not know of it.
+/// Checks that this webhook knows the version of the contract. A missing version counts as the first version: people
+/// who write annotations by hand need not know of versions.
 fn check_contract(annotations: &BorrowedJson) -> Result<(), Denial> {
     let Some(found) = annotations[annotation::CONTRACT].as_str() else { return Ok(()) };
     match found.parse::<u32>() {
         Ok(version) if version <= annotation::CONTRACT_VERSION => Ok(()),
-        // It may begin with any number of zeros.
+        // The text is cut because a version may begin with any number of zeros.
         Ok(_) => {
             Err(Denial::NewerContract { found: excerpt::beginning(found.to_owned(), LONGEST_EXPLANATION) })
         }

@@ -1,4 +1,4 @@
-//! Sets lifecycle hooks, the grace period and the shared process namespace.
+//! Sets how a Spark pod starts and ends: hooks, grace period and shared process namespace.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, entries};
 use api::{Embedded, Role, SparkApplication, names::annotation};

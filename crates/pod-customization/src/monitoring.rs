@@ -1,4 +1,5 @@
-//! Mounts Spark's `metrics.properties` and the exporter's configuration, and opens the exporter's port.
+//! Sets how metrics leave a Spark pod: mounts Spark's `metrics.properties` and the configuration of the exporter, and
+//! declares the port at which Prometheus finds the exporter.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, config_maps, network};
 use crate::volume_name;
@@ -12,7 +13,7 @@ use serde_json::json;
 
 pub(super) struct Prometheus;
 
-/// The files that are mounted and the exporter's port, as far as the pod has them.
+/// The ConfigMap that contains the files to mount, and the exporter's port. Each is absent if the pod does not have it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Metrics {
@@ -20,7 +21,7 @@ pub(super) struct Metrics {
     config_map: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     port: Option<i32>,
-    /// With a port only.
+    /// Present only together with `port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     port_name: Option<String>,
 }

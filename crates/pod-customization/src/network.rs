@@ -1,4 +1,4 @@
-//! Sets ports, host network, host aliases and DNS.
+//! Sets how a Spark pod is connected: ports, host network, host aliases and DNS.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, entries};
 use api::{Embedded, Port, Role, SparkApplication, names::annotation};
@@ -41,8 +41,8 @@ impl Concern for HostNetwork {
     fn apply(pod: &mut SparkPod, Json(host_network): Self::Value) -> Result<(), Problem> {
         if host_network {
             pod.spec.set("hostNetwork", true);
-            // Without it a pod on the host's network resolves no services, and an executor finds its driver
-            // by one.
+            // Without this policy, a pod on the host's network cannot resolve Services, and an executor finds its
+            // driver by a Service.
             pod.spec.set("dnsPolicy", "ClusterFirstWithHostNet");
         }
         Ok(())

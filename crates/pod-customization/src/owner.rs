@@ -1,4 +1,4 @@
-//! Makes the application the owner of the driver's pod. Executors are owned by their driver alone.
+//! Makes the application an owner of the driver pod. Executor pods are owned by their driver alone.
 
 use super::{Concern, Problem, SparkPod, entries};
 use api::{Embedded, Role, SparkApplication, names::annotation, owner_reference};

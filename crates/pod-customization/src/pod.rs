@@ -1,4 +1,5 @@
-//! A pod under review: its role, Spark's container in it, and the changes that are collected for it.
+//! Finds out whether a pod is a driver or an executor and in which container Spark runs, and collects the changes to
+//! the pod.
 
 use super::{Denial, Problem};
 use crate::borrowed_json::BorrowedJson;
@@ -16,10 +17,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-/// Twice as long as Kubernetes lets the name of a container be: one that is longer is shown in part.
+/// The longest name of a container that a message shows in full, in bytes, with the quotes: twice the 63 characters
+/// that Kubernetes allows. Of a longer name, the message shows the beginning.
 const LONGEST_NAME: usize = 126;
 
-/// A pod that Spark runs in, as JSON, and the changes to it.
+/// A pod in which Spark runs, as JSON, and the changes that have been collected for the pod.
 #[derive(Debug)]
 pub struct SparkPod<'p> {
     annotations: &'p BorrowedJson<'p>,
@@ -27,18 +29,18 @@ pub struct SparkPod<'p> {
     spark_container: usize,
     pub(super) metadata: Fields<'p>,
     pub(super) spec: Fields<'p>,
-    /// Spark's container.
+    /// The container in which Spark runs.
     pub(super) container: Fields<'p>,
 }
 
 impl<'p> SparkPod<'p> {
-    /// Finds out the pod's role and its Spark container: the one with Spark's name, else the only one, else
-    /// the one whose args begin with `driver` or `executor`. Sidecars that the pod's annotation asks for do not
-    /// count: they may have been added by an earlier call.
+    /// Finds the pod's role and its Spark container: the container with the name that Spark uses, else the only
+    /// container, else the first container whose first argument is `driver` or `executor`. In the last two cases,
+    /// sidecars that the pod's annotation asks for are left out: an earlier call may have added them.
     ///
     /// # Errors
     ///
-    /// When the pod has no role, or no container can be told to be Spark's.
+    /// If the pod has no role, or if no container can be identified as Spark's.
     pub fn new(json: &'p BorrowedJson) -> Result<Self, Denial> {
         let (metadata, spec) = (&json["metadata"], &json["spec"]);
         let role = metadata["labels"][label::SPARK_ROLE].as_str();
@@ -65,7 +67,7 @@ impl<'p> SparkPod<'p> {
         })
     }
 
-    /// What makes the pod as it was into the pod as it is to be (RFC 6902).
+    /// Returns the patch (RFC 6902) that turns the original pod into the changed pod.
     #[must_use]
     pub fn into_patch(self) -> Patch {
         let container = self.spark_container.to_string();
@@ -97,7 +99,8 @@ fn names(containers: &[BorrowedJson]) -> Vec<String> {
     names.chain(more).collect()
 }
 
-/// The only container, or else the one whose args begin with a role, of those that are not `sidecars`.
+/// Returns the index of the only container that is not one of `sidecars`, or else of the first such container whose
+/// first argument is a role.
 fn unnamed(containers: &[BorrowedJson], sidecars: &BTreeSet<String>) -> Option<usize> {
     let is_other =
         |container: &BorrowedJson| container["name"].as_str().is_none_or(|name| !sidecars.contains(name));
@@ -112,7 +115,8 @@ fn unnamed(containers: &[BorrowedJson], sidecars: &BTreeSet<String>) -> Option<u
     }
 }
 
-/// The names of the sidecars that the pod's annotation asks for; of one that cannot be read, none.
+/// Returns the names of the sidecars that the pod's annotation asks for; none if the annotation is absent or
+/// unreadable.
 fn asked_sidecars(annotations: &BorrowedJson) -> BTreeSet<String> {
     #[derive(Deserialize)]
     struct Named {
@@ -123,28 +127,28 @@ fn asked_sidecars(annotations: &BorrowedJson) -> BTreeSet<String> {
     named.into_iter().map(|sidecar| sidecar.name).collect()
 }
 
-/// The fields of an object in the pod, and what is to change in them. What was there is only looked at, since
-/// most of a pod stays as it is.
+/// The fields of an object in the pod, and the changes to these fields. The original object is borrowed, not copied,
+/// since most of a pod stays unchanged.
 #[derive(Debug)]
 pub(super) struct Fields<'p> {
     before: &'p BorrowedJson<'p>,
-    /// What comes after a list's entries.
+    /// Entries to append to a list, by the list's field.
     appended: BTreeMap<&'static str, Vec<Value>>,
-    /// What takes the place of a field, or nothing.
+    /// The new value of a field; `None` removes the field.
     set: BTreeMap<&'static str, Option<Value>>,
 }
 
 /// An entry of a list in the pod.
 #[derive(Clone, Copy)]
 pub(super) enum Entry<'f> {
-    /// One that was there.
+    /// An entry of the original pod.
     Before(&'f BorrowedJson<'f>),
-    /// One that is to be there.
+    /// An entry that is to be added to the pod.
     Made(&'f Value),
 }
 
 impl<'f> Entry<'f> {
-    /// What stands in a field of it.
+    /// Returns the value of a field of the entry; null if the field is absent.
     pub(super) fn field(self, field: &str) -> Cow<'f, Value> {
         match self {
             Self::Before(entry) => Cow::Owned((&entry[field]).into()),
@@ -152,7 +156,7 @@ impl<'f> Entry<'f> {
         }
     }
 
-    /// The text that stands in a field of it.
+    /// Returns the value of a field of the entry, if the value is a string.
     pub(super) fn text(self, field: &str) -> Option<&'f str> {
         api::steps::took(1);
         match self {
@@ -161,7 +165,7 @@ impl<'f> Entry<'f> {
         }
     }
 
-    /// All of it.
+    /// Returns the whole entry.
     pub(super) fn value(self) -> Cow<'f, Value> {
         match self {
             Self::Before(entry) => Cow::Owned(entry.into()),
@@ -175,14 +179,15 @@ impl<'p> Fields<'p> {
         Self { before, appended: BTreeMap::new(), set: BTreeMap::new() }
     }
 
-    /// What stands in a field that nothing is appended to.
+    /// Returns the present value of a field, changes included. For fields to which nothing is appended: appended
+    /// entries are not part of the value.
     pub(super) fn get(&self, field: &str) -> Option<Cow<'_, Value>> {
         let before = || self.before.get(field).map(|before| Cow::Owned(before.into()));
         self.set.get(field).map_or_else(before, |set| set.as_ref().map(Cow::Borrowed))
     }
 
-    /// A copy of the object that stands in a field, to be changed; what is absent, or anything else, is an empty
-    /// one.
+    /// Returns a copy of the object in a field, which the caller can change; an empty object if the field is absent or
+    /// contains anything else.
     pub(super) fn object(&self, field: &str) -> Map<String, Value> {
         match self.get(field).map(Cow::into_owned) {
             Some(Value::Object(object)) => object,
@@ -190,7 +195,7 @@ impl<'p> Fields<'p> {
         }
     }
 
-    /// Puts `value` in place of the whole of a field.
+    /// Replaces the whole value of a field.
     pub(super) fn set(&mut self, field: &'static str, value: impl Into<Value>) {
         self.set.insert(field, Some(value.into()));
     }
@@ -199,11 +204,12 @@ impl<'p> Fields<'p> {
         self.set.insert(field, None);
     }
 
-    /// The entries of a list, with those that were appended; none where there is no list.
+    /// Returns the entries of a list, then the appended entries; only the appended entries if the field is absent.
     ///
     /// # Errors
     ///
-    /// When the field is something else, which no API server lets through, but others may call us.
+    /// If the field contains anything but a list. The API server lets no such pod through, but other callers may send
+    /// one.
     pub(super) fn list(&self, field: &str) -> Result<impl Iterator<Item = Entry<'_>>, Problem> {
         let before = match &self.before[field] {
             BorrowedJson::Null => &[][..],
@@ -214,7 +220,7 @@ impl<'p> Fields<'p> {
         Ok(before.iter().map(Entry::Before).chain(appended.iter().map(Entry::Made)))
     }
 
-    /// Adds entries to a list.
+    /// Adds entries at the end of a list. A list that does not exist is created.
     pub(super) fn append(&mut self, field: &'static str, entries: impl IntoIterator<Item = Value>) {
         let mut entries = entries.into_iter().peekable();
         if entries.peek().is_some() {
@@ -253,7 +259,7 @@ impl<'p> Fields<'p> {
     }
 }
 
-/// `value` as an object; what is absent or null, or anything else, becomes an empty one.
+/// Returns `value` as an object. A value that is null or anything but an object becomes an empty object.
 pub(super) fn as_object(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -266,7 +272,7 @@ mod tests {
     use super::{BorrowedJson, Fields};
     use serde_json::{Value, json};
 
-    /// What `change` makes of the container `before`: the patch.
+    /// Returns the patch that results if `change` is applied to the container `before`.
     fn patch(before: Value, change: fn(&mut Fields)) -> Value {
         let before = BorrowedJson::from(&before);
         let mut fields = Fields::of(&before);

@@ -1,4 +1,4 @@
-//! Sets limits of Spark's container that Spark does not set itself: memory and GPUs.
+//! Sets the limits of Spark's container that the application asks for beyond those that Spark sets: memory and GPUs.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, pod::as_object};
 use api::{GpuSpec, Role, SparkApplication, memory, names::annotation, quantity};
@@ -29,7 +29,7 @@ impl Concern for Gpu {
     const KEY: &'static str = annotation::GPU;
     type Value = Json<GpuSpec>;
 
-    /// Nothing for an empty name or no quantity, as in KF.
+    /// Returns none if the name is empty or the quantity is not positive, as in Kubeflow's operator.
     fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
         let gpu = role.pod(&application.spec).gpu.clone()?;
         (!gpu.name.is_empty() && gpu.quantity > 0).then_some(Json(gpu))
@@ -51,7 +51,7 @@ fn set_limit(pod: &mut SparkPod, resource: &str, limit: Value) {
     let mut resources = pod.container.object("resources");
     let limits = as_object(resources.entry("limits").or_insert(Value::Null));
     let there = limits.get(resource).and_then(Value::as_str).and_then(quantity::amount);
-    // The API server rewrites quantities: an equal amount written otherwise is the same limit.
+    // The API server rewrites quantities: an equal amount that is written differently is the same limit.
     if there.is_none() || there != limit.as_str().and_then(quantity::amount) {
         limits.insert(resource.to_owned(), limit);
         pod.container.set("resources", resources);

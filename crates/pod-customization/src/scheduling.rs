@@ -1,4 +1,4 @@
-//! Sets the fields by which Kubernetes schedules a pod: priority, scheduler, node selector, affinity, tolerations.
+//! Sets where and in which order Spark pods are scheduled.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, entries};
 use api::{Embedded, Role, SparkApplication, names::annotation};
@@ -21,7 +21,7 @@ impl Concern for PriorityClassName {
         let spec = &mut pod.spec;
         if spec.get("priorityClassName").as_deref().and_then(Value::as_str) != Some(&class) {
             spec.set("priorityClassName", class);
-            // They were computed from another class; the API server refuses a pod in which the two disagree.
+            // Both were computed from another class; the API server refuses a pod in which they contradict the class.
             spec.remove("priority");
             spec.remove("preemptionPolicy");
         }
@@ -35,7 +35,8 @@ impl Concern for SchedulerName {
     const KEY: &'static str = annotation::SCHEDULER_NAME;
     type Value = String;
 
-    /// The batch scheduler goes before the pod's own, also when it is named by an empty string (as in KF).
+    /// Returns the batch scheduler, or else the pod's own scheduler. The batch scheduler takes precedence even if its
+    /// name is an empty string (as in Kubeflow's operator).
     fn asked(application: &SparkApplication, role: Role) -> Option<String> {
         let own = || role.pod(&application.spec).scheduler_name.clone();
         application.spec.batch_scheduler.clone().or_else(own).filter(|name| !name.is_empty())

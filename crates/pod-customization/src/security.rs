@@ -1,4 +1,4 @@
-//! Sets the security contexts of Spark's container and of the pod.
+//! Sets the security contexts of Spark's container and of its pod.
 
 use super::{Concern, Problem, SparkPod, entries};
 use api::{Embedded, Role, SparkApplication, names::annotation};

@@ -1,13 +1,13 @@
-//! The name of the volume that holds a ConfigMap.
+//! Names the volume that holds a ConfigMap.
 
 use sha2::{Digest, Sha256};
 
 /// Kubernetes' limit for volume names (a DNS label).
 const LONGEST: usize = 63;
 
-/// `<ConfigMap>-vol` where that is a DNS label; otherwise dots become dashes and the name is cut to make room
-/// for 8 hexadecimal digits of the SHA-256 of the ConfigMap's name, so that two ConfigMaps never share a
-/// volume. This is the rule of Kubeflow's operator.
+/// Returns `<ConfigMap>-vol` if this is a DNS label. Otherwise dots become dashes and the name is cut to make room for
+/// 8 hexadecimal digits of the SHA-256 of the ConfigMap's name, so that two ConfigMaps never share a volume. This is
+/// the rule of Kubeflow's operator.
 #[must_use]
 pub fn of_config_map(config_map: &str) -> String {
     api::steps::took(1);
@@ -18,8 +18,8 @@ pub fn of_config_map(config_map: &str) -> String {
     let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(config_map.as_bytes()));
     let suffix = format!("-{:08x}-vol", u32::from_be_bytes([a, b, c, d]));
     let dashed = config_map.replace('.', "-");
-    // ConfigMap names are ASCII, so any byte is a character boundary; `get` keeps a name that is not from
-    // panicking here.
+    // ConfigMap names are ASCII, so any byte is a character boundary; `get` prevents a panic for a name that is not
+    // ASCII.
     let cut = dashed.get(..LONGEST - suffix.len()).unwrap_or(&dashed);
     format!("{}{suffix}", cut.trim_end_matches('-'))
 }

@@ -1,6 +1,6 @@
-//! Adds volumes to the pod and mounts them into Spark's container.
+//! Mounts an application's volumes into Spark's container.
 //!
-//! Scratch space (`spark-local-dir-…`) is not mounted here: Spark mounts it itself, from its configuration
+//! Scratch space (`spark-local-dir-…`) is not mounted here: Spark itself mounts it, from its configuration
 //! (`crates/plan/src/submission/volumes.rs`).
 
 use super::{Concern, Problem, SparkPod, entries};
@@ -21,7 +21,7 @@ impl Concern for Volumes {
 
     /// Only volumes that this role mounts, in the order of the mounts.
     fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
-        // Of several of one name the first: the last one that is put in stays.
+        // Of several volumes with one name, the first is used: the order is reversed, and the last inserted one stays.
         let volumes = application.spec.volumes.iter().rev();
         let mut unused: BTreeMap<_, _> =
             volumes.map(|volume| (volume.json()["name"].as_str(), volume)).collect();
@@ -66,12 +66,12 @@ impl Concern for VolumeMounts {
     }
 }
 
-/// The mounts of `role` that the webhook makes: all but scratch space.
+/// The mounts of `role` that the webhook makes: all except scratch space.
 fn mounts(application: &SparkApplication, role: Role) -> impl Iterator<Item = &Embedded<VolumeMount>> {
     role.pod(&application.spec).volume_mounts.iter().filter(|mount| !is_scratch(mount.json()))
 }
 
-/// A volume has a name of its own, a mount a place of its own.
+/// A volume is identified by its name, a mount by its path: neither can occur twice.
 const VOLUME: KeyField = KeyField::required("name");
 const MOUNT: KeyField = KeyField::required("mountPath");
 
@@ -92,7 +92,7 @@ pub(super) struct Additions<'p> {
 impl<'p> Additions<'p> {
     /// # Errors
     ///
-    /// When the pod has something else in the place of its lists.
+    /// If the pod has anything but a list in its `volumes` or in the `volumeMounts` of Spark's container.
     pub(super) fn new(pod: &'p SparkPod) -> Result<Self, Problem> {
         Ok(Self {
             volumes: entries::Additions::new(&pod.spec, "volumes", VOLUME)?,
@@ -102,13 +102,13 @@ impl<'p> Additions<'p> {
 
     /// # Errors
     ///
-    /// When the volume's name or the mount's place is taken.
+    /// If the volume's name or the mount's path is used by a different volume or mount.
     pub(super) fn add(&mut self, volume: Value, mount: Value) -> Result<(), Problem> {
         self.volumes.add(volume)?;
         self.mounts.add(mount)
     }
 
-    /// The volumes and the mounts that are to be appended.
+    /// Returns the volumes and the mounts that are to be appended.
     pub(super) fn into_added(self) -> (Vec<Value>, Vec<Value>) {
         (self.volumes.into_added(), self.mounts.into_added())
     }

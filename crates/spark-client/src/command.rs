@@ -1,9 +1,9 @@
-//! `DriverCommandFeatureStep`: the arguments of the driver.
+//! Adds the arguments with which the driver starts, and the environment variables that choose its Python.
 
 use super::{Context, driver::Driver, input::Kind, not_native::NotNative};
 use api::names::{env, submit_conf};
 
-/// What runs a program that is not in a jar.
+/// The main classes that run a program that is not in a jar.
 const PYTHON_RUNNER: &str = "org.apache.spark.deploy.PythonRunner";
 const R_RUNNER: &str = "org.apache.spark.deploy.RRunner";
 

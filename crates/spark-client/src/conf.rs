@@ -1,7 +1,6 @@
-//! Reads properties as Spark does: some as they are written, others by type and with `${…}` replaced.
+//! Reads Spark's properties as Spark does: some as they are written, others by type and with every `${…}` replaced.
 //!
-//! The rules are those of `ConfigReader` and `ConfigBuilder`. What goes on to the driver is always the text as
-//! it is written.
+//! The rules are those of Spark's `ConfigReader` and `ConfigBuilder`. The driver always gets the text as it is written.
 
 use super::{expansion::expanded, not_native::NotNative};
 use api::memory;
@@ -11,7 +10,7 @@ use std::collections::BTreeMap;
 pub(super) struct Conf(pub(super) BTreeMap<String, String>);
 
 impl Conf {
-    /// As it is written.
+    /// Returns the value as it is written.
     pub(super) fn raw(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }
@@ -20,23 +19,24 @@ impl Conf {
         self.0.contains_key(key)
     }
 
-    /// What stands behind `prefix` and its value, as it is written, for every key that begins so.
+    /// Returns, for every key that begins with `prefix`, the rest of the key and the value as it is written.
     pub(super) fn prefixed<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let begins_so = self.0.range(prefix.to_owned()..).take_while(move |(key, _)| key.starts_with(prefix));
         begins_so.map(move |(key, value)| (&key[prefix.len()..], value.as_str()))
     }
 
-    /// The first of `keys` that is set: where Spark has an older name for a setting, or a common one.
+    /// Returns the first of `keys` that is set. This is for settings that Spark also reads from an older key, or from a
+    /// key that several settings share.
     pub(super) fn first_set<'k>(&self, keys: &[&'k str]) -> Option<&'k str> {
         keys.iter().copied().find(|key| self.has(key))
     }
 
-    /// A text in which `${…}` is replaced.
+    /// Returns a text in which every `${…}` is replaced.
     pub(super) fn text(&self, key: &str) -> Result<Option<String>, NotNative> {
         expanded(&self.0, key)
     }
 
-    /// A text out of `allowed`.
+    /// Returns a text that must be one of `allowed`.
     pub(super) fn option(&self, key: &str, allowed: &[&str]) -> Result<Option<String>, NotNative> {
         match self.text(key)? {
             Some(text) if !allowed.contains(&text.as_str()) => Err(NotNative::refused(
@@ -51,7 +51,7 @@ impl Conf {
         self.typed(key, "a whole number", |text| int(text.trim()))
     }
 
-    /// A number that Spark reads without its types: neither blanks nor `${…}`.
+    /// Returns a number that Spark reads without its typed entries: neither blanks nor `${…}` are allowed.
     pub(super) fn raw_int(&self, key: &str) -> Result<Option<i32>, NotNative> {
         let Some(text) = self.raw(key) else { return Ok(None) };
         int(text).map(Some).ok_or_else(|| mistyped(key, "a whole number", text))
@@ -61,12 +61,12 @@ impl Conf {
         self.typed(key, "true or false", |text| boolean(text.trim()))
     }
 
-    /// A number that is not negative.
+    /// Returns a number that must not be negative.
     pub(super) fn factor(&self, key: &str) -> Result<Option<f64>, NotNative> {
         self.typed(key, "a number of 0 or more", memory::factor)
     }
 
-    /// An amount of memory in MiB, cut down to a whole number. Spark takes negative ones.
+    /// Returns an amount of memory in MiB, cut down to a whole number. Spark accepts negative amounts.
     pub(super) fn mib(&self, key: &str) -> Result<Option<i64>, NotNative> {
         self.typed(key, "an amount of memory, such as 512m", |text| {
             let (text, sign) = text.strip_prefix('-').map_or((text, 1), |text| (text, -1));
@@ -74,7 +74,7 @@ impl Conf {
         })
     }
 
-    /// The elements of a list that is separated by commas.
+    /// Returns the elements of a list that is separated by commas.
     pub(super) fn list(&self, key: &str) -> Result<Vec<String>, NotNative> {
         Ok(self.text(key)?.map(|text| elements(&text)).unwrap_or_default())
     }
@@ -94,17 +94,18 @@ fn mistyped(key: &str, what: &str, text: &str) -> NotNative {
     NotNative::refused(key, format_args!("should be {what}, but is `{text}`"))
 }
 
-/// As `Integer.parseInt`.
+/// Parses a number as Java's `Integer.parseInt` does.
 pub(super) fn int(text: &str) -> Option<i32> {
     text.parse().ok()
 }
 
-/// As Scala's `toBoolean`.
+/// Parses a boolean as Scala's `toBoolean` does.
 pub(super) fn boolean(text: &str) -> Option<bool> {
     text.to_ascii_lowercase().parse().ok()
 }
 
-/// The elements of a list that is separated by commas, without the blank ones and the blanks around them.
+/// Returns the elements of a list that is separated by commas, without blank elements and without the blanks around an
+/// element.
 #[must_use]
 pub fn elements(list: &str) -> Vec<String> {
     list.split(',').map(str::trim).filter(|element| !element.is_empty()).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! The ConfigMap of the driver's configuration directory: its properties and the files of the submitter.
+//! Makes the ConfigMap for the driver's configuration directory: Spark's properties, and files of the submitter.
 
 use super::{
     Context,
@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 const DIRECTORY: &str = "/opt/spark/conf";
 const PROPERTIES: &str = "spark.properties";
-/// What Kubernetes takes in a ConfigMap.
+/// The most bytes that Kubernetes accepts in a ConfigMap.
 const MOST_BYTES: u64 = 1_048_576;
-/// Read by everyone, written by the owner.
+/// The mode of the files: everyone may read, the owner may write.
 const MODE: u32 = 0o644;
 
 pub(super) fn config_map(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
@@ -31,7 +31,7 @@ pub(super) fn config_map(context: &Context, driver: &mut Driver) -> Result<(), N
     driver.add_env(env::SPARK_CONF_DIR, DIRECTORY);
 
     let mut data: Map<_, _> = files.into_iter().map(|(file, text)| (file, text.into())).collect();
-    // Spark's own oddity: no file, but in the data.
+    // An oddity of Spark: the namespace is in the data, but it is not a file in the driver.
     data.insert(conf::NAMESPACE.to_owned(), context.namespace.as_str().into());
     let mut config_map = immutable("ConfigMap", name, data);
     config_map["metadata"]["namespace"] = context.namespace.as_str().into();
@@ -39,7 +39,7 @@ pub(super) fn config_map(context: &Context, driver: &mut Driver) -> Result<(), N
     Ok(())
 }
 
-/// Those of the submitter's files that the driver gets: the smallest first, as long as there is room.
+/// Returns the submitter's files that the driver gets: the smallest files first, as long as there is room.
 fn eligible(context: &Context) -> Result<BTreeMap<String, String>, NotNative> {
     let most = most_bytes(context)?;
     let files = context.submission.environment.spark_conf.iter().filter(|(name, _)| !is_left_out(name));
@@ -47,7 +47,7 @@ fn eligible(context: &Context) -> Result<BTreeMap<String, String>, NotNative> {
     files.sort_by_key(|(_, text)| text.len());
     let (mut total, mut chosen) = (0, BTreeMap::new());
     for (name, text) in files {
-        // In UTF-16, as Java counts.
+        // The length is counted in UTF-16 units, as Java counts.
         let size = (name.encode_utf16().count() + text.encode_utf16().count()) as u64;
         if total + size < most {
             total += size;
@@ -69,10 +69,10 @@ fn most_bytes(context: &Context) -> Result<u64, NotNative> {
     }
 }
 
-/// Archives, templates, and the properties themselves.
+/// Whether the driver does not get the file `name`: an archive, a template or Spark's properties.
 fn is_left_out(name: &str) -> bool {
     let is_properties = name.strip_prefix("spark").is_some_and(|rest| {
-        // `spark.*(conf|properties)`, of which the dot is any character.
+        // The pattern is `spark.*(conf|properties)`, in which the dot stands for any character.
         rest.ends_with("conf") || rest.ends_with("properties")
     });
     is_properties || [".gz", ".zip", ".jar", ".tar", ".template"].iter().any(|end| name.ends_with(end))

@@ -1,5 +1,4 @@
-//! `DriverKubernetesCredentialsFeatureStep`: how the driver authenticates, by credentials in a Secret or by a service
-//! account.
+//! Gives the driver its identity for the API server: credentials in a Secret, or a service account.
 
 use super::{
     Context,
@@ -16,11 +15,12 @@ use serde_json::{Map, json};
 
 const VOLUME: &str = "kubernetes-credentials";
 const DIRECTORY: &str = "/mnt/secrets/spark-kubernetes-credentials";
-/// The property, behind its prefix, whose value is the token itself.
+/// The property, without its prefix, whose value is the token itself.
 const TOKEN: &str = submit_conf::TOKEN_SUFFIX;
-/// What a secret's value is replaced by in the driver's properties.
+/// The text that replaces the value of a secret in the driver's properties.
 const REDACTED: &str = "<present_but_redacted>";
-/// Each credential: its property; its key in the Secret; the property that says where the driver finds it.
+/// For each credential: its property, its key in the Secret, and the property that contains its path in the driver. The
+/// properties are without their prefixes.
 const CREDENTIALS: [(&str, &str, &str); 4] = [
     ("caCertFile", "ca-cert", "caCertFile"),
     ("clientKeyFile", "client-key", "clientKeyFile"),

@@ -1,4 +1,4 @@
-//! Resolves the paths of the program, its jars, files, archives and Python files as the driver sees them.
+//! Determines where the driver finds the program, its jars, files, archives and Python files.
 
 use super::{
     conf::{Conf, elements},
@@ -8,25 +8,25 @@ use super::{
 };
 use api::names::submit_conf;
 
-/// Schemes that Spark never asks a file system about.
+/// The schemes for which Spark never asks a file system.
 const UNASKED: [&str; 4] = ["local", "http", "https", "ftp"];
-/// With these, what is asked about is a pattern.
+/// The characters that make a location a pattern, if Spark asks a file system about the location.
 const PATTERN: [char; 4] = ['*', '?', '[', '{'];
 
-/// The value of a flag that takes a list (`--jars` and the like), as Spark turns it into a property.
+/// Returns the property into which Spark turns the value of a flag that takes a list (`--jars` and the like).
 ///
-/// A flag's list is split at its commas and no blank is cut off: an element with one is refused.
+/// Spark splits a flag's list at its commas and does not cut off blanks, so a URI with a blank is refused.
 ///
 /// # Errors
 ///
-/// When an element is no URI: `key` is the property that the flag stands for.
+/// When an element that contains a colon is not a URI. `key` is the property that the flag stands for.
 pub fn flag_list(key: &str, list: &str) -> Result<String, NotNative> {
     let elements = list.split(',').filter(|element| !element.trim().is_empty());
     let checked = elements.map(|element| location(key, element).map(|_| element));
     Ok(checked.collect::<Result<Vec<_>, _>>()?.join(","))
 }
 
-/// Puts what is resolved into `conf` and gives back the program as it stands in the driver's arguments.
+/// Puts the resolved lists into `conf`, and returns the program as it appears in the driver's arguments.
 pub(super) fn resolve(submission: &Submission, conf: &mut Conf) -> Result<String, NotNative> {
     let program = submission.primary_resource.as_str();
     for key in [submit_conf::JARS, submit_conf::FILES, submit_conf::ARCHIVES, submit_conf::PY_FILES] {
@@ -58,7 +58,7 @@ pub(super) fn resolve(submission: &Submission, conf: &mut Conf) -> Result<String
             Ok(program)
         }
         Kind::Python => program_location(program, conf),
-        // It is for the image to have it: Spark does not upload it.
+        // The image must contain the program of an R application: Spark does not upload it.
         Kind::R => match uri::parse(program) {
             Some(uri) if !uri.scheme.is_empty() => Ok(program.to_owned()),
             _ if program.starts_with('/') => Ok(format!("file:{}", uri::quoted(program))),
@@ -71,16 +71,18 @@ pub(super) fn resolve(submission: &Submission, conf: &mut Conf) -> Result<String
     }
 }
 
-/// What a location names.
+/// The kind of file that a location names.
 enum Location<'a> {
-    /// A file of the submitter's.
+    /// A file on the submitter's file system.
     Local,
     Remote(uri::Uri<'a>),
 }
 
+/// Returns what the location `text` names.
+///
 /// # Errors
 ///
-/// Where Java reads the location as a file's path that no file can have.
+/// When `text` contains a colon but is not a URI: Java reads it as the path of a file, and no file can have that path.
 fn location<'a>(key: &str, text: &'a str) -> Result<Location<'a>, NotNative> {
     match uri::parse(text) {
         Some(uri) if !matches!(uri.scheme, "" | "file") => Ok(Location::Remote(uri)),
@@ -93,7 +95,7 @@ fn location<'a>(key: &str, text: &'a str) -> Result<Location<'a>, NotNative> {
     }
 }
 
-/// An element of a list, as it goes into the property.
+/// Returns an element of a list as the property contains it. The element must be remote.
 fn remote(key: &str, element: &str, conf: &Conf) -> Result<String, NotNative> {
     let scheme = element.split_once("://").map_or("", |(scheme, _)| scheme);
     if !matches!(scheme, "" | "file") && !UNASKED.contains(&scheme) && element.contains(PATTERN) {
@@ -103,7 +105,8 @@ fn remote(key: &str, element: &str, conf: &Conf) -> Result<String, NotNative> {
     match location(key, element)? {
         Location::Remote(uri) => {
             let rebuilt = uri.rebuilt();
-            // A blank in the fragment, for one: what is no URI is a file.
+            // The text may not be a URI any more, for instance with a blank in the fragment: then Spark takes it for a
+            // file.
             if uri::parse(&rebuilt).is_some() { Ok(rebuilt) } else { Err(upload(key, element, conf)) }
         }
         Location::Local => Err(upload(key, element, conf)),
@@ -117,7 +120,8 @@ fn program_location(program: &str, conf: &Conf) -> Result<String, NotNative> {
     }
 }
 
-/// Why a local file cannot be used.
+/// Returns why a local file cannot be used: only the JVM can upload it, or there is no path to which it can be
+/// uploaded.
 fn upload(field: &str, file: &str, conf: &Conf) -> NotNative {
     if conf.has(submit_conf::UPLOAD_PATH) {
         NotNative::fallback(Reason::Upload, field, format!("`{file}` is to be uploaded"))

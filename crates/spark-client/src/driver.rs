@@ -1,19 +1,19 @@
-//! What the steps of a submission work on: the driver's pod as far as it is made, and what goes with it.
+//! Holds what the steps of a submission work on: the driver's pod so far, its properties and the other objects.
 
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The driver so far. Each step adds to it.
+/// The driver as far as it has been built. Each step adds to it.
 #[derive(Clone)]
 pub(super) struct Driver {
-    /// All but Spark's container.
+    /// The pod without Spark's container.
     pub pod: Value,
     /// Spark's container.
     pub container: Value,
-    /// What the driver is to know beside the user's properties; later ones win.
+    /// The properties that steps set. They override the user's properties, and a later step overrides an earlier one.
     pub properties: BTreeMap<String, String>,
-    /// The other objects, in the order in which Spark makes them.
+    /// The other objects, in the order in which Spark creates them.
     pub children: Vec<Value>,
 }
 
@@ -30,12 +30,14 @@ impl Driver {
         list(&mut self.container, "args").extend(args.into_iter().map(Value::String));
     }
 
-    /// A volume called `name`, `source` being its type and what belongs to that, and where it is mounted.
+    /// Adds the volume `name` to the pod and mounts it at `path` into Spark's container. `source` contains the volume's
+    /// type and the fields of that type, for instance `{"emptyDir": {}}`.
     pub(super) fn mount(&mut self, name: &str, source: Value, path: &str) {
         self.mount_as(name, source, json!({"mountPath": path}));
     }
 
-    /// The same with more to say of the mount than its path.
+    /// Adds the volume `name` as `mount` does, but takes a complete entry of `volumeMounts` (without the name) in place
+    /// of the path.
     pub(super) fn mount_as(&mut self, name: &str, mut source: Value, mut mount: Value) {
         source["name"] = name.into();
         mount["name"] = name.into();
@@ -44,8 +46,8 @@ impl Driver {
     }
 }
 
-/// The list `field` of `object`, made if there is none. A template has lists where they belong: its types have
-/// been checked.
+/// Returns the list `field` of `object`, and creates it if the field is not a list. A template has a list in every
+/// field that must be one: its types have been checked.
 pub(super) fn list<'a>(object: &'a mut Value, field: &str) -> &'a mut Vec<Value> {
     let list = &mut object[field];
     if !list.is_array() {
@@ -54,7 +56,7 @@ pub(super) fn list<'a>(object: &'a mut Value, field: &str) -> &'a mut Vec<Value>
     list.as_array_mut().expect("it was made one")
 }
 
-/// Sets `entries` in the map `field` of `object`, which is made if there are any.
+/// Sets `entries` in the map `field` of `object`. The map is created if there are entries.
 pub(super) fn extend<'a>(
     object: &mut Value,
     field: &str,
@@ -65,17 +67,17 @@ pub(super) fn extend<'a>(
     }
 }
 
-/// An object that is never changed, with `data` in it.
+/// Returns an immutable object (`immutable: true`) with `data` in it.
 pub(super) fn immutable(kind: &str, name: &str, data: Map<String, Value>) -> Value {
     let mut object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "immutable": true});
-    // Spark leaves empty maps out.
+    // Spark omits empty maps.
     if !data.is_empty() {
         object["data"] = Value::Object(data);
     }
     object
 }
 
-/// `content` as a Secret holds it.
+/// Returns `content` in the form in which a Secret contains it: base64.
 pub(super) fn secret_data(content: &[u8]) -> Value {
     serde_json::to_value(ByteString(content.to_vec())).expect("bytes become base64, which is JSON")
 }

@@ -1,4 +1,4 @@
-//! `PodTemplateConfigMapStep`: passes the executors' pod template to the driver.
+//! Gives the driver the executors' pod template, in a ConfigMap.
 
 use super::{
     Context,
@@ -14,7 +14,7 @@ const KEY: &str = "podspec-configmap-key";
 const FILE: &str = "pod-spec-template.yml";
 const DIRECTORY: &str = "/opt/spark/pod-template";
 
-/// To the byte as it is: nobody reads it before the driver does.
+/// Adds the ConfigMap with the template. The template is not changed: nothing reads it before the driver does.
 pub(super) fn config_map(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let key = conf::kubernetes(Role::Executor, conf::POD_TEMPLATE_FILE);
     let Some(file) = context.conf.text(&key)? else { return Ok(()) };

@@ -1,33 +1,36 @@
-//! Replaces every `${…}` in a property by the property that it names, as Spark's `ConfigReader` does, but within bounds.
+//! Replaces every `${…}` in a property by the property that it names, as Spark's `ConfigReader` does, but within
+//! bounds.
 //!
-//! Whoever writes an application chooses its properties, and Spark sets no bounds: forty properties that each name the
-//! next one twice make a text of 2⁴⁰ bytes, and a chain of 30,000 properties needs a stack as deep. [`expanded`] stops at
-//! the first bound that is exceeded. [`unbounded`] finds all properties that exceed one without expanding any.
+//! The author of an application chooses its properties, and Spark sets no bounds: forty properties that each name the
+//! next one twice make a text of 2⁴⁰ bytes, and a chain of 30,000 properties needs a stack of the same depth.
+//! [`expanded`] stops at the first bound that is exceeded. [`unbounded`] finds all properties that exceed a bound,
+//! without expanding them.
 
 use super::not_native::{NotNative, Reason};
 use std::collections::BTreeMap;
 
-/// The bytes of all texts that are put together for one property. Values that the operator reads are names, numbers and
-/// paths: 64 KiB is four hundred times the longest of them in our tests, and as much as Linux lets a process have in
-/// half of one argument. Read once, this takes less than a millisecond.
+/// The limit for the bytes of all texts that are put together for one property. The values that the operator reads are
+/// names, numbers and paths: 64 KiB is four hundred times the longest such value in our tests, and half of what Linux
+/// allows a process for one argument. Reading that much once takes less than a millisecond.
 const MOST_BYTES: usize = 64 << 10;
-/// An empty property adds no bytes: this bounds the work for those.
+/// The most replacements for one property. An empty property adds no bytes: this bounds the work for empty properties.
 const MOST_REPLACEMENTS: usize = 1000;
-/// How many properties may refer to one another in a row. Two or three are usual.
+/// The most references in a row, each to a property that contains the next reference. Two or three are usual.
 const DEEPEST: usize = 64;
 
-/// What it takes to replace all `${…}` in a property.
+/// The cost of replacing every `${…}` in a property.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cost {
-    /// Of its own text and of those that are put into it.
+    /// The bytes of the property's own text and of the texts that are put into it.
     bytes: usize,
     replacements: usize,
-    /// How many properties refer to one another in a row.
+    /// The number of references in a row.
     depth: usize,
 }
 
 impl Cost {
-    /// Which bound is exceeded, and what to do. A text in which nothing is replaced may have any length.
+    /// Returns which bound is exceeded, and what the user can do. A text in which nothing is replaced may have any
+    /// length.
     fn excess(self) -> Option<String> {
         let what = match self {
             Self { replacements: 0, .. } => return None,
@@ -45,7 +48,7 @@ impl Cost {
         Some(format!("{what}: write its value out, or let it refer to fewer properties"))
     }
 
-    /// The same with another property put in.
+    /// Returns the cost after another property has been put into the text.
     fn with(self, other: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_add(other.bytes),
@@ -55,24 +58,24 @@ impl Cost {
     }
 }
 
-/// The value of the property `key` with every `${…}` replaced; none where there is no such property.
+/// Returns the value of the property `key` with every `${…}` replaced; `None` if there is no such property.
 ///
 /// # Errors
 ///
-/// When Spark would refuse it, when a bound is exceeded, and when only the JVM knows what a `${…}` stands for.
+/// When Spark would refuse the value, when a bound is exceeded, and when only the JVM knows what a `${…}` stands for.
 pub fn expanded(properties: &BTreeMap<String, String>, key: &str) -> Result<Option<String>, NotNative> {
     let text = properties.get(key);
     text.map(|text| expand(properties, key, text, &mut Cost::default())).transpose()
 }
 
-/// A text that is being put in.
+/// A text that is being put into the result, part by part.
 struct Open<'a> {
     name: &'a str,
     parts: Parts<'a>,
 }
 
-/// With a stack of its own: that of the thread is not the user's to fill. `cost` is what it has taken at the end, or up
-/// to an error.
+/// Replaces every `${…}` in `text`, the value of `key`. Uses a stack of its own, since users must not be able to fill
+/// the thread's stack. Sets `cost` to the cost of the expansion or, after an error, to the cost up to the error.
 fn expand(
     properties: &BTreeMap<String, String>,
     key: &str,
@@ -81,7 +84,7 @@ fn expand(
 ) -> Result<String, NotNative> {
     cost.bytes = text.len();
     let mut result = String::with_capacity(text.len());
-    // Spark does not count the property itself among those that are being put in.
+    // Spark does not count the property itself among the texts that are being put in.
     let mut open = vec![Open { name: "", parts: Parts { rest: text } }];
     while let Some(Open { parts, .. }) = open.last_mut() {
         let Some(part) = parts.next() else {
@@ -111,7 +114,7 @@ fn expand(
                 None => return unknown("Spark's default of"),
             },
         };
-        // At most DEEPEST of them.
+        // A short search: DEEPEST bounds the length of `open`.
         if open.iter().any(|open| open.name == name) {
             return Err(NotNative::refused(key, format_args!("circular reference to `{name}`")));
         }
@@ -125,19 +128,20 @@ fn expand(
     Ok(result)
 }
 
-/// Properties under the prefix that their keys have for Spark.
+/// A map of properties, and the prefix that Spark puts before their keys.
 pub type Prefixed<'a> = (&'static str, &'a BTreeMap<String, String>);
 
-/// Where a property stands: in which of several maps, and under which key.
+/// The place of a property: the index of its map, among several maps, and its key.
 type Place<'a> = (usize, &'a str);
 
-/// What is known of a property.
+/// What is known about the cost of a property.
 #[derive(Clone, Copy)]
 enum Extent {
     Within(Cost),
-    /// It, or one that it refers to, exceeds a bound.
+    /// The property, or a property to which it refers, exceeds a bound.
     Beyond,
-    /// It leads to itself, for which Spark refuses it when it reads it; or its cost is being added up.
+    /// The property leads into a circle of references: Spark refuses such a property when reading it. Also the state of
+    /// a property whose cost is still being added up.
     Circular,
 }
 
@@ -163,11 +167,12 @@ impl<'a> Adding<'a> {
     }
 }
 
-/// The properties in which `${…}` cannot be replaced within bounds although those in all that they refer to can be: in
-/// which of the maps, under which key, and which bound is exceeded. Of two maps that have a property, the later counts.
+/// Returns the properties in which `${…}` cannot be replaced within bounds, although it can be in all properties to
+/// which they refer. Each is returned with the index of its map, its key, and which bound is exceeded. If two maps have
+/// the same property, the later map counts.
 ///
-/// What a property takes is the sum of what those take that it refers to. So each text is looked at once, however often
-/// it is referred to.
+/// The cost of a property is the cost of its own text plus the costs of the properties to which it refers. So each text
+/// is read once, however often it is referred to.
 #[must_use]
 pub fn unbounded<'a>(properties: &[Prefixed<'a>]) -> Vec<(usize, &'a str, String)> {
     let mut found = Vec::new();
@@ -220,14 +225,14 @@ pub fn unbounded<'a>(properties: &[Prefixed<'a>]) -> Vec<(usize, &'a str, String
     found
 }
 
-/// What a name between `${` and `}` means.
+/// The meaning of a name between `${` and `}`.
 enum Target {
     /// `env:…`.
     Environment,
     /// `system:…`.
     JvmSetting,
     Property,
-    /// Nothing that Spark knows: it leaves it as it is.
+    /// A name that Spark does not know: Spark leaves the text as it is.
     Nothing,
 }
 
@@ -245,7 +250,7 @@ impl Target {
     }
 }
 
-/// How a reference begins.
+/// The beginning of a reference.
 const BEGIN: &str = "${";
 
 /// A part of a text.
@@ -253,12 +258,13 @@ enum Part<'t> {
     Plain(&'t str),
     Reference {
         whole: &'t str,
-        /// What stands between the braces.
+        /// The text between the braces.
         name: &'t str,
     },
 }
 
-/// The parts of a text. All of them together take time that grows with the text alone, whatever stands in it.
+/// Iterates over the parts of a text. The time for all parts together grows only with the length of the text, whatever
+/// the text contains.
 struct Parts<'t> {
     rest: &'t str,
 }
@@ -290,12 +296,13 @@ impl<'t> Iterator for Parts<'t> {
     }
 }
 
-/// The shortest name at the beginning of `text`, which follows a `${`: at least one character, no blanks, up to a brace.
+/// Returns the shortest name at the beginning of `text`, which follows a `${`: at least one character, no blanks, up to
+/// a closing brace.
 ///
 /// # Errors
 ///
-/// When there is none: with the number of bytes in which no other `${` has one either, since it would end at the same
-/// blank.
+/// When there is no name. The error is a number of bytes at the beginning of `text` in which no other `${` has a name
+/// either, since that name would end at the same blank.
 fn name(text: &str) -> Result<&str, usize> {
     let Some(first) = text.chars().next().filter(|c| !c.is_whitespace()) else { return Err(0) };
     let end = text[first.len_utf8()..].find(|c: char| c == '}' || c.is_whitespace());
@@ -318,13 +325,14 @@ mod tests {
         format!("spark.x{i}")
     }
 
-    /// Each of `count` properties refers to the next one as often as `times` says; the last is `end`.
+    /// Makes `count` properties, each of which refers to the next one `times` times, and a last property with the value
+    /// `end`.
     fn chain(count: usize, times: usize, end: &str) -> Properties {
         let refers = (0..count).map(|i| (key(i), format!("${{{}}}", key(i + 1)).repeat(times)));
         refers.chain([(key(count), end.to_owned())]).collect()
     }
 
-    /// What reading `key` takes, and whether a bound is exceeded by it.
+    /// Returns the cost of reading `key`, and whether a bound is exceeded.
     fn read(properties: &Properties, key: &str) -> (Cost, bool) {
         let mut cost = Cost::default();
         let read = expand(properties, key, &properties[key], &mut cost);
@@ -354,7 +362,8 @@ mod tests {
         assert!(read(&chain(DEEPEST + 1, 1, "end"), &key(0)).1);
     }
 
-    /// Found by fuzzing. [`unbounded`] reports no circle, since Spark refuses only whichever property of it is read.
+    /// Found by fuzzing. [`unbounded`] does not report circles: Spark refuses only those properties of a circle that it
+    /// reads.
     #[test]
     fn a_circle_that_is_wide_is_refused_by_the_bound_that_it_exceeds_first() {
         let mut properties = chain(8, 2, "");
@@ -398,7 +407,7 @@ mod tests {
         }
     }
 
-    /// Up to thirty properties of a few pieces each, which refer to one another.
+    /// Thirty properties of up to five pieces each, which refer to one another.
     fn properties() -> impl Strategy<Value = Properties> {
         let reference = (0..30_usize).prop_map(|i| format!("${{{}}}", key(i)));
         let piece = prop_oneof![4 => reference, 1 => "[ax ]{0,4}", 1 => "\\$\\{[}a ]?"];

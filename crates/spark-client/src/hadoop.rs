@@ -1,4 +1,4 @@
-//! `HadoopConfDriverFeatureStep`: mounts Hadoop's configuration.
+//! Mounts Hadoop's configuration into the driver: an existing ConfigMap, or the files in `HADOOP_CONF_DIR`.
 
 use super::{
     Context,

@@ -1,45 +1,45 @@
-//! The input of a submission: what `spark-submit` would be given, and what it would find around it.
+//! Describes the input of a submission: what `spark-submit` would be given, and what it would find in its environment.
 
 use super::line::Line;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One submission, with all that makes its objects what they are.
+/// One submission, with everything that its objects depend on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
-    /// As which Spark's the objects are made.
+    /// The line of Spark whose objects are made.
     pub line: Line,
-    /// The version that Spark's label names: that of the distribution, not of the image.
+    /// The version of the submitting Spark distribution, not of the image. Spark's label `spark-version` contains it.
     pub spark_version: String,
-    /// Spark's properties from all sources, master and deploy mode among them, the lists of flags as
-    /// [`flag_list`](crate::flag_list) gives them.
+    /// Spark's properties from all sources, including master and deploy mode. The lists of flags are as
+    /// [`flag_list`](crate::flag_list) returns them.
     pub properties: BTreeMap<String, String>,
     /// `--class`.
     pub main_class: Option<String>,
-    /// The program as it is written: it tells what kind of application it is.
+    /// The program as the user writes it. The end of its name decides what kind of application it is.
     pub primary_resource: String,
     pub arguments: Vec<String>,
     /// `--proxy-user`.
     pub proxy_user: Option<String>,
-    /// What is in the file that `podTemplateFile` of the driver names.
+    /// The content of the file that the driver's `podTemplateFile` names.
     pub driver_template: Option<Value>,
-    /// The same of the executors, to the byte.
+    /// The exact text of the file that the executors' `podTemplateFile` names.
     pub executor_template: Option<String>,
     pub environment: Environment,
     pub ids: Ids,
-    /// When the application is submitted.
+    /// The time of the submission.
     pub now: Timestamp,
 }
 
-/// What `spark-submit` would find around it.
+/// The environment variables and files that `spark-submit` would find.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// `SPARK_USER`.
     pub spark_user: Option<String>,
     /// `HADOOP_USER_NAME`.
     pub hadoop_user_name: Option<String>,
-    /// As whom the process runs.
+    /// The name of the operating system user that runs the process.
     pub os_user: String,
     /// `PYSPARK_PYTHON`.
     pub pyspark_python: Option<String>,
@@ -51,41 +51,41 @@ pub struct Environment {
     pub spark_submit_opts: Option<String>,
     /// `HADOOP_TOKEN_FILE_LOCATION`.
     pub hadoop_token_file: Option<String>,
-    /// The files in `HADOOP_CONF_DIR`, where that is set.
+    /// The files in `HADOOP_CONF_DIR` by name, if that variable is set.
     pub hadoop_conf: Option<BTreeMap<String, String>>,
-    /// The files in Spark's configuration directory: those that are text in UTF-8, not only those that the
-    /// driver gets.
+    /// All files in Spark's configuration directory that are text in UTF-8, by name. The driver gets only some of them.
     pub spark_conf: BTreeMap<String, String>,
     pub files: Files,
 }
 
-/// The files that properties name.
+/// The submitter's files that properties name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Files {
-    /// Nobody has looked.
+    /// The files have not been read.
     #[default]
     Unread,
-    /// Those that there are, by path: others there are not.
+    /// All files that exist, by path. A path that is not in the map does not exist.
     All(BTreeMap<String, Vec<u8>>),
 }
 
-/// What is random in a submission of Spark's. Here it is derived by the caller, so that who repeats a
-/// submission makes the same objects.
+/// The ids that Spark draws at random for a submission. Here the caller derives them, so that a repeated submission
+/// makes the same objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ids {
     /// Spark's id of the application: `spark-` and 32 hexadecimal digits.
     pub application: String,
-    /// In most names, behind the application's: 16 hexadecimal digits, as the next two.
+    /// The id behind the application's name in most object names: 16 hexadecimal digits, like `service` and
+    /// `config_map`.
     pub prefix: String,
-    /// In the Service's name, if the application's is too long for it.
+    /// The id in the Service's name, used only if the application's name is too long for the Service's usual name.
     pub service: String,
-    /// In the name of the driver's ConfigMap.
+    /// The id in the name of the driver's ConfigMap.
     pub config_map: String,
-    /// In the path of the driver's scratch directory: a UUID.
+    /// The id in the path of the driver's scratch directory: a UUID.
     pub local_dir: String,
 }
 
-/// What kind of application it is.
+/// The language of an application's program. Every program that is neither Python nor R counts as Java.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Java,
@@ -93,12 +93,12 @@ pub(super) enum Kind {
     R,
 }
 
-/// No program at all: what is in the image already.
+/// The primary resource of an application without a program file: the image contains the program already.
 pub const NO_RESOURCE: &str = "spark-internal";
 
 impl Kind {
-    /// By the end of the program's name as it is written, so a Python program behind a URL with a query is
-    /// none.
+    /// Returns the kind by the end of the program's name as it is written. So a URL with a query is not recognised as a
+    /// Python program.
     pub(super) fn of(primary_resource: &str) -> Self {
         if primary_resource.ends_with(".py") {
             Self::Python
@@ -109,7 +109,7 @@ impl Kind {
         }
     }
 
-    /// As the driver's properties name it.
+    /// Returns the value of the driver's property `spark.kubernetes.resource.type`.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Java => "java",

@@ -1,4 +1,4 @@
-//! `KerberosConfDriverFeatureStep`: what the driver gets for Kerberos: `krb5.conf`, a keytab, tokens.
+//! Mounts the files for Kerberos into the driver: `krb5.conf`, and a keytab or tokens.
 
 use super::{
     Context,

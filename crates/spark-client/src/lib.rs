@@ -1,32 +1,36 @@
-//! Computes the objects that Spark's own submission client would create for an application: the driver's pod, its
-//! ConfigMap, its Service and whatever else it needs, equal to those of a real `spark-submit` of the same line of
-//! Spark.
+//! Makes the objects that Spark's own submission client would make for an application: the driver's pod, its ConfigMap,
+//! its Service and the other objects that the pod needs. The objects equal those of a real `spark-submit` of the same
+//! line of Spark.
 //!
-//! [`objects`] is a pure function from a [`Submission`], which is what `spark-submit` would be given, to
-//! [`Objects`]. Before anything is made it is certain that all of it can be: otherwise the answer is
-//! [`NotNative`], which tells what `spark-submit` would refuse as well from what only the JVM can do.
+//! [`objects`] is a pure function from a [`Submission`], which contains what `spark-submit` would be given, to
+//! [`Objects`]. It returns all objects or none, so nothing is created for a submission that cannot be made completely.
+//! The error is a [`NotNative`], which distinguishes what `spark-submit` would refuse too from what only the JVM can
+//! do.
 //!
 //! The steps are Spark's feature steps, one file each, listed in [`STEPS`] in Spark's order. The facts come from
-//! recordings of real submissions, with which `tests/it/recordings` compares every object.
+//! recordings of real submissions; `tests/it/recordings` compares every object with them.
 //!
-//! The caller adds owner references, labels of its own and the customization of the pod. `plan::submission::native` is the caller in the
-//! operator: it hands over the properties and pod templates that it would hand to `spark-submit`.
+//! The caller adds owner references, its own labels and the customization of the pod. In the operator the caller is
+//! `plan::submission::native`: it passes the properties and pod templates that it would pass to `spark-submit`.
 //!
-//! # What is different on purpose
+//! # Deliberate differences from Spark
 //!
-//! - **D1** Nobody asks a remote file system whether jars and files are there, so `s3a://…` needs no Hadoop
-//!   library here; a directory among them stays in its list.
-//! - **D2** `spark.jars.packages` are resolved by the driver alone, which does so in any case: wrong
-//!   coordinates fail there.
-//! - **D3** Letters of all languages survive: a JVM under the POSIX locale makes them question marks.
-//! - **D4** No temporary directories are left anywhere.
-//! - **D5** A carriage return in an argument stays; Spark's shell script deletes it.
-//! - **D6** Objects are created by whoever calls, not by a forced apply after the pod.
-//! - **D7** What Spark does in the order of its hash maps, or in random order, is sorted here: environment
-//!   variables, Secrets, volumes (and with them the number in a claim's name), directories, properties.
-//! - **D8** R applications may have remote jars: Spark fails on them.
+//! - **D1** No remote file system is asked whether jars and files exist, so `s3a://…` needs no Hadoop library here. A
+//!   directory in a list of jars or files stays in the list.
+//! - **D2** `spark.jars.packages` are resolved only by the driver, which resolves them in any case: wrong coordinates
+//!   fail in the driver.
+//! - **D3** Letters of all languages are kept: a JVM under the POSIX locale replaces them with question marks.
+//! - **D4** No temporary directories are left behind.
+//! - **D5** A carriage return in an argument is kept; Spark's shell script deletes it.
+//! - **D6** The caller creates the objects. Spark creates the pod first and the other objects after it, with a forced
+//!   apply.
+//! - **D7** Where Spark uses the order of its hash maps or a random order, the order here is fixed, and sorted where
+//!   there is a key to sort by: environment variables, Secrets, volumes (and with them the number in a claim's name),
+//!   directories, properties.
+//! - **D8** R applications may have remote jars; Spark fails on them.
 //!
-//! Also: a `waitAppCompletion` that is neither true nor false is refused before anything is made, not after.
+//! In addition, a `waitAppCompletion` that is neither true nor false is refused before any object is created. Spark
+//! refuses such a value only after all objects are created.
 
 mod command;
 mod conf;
@@ -76,16 +80,17 @@ use std::collections::BTreeMap;
 pub use uri::is_scheme;
 pub use volumes::existing_volumes;
 
-/// What a submission consists of.
+/// The objects of one submission.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Objects {
     /// The driver's pod.
     pub pod: Value,
-    /// What the pod needs, in the order in which Spark makes it: the driver's ConfigMap comes last.
+    /// The other objects, which the pod needs, in the order in which Spark creates them: the driver's ConfigMap is the
+    /// last.
     pub children: Vec<Value>,
 }
 
-/// One of the objects beside the driver's pod.
+/// The kind and name of an object that is created in addition to the driver's pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Child {
     pub kind: String,
@@ -93,7 +98,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// The name of `object`; none if it has none.
+    /// Returns the kind and name of `object`; `None` if one of them is missing.
     #[must_use]
     pub fn of(object: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -101,10 +106,10 @@ impl Child {
     }
 }
 
-/// Adds one concern to the driver.
+/// One of Spark's feature steps: a function that adds one concern to the driver.
 type Step = fn(&Context, &mut Driver) -> Result<(), NotNative>;
 
-/// Spark's feature steps, in its order, each under the name of its class.
+/// Spark's feature steps in Spark's order, each with the name of its class in Spark.
 const STEPS: [(&str, Step); 12] = [
     ("BasicDriverFeatureStep", pod::basic),
     ("DriverKubernetesCredentialsFeatureStep", credentials::credentials),
@@ -120,17 +125,17 @@ const STEPS: [(&str, Step); 12] = [
     ("LocalDirsFeatureStep", local_dirs::local_dirs),
 ];
 
-/// What a step may look at.
+/// The input of a step.
 struct Context<'a> {
     submission: &'a Submission,
     line: Line,
-    /// The properties that go to the driver, but for those that steps add.
+    /// The driver's properties, without the properties that steps add.
     conf: Conf,
     names: Names,
     namespace: String,
-    /// Where the driver finds the program.
+    /// The location at which the driver finds the program.
     program: String,
-    /// Those of Spark and of the user, but for a template's.
+    /// The driver's labels that Spark and the user's properties set, without the labels of a pod template.
     labels: BTreeMap<String, String>,
 }
 
@@ -147,11 +152,11 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The objects of a submission.
+/// Returns the objects of a submission.
 ///
 /// # Errors
 ///
-/// When there is nothing to make: see [`NotNative`].
+/// When the objects cannot be made: see [`NotNative`].
 pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
     let mut conf = Conf(submission.properties.clone());
     let excluded = settings::excluded_steps(submission, &conf)?;
@@ -164,7 +169,7 @@ pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
     let (pod, container) = template::starting_point(&context)?;
     let mut driver = Driver { pod, container, properties: BTreeMap::new(), children: Vec::new() };
     for (class, step) in STEPS {
-        // Spark looks at the settings of a step that is left out as well.
+        // Spark checks the settings of an excluded step too, so such a step runs on a copy of the driver.
         if excluded.iter().any(|excluded| excluded == class) {
             step(&context, &mut driver.clone())?;
         } else {
@@ -178,7 +183,8 @@ pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
     Ok(Objects { pod, children })
 }
 
-/// Properties that a submission has whether anybody sets them or not.
+/// Sets the properties that every submission has: the app name and the submit time, unless they are set already, and
+/// the master with its scheme. Removes the driver's host, which Spark does not take from the user.
 fn settle(submission: &Submission, conf: &mut Conf) -> Result<(), NotNative> {
     conf.0.remove(submit_conf::DRIVER_HOST);
     let program = &submission.primary_resource;
@@ -192,7 +198,7 @@ fn settle(submission: &Submission, conf: &mut Conf) -> Result<(), NotNative> {
     Ok(())
 }
 
-/// The API server with its scheme, which is HTTPS where nobody says.
+/// Returns `master` with a scheme for the API server: `https` if there is none.
 fn normalised_master(master: &str) -> Result<String, NotNative> {
     let server = master.strip_prefix("k8s://").unwrap_or(master);
     match server.split_once("://") {

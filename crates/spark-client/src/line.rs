@@ -1,8 +1,9 @@
-//! The lines of Spark whose objects can be computed.
+//! Determines the line of Spark for which an application's objects are made.
 
 use std::fmt;
 
-/// A line of Spark's releases: its members make the same objects, other lines make others.
+/// A line of Spark's releases, for instance 4.0. All releases of a line make the same objects; other lines make other
+/// objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Line {
     V3_5,
@@ -15,7 +16,8 @@ pub enum Line {
 impl Line {
     pub const ALL: [Self; 5] = [Self::V3_5, Self::V4_0, Self::V4_1, Self::V4_2, Self::V4_3];
 
-    /// The line of `spark_version`; where it is none of them the nearest, and what there is to say about that.
+    /// Returns the line of `spark_version`. If there is no such line, returns the nearest line (4.0 if the text is not
+    /// a version), and a note for the user about it.
     #[must_use]
     pub fn nearest(spark_version: &str) -> (Self, Option<String>) {
         let Some(version) = major_minor(spark_version) else {
@@ -54,7 +56,7 @@ impl fmt::Display for Line {
 fn major_minor(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.trim().split('.');
     let major = parts.next()?.parse().ok()?;
-    // `4.1-SNAPSHOT` is of the line 4.1.
+    // `4.1-SNAPSHOT` belongs to the line 4.1.
     let minor = parts.next()?;
     let digits = minor.find(|c: char| !c.is_ascii_digit()).unwrap_or(minor.len());
     Some((major, minor[..digits].parse().ok()?))

@@ -1,10 +1,11 @@
-//! `LocalDirsFeatureStep`: the driver's scratch space.
+//! Adds the driver's scratch space.
 
 use super::{Context, driver::Driver, not_native::NotNative};
 use api::names::{env, submit_conf, volume};
 use serde_json::json;
 
-/// The volumes whose name says that they are for it, if there are any; else one for each directory.
+/// Uses the volumes whose names begin with `spark-local-dir-`, if any are mounted. Otherwise adds one volume for each
+/// scratch directory.
 pub(super) fn local_dirs(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let in_memory = context.conf.boolean(submit_conf::TMPFS)?.unwrap_or(false);
     let mounts = driver.container["volumeMounts"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -18,7 +19,7 @@ pub(super) fn local_dirs(context: &Context, driver: &mut Driver) -> Result<(), N
     let own = format!("/var/data/spark-{}", context.submission.ids.local_dir);
     let stated = context.submission.environment.spark_local_dirs.as_deref();
     let directories = stated.or(context.conf.raw(submit_conf::LOCAL_DIR)).unwrap_or(&own);
-    // Java drops what is empty at the end, and only there.
+    // Java's `split` drops empty elements at the end, and only there.
     let directories: Vec<_> = match directories.trim_end_matches(',') {
         "" if !directories.is_empty() => Vec::new(),
         directories => directories.split(',').collect(),

@@ -1,9 +1,9 @@
-//! The names of the objects of a submission.
+//! Makes the names of a submission's objects.
 
 use super::{Child, Ids, conf::Conf, not_native::NotNative};
 use api::names::conf;
 
-/// What a step may make beside the driver's pod, by what its name ends in.
+/// The endings of the names of objects that steps may make in addition to the driver's pod.
 pub(super) mod suffix {
     pub const CREDENTIALS: &str = "kubernetes-credentials";
     pub const EXECUTOR_TEMPLATE: &str = "driver-podspec-conf-map";
@@ -13,22 +13,23 @@ pub(super) mod suffix {
     pub const POLICY: &str = "policy";
 }
 
-/// A DNS label is no longer, and nor is a label's value.
+/// The greatest length of a DNS label, and of a label's value.
 const LONGEST_LABEL: usize = 63;
 
-/// The names that other objects refer to.
+/// The names to which other objects refer.
 pub(super) struct Names {
-    /// What most names begin with.
+    /// The beginning of most names.
     pub prefix: String,
     pub driver_pod: String,
     pub service: String,
     pub config_map: String,
-    /// The value of Spark's label for it.
+    /// The app name in the form of a label's value, for Spark's label `spark-app-name`.
     pub app_name_label: String,
 }
 
-/// Whatever a submission of `ids` may have made beside the driver's pod, whatever was asked for; but for claims,
-/// whose names depend on that, and Secrets and `krb5.conf`, for which the submitter's files are read: the operator reads none.
+/// Returns all objects that a submission with `ids` may have made in addition to the driver's pod, whatever was asked
+/// for. Not included are claims, whose names depend on what was asked for, and the Secrets and the ConfigMap of
+/// `krb5.conf` that are made from the submitter's files: the operator reads no such files.
 #[must_use]
 pub fn possible_children(app_name: &str, ids: &Ids) -> Vec<Child> {
     let prefix = prefix(app_name, &ids.prefix);
@@ -68,13 +69,14 @@ impl Names {
         })
     }
 
-    /// `<prefix>-<what>`.
+    /// Returns `<prefix>-<what>`.
     pub(super) fn prefixed(&self, what: &str) -> String {
         format!("{}-{what}", self.prefix)
     }
 }
 
-/// `KubernetesConf.getResourceNamePrefix`. However long; a digit in front is lost.
+/// Does what `KubernetesConf.getResourceNamePrefix` does. The length is not limited; a leading digit is replaced by
+/// `x`.
 fn prefix(app_name: &str, id: &str) -> String {
     let name = dashed(&format!("{app_name}-{id}"));
     let name = name.strip_prefix('-').unwrap_or(&name);
@@ -84,16 +86,16 @@ fn prefix(app_name: &str, id: &str) -> String {
     }
 }
 
-/// `KubernetesConf.getAppNameLabel`. It can be empty.
+/// Does what `KubernetesConf.getAppNameLabel` does. The result can be empty.
 fn app_name_label(app_name: &str) -> String {
     let name = dashed(app_name);
-    // All of it is ASCII by now.
+    // `dashed` returns only ASCII characters, so a byte is a character here.
     let name = &name[..name.len().min(LONGEST_LABEL)];
     let name = name.strip_prefix('-').unwrap_or(name);
     name.strip_suffix('-').unwrap_or(name).to_owned()
 }
 
-/// In lower case, with one dash for every run of what is neither letter nor digit.
+/// Returns `name` in lower case, with one dash for every run of characters that are neither ASCII letters nor digits.
 fn dashed(name: &str) -> String {
     let name = name.trim_matches(|c: char| c <= ' ').to_lowercase();
     name.chars().fold(String::with_capacity(name.len()), |mut dashed, c| {

@@ -1,4 +1,4 @@
-//! `NetworkPolicyFeatureStep`: since Spark 4.2 only the application's own pods may connect to the executors.
+//! Makes the NetworkPolicy of the executors: since Spark 4.2 only the application's own pods may connect to them.
 
 use super::{Context, Line, driver::Driver, names::suffix, not_native::NotNative};
 use api::names::{label, role};

@@ -1,46 +1,48 @@
-//! The reasons for which no objects can be computed.
+//! Defines the reasons for which no objects are made for an application.
 
 use std::fmt;
 
-/// Why nothing is made. Nothing has been made then: all is found out before the first object exists.
+/// The reason for which no objects are made. Every reason is found before the first object exists, so no object has
+/// been created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotNative {
-    /// `spark-submit` would refuse it too: which property, and what is wrong with it.
+    /// `spark-submit` would refuse the submission too. The text names the property and what is wrong with it.
     #[error("{0}")]
     Refused(String),
-    /// Only the JVM can do it.
+    /// The submission needs something that only the JVM can do.
     #[error("{field}: {why} ({reason})")]
     Fallback {
         reason: Reason,
-        /// The property, flag or variable that asks for it.
+        /// The property, flag or environment variable that needs the JVM.
         field: String,
-        /// What only the JVM can do.
+        /// The work that only the JVM can do.
         why: String,
     },
 }
 
-/// The kinds of work that only Spark's own submission client does, as a metric's label names them.
+/// The kinds of work that only Spark's own submission client does. The values of a metric's label are named after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// The master is no API server, or the deploy mode is not `cluster`.
     Destination,
-    /// Local files have to be brought to where the driver finds them.
+    /// Local files have to be uploaded to a place where the driver finds them.
     Upload,
     /// A pattern of file names has to be resolved on a remote file system.
     Glob,
-    /// The main class stands in the jar.
+    /// The main class has to be read from the jar.
     MainClass,
-    /// Code of the user's takes part, or a part of Spark's own does not.
+    /// A feature step is added that is code of the user, or a step of Spark's own is left out that cannot be left out
+    /// here.
     FeatureSteps,
-    /// A `${…}` refers to what is not in the properties.
+    /// A `${…}` refers to something that is not in the properties, or properties are set where only the JVM sees them.
     Substitution,
-    /// A file of the submitter's that is not known here.
+    /// The content of a submitter's file is needed, and it is not known here.
     SubmitterFile,
-    /// Hadoop's security.
+    /// Hadoop's security is on, or its tokens are used.
     Kerberos,
-    /// The objects are created by somebody else than the operator.
+    /// The objects are to be created with an identity other than the operator's, or elsewhere.
     Identity,
-    /// A setting of Spark on Kubernetes that is not known here.
+    /// There is a setting of Spark on Kubernetes that is not known here.
     UnknownSetting,
 }
 
@@ -69,7 +71,7 @@ impl fmt::Display for Reason {
 }
 
 impl NotNative {
-    /// `key` has a value that Spark refuses.
+    /// Returns the error for a value of `key` that Spark refuses.
     pub(super) fn refused(key: &str, problem: impl fmt::Display) -> Self {
         Self::Refused(format!("{key}: {problem}"))
     }

@@ -1,4 +1,4 @@
-//! `BasicDriverFeatureStep`: names, labels, image, ports, environment and resources of the driver's pod.
+//! Adds to the driver's pod what every driver has: names, labels, image, ports, environment and resources.
 
 use super::{
     Context, Line, Submission,
@@ -16,13 +16,14 @@ use api::{
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// The policies, of which the last is the default.
+/// The image pull policies that Spark accepts. The last one is the default.
 const PULL_POLICIES: [&str; 3] = ["Always", "Never", "IfNotPresent"];
 
-/// References to images have some hundred bytes: registry, repository, tag and digest.
+/// How many bytes the replacement of `{{SPARK_VERSION}}` may add to an image reference. Usual references have a few
+/// hundred bytes: registry, repository, tag and digest.
 const LONGEST_IMAGE: usize = 4096;
 
-/// The labels of the driver, by which its Service finds it.
+/// Returns the labels of the driver, by which its Service finds it.
 pub(super) fn labels(
     submission: &Submission,
     conf: &Conf,
@@ -128,7 +129,8 @@ fn image(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     Ok(())
 }
 
-/// A user writes both, so that what comes of them could be as long as the product of their lengths.
+/// Replaces `{{SPARK_VERSION}}` in `image` with `version`. The user writes both texts, so without a bound the result
+/// could be as long as the product of their lengths.
 fn with_version(key: &str, image: &str, version: &str) -> Result<String, NotNative> {
     const MARK: &str = "{{SPARK_VERSION}}";
     if image.matches(MARK).count().saturating_mul(version.len()) > LONGEST_IMAGE {

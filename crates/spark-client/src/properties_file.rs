@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-/// Keys and values as `java.util.Properties.load` reads them, with the blanks around the values cut off, as Spark
-/// does.
+/// Returns keys and values as `java.util.Properties.load` reads them, with the blanks around the values cut off, as
+/// Spark does.
 ///
 /// # Errors
 ///
-/// When what follows a `\\u` is no character: with the line.
+/// When a `\u` is not followed by four hexadecimal digits. The message contains the line.
 pub fn read_properties(text: &str) -> Result<BTreeMap<String, String>, String> {
     let lines = logical_lines(text);
     lines
@@ -16,7 +16,7 @@ pub fn read_properties(text: &str) -> Result<BTreeMap<String, String>, String> {
         .collect()
 }
 
-/// The keys behind which nothing stands that separates them from a value: Spark reads an empty one.
+/// Returns the keys that are not followed by a separator: Spark reads an empty value for such a key.
 #[must_use]
 pub fn keys_alone(text: &str) -> Vec<String> {
     let mut lines = logical_lines(text);
@@ -24,13 +24,14 @@ pub fn keys_alone(text: &str) -> Vec<String> {
     lines
 }
 
-/// A value without the blanks around it, which Spark does not take from a file.
+/// Returns a value without the blanks around it: Spark drops these blanks when it reads a value from a file.
 #[must_use]
 pub fn trimmed(value: &str) -> &str {
     value.trim_matches(|c: char| c <= ' ' && !matches!(c, '\n' | '\r'))
 }
 
-/// Lines without comments; one that ends in an odd number of backslashes goes on in the next.
+/// Returns the lines of the file, without comments and empty lines. A line that ends in an odd number of backslashes
+/// continues on the next line.
 fn logical_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut goes_on = false;
@@ -56,7 +57,7 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\x0c')
 }
 
-/// Where the key ends, if not with the line.
+/// Returns the index at which the key ends; `None` if the key ends with the line.
 fn key_end(line: &str) -> Option<usize> {
     let mut escaped = false;
     line.find(|c: char| {
@@ -74,7 +75,8 @@ fn entry(line: &str) -> Option<(String, String)> {
     Some((unescaped(key)?, trimmed(&value).to_owned()))
 }
 
-/// In UTF-16, as Java has it: two escapes can be one character. None where an escape is none.
+/// Resolves the escapes in `text`; `None` if an escape is invalid. The characters are collected in UTF-16, as Java does
+/// it, because two escapes can make up one character.
 fn unescaped(text: &str) -> Option<String> {
     let mut units = Vec::with_capacity(text.len());
     let push = |units: &mut Vec<u16>, c: char| units.extend_from_slice(c.encode_utf16(&mut [0; 2]));

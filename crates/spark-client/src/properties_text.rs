@@ -1,10 +1,10 @@
-//! Writes the `spark.properties` that the driver reads.
+//! Writes the text of `spark.properties`, the file from which the driver reads its properties.
 
 use jiff::Timestamp;
 use std::{collections::BTreeMap, fmt::Write};
 
-/// The text that `java.util.Properties.store` makes, in the order of the keys, with the two comments before it
-/// that Spark's has: the ConfigMap's name and the time.
+/// Returns the text that `java.util.Properties.store` writes, in the order of the keys, with the two comments that
+/// Spark's file begins with: the ConfigMap's name and the time.
 pub(super) fn text(properties: &BTreeMap<String, String>, config_map: &str, now: Timestamp) -> String {
     let date = now.strftime("%a %b %d %H:%M:%S UTC %Y");
     let head =
@@ -16,11 +16,13 @@ pub(super) fn text(properties: &BTreeMap<String, String>, config_map: &str, now:
     })
 }
 
-/// What ends a key or begins a comment. Java's `store` escapes it in values too, where it means nothing.
+/// The characters that end a key or begin a comment. Java's `store` escapes them in values too, where they have no
+/// meaning.
 pub const SYNTAX: [char; 4] = ['=', ':', '#', '!'];
 
-/// A key or a value as `java.util.Properties` reads it: only what would be lost or is among `syntax` is escaped, and
-/// of blanks only the first unless it is a key. Everything else is written as it is, in UTF-8.
+/// Escapes a key or a value for `java.util.Properties`. Only characters that would be lost and the characters in
+/// `syntax` are escaped; in a value, a blank is escaped only if it is the first character. Everything else is written
+/// as it is, in UTF-8.
 pub fn escaped(text: &str, is_key: bool, syntax: &[char]) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (i, c) in text.chars().enumerate() {

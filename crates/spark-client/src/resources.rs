@@ -1,4 +1,4 @@
-//! CPU, memory and other resources that the driver's container requests.
+//! Sets the CPU, the memory and the devices that the driver's container asks for.
 
 use super::{Context, Line, conf::int, driver::Driver, input::Kind, not_native::NotNative};
 use api::{
@@ -7,8 +7,8 @@ use api::{
 };
 use std::collections::BTreeSet;
 
-/// Sets them, and gives back the part of the heap by which a pod is larger where nobody says otherwise: the
-/// driver needs it for its executors.
+/// Sets the resources of the driver's container. Returns the default overhead factor, which the driver needs for its
+/// executors: the part of the heap by which a pod is larger than the heap, unless other properties decide.
 pub(super) fn resources(context: &Context, driver: &mut Driver) -> Result<f64, NotNative> {
     let default_factor = default_factor(context)?;
     let conf = &context.conf;
@@ -62,7 +62,7 @@ fn memory_mib(context: &Context, default_factor: f64) -> Result<i64, NotNative> 
     Ok(heap.saturating_add(stated.unwrap_or_else(reckoned)))
 }
 
-/// The limits for GPUs and the like: `<vendor>/<name>` and how many.
+/// Returns the limits for GPUs and other devices: `<vendor>/<name>` and the number of devices.
 fn devices(context: &Context) -> Result<Vec<(String, i32)>, NotNative> {
     const PREFIX: &str = submit_conf::DRIVER_RESOURCE_PREFIX;
     let settings = context.conf.prefixed(PREFIX);
@@ -92,7 +92,8 @@ fn devices(context: &Context) -> Result<Vec<(String, i32)>, NotNative> {
     Ok(devices)
 }
 
-/// What Spark's client library takes for a quantity: nearly everything. The API server is stricter.
+/// Returns `text` if Spark's client library accepts it as a quantity, which it does for nearly every text. The API
+/// server is stricter.
 pub(super) fn quantity(key: &str, text: String) -> Result<String, NotNative> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || ".+-".contains(c));
     let is_odd = unit.contains(|c: char| c.is_ascii_digit()) && unit.ends_with(char::is_alphabetic);

@@ -1,5 +1,4 @@
-//! `MountSecretsFeatureStep` and `EnvSecretsFeatureStep`: Secrets that the driver gets as files and as environment
-//! variables.
+//! Adds Secrets to the driver, as files and as environment variables.
 
 use super::{
     Context,
@@ -24,7 +23,7 @@ pub(super) fn mounts(context: &Context, driver: &mut Driver) -> Result<(), NotNa
 pub(super) fn environment(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let prefix = conf::kubernetes(Role::Driver, conf::SECRET_KEY_REF_PREFIX);
     for (name, reference) in context.conf.prefixed(&prefix) {
-        // Java drops empty pieces at the end, and only there.
+        // Java's `split` drops empty pieces at the end, and only there.
         let pieces: Vec<_> = reference.trim_end_matches(':').split(':').collect();
         let [secret, key] = pieces[..] else {
             let key = format!("{prefix}{name}");

@@ -1,4 +1,4 @@
-//! `DriverServiceFeatureStep`: the name and the ports under which the executors find the driver.
+//! Makes the driver's Service: the name and the ports by which the executors find the driver.
 
 use super::{
     Context, Line,
@@ -13,15 +13,15 @@ const BLOCK_MANAGER: &str = "blockmanager";
 const UI: &str = "spark-ui";
 const CONNECT: &str = "spark-connect";
 
-/// Whose port: they need not be the same.
+/// The owner of a port: the ports of the container and of the Service can differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Container,
     Service,
 }
 
-/// The driver's ports by name. The Service does not know the block manager's common property, which the
-/// container does: a quirk of Spark's.
+/// Returns the driver's ports by name. For the block manager's port, the container also uses the common property
+/// `spark.blockManager.port`, the Service does not: a quirk of Spark.
 pub(super) fn ports(context: &Context, side: Side) -> Result<Vec<(&'static str, i32)>, NotNative> {
     let conf = &context.conf;
     let block_manager = match side {

@@ -1,5 +1,5 @@
-//! Recognises what only the JVM can do, before anything is computed, as far as a property or the environment shows it.
-//! Steps recognise the rest.
+//! Recognises what only the JVM can do, before any object is made, as far as a property or the environment shows it.
+//! What is found only while an object is made is handled in the file of that object.
 
 use super::{
     conf::Conf,
@@ -9,9 +9,9 @@ use super::{
 };
 use api::names::{conf, env, submit_conf};
 
-/// Spark's settings on Kubernetes, behind `spark.kubernetes.`, in all lines: those that are known to make no
-/// difference to the driver's objects, or the difference that is made here. Entries that end in a dot are
-/// families.
+/// Spark's settings on Kubernetes in all lines, without `spark.kubernetes.`: the settings that are known to make no
+/// difference to the driver's objects, and those whose effect is implemented here. An entry that ends in a dot stands
+/// for all settings that begin with it.
 const KNOWN: [&str; 58] = [
     "allocation.",
     "appKillPodDeletionGracePeriod",
@@ -72,23 +72,23 @@ const KNOWN: [&str; 58] = [
     "submission.",
     "submitInDriver",
 ];
-/// What newer lines call the settings of work that the driver does itself, wherever in a key.
+/// Words in the names of newer lines' settings for work that the driver does itself. A word may be anywhere in the key.
 const KNOWN_WORDS: [&str; 5] = ["annotateExitException", "podDeletionCost", "pvc", "recoveryMode", "resize"];
 
-/// With whose credentials, and where, Spark's own client creates the objects.
+/// The settings that decide with whose credentials, and where, Spark's own client creates the objects.
 const IDENTITY: [&str; 3] = ["authenticate.submission.", "context", "trust.certificates"];
 
-/// The steps that can be left out here as well.
+/// The steps of Spark that can be left out here too.
 const EXCLUDABLE: [&str; 3] =
     ["DriverServiceFeatureStep", "LocalDirsFeatureStep", "NetworkPolicyFeatureStep"];
 /// The package of Spark's own steps.
 const PACKAGE: &str = "org.apache.spark.deploy.k8s.features.";
 
-/// The names of Spark's own steps, without their package, that are left out of a submission.
+/// Returns the names of Spark's own steps, without their package, that are left out of a submission.
 ///
 /// # Errors
 ///
-/// For all that only the JVM does.
+/// When the submission needs something that only the JVM does.
 pub(super) fn excluded_steps(submission: &Submission, conf: &Conf) -> Result<Vec<String>, NotNative> {
     destination(conf)?;
     kubernetes_settings(conf)?;
@@ -151,7 +151,8 @@ fn environment(submission: &Submission, conf: &Conf) -> Result<(), NotNative> {
     Ok(())
 }
 
-/// Whether a file of Hadoop's configuration asks for another authentication than `simple`, which is none.
+/// Whether a file of Hadoop's configuration asks for an authentication other than `simple`, which means no
+/// authentication.
 fn is_secured(text: &str) -> bool {
     const NAME: &str = "<name>hadoop.security.authentication</name>";
     let without_blanks: String = text.split_whitespace().collect();

@@ -1,14 +1,14 @@
-//! Reads a file of the submitter's that a property names.
+//! Returns the content of a submitter's file that a property names.
 
 use super::{
     Context, Files,
     not_native::{NotNative, Reason},
 };
 
-/// The content of the file at `path`, which stands in the property `key`.
+/// Returns the content of the file at `path`, which is the value of the property `key`.
 pub(super) fn read<'a>(context: &Context<'a>, key: &str, path: &str) -> Result<&'a [u8], NotNative> {
     let (scheme, plain) = path.split_once(':').unwrap_or(("file", path));
-    // `file:/a`, `file:///a` and `/a` are one path.
+    // `file:/a`, `file:///a` and `/a` are the same path.
     let plain = if plain.starts_with("//") { plain.trim_start_matches("//") } else { plain };
     let unread = |why: &str| Err(NotNative::fallback(Reason::SubmitterFile, key, format!("`{path}` {why}")));
     match &context.submission.environment.files {

@@ -1,8 +1,8 @@
-//! The pod from which Spark starts, and which of its containers is Spark's.
+//! Reads the driver's pod template, and determines which of its containers is Spark's.
 //!
-//! A template is read as Spark's client library (fabric8) reads it: into the types of a pod, where a number
-//! that should be a text becomes one and the other way round, fields that are null or empty lists vanish, and
-//! fields that it does not know stay.
+//! A template is read as Spark's client library (fabric8) reads it, into the types of a pod: a number in a field for
+//! texts becomes a text, a text in a field for numbers becomes a number, fields that are null or empty lists are
+//! dropped, and fields that the library does not know are kept.
 
 use super::{
     Context,
@@ -18,11 +18,12 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use serde_path_to_error::Segment;
 
-/// A number can be taken for a text, and that for a whole number.
+/// How often one value is converted at most: a number to a text, and that text to a whole number.
 const MOST_TRIES: usize = 2;
-/// More fields of a wrong type than this no template has that is meant to be one.
+/// How many values of a template are converted at most. A document with more values of a wrong type is not meant to be
+/// a template.
 const MOST_REPAIRS: usize = 200;
-/// The fields that are maps: they vanish when they are empty, as objects do not.
+/// The fields that are maps. An empty map is dropped, an empty object is not.
 const MAPS: [&str; 9] = [
     "annotations",
     "labels",
@@ -34,10 +35,11 @@ const MAPS: [&str; 9] = [
     "requests",
     "volumeAttributes",
 ];
-/// The fields that are quantities, or maps of them: our types take numbers for them, the library has texts.
+/// The fields that are quantities, or maps of quantities. Our types accept numbers in these fields, while the library
+/// makes them texts.
 const QUANTITIES: [&str; 5] = ["divisor", "limits", "overhead", "requests", "sizeLimit"];
 
-/// The pod without Spark's container, and that container.
+/// Returns the pod without Spark's container, and Spark's container.
 pub(super) fn starting_point(context: &Context) -> Result<(Value, Value), NotNative> {
     let key = conf::kubernetes(Role::Driver, conf::POD_TEMPLATE_FILE);
     let name = conf::kubernetes(Role::Driver, conf::POD_TEMPLATE_CONTAINER);
@@ -68,7 +70,8 @@ fn missing(context: &Context, key: &str, file: &str) -> NotNative {
     }
 }
 
-/// The container called `wanted` if there is exactly one, else the first, else a new one.
+/// Removes Spark's container from the pod and returns it: the container called `wanted` if there is exactly one of that
+/// name, otherwise the first container, otherwise a new one.
 fn take_container(pod: &mut Value, wanted: Option<&str>) -> Value {
     let containers = list(&mut pod["spec"], "containers");
     let mut called =
@@ -80,11 +83,11 @@ fn take_container(pod: &mut Value, wanted: Option<&str>) -> Value {
     if containers.is_empty() { json!({}) } else { containers.remove(position) }
 }
 
-/// The template as the types of a pod hold it; an error says where it does not fit.
+/// Returns the template as the types of a pod contain it. The error names the place where the template does not fit.
 fn read(template: &Value) -> Result<Value, String> {
     let mut read = template.clone();
     if read.is_object() {
-        // Whatever it says: it is not looked at.
+        // The library ignores the value of `apiVersion`; our types accept only `v1`.
         read["apiVersion"] = "v1".into();
     }
     let (mut repaired, mut kept) = (Vec::new(), Vec::new());
@@ -120,18 +123,18 @@ fn read(template: &Value) -> Result<Value, String> {
     Ok(read)
 }
 
-/// `value` as the other type that may have been meant.
+/// Converts `value` to the other type that may have been meant; `None` if there is no such type.
 fn coerced(value: &Value, is_element: bool) -> Option<Value> {
     match value {
         Value::Null if is_element => Some(json!({})),
-        // In a map, where the types have a text.
+        // A null in a map whose values are texts in our types.
         Value::Null => Some("".into()),
         Value::Number(number) => Some(number.to_string().into()),
         Value::Bool(flag) => Some(flag.to_string().into()),
         Value::String(text) => match text.as_str() {
             "true" | "True" | "TRUE" => Some(true.into()),
             "false" | "False" | "FALSE" => Some(false.into()),
-            // What is behind the point is cut off.
+            // Decimals are cut off.
             number => number.split('.').next()?.parse::<i64>().ok().map(Value::from),
         },
         Value::Array(_) | Value::Object(_) => None,
@@ -150,7 +153,8 @@ fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// Drops what the library does not send, except at the pointers in `kept` and in fields that are not `known`.
+/// Drops what the library does not send (nulls, empty lists and empty maps), except at the pointers in `kept` and
+/// inside fields that are not `known`.
 fn prune(value: &mut Value, known: &Value, at: &str, kept: &[String]) {
     match value {
         Value::Object(fields) => {

@@ -1,16 +1,16 @@
-//! Reads and changes URIs as Java does.
+//! Parses and escapes URIs as Java does.
 
-/// A URI in its parts, as `java.net.URI` reads it.
+/// The parts of a URI, as `java.net.URI` reads them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Uri<'a> {
-    /// Empty where there is none: a path.
+    /// The scheme; empty for a plain path, which has none.
     pub scheme: &'a str,
-    /// All between scheme and fragment.
+    /// Everything between scheme and fragment.
     pub specific_part: &'a str,
     pub fragment: Option<&'a str>,
 }
 
-/// `text` as a URI; none where Java throws a `URISyntaxException`.
+/// Parses `text` as a URI; returns `None` where Java throws a `URISyntaxException`.
 pub(super) fn parse(text: &str) -> Option<Uri<'_>> {
     let (rest, fragment) = match text.split_once('#') {
         Some((rest, fragment)) => (rest, Some(fragment)),
@@ -24,11 +24,11 @@ pub(super) fn parse(text: &str) -> Option<Uri<'_>> {
     if has_scheme && (!is_scheme(scheme) || specific_part.is_empty()) {
         return None;
     }
-    // `local://` alone has neither authority nor path.
+    // The end of the authority. `//` alone, as in `local://`, has neither authority nor path: `is_valid` excludes it.
     let hierarchy = specific_part.strip_prefix("//").map(|rest| rest.find(['/', '?']).unwrap_or(rest.len()));
     let is_opaque = has_scheme && !specific_part.starts_with('/');
     let (path, query) = specific_part.split_once('?').unwrap_or((specific_part, ""));
-    // Brackets are for addresses of IPv6, queries and fragments.
+    // Brackets are allowed only in IPv6 addresses, queries and fragments.
     let brackets = |part: &str| part.contains(['[', ']']);
     let behind_authority = hierarchy.map_or(path, |end| path.get(2 + end..).unwrap_or(""));
     let is_valid = specific_part != "//"
@@ -40,23 +40,23 @@ pub(super) fn parse(text: &str) -> Option<Uri<'_>> {
 }
 
 impl Uri<'_> {
-    /// The text that Spark has after a look at the fragment: `new URI(scheme, specificPart, null)` and the
-    /// fragment behind that. Escapes are undone where they were not needed, and always in the fragment, so
-    /// that it need not be a URI any more.
+    /// Returns the text to which Spark changes a URI when it looks at the fragment:
+    /// `new URI(scheme, specificPart, null)`, followed by the fragment. Unnecessary escapes are undone, and in the
+    /// fragment all escapes. So the text may no longer be a URI.
     pub(super) fn rebuilt(&self) -> String {
         let fragment = self.fragment.map(|fragment| format!("#{}", unescaped(fragment))).unwrap_or_default();
         format!("{}:{}{fragment}", self.scheme, quoted(&unescaped(self.specific_part)))
     }
 }
 
-/// Whether a URI can begin so, before its first colon.
+/// Whether `text` can be the scheme of a URI, which is the text before its first colon.
 #[must_use]
 pub fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
 }
 
-/// Whether there are only characters that a URI may have, and `%` only before two digits.
+/// Whether `part` contains only characters that a URI may have, and `%` only before two hexadecimal digits.
 fn is_legal(part: &str) -> bool {
     let mut pieces = part.split('%');
     let first = pieces.next().unwrap_or_default();
@@ -68,7 +68,7 @@ fn is_legal(part: &str) -> bool {
 }
 
 fn is_legal_char(c: char) -> bool {
-    // Java takes letters of all languages, though RFC 2396 does not.
+    // Java accepts letters of all languages, though RFC 2396 does not.
     c.is_ascii_alphanumeric()
         || "-_.!~*'();/?:@&=+$,[]".contains(c)
         || (!c.is_ascii() && !c.is_control() && !c.is_whitespace())
@@ -85,7 +85,7 @@ fn unescaped(part: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What a file's path or a part of a URI is with everything escaped that needs it.
+/// Escapes every character in `part`, a file's path or a part of a URI, that a URI may not contain.
 pub(super) fn quoted(part: &str) -> String {
     part.chars().fold(String::with_capacity(part.len()), |mut quoted, c| {
         if is_legal_char(c) {

@@ -1,4 +1,4 @@
-//! What `spark-submit` refuses before anything else.
+//! Refuses what `spark-submit` refuses before it looks at anything else.
 
 use super::{
     conf::{Conf, int},
@@ -12,20 +12,20 @@ use api::{
     names::{conf, submit_conf},
 };
 
-/// What the shells call themselves.
+/// The primary resources by which Spark's shells are submitted.
 const SHELLS: [&str; 3] = ["spark-shell", "pyspark-shell", "sparkr-shell"];
-/// One more, for which older lines look for a file of that name.
+/// Another shell, and the first line that knows it: older lines look for a file of that name.
 const CONNECT_SHELL: (&str, Line) = ("connect-shell", Line::V4_0);
-/// Programs of Spark's own that serve whoever is where they are started.
+/// Main classes of Spark's own programs that serve users at the place where the program is started.
 const SERVERS: [&str; 3] = [
     "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
     "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver",
     "org.apache.spark.sql.connect.service.SparkConnectServer",
 ];
-/// The oldest line that asks no more for Python 3.
+/// The oldest line that no longer requires Python 3 in `spark.kubernetes.pyspark.pythonVersion`.
 const ANY_PYTHON: Line = Line::V4_1;
 
-/// Everything about the command line.
+/// Checks everything that concerns the command line.
 pub(super) fn check(submission: &Submission, conf: &Conf) -> Result<(), NotNative> {
     java_options(conf)?;
     amounts(conf)?;
@@ -45,7 +45,7 @@ pub(super) fn check(submission: &Submission, conf: &Conf) -> Result<(), NotNativ
     Ok(())
 }
 
-/// The launcher's own rule: the heap has a property of its own.
+/// Refuses `-Xmx` in the driver's Java options. This is a rule of Spark's launcher: the heap has a property of its own.
 fn java_options(conf: &Conf) -> Result<(), NotNative> {
     for suffix in [conf::EXTRA_JAVA_OPTIONS, submit_conf::DEFAULT_JAVA_OPTIONS] {
         let key = conf::spark(Role::Driver, suffix);
@@ -59,7 +59,7 @@ fn java_options(conf: &Conf) -> Result<(), NotNative> {
     Ok(())
 }
 
-/// Read as they are written, without `${…}`.
+/// Checks memory, cores and the number of executors. The values are read as they are written, without replacing `${…}`.
 fn amounts(conf: &Conf) -> Result<(), NotNative> {
     let positive_memory = |text: &str| memory::bytes(text).is_some_and(|bytes| bytes > 0);
     let positive = |text: &str| int(text).is_some_and(|number| number > 0);

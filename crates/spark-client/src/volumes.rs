@@ -1,5 +1,5 @@
-//! `MountVolumesFeatureStep`: the volumes of `spark.kubernetes.driver.volumes.…`, and the claims that are created for
-//! them.
+//! Adds the volumes of `spark.kubernetes.driver.volumes.…` to the driver, and makes the PersistentVolumeClaims that
+//! these properties ask for.
 
 use super::{
     Context, Line,
@@ -15,15 +15,15 @@ use api::{
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// In a claim's name: one of its own for this driver.
+/// The placeholder in a claim's name for a name that belongs to this driver alone.
 const ON_DEMAND: &str = "OnDemand";
-/// Fewer bytes than this somebody has meant as something else.
+/// The smallest size of a volume, in bytes. A smaller number is probably meant in another unit.
 const SMALLEST: u64 = 1024;
 
 /// A volume as its properties describe it.
 struct Volume {
     name: String,
-    /// Mount without the name.
+    /// The entry of `volumeMounts`, without the name.
     mount: Value,
     path: String,
     read_only: bool,
@@ -31,7 +31,7 @@ struct Volume {
 }
 
 enum Source {
-    /// As it stands in the pod.
+    /// The source of the volume, as the pod contains it.
     Plain(Value),
     Claim {
         name: String,
@@ -42,7 +42,8 @@ enum Source {
     },
 }
 
-/// The executors' volumes are the driver's business, but Spark refuses wrong ones at once.
+/// Checks the settings of the executors' volumes. Only the driver uses these settings, but Spark refuses wrong ones at
+/// submission.
 pub(super) fn check_executors(context: &Context) -> Result<(), NotNative> {
     volumes(&context.conf, Role::Executor, context.line).map(|_| ())
 }
@@ -67,7 +68,7 @@ pub(super) fn mounts(context: &Context, driver: &mut Driver) -> Result<(), NotNa
                 let own = format!("{}{}{i}", context.names.prefix, volume::DRIVER_CLAIM);
                 let name = name.replace(ON_DEMAND, &own);
                 if let (Some(class), Some(size)) = (class, size) {
-                    // Read once: there may be thousands of claims, and the property may be long.
+                    // The property is read only once: there may be thousands of claims, and the property may be long.
                     let mode = match mode {
                         Some(mode) => mode,
                         None => *mode.insert(access_mode(context)?),
@@ -82,12 +83,13 @@ pub(super) fn mounts(context: &Context, driver: &mut Driver) -> Result<(), NotNa
     Ok(())
 }
 
-/// The volumes that `spark.kubernetes.driver.volumes.…` mount into the driver and that exist without it, each with its
-/// mount; `spark_version` decides which settings there are.
+/// Returns the volumes that `spark.kubernetes.driver.volumes.…` mount into the driver and that exist without the
+/// driver, each with its mount. Claims that are made for the driver are not among them. `spark_version` decides which
+/// settings are known.
 ///
 /// # Errors
 ///
-/// Where Spark would refuse a setting.
+/// When Spark would refuse a setting.
 pub fn existing_volumes(
     properties: &BTreeMap<String, String>,
     spark_version: &str,
@@ -136,14 +138,14 @@ fn claim(
     claim
 }
 
-/// Since Spark 4 a claim is for one pod.
+/// Returns the access mode of claims. Since Spark 4 a claim is for one pod by default.
 fn access_mode(context: &Context) -> Result<&'static str, NotNative> {
     let default = context.line < Line::V4_0;
     let shared = context.conf.boolean(submit_conf::READ_WRITE_ONCE)?.unwrap_or(default);
     Ok(if shared { "ReadWriteOnce" } else { "ReadWriteOncePod" })
 }
 
-/// The volumes of a role, by type and name.
+/// Returns the volumes of a role, in the order of their types and names.
 fn volumes(conf: &Conf, role: Role, line: Line) -> Result<Vec<Volume>, NotNative> {
     let prefix = conf::kubernetes(role, conf::VOLUMES_PREFIX);
     let settings = conf.prefixed(&prefix).filter_map(|(setting, _)| {
@@ -160,7 +162,7 @@ fn volumes(conf: &Conf, role: Role, line: Line) -> Result<Vec<Volume>, NotNative
 /// The properties of one volume.
 struct Properties<'a> {
     conf: &'a Conf,
-    /// With what the keys of this volume begin.
+    /// The beginning of the keys of this volume.
     prefix: String,
     kind: &'a str,
     line: Line,
@@ -257,7 +259,7 @@ impl<'a> Properties<'a> {
         quantity(&self.key(SETTING), text.to_owned()).map(Some)
     }
 
-    /// Labels and annotations of a claim, which Spark 3 does not know.
+    /// Returns the labels or annotations of a claim. Spark 3 does not know these settings.
     fn entries(&self, family: &str) -> Map<String, Value> {
         let prefix = self.key(family);
         let entries = self.conf.prefixed(&prefix).map(|(name, value)| (name.to_owned(), value.into()));

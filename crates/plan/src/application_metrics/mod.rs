@@ -1,5 +1,5 @@
-//! The metrics of applications and executors, with the names and labels of Kubeflow's operator. Gauges are computed
-//! from what exists at the time of a scrape; counters add up what was recorded in statuses (`tally`).
+//! Counts applications and executors for Prometheus, under the metric names and labels of Kubeflow's operator. Gauges
+//! are computed from what is seen at the moment of the scrape; counters add up what was written to statuses (`tally`).
 
 mod options;
 mod tally;
@@ -10,25 +10,25 @@ pub use options::{Label, Options, Prefix, labels_of, labels_of_executors};
 use std::{collections::BTreeMap, time::Duration};
 pub use tally::{End, Retry, Submission, Tally, tally};
 
-/// How many combinations of labels are told apart. Whoever may label applications could otherwise fill memory, and
-/// Prometheus' disk; dashboards have room for a few dozen.
+/// How many combinations of label values are counted separately. Without a limit, a user who may label applications
+/// could fill the operator's memory and Prometheus' disk. Dashboards have room for a few dozen.
 const MOST_LABELLED: usize = 500;
-/// What the labels of all further ones are.
+/// The value of the labels of all further combinations.
 const OTHER: &str = "Other";
 
 /// The values of the configured labels, in their order.
 pub type Values = Vec<String>;
 
-/// What there is at a moment, by the values of the labels.
+/// The numbers at one moment, by the values of the labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Present {
     /// Applications in each state.
     pub applications: BTreeMap<Values, BTreeMap<State, u64>>,
-    /// Executors that run.
+    /// Executors that are running.
     pub executors: BTreeMap<Values, u64>,
 }
 
-/// What has happened since the process began.
+/// The counts of what has happened since the process began.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     options: Options,
@@ -61,7 +61,7 @@ struct Durations {
     count: u64,
     /// In seconds.
     sum: f64,
-    /// How many there were up to the bound of each bucket and above that of the one before.
+    /// For each bucket, how many durations are above the bound of the bucket before and not above its own bound.
     buckets: Vec<u64>,
 }
 
@@ -78,12 +78,12 @@ impl Durations {
 }
 
 impl Ledger {
-    /// In which nothing has happened yet.
+    /// Returns a ledger in which nothing has happened yet.
     #[must_use]
     pub fn new(options: Options) -> Self {
         let mut ledger = Self { options, applications: BTreeMap::new(), executors: BTreeMap::new() };
         if ledger.options.labels.is_empty() {
-            // Counters begin at 0, not with the first that they count: `increase` would miss that.
+            // Counters begin at 0, not with the first event that they count: `increase` would miss that event.
             ledger.applications.insert(Values::new(), Applications::default());
             ledger.executors.insert(Values::new(), Executors::default());
         }
@@ -95,7 +95,8 @@ impl Ledger {
         &self.options
     }
 
-    /// Adds what has happened to an application with these labels, whose executors have those.
+    /// Adds what has happened to an application. `application` are the values of its labels, `executors` those of its
+    /// executors.
     pub fn add(&mut self, application: Values, executors: Values, tally: &Tally) {
         let Options { submit_latency_buckets, start_latency_buckets, .. } = &self.options;
         let counts = entry(&mut self.applications, application);
@@ -132,7 +133,7 @@ impl Ledger {
         counts.failed += tally.executors_failed;
     }
 
-    /// All of it, and what is there now.
+    /// Returns all counts and the numbers in `present` as text.
     #[must_use]
     pub fn text(&mut self, present: &Present) -> String {
         let mut states: BTreeMap<Values, BTreeMap<State, u64>> = BTreeMap::new();
@@ -272,7 +273,7 @@ fn entry<T: Default>(by_values: &mut BTreeMap<Values, T>, values: Values) -> &mu
     by_values.entry(values).or_default()
 }
 
-/// `values` if they are told apart, or what they count as otherwise.
+/// Returns `values` if they are counted separately, otherwise the values that they are counted under.
 fn admitted<T: Default>(by_values: &mut BTreeMap<Values, T>, values: Values) -> Values {
     let values = if by_values.contains_key(&values) || by_values.len() < MOST_LABELLED {
         values
@@ -283,14 +284,14 @@ fn admitted<T: Default>(by_values: &mut BTreeMap<Values, T>, values: Values) -> 
     values
 }
 
-/// What is being told, with prefix and labels.
+/// The text that is being written, with prefix and labels.
 struct Told<'a> {
     options: &'a Options,
     exposition: Exposition,
 }
 
 impl Told<'_> {
-    /// Begins a family; gives its whole name.
+    /// Begins a family; returns its name with the prefix.
     fn family(&mut self, name: &str, kind: Kind, help: &str) -> String {
         let name = self.options.prefix.name(name);
         self.exposition.family(&name, kind, help);
@@ -315,7 +316,7 @@ impl Told<'_> {
         }
     }
 
-    /// With buckets if these are their bounds.
+    /// Writes buckets as well if `bounds`, their upper bounds, are given.
     fn durations<'a>(
         &mut self,
         name: &str,

@@ -1,21 +1,21 @@
-//! The admin's options for the metrics of applications: their prefix, their labels, and the values of these labels.
+//! Determines the names, the labels and the label values of the metrics of applications.
 
 use super::Values;
 use api::SparkApplication;
 use std::{collections::BTreeMap, str::FromStr};
 
-/// What an admin can choose.
+/// The admin's choices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     pub prefix: Prefix,
     pub labels: Vec<Label>,
-    /// Upper bounds in seconds, growing.
+    /// Upper bounds in seconds, ascending.
     pub submit_latency_buckets: Vec<f64>,
     pub start_latency_buckets: Vec<f64>,
 }
 
 impl Default for Options {
-    /// As KF's.
+    /// The defaults of Kubeflow's operator.
     fn default() -> Self {
         Self {
             prefix: Prefix::default(),
@@ -26,7 +26,7 @@ impl Default for Options {
     }
 }
 
-/// What stands before the names of metrics.
+/// The beginning of the names of metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefix(String);
 
@@ -52,7 +52,7 @@ impl FromStr for Prefix {
     }
 }
 
-/// A label of applications that is one of their metrics too.
+/// A label of applications that is also a label of their metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label(String);
 
@@ -62,7 +62,7 @@ impl Label {
         &self.0
     }
 
-    /// Whether this is what the label `key` of an object is called.
+    /// Whether this is the metric label for the object's label `key`.
     fn is(&self, key: &str) -> bool {
         converted(key) == self.0
     }
@@ -72,7 +72,7 @@ impl FromStr for Label {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        /// Labels of ours, or of Prometheus'.
+        /// Labels that the operator or Prometheus itself uses.
         const TAKEN: [&str; 4] = ["cause", "le", "quantile", "state"];
         let label = converted(text);
         if TAKEN.contains(&&*label) || label.starts_with("__") {
@@ -85,12 +85,14 @@ impl FromStr for Label {
     }
 }
 
-/// The key of an object's label as Prometheus takes it. KF does so with `-`, and fails at others.
+/// Converts the key of an object's label into a label that Prometheus accepts. Kubeflow converts only `-`, and fails at
+/// other characters.
 fn converted(key: &str) -> String {
     key.replace(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_', "_")
 }
 
-/// The values of `labels` for an application: of its own labels, else its namespace for `namespace`, else `Unknown`.
+/// Returns the values of `labels` for an application: the values of its own labels, else for `namespace` its namespace,
+/// else `Unknown`.
 #[must_use]
 pub fn labels_of(application: &SparkApplication, labels: &[Label]) -> Values {
     let own = application.metadata.labels.as_ref();
@@ -98,8 +100,9 @@ pub fn labels_of(application: &SparkApplication, labels: &[Label]) -> Values {
     labels.iter().map(|label| value(label, [own], namespace)).collect()
 }
 
-/// The values of `labels` for the executors of an application: of the labels that it gives to their pods, else as its
-/// own. `None` is one that is not known, in `namespace`.
+/// Returns the values of `labels` for the executors of an application: the values of the labels that the application
+/// gives to their pods, else as for the application itself. `application` is `None` for an unknown application in
+/// `namespace`.
 #[must_use]
 pub fn labels_of_executors(
     application: Option<&SparkApplication>,

@@ -1,5 +1,5 @@
-//! What to count when a status has been written. Each transition counts once: it is the difference between the recorded
-//! status and the new one, so an application that has not changed is not counted again.
+//! Computes what to count when a status has been written. Each transition is counted once, from the difference between
+//! the status before and the status now; an application whose status has not changed is not counted again.
 
 use crate::executors::{self, ExecutorLimits};
 use api::{ExecutorState, SparkApplication, SparkApplicationStatus, State};
@@ -9,15 +9,15 @@ use std::{collections::BTreeMap, time::Duration};
 /// What one write of a status adds to the counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// The application was new.
+    /// Whether the application was new.
     pub began: bool,
     pub submission: Option<Submission>,
-    /// The run is a retry.
+    /// Set if the run is a retry.
     pub retry: Option<Retry>,
-    /// From the application's creation until its first driver ran.
+    /// The time from the application's creation until its first driver ran.
     pub start_latency: Option<Duration>,
     pub end: Option<End>,
-    /// Executors that have ended, well and otherwise.
+    /// How many executors have newly completed; `executors_failed` is how many have newly failed.
     pub executors_succeeded: u64,
     pub executors_failed: u64,
 }
@@ -26,32 +26,32 @@ pub struct Tally {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Submission {
     Succeeded {
-        /// From the application's creation, where it is its first run.
+        /// The time from the application's creation, if this is its first run.
         latency: Option<Duration>,
     },
     Failed,
 }
 
-/// What is tried again.
+/// The kind of a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retry {
     Failure,
     Submission,
 }
 
-/// An application has ended.
+/// The end of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     pub succeeded: bool,
-    /// From the last submission on, where there was one.
+    /// The time since the last submission, if there was one.
     pub execution_time: Option<Duration>,
 }
 
 impl Retry {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Failure, Self::Submission];
 
-    /// The cause as `status.runs` has it.
+    /// Returns the cause as it is written in `status.runs`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Retry {
     }
 }
 
-/// What is to be counted when `after` has been written in place of the status that `application` has, at `now`.
+/// Returns what to count when `after` has been written at `now` in place of the status of `application`.
 #[must_use]
 pub fn tally(
     application: &SparkApplication,
@@ -77,7 +77,8 @@ pub fn tally(
     let created = application.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let age = || created.map(|created| between(created, now));
     let is_first_run = after.run_ordinal == Some(1);
-    // Attempts are counted anew after an edit: what then runs first was waited for by nobody.
+    // An edit resets the attempts but not the ordinal, so this excludes the first start after an edit: nobody has
+    // waited for that start since the application's creation.
     let is_first_start =
         after.execution_attempts == 1 && after.run_ordinal == Some(i64::from(after.submission_attempts));
     let submission = match to {
@@ -102,7 +103,7 @@ pub fn tally(
         began: from == State::New && has_moved,
         submission,
         retry: is_new_run.then(|| retry(after)).flatten(),
-        // A node that comes back is no start.
+        // UNKNOWN to RUNNING is not a start: the driver's node has come back.
         start_latency: (has_moved && to == State::Running && from != State::Unknown && is_first_start)
             .then(age)
             .flatten(),
@@ -112,13 +113,13 @@ pub fn tally(
     }
 }
 
-/// What the present run of `status` is a retry of.
+/// Returns what the present run of `status` is a retry of.
 fn retry(status: &SparkApplicationStatus) -> Option<Retry> {
     let run = status.runs.iter().find(|run| Some(run.ordinal) == status.run_ordinal)?;
     Retry::ALL.into_iter().find(|retry| run.cause.as_deref() == Some(retry.as_str()))
 }
 
-/// Clocks may differ.
+/// Returns the time from `begin` to `end`; zero if `end` is earlier, because clocks may differ.
 fn between(begin: Timestamp, end: Timestamp) -> Duration {
     Duration::try_from(end.duration_since(begin)).unwrap_or_default()
 }
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, from_value, json};
 
-    /// What is counted when the status becomes `after`, a minute after the application was made.
+    /// Returns what is counted when the status becomes `after`, a minute after the application was made.
     fn counted(before: Value, after: Value) -> Tally {
         let application: SparkApplication = from_value(json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",

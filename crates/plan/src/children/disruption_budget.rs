@@ -1,4 +1,4 @@
-//! The PodDisruptionBudget that keeps a driver on its node while nodes are drained.
+//! Makes the PodDisruptionBudget that keeps a driver on its node while other pods are drained.
 
 use api::{
     SparkApplication,
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 pub(super) const KIND: &str = "PodDisruptionBudget";
 
-/// As KF's: called like the driver's pod, with one driver to be available at least.
+/// Returns the same object as Kubeflow's operator makes: with the name of the driver's pod, and at least one driver to
+/// be available.
 pub(super) fn disruption_budget(application: &SparkApplication, driver: &str) -> Value {
     let name = application.metadata.name.as_deref().unwrap_or_default();
     json!({

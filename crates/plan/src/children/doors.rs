@@ -1,4 +1,5 @@
-//! The Service of a port of a driver, and its Ingress where the port has an address outside the cluster.
+//! Makes the objects by which a port of a driver can be reached: a Service, and an Ingress if the port has an address
+//! from outside.
 
 use super::exposure::{Door, others, ui};
 use crate::Policy;
@@ -12,13 +13,14 @@ use serde_json::{Map, Value, json};
 pub(super) const SERVICE: &str = "Service";
 pub(super) const INGRESS: &str = "Ingress";
 
-/// What follows a path so that all below it is matched: what stands behind it is the second group.
+/// Appended to the path of an Ingress, so that the path and all below it match. The second group is the part below the
+/// path.
 const BELOW: &str = "(/|$)(.*)";
-/// That group.
+/// The rewrite target: the second group of [`BELOW`].
 const REST: &str = "/$2";
 
-/// Everything that is to stand for the present run. Where an address cannot be made, [`super::without_address`] says
-/// why, and there is no Ingress.
+/// Returns all Services and Ingresses that should exist for the present run. If an address cannot be made, there is no
+/// Ingress, and [`super::without_address`] returns why.
 pub(super) fn wanted(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
@@ -35,7 +37,7 @@ pub(super) fn wanted(
 fn service(application: &SparkApplication, status: &SparkApplicationStatus, door: &Door) -> Value {
     let mut metadata = metadata(application, status, &door.service);
     for (name, value) in door.service_labels.iter() {
-        // Ours count: by them it is found, and deleted.
+        // The operator's own labels take precedence: the object is found and deleted by them.
         if metadata["labels"][name].is_null() {
             metadata["labels"][name] = value.as_str().into();
         }
@@ -73,7 +75,7 @@ fn ingress(
     if !annotations.is_empty() {
         metadata["annotations"] = json!(annotations);
     }
-    // Without its port, of which an Ingress knows nothing.
+    // The host is written without the port: an Ingress has no field for a port.
     let mut spec = json!({"rules": [{"host": url.host, "http": {"paths": [path]}}]});
     if let Some(class) = &policy.exposure.ingress_class {
         spec["ingressClassName"] = class.as_str().into();

@@ -1,5 +1,5 @@
-//! The ports of a driver that can be reached, with their names and addresses: the port of the web UI and those of
-//! `driverIngressOptions`.
+//! Determines which ports of a driver can be reached, and under which names and addresses: the port of its web UI, and
+//! those of `driverIngressOptions`.
 
 use super::url_format::{Url, UrlFormat, Variables};
 use crate::{Policy, digest::md5_hex};
@@ -8,19 +8,20 @@ use k8s_openapi::api::networking::v1::IngressTLS;
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// What the admin decided about the addresses of drivers.
+/// The admin's decisions about the addresses of drivers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exposure {
     /// Whether the web UI has a Service.
     pub has_ui_service: bool,
-    /// Of the web UI's Ingress; without it there is none.
+    /// The address format of the web UI's Ingress; without it the web UI has no Ingress.
     pub url_format: Option<UrlFormat>,
     pub ingress_class: Option<String>,
-    /// Of Ingresses whose applications do not say themselves.
+    /// The `tls` of Ingresses whose applications do not set their own.
     pub ingress_tls: Vec<Value>,
-    /// The same.
+    /// The annotations of Ingresses whose applications do not set their own.
     pub ingress_annotations: BTreeMap<String, String>,
-    /// Whether Services and Ingresses go when their application has ended, and not only with it.
+    /// Whether Services and Ingresses are deleted as soon as their application has ended, instead of only when the
+    /// application is deleted.
     pub ends_with_run: bool,
 }
 
@@ -53,16 +54,16 @@ pub(super) struct Door<'a> {
     pub ingress_tls: Vec<Value>,
 }
 
-/// Spark's.
+/// Spark's default.
 const UI_PORT: i32 = 4040;
 const UI_PORT_NAME: &str = "spark-driver-ui-port";
 const SERVICE_TYPE: &str = "ClusterIP";
-/// A DNS label is no longer.
+/// The longest DNS label, in characters.
 const LONGEST_NAME: usize = 63;
-/// So much of a name's hash stands in it where it is cut, with a dash before and one behind it.
+/// How many characters of the hash of a name go into the name where it is cut, between two dashes.
 const HASH: usize = 8;
 
-/// The web UI's, if it is to be reached.
+/// Returns the web UI's port, if it is to be reached.
 pub(super) fn ui<'a>(application: &'a SparkApplication, policy: &'a Policy) -> Option<Door<'a>> {
     let spec = &application.spec;
     if is_ui_off(application) || !policy.exposure.has_ui_service {
@@ -95,7 +96,7 @@ pub(super) fn ui<'a>(application: &'a SparkApplication, policy: &'a Policy) -> O
     })
 }
 
-/// Those of `driverIngressOptions`.
+/// Returns the ports of `driverIngressOptions`.
 pub(super) fn others<'a>(
     application: &'a SparkApplication,
     policy: &'a Policy,
@@ -142,7 +143,7 @@ fn stated(text: Option<&String>) -> Option<&str> {
     text.map(String::as_str).filter(|text| !text.is_empty())
 }
 
-/// Whether the application has Spark serve no web UI.
+/// Whether the application turns Spark's web UI off.
 #[must_use]
 pub fn is_ui_off(application: &SparkApplication) -> bool {
     application
@@ -152,7 +153,7 @@ pub fn is_ui_off(application: &SparkApplication) -> bool {
         .is_some_and(|is| is.trim().eq_ignore_ascii_case("false"))
 }
 
-/// The port that the web UI listens on, as far as the application says so; none if Spark draws it.
+/// Returns the port that the web UI listens on, according to the application; none if Spark chooses it at random.
 #[must_use]
 pub fn ui_port(application: &SparkApplication) -> Option<i32> {
     let given = application.spec.spark_conf.get(conf::UI_PORT).and_then(|port| port.trim().parse().ok());
@@ -163,7 +164,8 @@ pub(crate) const fn is_port(port: i32) -> bool {
     matches!(port, 1..=65535)
 }
 
-/// `<application>-<suffix>`, cut with a hash of the whole where that is too long: as KF does it for its UI Services.
+/// Returns `<application>-<suffix>`. A name that is too long is cut and gets a hash of the whole name, as Kubeflow's
+/// operator does for its UI Services.
 fn name(application: &SparkApplication, suffix: &str) -> String {
     let application = application.metadata.name.as_deref().unwrap_or_default();
     let name = format!("{application}-{suffix}");
@@ -175,7 +177,7 @@ fn name(application: &SparkApplication, suffix: &str) -> String {
     format!("{}-{hash}-{suffix}", &application[..application.floor_char_boundary(room)])
 }
 
-/// What variables of addresses stand for in `application`, which Spark calls `id`.
+/// Returns the values of the variables in addresses for `application`, whose id in Spark is `id`.
 pub(super) fn variables<'a>(application: &'a SparkApplication, id: Option<&'a str>) -> Variables<'a> {
     let metadata = &application.metadata;
     Variables {
@@ -186,7 +188,8 @@ pub(super) fn variables<'a>(application: &'a SparkApplication, id: Option<&'a st
 }
 
 impl Door<'_> {
-    /// Its address from outside; none if it has none, or it is not known yet.
+    /// Returns the port's address from outside; none if it has none, or if the address depends on Spark's id and that
+    /// is not known yet.
     pub(super) fn url(
         &self,
         application: &SparkApplication,
@@ -196,28 +199,28 @@ impl Door<'_> {
         format.unwrap_or(Ok(None))
     }
 
-    /// `https` where there is a certificate and nobody says otherwise.
+    /// Returns `url` as text; if the format names no scheme, with `https` if there is a certificate, else with `http`.
     pub(super) fn address(&self, url: &Url) -> String {
         url.address(if self.ingress_tls.is_empty() { "http" } else { "https" })
     }
 }
 
-/// Under which path others see the web UI of an application that Spark calls `id`; none if under none, or if that
-/// cannot be known.
+/// Returns the path under which the web UI is seen from outside, for an application whose id in Spark is `id`; none if
+/// the web UI has no path, or if the path cannot be known.
 #[must_use]
 pub fn ui_path(application: &SparkApplication, id: Option<&str>, policy: &Policy) -> Option<String> {
     let format = ui(application, policy)?.url_format?;
     format.path(variables(application, id))
 }
 
-/// Whether the web UI is exposed under a path that depends on what Spark calls the application.
+/// Whether the path of the web UI depends on Spark's id of the application.
 #[must_use]
 pub fn has_id_in_ui_path(application: &SparkApplication, policy: &Policy) -> bool {
     let format = ui(application, policy).and_then(|door| door.url_format);
     format.is_some_and(|format| format.has_id_in_path())
 }
 
-/// Why ports of `application` have no address, one sentence each; `id` is what Spark calls it.
+/// Returns why ports of `application` have no address, one sentence for each; `id` is Spark's id of the application.
 #[must_use]
 pub fn without_address(application: &SparkApplication, id: Option<&str>, policy: &Policy) -> Vec<String> {
     let doors = ui(application, policy).into_iter().chain(others(application, policy));

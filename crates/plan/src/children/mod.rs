@@ -1,4 +1,5 @@
-//! Auxiliary objects of an application: Services, Ingresses and PodDisruptionBudgets. A run never waits for them.
+//! Makes the objects that an application has beside its run. A driver does without them: they never keep it from
+//! running.
 
 mod disruption_budget;
 mod doors;
@@ -14,7 +15,7 @@ use spark_client::Child;
 pub use standing::{Aside, Companion, Companions, Try, aside, mend, note, note_end};
 pub use url_format::{Url, UrlFormat, Variables};
 
-/// What is to be made by a reconcile once there is a driver called `driver`.
+/// Returns the objects that a reconcile has to make once a driver called `driver` exists.
 #[must_use]
 pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<Value> {
     let is_asked_for = application.spec.driver_pod_disruption_budget == Some(true);
@@ -27,7 +28,7 @@ pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<
     objects
 }
 
-/// What may have been made for a driver called `driver`, whatever the spec said then.
+/// Returns the objects that may have been made for a driver called `driver`, regardless of what the spec says now.
 #[must_use]
 pub fn possible(driver: &str, policy: &Policy) -> Vec<Child> {
     let budget = || Child { kind: disruption_budget::KIND.to_owned(), name: driver.to_owned() };

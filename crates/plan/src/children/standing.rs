@@ -1,8 +1,9 @@
-//! Compares the Services and Ingresses of an application that exist with those that should exist, and plans what to do.
+//! Compares the Services and Ingresses of an application with those that it should have, and decides what to do about
+//! the differences.
 //!
-//! The comparison is made whenever the application is reconciled. So edits and deletions by others are repaired,
-//! objects that the spec no longer asks for are deleted, and a run uses the objects of the previous run. The actions
-//! run in the background, and failed ones are retried with growing pauses: the application never waits for them.
+//! They are compared in every reconcile of the application. So what was edited or deleted by others is repaired, what
+//! the spec does not want any more is deleted, and a run takes over the objects of the run before. This work never
+//! holds up the application: it is done in the background, and retried with growing pauses if it fails.
 
 use super::{
     doors::{INGRESS, SERVICE, wanted},
@@ -22,58 +23,61 @@ use std::{
 /// One effect that nothing waits for. Each can be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Aside {
-    /// Make it; one of this application's that is there already is made the same.
+    /// Creates the object. If an object of this application has the name already, that object is changed to match.
     Make(Value),
-    /// Change it as this merge patch says, which has its kind and name and the uid that it is for.
+    /// Changes an object by this merge patch, which contains the object's kind, its name and its expected uid.
     Mend(Value),
-    /// Delete it, if it is this application's.
+    /// Deletes the object, if it belongs to this application.
     Delete(Child),
 }
 
-/// A Service or an Ingress of an application, as far as it matters.
+/// A Service or an Ingress of an application, reduced to what decisions depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Companion {
     pub child: Child,
     pub uid: String,
-    /// The uid of its application.
+    /// The uid of the application that controls the object.
     pub owner: String,
     pub terminating: bool,
-    /// Where a Service is reached.
+    /// The address of a Service inside the cluster.
     pub cluster_ip: Option<String>,
-    /// Labels, annotations and what we say in its spec, as JSON: there are thousands of them, and few are looked at.
+    /// Labels, annotations and the spec fields that the operator sets, as JSON text: there are thousands of these
+    /// objects, and few are looked at.
     content: Box<str>,
 }
 
-/// What stands beside an application.
+/// The Services and Ingresses of an application.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Companions {
     pub there: Vec<Companion>,
-    /// Kinds of which nobody tells: there is no such kind here, or the operator may not watch it.
+    /// The kinds that are not watched: the cluster does not have the kind, or the operator may not watch it.
     pub unwatched: Vec<String>,
-    /// What this process has done about them.
+    /// What this process has done about each object.
     pub tries: BTreeMap<Child, Try>,
 }
 
-/// What was done about an object.
+/// What was done about one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Try {
-    /// How often in a row, with no more than its pause between: by somebody who fails, or who undoes what another does.
+    /// How many attempts were made in a row. An attempt continues the row if it begins within twice the pause after the
+    /// attempt before. The number grows if the attempts fail, or if another program keeps undoing them.
     pub count: u32,
-    /// When last.
+    /// When something was last done.
     pub last: Timestamp,
-    /// It is being done just now.
+    /// Whether something is being done at this moment.
     pub is_under_way: bool,
-    /// The run for which it was made.
+    /// The submission id of the run for which the object was made.
     pub made_for: Option<String>,
 }
 
-/// How soon something may be done about the same object again: long enough for the watch to tell what came of it.
+/// The first pause before something is done about the same object again: long enough for the watch to report the
+/// result.
 const PAUSE: Duration = Duration::from_secs(5);
-/// A user who has mended what was wrong does not wait longer.
+/// The longest pause. A user who has corrected the cause does not wait longer than this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 impl Try {
-    /// Something is about to be done, after what was done `before`.
+    /// Returns the state at the beginning of a new attempt that follows `before`.
     #[must_use]
     pub fn begun(before: Option<Self>, now: Timestamp) -> Self {
         let recent = before.filter(|before| since(before.last, now) < before.pause() * 2);
@@ -86,7 +90,7 @@ impl Try {
         PAUSE.saturating_mul(2_u32.saturating_pow(self.count.saturating_sub(1))).min(LONGEST_PAUSE)
     }
 
-    /// How long it has to wait; nothing if it has not.
+    /// Returns how long the next attempt has to wait; zero if it need not wait.
     fn rest(&self, now: Timestamp) -> Duration {
         self.pause().saturating_sub(since(self.last, now))
     }
@@ -97,7 +101,8 @@ fn since(then: Timestamp, now: Timestamp) -> Duration {
 }
 
 impl Companion {
-    /// A Service or an Ingress of an application, and the application's name; none if it is nobody's.
+    /// Reads a Service or an Ingress; returns the name of its application with it, or none if no application controls
+    /// it.
     #[must_use]
     pub fn of(kind: &str, object: &Value) -> Option<(String, Self)> {
         let metadata = &object["metadata"];
@@ -123,7 +128,8 @@ impl Companion {
 
 const APPLICATION: &str = "SparkApplication";
 
-/// What we say of an object, in one form whoever has filled in what nobody said.
+/// Returns the fields of an object that the operator sets, in a form that does not depend on defaults that were filled
+/// in.
 fn content(kind: &str, object: &Value) -> Value {
     let spec = &object["spec"];
     let spec = if kind == SERVICE {
@@ -139,7 +145,8 @@ fn content(kind: &str, object: &Value) -> Value {
     json!({"labels": metadata["labels"], "annotations": metadata["annotations"], "spec": spec})
 }
 
-/// As Kubernetes keeps them, whatever a user has written beside.
+/// Returns the certificates in the form in which Kubernetes stores them, without other fields that a user may have
+/// written.
 fn certificates(tls: &Value) -> Value {
     let kept = |tls: &Value| {
         let IngressTLS { hosts, secret_name } = serde_json::from_value(tls.clone()).unwrap_or_default();
@@ -151,10 +158,10 @@ fn certificates(tls: &Value) -> Value {
     if kept.is_empty() { Value::Null } else { kept.into() }
 }
 
-/// The merge patch that makes what is there what it should be; none if it is.
+/// Returns the merge patch that turns `there` into what is wanted; none if they agree.
 ///
-/// What others have added to its labels and annotations stays for as long as the run does: cloud controllers write
-/// there. What was for another run goes.
+/// Labels and annotations that others have added stay as long as the run is the same: cloud controllers write them.
+/// Those for another run are removed.
 #[must_use]
 pub fn mend(wanted: &Value, there: &Companion) -> Option<Value> {
     let (is, should) = (there.content(), content(&there.child.kind, wanted));
@@ -170,7 +177,7 @@ pub fn mend(wanted: &Value, there: &Companion) -> Option<Value> {
     let mut spec = Map::new();
     for (field, should) in should["spec"].as_object().into_iter().flatten() {
         let is = &is["spec"][field];
-        // The cluster may have a class for those that do not say.
+        // The cluster may set a default class where the object names none.
         if is == should || should.is_null() && field == "ingressClassName" {
             continue;
         }
@@ -190,7 +197,8 @@ pub fn mend(wanted: &Value, there: &Companion) -> Option<Value> {
     Some(patch)
 }
 
-/// The entries that have to be other than they are, and nulls for those that `should` does not have, if they are to go.
+/// Returns the entries of `should` that differ from `is`. If `others_go`, the entries that `should` does not have
+/// become null.
 fn changed(is: &Value, should: &Value, others_go: bool) -> Map<String, Value> {
     let entries = |map: &Value| map.as_object().cloned().unwrap_or_default();
     let (is, should) = (entries(is), entries(should));
@@ -199,8 +207,8 @@ fn changed(is: &Value, should: &Value, others_go: bool) -> Map<String, Value> {
     should.into_iter().filter(|(key, value)| is.get(key) != Some(value)).chain(gone).collect()
 }
 
-/// What is to be done about the Services and Ingresses of `application`, of which `status` is about to be recorded, and
-/// when to look again because of them.
+/// Returns what to do about the Services and Ingresses of `application`, and when to look at them again. `status` is
+/// the status that is about to be recorded.
 #[must_use]
 pub fn aside(
     application: &SparkApplication,
@@ -242,7 +250,7 @@ fn there<'a>(application: &SparkApplication, seen: &'a Companions) -> impl Itera
 }
 
 impl Companions {
-    /// Whether an object of which nobody tells was made for the present run.
+    /// Whether an object of a kind that is not watched was made for the present run.
     fn has_made(&self, child: &Child, status: &SparkApplicationStatus) -> bool {
         let made_for = || self.tries.get(child).and_then(|tried| tried.made_for.as_ref());
         self.unwatched.contains(&child.kind)
@@ -251,7 +259,7 @@ impl Companions {
     }
 }
 
-/// What may be done now, and when what may not.
+/// Decides what may be done now, and collects when the rest may be done.
 struct Due<'a> {
     seen: &'a Companions,
     now: Timestamp,
@@ -262,7 +270,7 @@ impl Due<'_> {
     fn is_now(&mut self, child: &Child) -> bool {
         let Some(tried) = self.seen.tries.get(child) else { return true };
         let rest = tried.rest(self.now);
-        // Whoever does it says when it is done.
+        // An attempt that is under way needs no wake-up: its end is reported.
         if tried.is_under_way || rest.is_zero() {
             return !tried.is_under_way;
         }
@@ -271,8 +279,8 @@ impl Due<'_> {
     }
 }
 
-/// Those that may stay. What is to be reached while a driver runs stays between its runs and after the last, so that
-/// its address is the same; not while the application is suspended.
+/// Returns the objects that may stay. They stay between the runs and after the last run, so that addresses do not
+/// change, but not while the application is suspended.
 fn kept(application: &SparkApplication, status: &SparkApplicationStatus, policy: &Policy) -> BTreeSet<Child> {
     match status.application_state.state {
         State::Suspended => return BTreeSet::new(),
@@ -289,7 +297,7 @@ fn kept(application: &SparkApplication, status: &SparkApplicationStatus, policy:
     ui(application, policy).into_iter().chain(others(application, policy)).flat_map(of_door).collect()
 }
 
-/// The application has ended: forgets where its web UI was, unless that stays.
+/// Removes the web UI's address from the status of an application that has ended, unless the web UI's objects stay.
 pub fn note_end(application: &SparkApplication, status: &mut SparkApplicationStatus, policy: &Policy) {
     if policy.exposure.ends_with_run || ui(application, policy).is_none() {
         let pod_name = status.driver_info.pod_name.take();
@@ -297,7 +305,7 @@ pub fn note_end(application: &SparkApplication, status: &mut SparkApplicationSta
     }
 }
 
-/// Writes down where the web UI is, as far as it stands.
+/// Writes the web UI's address to the status, as far as its objects exist.
 pub fn note(
     application: &SparkApplication,
     status: &mut SparkApplicationStatus,

@@ -1,16 +1,17 @@
-//! The address of a port of a driver: a format with variables, filled in for an application.
+//! Builds the address of a port of a driver from a format with variables, which are filled in for an application.
 
 use std::fmt;
 
-/// `{{$appName}}.example.com`, `https://example.com:8443/{{$appNamespace}}/{{$appName}}`: read once, so that what can
-/// never be an address is told before anybody needs one.
+/// The format of an address, such as `{{$appName}}.example.com` or
+/// `https://example.com:8443/{{$appNamespace}}/{{$appName}}`. The format is parsed once, so that a format that can
+/// never give an address is reported before an address is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlFormat {
-    /// `http` or `https`, if it says.
+    /// `http` or `https`, if the format names one.
     scheme: Option<&'static str>,
     host: Vec<Piece>,
     port: Option<u16>,
-    /// Without a slash at its end; nothing if the host is all.
+    /// Without a slash at its end; empty if the format has no path.
     path: Vec<Piece>,
     text: String,
 }
@@ -28,12 +29,12 @@ enum Variable {
     Id,
 }
 
-/// What variables stand for.
+/// The values of the variables.
 #[derive(Clone, Copy, Debug)]
 pub struct Variables<'a> {
     pub name: &'a str,
     pub namespace: &'a str,
-    /// Spark's own id, where it is known.
+    /// Spark's own id of the application, if it is known.
     pub id: Option<&'a str>,
 }
 
@@ -46,20 +47,21 @@ pub struct Url {
     pub path: String,
 }
 
-/// A part of a host's name is no longer.
+/// The longest part of a host name, in characters.
 const LONGEST_LABEL: usize = 63;
-/// Nor is all of it.
+/// The longest host name, in characters.
 const LONGEST_HOST: usize = 253;
 const NO_ADDRESS: &str = "an Ingress has no address for its host: write a name such as `spark.example.com`";
-/// Of every kind of length and character that a variable can have at the least.
+/// The shortest values that the variables can have, with the most harmless characters. A format that fails with these
+/// values fails with all values.
 const SHORTEST: Variables = Variables { name: "a", namespace: "a", id: Some("spark-0") };
 
 impl UrlFormat {
-    /// Reads `text`.
+    /// Parses `text`.
     ///
     /// # Errors
     ///
-    /// Why it can be no address, and what to write.
+    /// Why the text can never be an address, and what to write instead.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Err("is empty: write an address such as `{{$appName}}.example.com`".to_owned());
@@ -91,11 +93,11 @@ impl UrlFormat {
         Ok(format)
     }
 
-    /// The address for an application; none if it takes Spark's id, and that is not known.
+    /// Returns the address for an application; none if the format contains Spark's id, and the id is not known.
     ///
     /// # Errors
     ///
-    /// Why it is none with these variables.
+    /// Why the format gives no address with these variables.
     pub fn url(&self, variables: Variables) -> Result<Option<Url>, String> {
         let (Some(host), Some(path)) = (filled_in(&self.host, variables), filled_in(&self.path, variables))
         else {
@@ -111,13 +113,14 @@ impl UrlFormat {
         Ok(Some(Url { scheme: self.scheme, host, port: self.port, path }))
     }
 
-    /// The path for an application, as [`Self::url`] has it; none if it has none, or cannot be known.
+    /// Returns the path for an application, as [`Self::url`] returns it; none if there is no path, or if it cannot be
+    /// known.
     #[must_use]
     pub fn path(&self, variables: Variables) -> Option<String> {
         filled_in(&self.path, variables).filter(|path| !path.is_empty())
     }
 
-    /// Whether the path depends on what Spark calls the application.
+    /// Whether the path depends on Spark's id of the application.
     #[must_use]
     pub fn has_id_in_path(&self) -> bool {
         self.path.contains(&Piece::Variable(Variable::Id))
@@ -131,7 +134,7 @@ impl fmt::Display for UrlFormat {
 }
 
 impl Url {
-    /// All of it, with `scheme` if it says none.
+    /// Returns the address as text, with `scheme` if the address has no scheme of its own.
     #[must_use]
     pub fn address(&self, scheme: &str) -> String {
         let Self { host, path, .. } = self;
@@ -140,7 +143,7 @@ impl Url {
     }
 }
 
-/// KF takes blanks inside the braces, and so do we.
+/// Splits `text` into text and variables. As in Kubeflow's operator, there may be blanks inside the braces.
 fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     let (mut pieces, mut rest) = (Vec::new(), text);
     while let Some((before, after)) = rest.split_once("{{") {
@@ -180,7 +183,7 @@ fn scheme(mut pieces: Vec<Piece>) -> Result<(Option<&'static str>, Vec<Piece>), 
     Ok((Some(known), pieces))
 }
 
-/// What stands before the first `at`, and from there on.
+/// Splits the pieces in two: those before the first `at`, and those from it on.
 fn split(pieces: Vec<Piece>, at: char) -> (Vec<Piece>, Vec<Piece>) {
     let (mut before, mut from) = (Vec::new(), Vec::new());
     for piece in pieces {
@@ -210,12 +213,12 @@ fn filled_in<'a>(pieces: &'a [Piece], variables: Variables<'a>) -> Option<String
     pieces.iter().map(value).collect()
 }
 
-/// What Kubernetes takes for the host of an Ingress: a name in lower case.
+/// Checks that Kubernetes accepts the host for an Ingress: a name in lower case.
 fn check_host(host: &str) -> Result<(), String> {
     if host.is_empty() {
         return Err("has no host: write one such as `spark.example.com` before the path".to_owned());
     }
-    // Names of hosts do not end so.
+    // The last part of a host name is never a number: such a text is an IP address.
     let last = host.rsplit('.').next().unwrap_or_default();
     if !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!("`{host}`: {NO_ADDRESS}"));

@@ -1,4 +1,5 @@
-//! The ConfigMap of an application's monitoring: the files that the user has not put into the image.
+//! Makes the ConfigMap for an application's monitoring. The ConfigMap contains the files that the user has not put into
+//! the image.
 
 use crate::run::Run;
 use api::{
@@ -12,12 +13,13 @@ use spark_client::Child;
 
 const KIND: &str = "ConfigMap";
 
-/// All of Spark's metrics as JMX beans, and those of the JVM.
+/// Exposes all metrics of Spark and of the JVM as JMX beans.
 const DEFAULT_PROPERTIES: &str = include_str!("metrics.properties");
-/// The names are those of KF's default; the patterns also know what Spark 3 and later add to the names of beans.
+/// The metric names are those of the default configuration of Kubeflow's operator. The patterns also match what Spark 3
+/// and later add to the names of beans.
 const DEFAULT_CONFIGURATION: &str = include_str!("prometheus.yaml");
 
-/// The ConfigMap for `run`; none where every file is in the image, or none is needed.
+/// Returns the ConfigMap for `run`; none if every file is in the image, or no file is needed.
 #[must_use]
 pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
     let monitoring = Monitoring::of(application)?;
@@ -45,7 +47,7 @@ pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
         .then(|| json!({"apiVersion": "v1", "kind": KIND, "metadata": metadata, "data": files}))
 }
 
-/// What may have been made for a run of the application, whatever its spec said then.
+/// Returns the ConfigMap that may have been made for a run of the application, regardless of what the spec says now.
 #[must_use]
 pub fn possible_child(application: &SparkApplication) -> Child {
     Child { kind: KIND.to_owned(), name: config_map_name(application) }

@@ -1,12 +1,12 @@
-//! Explains the failure of a JVM that could not start because of its Java agent.
+//! Advises the user when a JVM has not started because of its Java agent.
 
-/// What to do where the last words of a container are those of a JVM that could not load the exporter or start it;
-/// none where they are about something else.
+/// Returns what to do if `words`, the last output of a container, are those of a JVM that could not load or start the
+/// exporter; none if they are about something else.
 #[must_use]
 pub fn explained(words: &str) -> Option<String> {
-    /// What a JVM says of an agent whose jar it cannot open.
+    /// What a JVM prints about an agent whose jar it cannot open.
     const NO_JAR: &str = "Error opening zip file or JAR manifest missing : ";
-    /// What it says last of an agent that has thrown an exception.
+    /// What a JVM prints last about an agent that has thrown an exception.
     const THROWN: &str = "processing of -javaagent failed";
     if let Some((_, jar)) = words.split_once(NO_JAR) {
         let jar = jar.lines().next().unwrap_or_default().trim();

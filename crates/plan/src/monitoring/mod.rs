@@ -1,4 +1,5 @@
-//! What `spec.monitoring` of an application becomes beside its pods: a ConfigMap, and advice where a Java agent fails.
+//! Turns `spec.monitoring` of an application into what it needs beside its pods: a ConfigMap, and advice for the user
+//! if the Java agent fails.
 
 mod config_map;
 mod failure;

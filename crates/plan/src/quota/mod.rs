@@ -1,7 +1,8 @@
-//! Checks whether the pods of an application fit into the ResourceQuotas of its namespace.
+//! Checks whether the ResourceQuotas of a namespace have room for the pods of an application.
 //!
-//! The pods are planned by the same code that submits the application and customizes its pods, and are counted as
-//! Kubernetes counts them. So an application is refused whose executors would otherwise wait without a word.
+//! The code that submits the application and customizes its pods also makes the pods here, as Spark will make them. The
+//! pods are counted as Kubernetes will count them. An application is thus refused for a lack of room that would
+//! otherwise keep its executors waiting without any message.
 
 mod pod;
 mod spark;
@@ -28,43 +29,44 @@ use pod_customization;
 use serde_json::{Value, json};
 use spark::Spark;
 
-/// Why it cannot be said what an application asks for.
+/// Why the amounts that an application asks for cannot be determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Error {
-    /// It cannot be run at all.
+    /// The application cannot be run at all.
     Refused(Refusal),
-    /// A property is no number, or none before Spark puts it together.
+    /// The value of a property is not a number, or is known only when Spark completes it.
     Unknown { key: String, text: String },
-    /// Pods of it are none that Kubernetes can read, or none that the webhook lets in.
+    /// Kubernetes could not read the pods of this role, or the webhook would not admit them.
     NoPod { role: Role, why: String },
 }
 
-/// Pods that ask for the same.
+/// A number of pods that ask for the same amounts.
 #[derive(Clone, Debug)]
 struct Pods {
     each: PodClaim,
     number: u32,
 }
 
-/// The pods of an application: driver and executors, and before these, where there is one, its submission pod.
+/// The pods of an application: driver, executors and, if there is one, the submission pod, which runs before the
+/// executors.
 #[derive(Clone, Debug)]
 struct Claim {
     submission: Option<Pods>,
     driver: Pods,
     executors: Pods,
-    /// Whether the number of executors follows the work.
+    /// Whether dynamic allocation changes the number of executors with the work.
     is_dynamic: bool,
 }
 
-/// One resource of a quota.
+/// The limit of a quota for one resource.
 struct Limit<'a> {
     quota: &'a ResourceQuota,
     key: &'a str,
     hard: &'a str,
 }
 
-/// Whether a change makes pods, so that there has to be room for them: that of an application that is new,
-/// runs otherwise than before, or is resumed. One that is suspended waits for nothing.
+/// Whether a change makes pods, so that the quotas must have room for them: the application is new, runs differently
+/// than before, or is resumed. A suspended application needs no room.
 #[must_use]
 pub fn needs_room(old: Option<&SparkApplication>, new: &SparkApplication) -> bool {
     let is_suspended = |application: &SparkApplication| application.spec.suspend == Some(true);
@@ -72,11 +74,11 @@ pub fn needs_room(old: Option<&SparkApplication>, new: &SparkApplication) -> boo
     new.metadata.deletion_timestamp.is_none() && !is_suspended(new) && !goes_on
 }
 
-/// Every quota that `new` would exceed, in each of its resources: what is asked for, what is used, what is
+/// Returns every quota that `new` would exceed, for each of its resources: what is asked for, what is used, what is
 /// left, and what to do.
 ///
-/// An edit ends the run that there is before the next one begins, so what the pods of `old` use is left for
-/// those of `new`. (KF counts both.)
+/// An edit ends the current run before the next one begins, so the amounts that the pods of `old` use are left for the
+/// pods of `new`. (Kubeflow's operator counts both.)
 #[must_use]
 pub fn exceeded(
     old: Option<&SparkApplication>,
@@ -98,7 +100,7 @@ pub fn exceeded(
     limits.into_iter().filter_map(|limit| limit.exceeded_by(&claim, own.as_ref())).collect()
 }
 
-/// Why no application is let in where the quotas of its namespace cannot be read.
+/// Returns the reason why no application is admitted if the quotas of its namespace cannot be read.
 #[must_use]
 pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
     let help = if is_forbidden {
@@ -114,7 +116,7 @@ pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
 }
 
 impl Claim {
-    /// All pods that there will ever be at once.
+    /// Returns all pods that the application will ever have at the same time.
     fn of(application: &SparkApplication, policy: &Policy) -> Result<Self, Error> {
         validate(application).map_err(Error::Refused)?;
         let (properties, [driver, executor]) = starting_point(application);
@@ -129,7 +131,7 @@ impl Claim {
         })
     }
 
-    /// Of these, the ones that `application` has at present, as far as its status knows.
+    /// Reduces the claim to the pods that `application` has at present, as far as its status knows.
     fn at_present(mut self, application: &SparkApplication) -> Self {
         let has_driver = matches!(
             application.state(),
@@ -143,18 +145,19 @@ impl Claim {
         self
     }
 
-    /// How much the pods use of a limit at most at once: the submission pod has ended before there are executors.
+    /// Returns the largest amount of a limit that the pods use at the same time: the submission pod has ended before
+    /// executors exist.
     fn amount(&self, limit: &Limit) -> i128 {
         let submission = self.submission.as_ref().map_or(0, |pods| pods.amount(limit));
         self.driver.amount(limit).saturating_add(submission.max(self.executors.amount(limit)))
     }
 }
 
-/// The submission pod, where `spark-submit` has to make the driver. Of an application that cannot be submitted at all
-/// the user is told when that is tried.
+/// Returns the submission pod, if `spark-submit` has to make the driver. None is returned for an application that
+/// cannot be submitted at all: the user is informed when the submission is tried.
 fn submission_pod(application: &SparkApplication, policy: &Policy) -> Option<PodClaim> {
     let mut application = application.clone();
-    // Before it is stored it has none, and its pods would belong to nobody.
+    // Before the application is stored it has no uid, and its pods would have no owner.
     application.metadata.uid.get_or_insert_with(|| "not stored yet".to_owned());
     let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
     let chosen = choose(&application, &run, &Surroundings::default(), policy, now).ok()?;
@@ -163,13 +166,13 @@ fn submission_pod(application: &SparkApplication, policy: &Policy) -> Option<Pod
 }
 
 impl Pods {
-    /// How much they use of a limit.
+    /// Returns how much all of these pods use of a limit.
     fn amount(&self, limit: &Limit) -> i128 {
         let each = self.of_each(limit).unwrap_or(0);
         each.saturating_mul(self.number.into())
     }
 
-    /// How much one uses of a limit; none if the quota does not count them.
+    /// Returns how much one pod uses of a limit; none if the quota does not count these pods.
     fn of_each(&self, limit: &Limit) -> Option<i128> {
         let is_counted = limit.quota.spec.as_ref().is_some_and(|quota| self.each.is_counted_by(quota));
         is_counted.then(|| self.each.amount(limit.key))
@@ -182,7 +185,7 @@ impl<'a> Limit<'a> {
         hard.map(move |(key, Quantity(hard))| Self { quota, key, hard })
     }
 
-    /// What is wrong with `claim`, where `own` makes room.
+    /// Returns what is wrong if `claim` exceeds the limit. The amounts that `own` uses are free for `claim`.
     fn exceeded_by(&self, claim: &Claim, own: Option<&Claim>) -> Option<Invalid> {
         let sum = |claim: &Claim| claim.amount(self);
         let asked = sum(claim);
@@ -216,7 +219,8 @@ impl<'a> Limit<'a> {
         Some(Invalid { field: format!("ResourceQuota {name}: {}", self.key), why })
     }
 
-    /// What the driver asks for, and the executors, or the submission pod where that asks for more.
+    /// Lists what the driver asks for, and what the executors ask for, or the submission pod if it asks for more than
+    /// the executors.
     fn parts(&self, claim: &Claim) -> String {
         let submission =
             claim.submission.as_ref().filter(|pods| pods.amount(self) > claim.executors.amount(self));
@@ -233,7 +237,7 @@ impl<'a> Limit<'a> {
         [driver, executors].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// How to ask for less.
+    /// Returns advice on how to ask for less.
     fn less(&self, claim: &Claim) -> String {
         let number =
             if claim.is_dynamic { "spec.dynamicAllocation.maxExecutors" } else { "spec.executor.instances" };
@@ -254,12 +258,12 @@ impl<'a> Limit<'a> {
     }
 }
 
-/// What a pod of `role` asks for that Spark makes from `template` and the webhook customizes.
+/// Returns the claim of a pod of `role` that Spark makes from `template` and the webhook customizes.
 fn pod(spark: &Spark, role: Role, mut template: Value) -> Result<PodClaim, Error> {
     let failed = |why: String| Error::NoPod { role, why };
     template["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
     if let Some(annotations) = template["metadata"]["annotations"].as_object_mut() {
-        // Nobody wrote it, and before the application is stored it names no uid.
+        // The user did not write this annotation, and before the application is stored the annotation has no uid.
         annotations.remove(annotation::OWNER_REFERENCE);
     }
     let containers = &mut template["spec"]["containers"];

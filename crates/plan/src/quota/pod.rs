@@ -1,4 +1,4 @@
-//! What a pod requests, and which quotas count the pod, as Kubernetes computes both.
+//! Computes what a pod asks for and which quotas count the pod, by the rules of Kubernetes.
 
 use api::quantity;
 use k8s_openapi::{
@@ -9,13 +9,13 @@ use k8s_openapi::{
 };
 use std::collections::BTreeMap;
 
-/// Thousandths by the name of the resource.
+/// Amounts in thousandths, by the name of the resource.
 type Amounts = BTreeMap<String, i128>;
 
-/// What counts the pods themselves.
+/// The keys of a quota that count the pods themselves.
 const COUNTS: [&str; 2] = ["pods", "count/pods"];
 
-/// Whether what a quota calls `key` is something that pods use.
+/// Whether the resource that a quota calls `key` is used by pods.
 pub(super) fn is_counted(key: &str) -> bool {
     let is_of_claims = key == "requests.storage";
     let prefixes = ["requests.", "limits.", "hugepages-"];
@@ -24,7 +24,7 @@ pub(super) fn is_counted(key: &str) -> bool {
     COUNTS.contains(&key) || is_of_containers && !is_of_claims
 }
 
-/// What a pod asks for, and what decides which quotas count it.
+/// What a pod asks for, and the properties that decide which quotas count the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PodClaim {
     requests: Amounts,
@@ -44,7 +44,7 @@ impl PodClaim {
         }
     }
 
-    /// How much of what a quota calls `key` the pod uses.
+    /// Returns how much the pod uses of the resource that a quota calls `key`, in thousandths.
     pub(super) fn amount(&self, key: &str) -> i128 {
         let (amounts, name) = match (key.strip_prefix("requests."), key.strip_prefix("limits.")) {
             _ if COUNTS.contains(&key) => return 1000,
@@ -55,8 +55,8 @@ impl PodClaim {
         amounts.get(name).copied().unwrap_or(0)
     }
 
-    /// Whether a quota with these scopes counts the pod. It does where all of them apply. Of those that we
-    /// do not know none does: Kubernetes looks at the pod once more.
+    /// Whether `quota` counts the pod, which is so if all scopes of the quota apply to the pod. An unknown scope counts
+    /// as not applying, since Kubernetes itself checks the pod later.
     pub(super) fn is_counted_by(&self, quota: &ResourceQuotaSpec) -> bool {
         let selected =
             quota.scope_selector.iter().flat_map(|selector| selector.match_expressions.iter().flatten());
@@ -72,7 +72,7 @@ impl PodClaim {
         match scope.scope_name.as_str() {
             "Terminating" => self.has_deadline,
             "NotTerminating" => !self.has_deadline,
-            // Spark's container always asks for something.
+            // Spark's container always has requests, so the pod is never best-effort.
             "NotBestEffort" => true,
             "PriorityClass" => {
                 let class = &self.priority_class;
@@ -90,8 +90,9 @@ impl PodClaim {
     }
 }
 
-/// Containers run together, init containers one after the other before them; but those that are restarted go
-/// on beside whatever comes later (`PodRequests` in Kubernetes' component-helpers).
+/// Returns the sum for a pod. Containers run together, and init containers run one after the other before them; but
+/// init containers that are restarted keep running beside all later containers (`PodRequests` in Kubernetes'
+/// component-helpers).
 fn total(spec: &PodSpec, of: fn(&ResourceRequirements) -> Amounts) -> Amounts {
     let of = |container: &Container| container.resources.as_ref().map(of).unwrap_or_default();
     let mut together = Amounts::new();
@@ -104,7 +105,7 @@ fn total(spec: &PodSpec, of: fn(&ResourceRequirements) -> Amounts) -> Amounts {
             add(&mut together, &own);
             add(&mut beside, &own);
         }
-        // Of resources that this container does not name there is what there was before: that has been counted.
+        // A resource that this container does not name keeps the earlier amount, which has been counted already.
         for (name, amount) in own {
             let others = beside.get(&name).copied().unwrap_or(0);
             let at_once = if goes_on { others } else { amount.saturating_add(others) };
@@ -117,14 +118,14 @@ fn total(spec: &PodSpec, of: fn(&ResourceRequirements) -> Amounts) -> Amounts {
     together
 }
 
-/// Where only a limit is given, the API server makes it the request as well.
+/// Returns the requests of a container. If only a limit is given, the API server uses the limit as the request as well.
 fn requests(resources: &ResourceRequirements) -> Amounts {
     let mut requests = amounts(resources.limits.as_ref());
     requests.extend(amounts(resources.requests.as_ref()));
     requests
 }
 
-/// What is no quantity no API server takes.
+/// Returns the amounts. A text that is not a quantity is left out: no API server accepts such a text.
 fn amounts(quantities: Option<&BTreeMap<String, Quantity>>) -> Amounts {
     let amount =
         |(name, Quantity(text)): (&String, &Quantity)| Some((name.clone(), quantity::amount(text.trim())?));

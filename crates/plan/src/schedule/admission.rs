@@ -1,4 +1,4 @@
-//! Decides whether an application that is due is started, waits, or is skipped.
+//! Decides whether a due run is started, waits, or is given up.
 
 use super::{
     Action, Observed, Outcome, Pass, Plan, SOON, Skip, events, history,
@@ -16,12 +16,12 @@ use std::{
 /// Whether an application may be made now.
 enum Admission<'a> {
     Now,
-    /// These still run, or pods of one that is gone do.
+    /// These applications still run. If the list is empty, pods of an application that is gone still run.
     After(Vec<&'a Child>),
 }
 
 impl Pass<'_> {
-    /// Whether no other application of the schedule may run beside one.
+    /// Whether an application of the schedule must not run beside another application of the schedule.
     pub(super) fn runs_alone(&self) -> bool {
         matches!(
             self.schedule.spec.concurrency_policy,
@@ -71,7 +71,8 @@ impl Pass<'_> {
         plan.status.handled_until = Some(Time(slot));
     }
 
-    /// Deals with what the user wants now. Where another one may not run beside it, it is not made at all.
+    /// Deals with a run that the user has triggered. Under `Forbid`, such a run never waits for another application: it
+    /// is skipped.
     pub(super) fn admit_trigger(&self, seen: &Observed, plan: &mut Plan) {
         let Some(occasion @ Occasion::Trigger(_)) = self.trigger() else { return };
         let has_started = plan.actions.iter().any(|action| matches!(action, Action::Start(_)));
@@ -116,8 +117,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Records the applications that were made for slots which `is_passed` holds of, where nobody could record it in
-    /// time: their slots are neither missed nor skipped.
+    /// Records the applications of the slots that `is_passed` selects, if they were made but could not be recorded in
+    /// time. Their slots are neither missed nor skipped. Returns those slots.
     pub(super) fn tell_made(
         &self,
         is_passed: impl Fn(Timestamp) -> bool,
@@ -126,7 +127,7 @@ impl Pass<'_> {
     ) -> BTreeSet<Timestamp> {
         let of_slots =
             seen.children.iter().chain(&seen.departed).filter_map(|child| Some((child.slot?, child)));
-        // Another schedule may have stood here when it was made.
+        // The schedule may have had other times when the application was made.
         let is_slot = |slot: Timestamp| self.slots.after(slot - SignedDuration::from_nanos(1)) == Some(slot);
         let made: BTreeMap<_, _> = of_slots.filter(|(slot, _)| is_passed(*slot) && is_slot(*slot)).collect();
         for (slot, child) in &made {
@@ -159,8 +160,8 @@ impl Pass<'_> {
         plan.outcomes.push(Outcome::Skipped { why: Skip::NameTaken, count: 1 });
     }
 
-    /// Deletes what runs, where nobody has done so yet. What is not recorded itself is recorded first, and deleted in
-    /// the next pass.
+    /// Deletes the running applications that are not being deleted yet. An application that is not recorded yet is
+    /// recorded first, and deleted in the next pass.
     fn replace(&self, running: &[&Child], plan: &mut Plan) {
         let deleted = |plan: &Plan, name: &str| {
             plan.actions
@@ -177,7 +178,7 @@ impl Pass<'_> {
     }
 }
 
-/// The application that was made for this, be it gone by now.
+/// Returns the application that was made for the occasion, even if it is gone by now.
 fn made<'a>(occasion: &Occasion, seen: &'a Observed) -> Option<&'a Child> {
     seen.children.iter().chain(&seen.departed).find(|child| child.is_for(occasion))
 }

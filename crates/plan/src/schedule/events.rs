@@ -1,4 +1,4 @@
-//! The events on schedules, with their texts.
+//! Builds the events that users see on a schedule, and their wording.
 
 use super::run::{Child, Occasion};
 use crate::events::{Event, Severity};
@@ -28,7 +28,7 @@ pub(super) fn skipped(occasion: &Occasion, why: &str) -> Event {
     Event::new(Severity::Warning, "ScheduledRunSkipped", "Skip", format!("{occasion} is skipped: {why}"))
 }
 
-/// Another object has the name of a run.
+/// Reports that another object has the name of a run.
 pub(super) fn taken(occasion: &Occasion, name: &str) -> Event {
     let why = format!(
         "there is a SparkApplication {name} that this schedule has not made; delete it if nobody needs it"
@@ -62,14 +62,15 @@ pub(super) fn invalid(why: &str) -> Event {
     Event::new(Severity::Warning, "ScheduleInvalid", "Validate", format!("nothing is started: {why}"))
 }
 
-/// The API server refuses an application, which is tried again. Sent by the controller, which alone hears of it.
+/// Reports that the API server refuses an application, and that its creation is retried. Sent by the controller, since
+/// only the controller sees the refusal.
 #[must_use]
 pub fn not_started(name: &str, why: &str) -> Event {
     let note = format!("SparkApplication {name} could not be created, and is tried again: {why}");
     Event::new(Severity::Warning, "ScheduledRunNotStarted", "Start", note)
 }
 
-/// What has to end before another one may start.
+/// Names what has to end before another application may start.
 pub(super) fn awaited(running: &[&Child]) -> String {
     match running {
         [] => "pods of a deleted SparkApplication".to_owned(),

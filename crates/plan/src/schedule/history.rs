@@ -1,12 +1,13 @@
-//! Decides which ended applications of a schedule are kept.
+//! Decides which of the applications that have ended are kept.
 
 use super::{Observed, Plan, events, run::Child, trigger};
 use api::{ScheduledSparkApplication, State};
 
-/// How many are kept of either kind where nobody says: KF's default.
+/// How many completed and how many failed applications are kept if the schedule sets no limit: the default of
+/// Kubeflow's operator.
 const KEPT: i32 = 1;
 
-/// Deletes those that ended longest ago, and names the others.
+/// Deletes the applications that ended longest ago, and writes the names of the others to the status.
 pub(super) fn prune(schedule: &ScheduledSparkApplication, seen: &Observed, plan: &mut Plan) {
     let spec = &schedule.spec;
     let (completed, mut pruned) = kept(schedule, seen, State::Completed, spec.successful_run_history_limit);
@@ -21,7 +22,8 @@ pub(super) fn prune(schedule: &ScheduledSparkApplication, seen: &Observed, plan:
     }
 }
 
-/// The names of those in this state that are kept, newest first, and the others.
+/// Returns the names of the applications in this state that are kept, newest first, and the applications that are not
+/// kept.
 fn kept<'a>(
     schedule: &ScheduledSparkApplication,
     seen: &'a Observed,
@@ -44,7 +46,8 @@ fn kept<'a>(
     (names, pruned)
 }
 
-/// Whether the status says that it was made. Until then it is the only proof of that, and is not deleted.
+/// Whether the status records that the application was made. Until then the application is the only proof of that, and
+/// is not deleted.
 pub(super) fn is_recorded(schedule: &ScheduledSparkApplication, child: &Child) -> bool {
     let status = schedule.status.as_ref();
     let handled = status.and_then(|status| status.handled_until.as_ref());

@@ -1,7 +1,8 @@
-//! Decides what comes next for a `ScheduledSparkApplication`, from its applications and the time.
+//! Decides what is next for a `ScheduledSparkApplication`, given its status, its applications and the time.
 //!
-//! A slot is a moment at which the schedule is due. The name of an application contains its slot, so creating the
-//! application again after a crash creates nothing twice. The status has the slot up to which everything is handled.
+//! A slot is a moment at which the schedule is due. The application for a slot is named after the slot, so that an
+//! attempt to make it again after a crash makes no second application. The status records up to which slot all slots
+//! are dealt with.
 
 mod admission;
 mod events;
@@ -26,47 +27,49 @@ use kube_core::ResourceExt;
 use run::Occasion;
 use std::time::Duration;
 
-/// How soon to look again for what no watch tells of: that the pods of an application are gone which is gone itself.
+/// How soon to look again for a change that no watch reports: that the pods of an application which no longer exists
+/// are gone.
 const SOON: Duration = Duration::from_secs(1);
-/// The longest sleep: somebody may set the clock meanwhile.
+/// The longest sleep, because the clock may be set during a sleep.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
-/// How far the clock may have been put back before it counts as wrong that it has ever shown so late a time. Up to
-/// here nothing is made twice; beyond, nothing would be made for too long.
+/// How far in the future a recorded time may be before it counts as an error of the clock and is replaced with the
+/// present time. Up to this limit, the recorded time is kept, so that nothing is made twice after the clock was put
+/// back. Beyond it, nothing would be made for too long.
 const PUT_BACK: SignedDuration = SignedDuration::from_hours(24);
 
-/// What holds for all schedules.
+/// The settings for all schedules.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// In which unit times stand in the names of applications.
+    /// The unit of the times in the names of applications.
     pub precision: Precision,
-    /// The zone of schedules that name none, or `Local`.
+    /// The time zone of schedules that name none, or `Local`.
     pub zone: TimeZone,
 }
 
-/// Everything that the controller saw of one schedule. Built by `controller::schedules`; tests build it themselves.
+/// All that the controller saw of one schedule. Built by `controller::schedules`; tests build it themselves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// The applications that it owns.
+    /// The applications that the schedule owns.
     pub children: Vec<Child>,
-    /// Of those that this process has seen and that are gone, the ones for the latest slot and the latest trigger:
-    /// what has been started is known even where that is not recorded yet.
+    /// The applications for the latest slot and for the latest trigger, if this process has seen them and they are
+    /// gone. With them it is known what has been started, even if that is not recorded yet.
     pub departed: Vec<Child>,
-    /// Those of the names asked for that are somebody else's.
+    /// The names from [`Questions::names`] that are used by applications which the schedule does not own.
     pub taken: Vec<String>,
-    /// Whether pods live of applications that are gone.
+    /// Whether pods are alive whose applications are gone.
     pub has_pods: bool,
 }
 
-/// What to find out before [`next`] is asked.
+/// What has to be found out before [`next`] is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Questions {
-    /// Whose are the objects of these names?
+    /// The names of applications whose owner is asked for.
     pub names: Vec<String>,
-    /// Do pods of applications live that are gone?
+    /// Whether to find out if pods are alive whose applications are gone.
     pub pods: bool,
 }
 
-/// What to do and what to record: actions first, then the status, then what users and admins are told.
+/// What to do and what to record: the actions come first, then the status, then the events and outcomes.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Plan {
@@ -75,22 +78,22 @@ pub struct Plan {
     pub events: Vec<Event>,
     /// What is counted once the status is written.
     pub outcomes: Vec<Outcome>,
-    /// When to look again, should nothing happen before.
+    /// When to look at the schedule again if nothing happens before.
     pub wake: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Create the application; it is there already where its name and owner are these.
+    /// Creates the application. If an application with this name and owner exists, the application is created already.
     Start(Box<SparkApplication>),
-    /// Delete exactly this application, as it was seen.
+    /// Deletes exactly this application, in the version that was seen.
     Delete { name: String, uid: String, resource_version: Option<String> },
 }
 
 /// What became of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// An application was made, so long after its slot; by hand, at once.
+    /// An application was made, this long after its slot; zero if it was triggered by hand.
     Started {
         late: Duration,
     },
@@ -98,29 +101,29 @@ pub enum Outcome {
         why: Skip,
         count: u64,
     },
-    /// Nobody was there in time.
+    /// The operator was not running in time, or could not start the run in time.
     Missed {
         count: u64,
     },
 }
 
-/// Why a slot has no application though somebody was there to make it.
+/// Why no application was made although the operator was there to make it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Skip {
-    /// Another one ran, and the policy is `Forbid`.
+    /// Another application was running, and the policy is `Forbid`.
     Forbid,
-    /// The pods of that which it was to replace did not end in time.
+    /// The pods of the application that was to be replaced did not end in time.
     Replace,
-    /// Somebody else's object has the name.
+    /// An application of another owner has the name.
     NameTaken,
-    /// The schedule cannot be read.
+    /// The schedule is invalid.
     Invalid,
 }
 
 impl Skip {
     pub const ALL: [Self; 4] = [Self::Forbid, Self::Replace, Self::NameTaken, Self::Invalid];
 
-    /// As metrics have it.
+    /// Returns the value of the metric's label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -132,7 +135,7 @@ impl Skip {
     }
 }
 
-/// What to find out before [`next`] is asked about `schedule`.
+/// Returns what has to be found out before [`next`] is called for `schedule`.
 #[must_use]
 pub fn questions(
     schedule: &ScheduledSparkApplication,
@@ -149,7 +152,8 @@ pub fn questions(
     }
 }
 
-/// What is next for `schedule`, of which this was seen. The one entry to this module; it never fails and never waits.
+/// Returns what is next for `schedule`, given what was seen of it. The only entry to this module besides [`questions`];
+/// it never fails and never waits.
 pub fn next(schedule: &ScheduledSparkApplication, seen: &Observed, now: Timestamp, policy: &Policy) -> Plan {
     let mut plan = Plan {
         actions: Vec::new(),
@@ -164,7 +168,7 @@ pub fn next(schedule: &ScheduledSparkApplication, seen: &Observed, now: Timestam
     status.handled_until = Some(Time(if schedule.spec.suspend != Some(true) && pass.is_ok() {
         standing.handled_until
     } else if was_idle(status) && is_same(schedule, status) {
-        // Time alone is not worth a write.
+        // That time has passed is no reason to write the status.
         status.handled_until.as_ref().map_or(standing.handled_until, |until| until.0)
     } else {
         standing.handled_until.max(whole_seconds(now))
@@ -186,7 +190,7 @@ pub fn next(schedule: &ScheduledSparkApplication, seen: &Observed, now: Timestam
     plan
 }
 
-/// Nothing is made of a schedule that cannot be read, or whose applications would be refused.
+/// Nothing is made of a schedule that is invalid, or whose applications would be refused.
 fn refuse(schedule: &ScheduledSparkApplication, why: String, plan: &mut Plan) {
     let status = &mut plan.status;
     if status.schedule_state != ScheduleState::FailedValidation || status.reason.as_ref() != Some(&why) {
@@ -203,12 +207,12 @@ fn refuse(schedule: &ScheduledSparkApplication, why: String, plan: &mut Plan) {
     status.last_trigger = Some(asked.clone());
 }
 
-/// From where a schedule is counted.
+/// The times from which a schedule is counted.
 #[derive(Clone, Copy)]
 struct Standing {
-    /// What `@every` counts from.
+    /// The time from which `@every` counts.
     since: Timestamp,
-    /// Up to where all slots are dealt with.
+    /// The time up to which all slots are dealt with.
     handled_until: Timestamp,
 }
 
@@ -221,17 +225,20 @@ impl Standing {
         let recorded = (&status.observed_schedule, status.scheduled_since, status.handled_until);
         let mut standing = match recorded {
             (Some(_), Some(since), Some(until)) if is_same => Self { since: since.0, handled_until: until.0 },
-            // It may have been put back, the clock: what was made for a slot is not made again for one of the new ones.
+            // The times of the schedule were edited: it is counted from now on, but never from before the recorded
+            // time. The clock may have been put back, and what was made for an old slot must not be made again for a
+            // new one.
             (Some(_), _, until) => {
                 Self { since: now, handled_until: until.map_or(now, |until| until.0.max(now)) }
             }
-            // Nobody has recorded anything, or KF has: it goes on from its last run.
+            // This operator has recorded nothing. If Kubeflow's operator has recorded a last run, the schedule goes on
+            // from that run.
             (None, ..) => {
                 let since = status.last_run.map_or(created, |last| last.0);
                 Self { since, handled_until: since }
             }
         };
-        // What has passed meanwhile was not to be made.
+        // Slots that have passed while the schedule was suspended or invalid are not made up for.
         if was_idle {
             standing.handled_until = standing.handled_until.max(now);
         }
@@ -240,7 +247,7 @@ impl Standing {
     }
 }
 
-/// One look at a schedule that can be read.
+/// One look at a valid schedule.
 struct Pass<'a> {
     schedule: &'a ScheduledSparkApplication,
     now: Timestamp,
@@ -294,7 +301,7 @@ impl<'a> Pass<'a> {
         plan.wake = plan.wake.into_iter().chain(wake).chain([LONGEST_SLEEP]).min();
     }
 
-    /// The slots that are to be dealt with, if there are any.
+    /// Returns the slots that are to be dealt with, if there are any.
     fn due(&self) -> Option<Due> {
         if self.schedule.spec.suspend == Some(true) {
             return None;
@@ -302,12 +309,12 @@ impl<'a> Pass<'a> {
         self.slots.due(self.standing.handled_until, self.now)
     }
 
-    /// How late an application may be made.
+    /// Returns how late an application may be made.
     fn deadline(&self) -> Option<SignedDuration> {
         self.schedule.spec.starting_deadline_seconds.map(|late| SignedDuration::from_secs(late.max(0)))
     }
 
-    /// Of several slots that are due only the last is made up for.
+    /// Deals with the due slots before the latest: only the latest is made up for.
     fn pass_over(
         &self,
         due: Due,
@@ -337,7 +344,7 @@ impl<'a> Pass<'a> {
         plan.status.handled_until = Some(Time(just_before.max(self.standing.handled_until)));
     }
 
-    /// The application that the user wants now, if that is new.
+    /// Returns the run that the user asks for by the trigger annotation, if the annotation's value is new.
     fn trigger(&self) -> Option<Occasion> {
         let asked = trigger(self.schedule).filter(|_| is_known(self.schedule))?;
         let handled = self.schedule.status.as_ref().and_then(|status| status.last_trigger.as_ref());
@@ -345,18 +352,19 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Whether nothing was made for slots when the schedule was seen last.
+/// Whether nothing was made for slots when the schedule was last seen.
 fn was_idle(status: &ScheduledSparkApplicationStatus) -> bool {
     status.suspended || status.schedule_state == ScheduleState::FailedValidation
 }
 
-/// Whether the schedule has the times that it had when it was seen last.
+/// Whether the times of the schedule are the same as when the schedule was last seen.
 fn is_same(schedule: &ScheduledSparkApplication, status: &ScheduledSparkApplicationStatus) -> bool {
     status.observed_schedule.as_ref() == Some(&schedule.spec.schedule)
         && status.observed_time_zone == schedule.spec.time_zone
 }
 
-/// Whether this operator has recorded anything of the schedule. A trigger that was there before triggers nothing.
+/// Whether this operator has recorded anything of the schedule. A trigger that is older than the first record triggers
+/// nothing.
 fn is_known(schedule: &ScheduledSparkApplication) -> bool {
     schedule.status.as_ref().is_some_and(|status| status.observed_schedule.is_some())
 }
@@ -369,7 +377,7 @@ fn whole_seconds(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
 
-/// How long it is until then; a moment more, so that it is not too early.
+/// Returns how long it is until `moment`, plus a millisecond, so that the wake-up is not too early.
 fn until(moment: Timestamp, now: Timestamp) -> Duration {
     let rest = moment.duration_since(now).max(SignedDuration::ZERO);
     Duration::try_from(rest).unwrap_or_default() + Duration::from_millis(1)

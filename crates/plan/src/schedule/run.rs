@@ -1,4 +1,4 @@
-//! The application that is created for a slot, and what is known of applications that exist.
+//! Builds the application for a slot or a trigger, and reads such an application back.
 
 use super::{Action, Pass};
 use crate::digest;
@@ -12,8 +12,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube_core::{Resource, ResourceExt};
 use std::{fmt, str::FromStr, time::Duration};
 
-/// In which unit the time of a slot stands behind the schedule's name (KF's
-/// `--scheduled-spark-application-timestamp-precision`).
+/// The unit of a slot's time in the name of an application, after the schedule's name
+/// (`--scheduled-spark-application-timestamp-precision` of Kubeflow's operator).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
     #[default]
@@ -24,11 +24,11 @@ pub enum Precision {
     Minutes,
 }
 
-/// For what an application is made.
+/// What an application is made for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Occasion {
     Slot(Timestamp),
-    /// The user has annotated the schedule with this.
+    /// The value of the trigger annotation that the user has set on the schedule.
     Trigger(String),
 }
 
@@ -39,19 +39,19 @@ pub struct Child {
     pub uid: String,
     pub resource_version: Option<String>,
     pub created: Timestamp,
-    /// The slot that it was made for; KF says of none.
+    /// The slot that the application was made for; Kubeflow does not record it.
     pub slot: Option<Timestamp>,
-    /// The trigger that it was made for.
+    /// The trigger that the application was made for.
     pub trigger: Option<String>,
     pub state: State,
-    /// Whether it is being deleted.
+    /// Whether the application is being deleted.
     pub is_going: bool,
 }
 
 impl Precision {
     const ALL: [Self; 5] = [Self::Nanos, Self::Micros, Self::Millis, Self::Seconds, Self::Minutes];
 
-    /// The value of the flag.
+    /// Returns the value of the flag.
     const fn as_str(self) -> &'static str {
         match self {
             Self::Nanos => "nanos",
@@ -62,7 +62,7 @@ impl Precision {
         }
     }
 
-    /// What stands behind a schedule's name for the slot, if the schedule has this rhythm.
+    /// Returns what is appended to the schedule's name for the slot, if the schedule has this rhythm.
     fn suffix(self, slot: Timestamp, rhythm: &Rhythm) -> String {
         let time = match self.for_rhythm(rhythm) {
             Self::Nanos => slot.as_nanosecond(),
@@ -74,7 +74,7 @@ impl Precision {
         format!("-{time}")
     }
 
-    /// Where two slots would share a minute, seconds are used.
+    /// Returns seconds where two slots would share a minute.
     fn for_rhythm(self, rhythm: &Rhythm) -> Self {
         match (self, rhythm) {
             (Self::Minutes, Rhythm::Every(period)) if *period < Duration::from_secs(60) => Self::Seconds,
@@ -82,7 +82,7 @@ impl Precision {
         }
     }
 
-    /// How many characters stand behind a schedule's name, until the year 2286.
+    /// Returns how many characters are appended to a schedule's name; correct until the year 2286.
     #[must_use]
     pub fn suffix_length(self, rhythm: Option<&Rhythm>) -> usize {
         match rhythm.map_or(self, |rhythm| self.for_rhythm(rhythm)) {
@@ -113,11 +113,11 @@ impl FromStr for Precision {
 }
 
 impl Pass<'_> {
-    /// What the application for `occasion` is called.
+    /// Returns the name of the application for `occasion`.
     pub(super) fn name(&self, occasion: &Occasion) -> String {
         let behind = match occasion {
             Occasion::Slot(slot) => self.policy.precision.suffix(*slot, &self.rhythm),
-            // No longer than the shortest time, and no time begins with a letter.
+            // Not longer than the shortest time. The `t` avoids a clash with a time, which never begins with a letter.
             Occasion::Trigger(value) => {
                 let uid = self.schedule.uid().unwrap_or_default();
                 format!("-t{}", &digest::fingerprint(&[&uid, value])[..7])
@@ -126,7 +126,8 @@ impl Pass<'_> {
         self.schedule.name_any() + &behind
     }
 
-    /// The application for `occasion`. As KF's: all of the schedule's labels, and an owner that is no controller.
+    /// Returns the application for `occasion`. As in Kubeflow, the application has all labels of the schedule, and the
+    /// owner reference is not that of a controller.
     pub(super) fn application(&self, occasion: &Occasion) -> SparkApplication {
         let ObjectMeta { namespace, labels, uid, .. } = self.schedule.metadata.clone();
         let own = (label::SCHEDULED_APP_NAME.to_owned(), self.schedule.name_any());
@@ -155,7 +156,8 @@ impl Pass<'_> {
 }
 
 impl Child {
-    /// What is known of an application in this state, and the schedule that owns it; none if none does.
+    /// Reads an application in this state; returns the reference to the schedule that owns it as well, or none if no
+    /// schedule owns it.
     #[must_use]
     pub fn of(metadata: &ObjectMeta, state: State) -> Option<(&OwnerReference, Self)> {
         let kind = ScheduledSparkApplication::kind(&());
@@ -174,7 +176,7 @@ impl Child {
         Some((owner, child))
     }
 
-    /// Whether no more comes of it.
+    /// Whether the application has ended for good.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Completed | State::Failed)

@@ -1,8 +1,8 @@
-//! Checks the bounds of dynamic allocation.
+//! Checks the bounds between which the number of executors may change.
 
 use super::{Findings, Subject};
 
-/// What Spark's `ExecutorAllocationManager` refuses when the driver starts.
+/// Refuses bounds that Spark's `ExecutorAllocationManager` refuses when the driver starts.
 pub(super) fn bounds(subject: &Subject, findings: &mut Findings) {
     let Some(allocation) = subject.spec.dynamic_allocation.as_ref().filter(|allocation| allocation.enabled)
     else {

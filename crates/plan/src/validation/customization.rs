@@ -1,4 +1,4 @@
-//! Checks that the webhook can do to the pods what their annotations ask for.
+//! Checks that the webhook will be able to change the pods as their annotations ask.
 
 use super::{Findings, Subject, volumes};
 use api::{
@@ -10,14 +10,15 @@ use pod_customization::{self, Denial};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Kubernetes' limit for all annotations of an object, keys and values together.
+/// Kubernetes' limit for all annotations of an object, keys and values together, in bytes.
 const LARGEST: usize = 256 << 10;
 
-/// Does it, to a pod that has as little as Spark's pods may have.
+/// Customizes, for each role, a pod that has as little as a pod of Spark may have, and refuses what the webhook would
+/// deny.
 pub(super) fn rehearsal(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         let mut annotations = pod_customization::annotations(subject.application, role);
-        // Nobody wrote it, and before the application is stored it names no uid.
+        // The user did not write this annotation, and before the application is stored the annotation has no uid.
         annotations.remove(annotation::OWNER_REFERENCE);
         let pod = json!({
             "metadata": {"labels": {label::SPARK_ROLE: role.as_str()}, "annotations": annotations},
@@ -34,7 +35,8 @@ pub(super) fn rehearsal(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Whether a pod can carry them. (In KF the webhook reads the application, which may be larger.)
+/// Checks that a pod can hold all annotations. (In Kubeflow's operator, the webhook reads the application instead,
+/// which may be larger.)
 pub(super) fn size(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         let annotations = all_annotations(subject, role);
@@ -53,7 +55,7 @@ pub(super) fn size(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// All annotations of the role's pods but Spark's own.
+/// Returns all annotations of the role's pods except those that Spark itself adds.
 fn all_annotations(subject: &Subject, role: Role) -> BTreeMap<String, String> {
     let pod = role.pod(&subject.spec);
     let template =
@@ -75,7 +77,8 @@ fn all_annotations(subject: &Subject, role: Role) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The template's volumes, and one for each mount that has none: what a mount names is looked at elsewhere.
+/// Returns the template's volumes, and a volume for each mount that has none: whether the volume of a mount exists is
+/// checked in `volumes.rs`.
 fn volumes_of(subject: &Subject, role: Role) -> Vec<Value> {
     let template = volumes::of_template(subject, role);
     let (of_spec, of_webhook) = (volumes::of_spec(subject), volumes::of_webhook(subject, role));
@@ -89,13 +92,13 @@ fn volumes_of(subject: &Subject, role: Role) -> Vec<Value> {
     template.iter().cloned().chain(missing.into_iter().map(|name| json!({"name": name}))).collect()
 }
 
-/// The field of the spec that an annotation of the contract is made from.
+/// Returns the field of the spec from which an annotation of the contract is made.
 fn field(subject: &Subject, role: Role, key: &str, path: &str) -> String {
     match key {
         annotation::HADOOP_CONFIG_MAP => subject.field("hadoopConfigMap"),
         annotation::SPARK_CONFIG_MAP => subject.field("sparkConfigMap"),
         annotation::PROMETHEUS => subject.field("monitoring"),
-        // The positions in these two are not those in the spec; the text has the names.
+        // In these two, positions differ from the positions in the spec; the problem's text contains the names.
         annotation::VOLUMES => subject.field("volumes"),
         annotation::VOLUME_MOUNTS => subject.of_role(role, "volumeMounts"),
         key => {
@@ -105,7 +108,7 @@ fn field(subject: &Subject, role: Role, key: &str, path: &str) -> String {
     }
 }
 
-/// `init-containers`, behind the prefix, as `initContainers`.
+/// Turns `init-containers`, without the prefix, into `initContainers`.
 fn camel_case(key: &str) -> String {
     let mut words = key.strip_prefix(annotation::PREFIX).unwrap_or(key).split('-');
     let first = words.next().unwrap_or_default().to_owned();
@@ -127,7 +130,7 @@ mod tests {
         let subject = Subject::new(&application, "spec");
         let schema = serde_json::to_value(SparkApplication::crd()).unwrap();
         let schema = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-        // Made from the application as a whole.
+        // The owner reference is made from the application as a whole.
         let others = pod_customization::STEPS.iter().filter(|step| step.key != annotation::OWNER_REFERENCE);
         for step in others {
             let path = field(&subject, Role::Executor, step.key, "");

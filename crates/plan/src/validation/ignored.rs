@@ -1,9 +1,9 @@
-//! Warns of fields that are deprecated or have no effect.
+//! Warns of fields that are deprecated, or that have no effect as they are written.
 
 use super::{Findings, Subject};
 use api::{RestartPolicyType, Role};
 
-/// All of them are fields that KF accepts.
+/// Adds the warnings. Kubeflow's operator accepts all of these fields.
 pub(super) fn fields(subject: &Subject, findings: &mut Findings) {
     let spec = &subject.spec;
     if spec.failure_retries.is_some() {

@@ -1,11 +1,11 @@
-//! Checks that the web UI and each further port of the driver get a Service and an address of their own.
+//! Checks that the driver's web UI and its further ports can be reached: each by one Service and one address.
 
 use super::{Findings, Subject, names};
 use crate::children::{UrlFormat, Variables, is_ui_off, ui_port};
 use api::names::conf;
 use std::collections::BTreeSet;
 
-/// As long as Spark's own ids are.
+/// An id that is as long as Spark's own ids.
 const SOME_ID: &str = "spark-00000000000000000000000000000000";
 
 pub(super) fn web_ui(subject: &Subject, findings: &mut Findings) {
@@ -27,7 +27,7 @@ pub(super) fn web_ui(subject: &Subject, findings: &mut Findings) {
     service(options.service_port_name.as_deref(), options.service_type.as_deref(), field, findings);
 }
 
-/// What a Service says of itself.
+/// Checks the port's name and the type of a Service.
 fn service(
     port_name: Option<&str>,
     service_type: Option<&str>,
@@ -86,14 +86,14 @@ pub(super) fn driver_ingress(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// That an address can be made for this application, as far as it is known.
+/// Checks that an address can be made for this application, as far as the application's name is known.
 fn possible(subject: &Subject, address: &str) -> Result<(), String> {
     let format = UrlFormat::parse(address)?;
     let name = subject.name();
     if name.is_empty() {
         return Ok(());
     }
-    // Where a file does not say in which namespace it will be, any will do.
+    // If a file does not state its namespace, any namespace will do for the check.
     let namespace = subject.application.metadata.namespace.as_deref().unwrap_or("default");
     format.url(Variables { name, namespace, id: Some(SOME_ID) }).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Holds all that is done with an application before it is submitted to work that grows with its size and no faster.
+//! Tests that all work on an application before its submission grows no faster than the size of the application.
 
 use super::{CHECKS, Findings, Subject};
 use crate::submission::starting_point;
@@ -10,13 +10,13 @@ use api::{
 use pod_customization::{self, borrowed_json::BorrowedJson};
 use serde_json::{Value, json};
 
-/// As many as no application has, and all of them in a few hundred KiB.
+/// A number of entries that no application has; all of them still fit into a few hundred KiB.
 const MANY: usize = 10_000;
 
-/// Twice the input may take 2.2 times the steps.
+/// Ten times the allowed growth: twice the input may take 2.2 times the steps.
 const MOST_TIMES_TEN: usize = 22;
 
-/// The spec with so many of something.
+/// Makes a spec with the given number of entries of one kind.
 type Spec = fn(usize) -> Value;
 
 #[test]
@@ -90,8 +90,9 @@ fn list(n: usize, entry: impl Fn(usize) -> Value) -> Vec<Value> {
     (0..n).map(entry).collect()
 }
 
-/// What an application with `spec` takes: defaults, every check, Spark's properties and templates, and the customization of
-/// pods that are made from those. The bound for the size of a spec is left out, or little would be looked at.
+/// Returns the number of steps that an application with `spec` takes: filling in defaults, every check, making Spark's
+/// properties and templates, and customizing pods that are made from these templates. The limit for the size of a spec
+/// is not checked first, because then little would be examined.
 fn steps_for(mut spec: Value) -> usize {
     fill_in(spec.as_object_mut().unwrap()).unwrap();
     let mut application = SparkApplication::new("pi", serde_json::from_value(spec).unwrap());
@@ -104,7 +105,7 @@ fn steps_for(mut spec: Value) -> usize {
         let (_, templates) = starting_point(&application);
         for (mut pod, role) in templates.into_iter().zip(Role::ALL) {
             pod["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
-            // Carried out or denied: both take their steps.
+            // The steps count whether the customization is carried out or denied.
             pod_customization::patch(&BorrowedJson::from(&pod)).ok();
         }
     })

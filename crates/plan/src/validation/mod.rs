@@ -1,8 +1,10 @@
-//! Checks whether an application can be run as it is written. Each concern has a file; [`CHECKS`] lists them.
+//! Checks whether an application can be run as it is written. Each file checks one concern; [`CHECKS`] lists the
+//! checks.
 //!
-//! The webhook calls this when an application is applied, the controller before it submits one, and `sparkctl render`
-//! without a cluster, so all of them refuse the same in the same words. Only what can never work is refused. What has
-//! no effect, or may fail in one cluster and work in another, is a warning.
+//! The webhook checks an application when a user applies it, the controller before it submits an application, and
+//! `sparkctl render` offline, so that all of them refuse the same applications in the same words. An application is
+//! refused only for what can never work. A setting that merely has no effect, or that may fail in one cluster and work
+//! in another, causes a warning.
 
 mod allocation;
 mod customization;
@@ -32,7 +34,8 @@ pub use names::is_object_name;
 pub use schedule::shortest_named_run;
 use std::fmt::Display;
 
-/// Everything that is looked at in an application, wherever it comes from; its name is looked at before.
+/// Every check of an application, whether the application is applied by itself or is the template of a schedule. The
+/// name is checked separately, before these checks.
 const CHECKS: [Check; 26] = [
     mode::cluster,
     program::main_file,
@@ -62,10 +65,10 @@ const CHECKS: [Check; 26] = [
     ignored::fields,
 ];
 
-/// Looks at one concern.
+/// Checks one concern.
 type Check = fn(&Subject, &mut Findings);
 
-/// What is wrong with one field, and what to write instead.
+/// A mistake in one field: what is wrong, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct Invalid {
@@ -74,13 +77,13 @@ pub struct Invalid {
     pub why: String,
 }
 
-/// Why an application is not run: all that is wrong with it, at least one thing.
+/// Why an application is not run: all of its mistakes, at least one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(Invalid::to_string).collect::<Vec<_>>().join("; "))]
 pub struct Refusal(pub Vec<Invalid>);
 
 impl Refusal {
-    /// As much of it as a status and an event can hold, and how much that leaves out.
+    /// Returns as much of the refusal as a status and an event can hold, and how many mistakes are left out.
     #[must_use]
     pub fn brief(&self) -> String {
         let (mut brief, mut left) = (String::new(), self.0.len());
@@ -93,32 +96,32 @@ impl Refusal {
             brief += &next;
             left -= 1;
         }
-        // Beyond that number nobody has counted what is here as one.
+        // Beyond `MOST_FINDINGS`, the last entry stands for all unlisted mistakes, so `left` is too low.
         let at_least = if self.0.len() > MOST_FINDINGS { "at least " } else { "" };
         if left == 0 { brief } else { format!("{brief}; and {at_least}{left} more") }
     }
 }
 
-/// What there is to say of an object: of mistakes and of warnings at most [`MOST_FINDINGS`] each, and one sentence more
-/// where that leaves any out.
+/// What was found in an object: at most [`MOST_FINDINGS`] mistakes and as many warnings, and for each of the two one
+/// more sentence if any were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// What can never work.
+    /// The mistakes: what can never work.
     pub invalid: Vec<Invalid>,
-    /// What is deprecated, without effect, or likely not meant.
+    /// The warnings: what is deprecated, has no effect, or is probably not meant.
     pub warnings: Vec<String>,
-    /// How many mistakes are left out of `invalid`. One that concerns both roles may count twice.
+    /// How many mistakes are left out of `invalid`. A mistake that concerns both roles may count twice.
     unlisted_invalid: usize,
-    /// How many are left out of `warnings`.
+    /// How many warnings are left out of `warnings`.
     unlisted_warnings: usize,
 }
 
 impl Findings {
     fn refuse(&mut self, field: impl Display, why: impl Display) {
-        // What quotes a value that is of any length must not be of any length itself.
+        // A message that quotes a value of any length must not be of any length itself.
         let cut = |text: String| excerpt::beginning(text, LONGEST_SENTENCE);
         let invalid = Invalid { field: cut(field.to_string()), why: cut(why.to_string()) };
-        // A field that concerns both roles is looked at for both.
+        // A field that concerns both roles is checked once for each role.
         api::steps::took(self.invalid.len());
         if self.invalid.contains(&invalid) {
             return;
@@ -138,14 +141,14 @@ impl Findings {
         }
     }
 
-    /// With what is left out told.
+    /// Adds a sentence about how many mistakes are left out and a sentence about how many warnings, if any.
     fn told(mut self, root: &str) -> Self {
         if self.unlisted_invalid > 0 {
             let why = format!("{} more mistakes are not listed: correct these first", self.unlisted_invalid);
             self.invalid.push(Invalid { field: root.to_owned(), why });
         }
         if self.unlisted_warnings > 0 {
-            // The API server drops the last ones where all warnings together have more than 4 KiB.
+            // Inserted first: the API server drops the last warnings if all warnings together exceed 4 KiB.
             self.warnings
                 .insert(0, format!("{root}: {} more warnings are not listed", self.unlisted_warnings));
         }
@@ -153,19 +156,20 @@ impl Findings {
     }
 }
 
-/// What a person corrects before the next try. All of them, at [`LONGEST_SENTENCE`] each, are 25 KiB, which the API
-/// server passes on and a terminal still holds; an object of 3 MiB can have a quarter of a million.
+/// The most mistakes, and the most warnings, that are listed: as many as a person corrects before the next try. All
+/// listed mistakes, with [`LONGEST_SENTENCE`] bytes for each field and each explanation, are 25 KiB, which the API
+/// server passes on and a terminal can still show. An object of 3 MiB can have a quarter of a million mistakes.
 pub const MOST_FINDINGS: usize = 50;
 
-/// What a person reads at once, and what the API server passes on of a warning.
+/// The most bytes of a message: as much as a person reads at once, and as the API server passes on of a warning.
 const LONGEST_SENTENCE: usize = 256;
 
-/// What a check looks at.
+/// The application that a check examines.
 struct Subject<'a> {
     application: &'a SparkApplication,
     /// The application's spec with defaults filled in.
     spec: SparkApplicationSpec,
-    /// Where the spec stands in the user's object.
+    /// The path of the spec in the user's object: `spec`, or `spec.template` in a schedule.
     root: &'static str,
 }
 
@@ -178,17 +182,17 @@ impl<'a> Subject<'a> {
         self.application.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// A field of the spec, as the user finds it.
+    /// Returns the path of a field of the spec in the user's object.
     fn field(&self, path: impl Display) -> String {
         format!("{}.{path}", self.root)
     }
 
-    /// A field of the role's section.
+    /// Returns the path of a field of the role's section.
     fn of_role(&self, role: Role, path: impl Display) -> String {
         format!("{}.{}.{path}", self.root, role.as_str())
     }
 
-    /// An entry of sparkConf.
+    /// Returns the path of an entry of sparkConf.
     fn conf(&self, key: &str) -> String {
         format!("{}.sparkConf[{key}]", self.root)
     }
@@ -203,7 +207,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// What there is to say of an application.
+/// Returns the mistakes and the warnings of an application.
 #[must_use]
 pub fn examine(application: &SparkApplication) -> Findings {
     let mut findings = Findings::default();
@@ -212,8 +216,8 @@ pub fn examine(application: &SparkApplication) -> Findings {
     findings.told("spec")
 }
 
-/// What there is to say of a schedule, the applications that it makes included. `precision` is that of the times in
-/// their names, where it is known.
+/// Returns the mistakes and the warnings of a schedule, including those of the applications that the schedule makes.
+/// `precision` is the precision of the times in the names of these applications, if known.
 #[must_use]
 pub fn examine_schedule(schedule: &ScheduledSparkApplication, precision: Option<Precision>) -> Findings {
     let mut findings = Findings::default();
@@ -223,24 +227,25 @@ pub fn examine_schedule(schedule: &ScheduledSparkApplication, precision: Option<
     findings.told("spec")
 }
 
-/// That the application can be run as it is written.
+/// Checks that the application can be run as it is written.
 ///
 /// # Errors
 ///
-/// All that is wrong with it.
+/// All mistakes of the application.
 pub fn validate(application: &SparkApplication) -> Result<(), Refusal> {
     let Findings { invalid, .. } = examine(application);
     if invalid.is_empty() { Ok(()) } else { Err(Refusal(invalid)) }
 }
 
-/// Whether an update leaves an application to run as it was, so that there is nothing to refuse: what is
-/// stored and invalid can still be labelled, suspended and finalized.
+/// Whether an update leaves the run of an application as it was, so that there is nothing to refuse: an invalid
+/// application that is already stored can still be labelled, suspended and finalized.
 #[must_use]
 pub fn is_same_run(old: &SparkApplication, new: &SparkApplication) -> bool {
     spec_hash(&old.spec) == spec_hash(&new.spec)
 }
 
-/// The same for a schedule.
+/// Whether an update leaves the times and the runs of a schedule as they were, so that there is nothing to refuse:
+/// [`is_same_run`] for a schedule.
 #[must_use]
 pub fn is_same_schedule(old: &ScheduledSparkApplication, new: &ScheduledSparkApplication) -> bool {
     let times = |schedule: &ScheduledSparkApplication| {

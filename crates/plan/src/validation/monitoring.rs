@@ -1,4 +1,4 @@
-//! Checks whether metrics can be exposed as `spec.monitoring` asks for, and whether its texts can be read.
+//! Checks that metrics can be exposed as `spec.monitoring` asks, and that the texts in `spec.monitoring` can be read.
 
 use super::{Findings, Subject};
 use api::{
@@ -10,13 +10,13 @@ use api::{
 use serde_json::Value;
 use spark_client::{keys_alone, read_properties};
 
-/// What the CRD says as well.
+/// The ports that the exporter may have. The CRD has the same limits.
 const PORTS: std::ops::RangeInclusive<i32> = 1024..=49151;
-/// Kubernetes' limit for the name of a port.
+/// Kubernetes' limit for the name of a port, in characters.
 const LONGEST_PORT_NAME: usize = 15;
 
-/// The driver's ports that Spark itself listens on: their names in its container, the property that sets them, and
-/// Spark's defaults.
+/// The ports of the driver on which Spark itself listens: the port's name in the driver's container, the property that
+/// sets the port, and Spark's default.
 const OF_DRIVER: [(&str, &str, i32); 3] = [
     ("driver-rpc-port", submit_conf::DRIVER_PORT, 7078),
     ("blockmanager", submit_conf::DRIVER_BLOCK_MANAGER_PORT, 7079),
@@ -83,7 +83,7 @@ fn metrics_properties(subject: &Subject, asked: &MonitoringSpec, findings: &mut 
     }
 }
 
-/// As Spark's `MetricsConfig` finds it.
+/// Whether a key of `metrics.properties` names an instance, as Spark's `MetricsConfig` finds the instance.
 fn has_instance(key: &str) -> bool {
     let is_instance =
         |text: &str| text == "*" || (!text.is_empty() && text.chars().all(|c| c.is_ascii_alphabetic()));
@@ -98,7 +98,7 @@ fn configuration(subject: &Subject, prometheus: &PrometheusSpec, findings: &mut 
         findings.warn(&field, format_args!("is ignored: {file} counts"));
     }
     match serde_saphyr::from_str::<Value>(text) {
-        // One with comments alone says nothing, which the exporter takes.
+        // A configuration of comments alone is null: it states nothing, and the exporter accepts it.
         Ok(Value::Object(_) | Value::Null) => {}
         Ok(_) => findings.refuse(&field, "is no mapping: write the exporter's settings, such as `rules:`"),
         Err(error) => {
@@ -109,7 +109,8 @@ fn configuration(subject: &Subject, prometheus: &PrometheusSpec, findings: &mut 
     }
 }
 
-/// The agent's option is one among those of a JVM, which are separated by blanks.
+/// Checks that the exporter's jar is stated, and that no path in the agent's option has a blank: the option is one of
+/// several options of a JVM, which are separated by blanks.
 fn agent(subject: &Subject, prometheus: &PrometheusSpec, findings: &mut Findings) {
     let jar = subject.field("monitoring.prometheus.jmxExporterJar");
     if prometheus.jmx_exporter_jar.is_empty() {
@@ -150,7 +151,7 @@ fn port(subject: &Subject, prometheus: &PrometheusSpec, findings: &mut Findings)
     }
 }
 
-/// Whether the exporter's port is another's as well, in number or name.
+/// Checks whether another port has the number or the name of the exporter's port.
 fn beside_others(subject: &Subject, prometheus: &PrometheusSpec, role: Role, findings: &mut Findings) {
     let (port, name) = (monitoring::port(prometheus), monitoring::port_name(prometheus));
     let field = |field: &str| subject.field(format_args!("monitoring.prometheus.{field}"));

@@ -1,21 +1,22 @@
-//! Checks names, and those of the objects that are derived from them.
+//! Checks that the names of objects are possible, and so are the names of the objects that are derived from them.
 
 use super::{Findings, Subject};
 use crate::{driver, schedule::Precision};
 use api::{ScheduledSparkApplication, SparkApplication, names::conf};
 use cron::Schedule;
 
-/// Kubernetes' limit for labels' values, Services and many others.
+/// Kubernetes' limit, in characters, for the values of labels, the names of Services and many others.
 const LONGEST_LABEL: usize = 63;
-/// Kubernetes' limit for most names.
+/// Kubernetes' limit for most names, in characters.
 const LONGEST_NAME: usize = 253;
 
 pub(super) fn application(application: &SparkApplication, findings: &mut Findings) {
     object("SparkApplication", &application.metadata, LONGEST_LABEL, findings);
 }
 
-/// Its applications are called `<name>-<time>`. Where nobody knows in which precision, those are refused that are too
-/// long in any.
+/// Checks the name of a schedule. The schedule's applications are called `<name>-<time>`. If the precision of the time
+/// is not known, a name is refused only if it is too long in every precision; a name that is too long in the default
+/// precision causes a warning.
 pub(super) fn schedule(
     schedule: &ScheduledSparkApplication,
     precision: Option<Precision>,
@@ -37,17 +38,17 @@ pub(super) fn schedule(
     }
 }
 
-/// What is put behind a schedule's name where times are cut to minutes.
+/// The suffix after a schedule's name if times are cut to minutes: the shortest suffix.
 pub(super) const SHORTEST_TIME: &str = "-00000000";
 
 fn object(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize, findings: &mut Findings) {
     let name = metadata.name.as_deref().unwrap_or_default();
     if name.is_empty() && metadata.generate_name.is_some() {
-        // The API server makes it.
+        // The API server makes the name.
         return;
     }
     let mut refuse = |why: String| {
-        // KF's words up to here.
+        // Up to `why`, the words are those of Kubeflow's operator.
         findings.refuse("metadata.name", format_args!("invalid {kind} name \"{name}\": {why}"));
     };
     if name.len() > possible {
@@ -61,7 +62,8 @@ fn object(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize, finding
     }
 }
 
-/// A name that was given to the driver's pod; one that is derived follows from the application's.
+/// Checks a name that the user gave to the driver's pod. A derived name follows from the application's name, which is
+/// checked already.
 pub(super) fn driver_pod(subject: &Subject, findings: &mut Findings) {
     let name = driver::pod_name(subject.application);
     let is_name = is_object_name(&name);
@@ -82,23 +84,23 @@ pub(super) fn driver_pod(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Of a Service's port.
+/// Whether `name` can be the name of a Service's port.
 pub(super) fn is_port_name(name: &str) -> bool {
     name.len() <= LONGEST_LABEL && is_segment(name)
 }
 
-/// DNS-1035: begins with a letter.
+/// Whether `name` has the form of a DNS-1035 label, which begins with a letter. The length is not checked.
 fn is_label(name: &str) -> bool {
     is_segment(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
-/// DNS-1123: of an object, whatever its kind.
+/// Whether `name` is a DNS-1123 name, as objects have, whatever their kind.
 #[must_use]
 pub fn is_object_name(name: &str) -> bool {
     name.len() <= LONGEST_NAME && name.split('.').all(is_segment)
 }
 
-/// DNS-1123: a part of a name between dots.
+/// Whether `name` can be the part of a DNS-1123 name between dots.
 fn is_segment(name: &str) -> bool {
     let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.starts_with(is_alphanumeric)
@@ -106,7 +108,7 @@ fn is_segment(name: &str) -> bool {
         && name.chars().all(|c| is_alphanumeric(c) || c == '-')
 }
 
-/// The label that is most like `name`.
+/// Returns the label that is most similar to `name`; none if no label is similar.
 fn label_like(name: &str) -> Option<String> {
     let dashed: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();

@@ -1,8 +1,8 @@
 //! Checks that neither the main file nor an argument can be taken for an option of `spark-submit`.
 //!
-//! `spark-submit` reads options up to the first word that is none, which is the main file; of an option that is given
-//! twice the last counts. A main file called `--master` would so put the arguments in the place of the operator's own
-//! options. For a few main classes Spark's launcher reads options behind the main file as well
+//! `spark-submit` reads options up to the first word that is not an option; this word is the main file. If an option is
+//! given twice, the last one counts. A main file called `--master` would therefore let the arguments replace the
+//! operator's own options. For a few main classes, Spark's launcher reads options behind the main file as well
 //! (`SparkSubmitCommandBuilder.specialClasses`, as of Spark 4.0).
 
 use super::{Findings, Subject};
@@ -55,7 +55,7 @@ const OPTIONS: [&str; 36] = [
     "--verbose",
     "--version",
 ];
-/// The short forms of some of them.
+/// The short forms of some options of `spark-submit`.
 const SHORT_OPTIONS: [&str; 3] = ["-c", "-h", "-v"];
 
 pub(super) fn main_file(subject: &Subject, findings: &mut Findings) {

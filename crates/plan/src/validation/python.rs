@@ -3,7 +3,7 @@
 use super::{Findings, Subject};
 use api::names::conf;
 
-/// Since 3.1, Spark refuses every version but 3.
+/// Refuses `2` where Spark does: since 3.1, Spark refuses every version but 3.
 pub(super) fn version(subject: &Subject, findings: &mut Findings) {
     let spec = &subject.spec;
     let configured = spec.spark_conf.get(conf::PYTHON_VERSION);

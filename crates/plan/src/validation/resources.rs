@@ -3,19 +3,19 @@
 use super::{Findings, Subject};
 use api::{Role, defaults, memory, names::conf, quantity};
 
-/// A stated value and where it stands.
+/// A value that the user wrote, and the field that contains the value.
 struct Stated {
     field: String,
     text: String,
 }
 
-/// Heap, overhead and the overhead's factor.
+/// Checks heap, overhead and the factor of the overhead.
 pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         if let Some(Stated { field, text }) = heap(subject, role) {
             match memory::bytes(&text) {
                 None => not_memory(field, &text, findings),
-                // spark-submit: "Driver memory must be a positive number".
+                // spark-submit refuses 0: "Driver memory must be a positive number".
                 Some(0) => findings.refuse(field, format_args!("`{text}` is no memory at all (try `1g`)")),
                 Some(_) => {}
             }
@@ -43,11 +43,11 @@ fn not_memory(field: String, text: &str, findings: &mut Findings) {
     findings.refuse(field, format_args!("`{text}` is not a Java memory size (try `{like}`)"));
 }
 
-/// Cores, CPU requests and limits, and the number of executors.
+/// Checks cores, CPU requests and limits, and the number of executors.
 pub(super) fn cores(subject: &Subject, findings: &mut Findings) {
     let counted = Role::ALL.map(|role| whole_cores(subject, role)).into_iter().chain([instances(subject)]);
     for Stated { field, text } in counted.flatten() {
-        // spark-submit: "Executor cores must be a positive number".
+        // spark-submit refuses other values: "Executor cores must be a positive number".
         if !text.parse::<i32>().is_ok_and(|count| count > 0) {
             findings.refuse(field, format_args!("`{text}` is not a whole number from 1"));
         }
@@ -66,8 +66,8 @@ pub(super) fn cores(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Whether pods ask for no more than they may have. Kubernetes refuses those that do; but some clusters
-/// change what pods ask for.
+/// Warns if pods request more than their limits allow. Kubernetes refuses such pods, but some clusters change what pods
+/// request.
 pub(super) fn limits(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         let pod = role.pod(&subject.spec);
@@ -126,14 +126,14 @@ fn whole_cores(subject: &Subject, role: Role) -> Option<Stated> {
     of_role(subject, role, "cores", stated, conf::spark(role, conf::CORES))
 }
 
-/// The number of executors, unless it follows the work.
+/// Returns the number of executors; none if dynamic allocation changes the number with the work.
 fn instances(subject: &Subject) -> Option<Stated> {
     let stated = subject.spec.executor.instances.map(|instances| instances.to_string());
     of_role(subject, Role::Executor, "instances", stated, conf::EXECUTOR_INSTANCES.to_owned())
         .filter(|_| !defaults::is_dynamic_allocation_on(&subject.spec))
 }
 
-/// What the field says, or else sparkConf.
+/// Returns the value of the field, or else the value in sparkConf.
 fn of_role(
     subject: &Subject,
     role: Role,
@@ -146,8 +146,8 @@ fn of_role(
     stated.map(|text| Stated { field: subject.of_role(role, field), text }).or_else(configured)
 }
 
-/// Spark puts other properties and environment variables in for `${…}`, wherever spark-submit itself does
-/// not look first: what comes of it is known only then.
+/// Whether a value can be checked before Spark runs. Spark replaces `${…}` by other properties and environment
+/// variables in every value that spark-submit itself does not read first: the result is known only when Spark runs.
 fn is_final(stated: &Stated) -> bool {
     !is_substituted(&stated.text)
 }

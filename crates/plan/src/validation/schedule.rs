@@ -1,4 +1,4 @@
-//! Checks the times of a schedule and the settings of its runs.
+//! Checks that a schedule is due at some time, and that its settings for runs are understood.
 
 use super::{Findings, names};
 use api::{ConcurrencyPolicy, ScheduledSparkApplication, SparkApplication};
@@ -39,7 +39,7 @@ pub(super) fn fields(schedule: &ScheduledSparkApplication, findings: &mut Findin
     }
 }
 
-/// An application of the schedule, under the shortest name that one can have.
+/// Returns an application of the schedule, with the shortest name that such an application can have.
 #[must_use]
 pub fn shortest_named_run(schedule: &ScheduledSparkApplication) -> SparkApplication {
     let ObjectMeta { name, namespace, labels, .. } = schedule.metadata.clone();

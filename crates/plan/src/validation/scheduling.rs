@@ -1,4 +1,4 @@
-//! Checks the node selectors.
+//! Checks that `nodeSelector` is not given both in the spec and in the section of a role.
 
 use super::{Findings, Subject};
 use api::Role;

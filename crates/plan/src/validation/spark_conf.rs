@@ -1,4 +1,4 @@
-//! Checks that `sparkConf` does not set the operator's own properties.
+//! Checks that sparkConf does not set properties that belong to the operator.
 
 use super::{Findings, Subject};
 use crate::driver;
@@ -8,7 +8,7 @@ use api::{
 };
 use pod_customization;
 
-/// What KF refuses too, in its words.
+/// Refuses the keys that Kubeflow's operator refuses too, in the same words.
 pub(super) fn denied(subject: &Subject, findings: &mut Findings) {
     let instead = |field: String| format!("write {field} instead");
     let taken_out = |what: &str| format!("{what}: take it out");
@@ -26,7 +26,7 @@ pub(super) fn denied(subject: &Subject, findings: &mut Findings) {
         let key = conf::kubernetes(role, conf::CONTAINER_IMAGE);
         denied.push((key, instead(subject.of_role(role, "image"))));
     }
-    // A file need not say which: `sparkctl render` does not know.
+    // A file need not state the namespace, and `sparkctl render` then does not know it.
     if let Some(namespace) = &subject.application.metadata.namespace
         && subject.spec.spark_conf.get(conf::NAMESPACE).is_some_and(|given| given != namespace)
     {
@@ -41,8 +41,8 @@ pub(super) fn denied(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Annotations of the contract go through the pod template; Spark would let one from its configuration win
-/// over that.
+/// Refuses annotations of the contract in sparkConf and in the annotations of a role. The operator puts these
+/// annotations into the pod template, but in Spark an annotation from the configuration wins over the template.
 pub(super) fn contract(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         let prefix = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
@@ -60,7 +60,8 @@ pub(super) fn contract(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// What no reader can put together within bounds: not the operator, and hardly Spark in the driver.
+/// Refuses properties in which `${…}` cannot be replaced within bounds: the operator cannot do so, and Spark in the
+/// driver hardly can.
 pub(super) fn references(subject: &Subject, findings: &mut Findings) {
     let Subject { spec, .. } = subject;
     let fields = ["sparkConf", "hadoopConf"];
@@ -70,7 +71,7 @@ pub(super) fn references(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// What the operator, or a field of the spec, says as well and says last.
+/// Warns of properties that the operator or a field of the spec sets as well and overrides.
 pub(super) fn without_effect(subject: &Subject, findings: &mut Findings) {
     let given = &subject.spec.spark_conf;
     let mut outweighed = |key: &str, by: &str| {
@@ -110,7 +111,8 @@ pub(super) fn without_effect(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// The fields of a role that outweigh a property: their names, the property, and what the user wrote.
+/// Returns the fields of a role that override a property: the field's name, the property, and what the user wrote in
+/// the field.
 fn fields_of(subject: &Subject, role: Role) -> [(&'static str, String, Option<String>); 7] {
     let spec = &subject.application.spec;
     let pod = role.pod(spec);

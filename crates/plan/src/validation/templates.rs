@@ -1,11 +1,12 @@
-//! Checks that pod templates are pod templates, that this version of Spark has them, and that it can pass them on.
+//! Checks that the pod templates are valid, that this version of Spark has pod templates, and that Spark can pass them
+//! on.
 
 use super::{Findings, Subject};
 use crate::submission;
 use api::Role;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
-/// Kubernetes' limit for all values of a ConfigMap together.
+/// Kubernetes' limit for all values of a ConfigMap together, in bytes.
 const LARGEST_CONFIG_MAP: usize = 1 << 20;
 
 pub(super) fn version(subject: &Subject, findings: &mut Findings) {
@@ -21,7 +22,7 @@ pub(super) fn version(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// The CRD lets any object through here.
+/// Checks that the templates are pod templates: the CRD accepts any object here.
 pub(super) fn form(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         if let Err(error) = template(subject, role) {
@@ -31,7 +32,7 @@ pub(super) fn form(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Spark hands the executors' to the driver in a ConfigMap.
+/// Checks the size of the executors' template, which Spark passes to the driver in a ConfigMap.
 pub(super) fn size(subject: &Subject, findings: &mut Findings) {
     let role = Role::Executor;
     if !submission::has_templates(&subject.spec.spark_version) || template(subject, role).is_err() {
@@ -50,7 +51,7 @@ pub(super) fn size(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// The user's template, if it is one.
+/// Returns the user's template, if there is one. The error states why the object is not a pod template.
 fn template(
     subject: &Subject,
     role: Role,

@@ -1,4 +1,4 @@
-//! Checks that every mount has a volume and a path of its own.
+//! Checks that every mount has a volume, and a path of its own.
 
 use super::{Findings, Subject};
 use crate::submission::volumes as scratch;
@@ -17,7 +17,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-/// Volumes that Spark itself mounts, from its configuration.
+/// Checks the mounts of scratch space: volumes that Spark itself mounts, from its configuration.
 pub(super) fn scratch_space(subject: &Subject, findings: &mut Findings) {
     let (volumes, of_spec) = (subject.field("volumes"), of_spec(subject));
     for (role, _, mount) in mounted(subject).filter(|(_, _, mount)| is_scratch(mount)) {
@@ -39,13 +39,14 @@ pub(super) fn scratch_space(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// All others.
+/// Checks the names of volumes, that each mount other than scratch space has a volume, and that each mount has a path
+/// of its own.
 pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
     let volumes = subject.field("volumes");
     names(subject, &volumes, findings);
     let of_spec = of_spec(subject);
     for role in Role::ALL {
-        // Most applications have all that they mount in their spec.
+        // Computed only when needed: most applications mount only volumes of their spec.
         let others = LazyCell::new(|| of_others(subject, role));
         let mut taken = BTreeSet::new();
         for (i, mount) in mounts_of(subject, role) {
@@ -67,9 +68,9 @@ pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Checks that volumes which differ have different names.
+/// Checks that volumes with different contents have different names.
 fn names(subject: &Subject, field: &str, findings: &mut Findings) {
-    // By each name the volume that has it first; none once another one is found.
+    // For each name, the first volume that has the name; none once a different volume of that name is found.
     let mut by_name: BTreeMap<Option<&str>, Option<&Value>> = BTreeMap::new();
     for volume in subject.spec.volumes.iter().map(|volume| volume.json()) {
         let name = volume["name"].as_str();
@@ -96,15 +97,15 @@ fn mounts_of<'s>(subject: &'s Subject, role: Role) -> impl Iterator<Item = (usiz
     role.pod(&subject.spec).volume_mounts.iter().map(|mount| mount.json()).enumerate()
 }
 
-/// The volumes of the spec by their names; of several of one name the first.
+/// Returns the volumes of the spec by their names. Of several volumes with one name, the first is returned.
 pub(super) fn of_spec<'s>(subject: &'s Subject) -> BTreeMap<&'s str, &'s Value> {
     let volumes = subject.spec.volumes.iter().map(|volume| volume.json());
     let named = volumes.filter_map(|volume| Some((volume["name"].as_str()?, volume)));
-    // The last one that is put in stays.
+    // The order is reversed because the last inserted volume stays.
     named.rev().collect()
 }
 
-/// Names of the volumes that a role has beside those of the spec.
+/// Returns the names of the volumes that a role's pods have besides the volumes of the spec.
 fn of_others<'s>(subject: &'s Subject, role: Role) -> BTreeSet<Cow<'s, str>> {
     let template = of_template(subject, role).iter().filter_map(|volume| volume["name"].as_str());
     let made = of_webhook(subject, role).into_iter().chain(of_spark(subject, role));
@@ -127,7 +128,7 @@ pub(super) fn of_webhook(subject: &Subject, role: Role) -> Vec<String> {
     hadoop.into_iter().chain(spark).chain(config_maps).collect()
 }
 
-/// Names of the volumes that Spark makes: for its own ConfigMap, for Secrets, and as sparkConf says.
+/// Names of the volumes that Spark makes: for its own ConfigMap, for Secrets, and as sparkConf states.
 fn of_spark(subject: &Subject, role: Role) -> Vec<String> {
     let own = match role {
         Role::Driver => volume::SPARK_CONF_DRIVER,
@@ -141,7 +142,7 @@ fn of_spark(subject: &Subject, role: Role) -> Vec<String> {
     };
     let secrets = role.pod(&subject.spec).secrets.iter().map(|secret| secret.name.clone());
     let secrets = secrets.chain(behind(conf::SECRETS_PREFIX));
-    // `<type>.<name>.mount.path` and the like.
+    // The keys are `<type>.<name>.mount.path` and the like.
     let configured = behind(conf::VOLUMES_PREFIX);
     let configured = configured.iter().filter_map(|key| key.split('.').nth(1)).map(str::to_owned);
     [own.to_owned()]
