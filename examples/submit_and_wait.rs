@@ -1,11 +1,11 @@
-//! Submits SparkPi, prints its states as they come, and how it ended.
+//! Submits SparkPi, and prints its states as they come and how it ended.
 //!
 //! ```console
 //! $ cargo run --no-default-features --example submit_and_wait [NAME]
 //! ```
 //!
-//! It goes to the cluster and the namespace that kubectl would go to; they need the operator, and in the namespace the service account
-//! `spark` (`manifests/rbac/spark.yaml`).
+//! The example uses the cluster and the namespace that kubectl would use. The cluster needs the operator, and the
+//! namespace needs the service account `spark` (`manifests/rbac/spark.yaml`).
 
 use futures::TryStreamExt;
 use kube::{Client, Config};
@@ -32,7 +32,7 @@ async fn run(name: &str) -> Result<(), Box<dyn Error>> {
         .driver(1, "512m")
         .service_account("spark")
         .executors(1, 1, "512m")
-        // What the scheduler reserves: so little that there is room on a machine on a desk.
+        // What the scheduler reserves for each pod: little enough for a cluster on a laptop.
         .with(|spec| {
             for pod in [&mut spec.driver.pod, &mut spec.executor.pod] {
                 pod.core_request = Some("200m".to_owned());
@@ -45,9 +45,9 @@ async fn run(name: &str) -> Result<(), Box<dyn Error>> {
     let applications = Applications::new(Client::try_from(config)?, namespace);
     let pi = applications.submit(&pi).await?;
 
-    // Both look on at once, so that the end is seen even of an application that is deleted as soon as it has ended.
+    // Both run at the same time, so that the end is seen even if the application is deleted as soon as it has ended.
     let states = applications.states(&pi).try_for_each(async |state| {
-        // Where stdout is closed nobody wants to know.
+        // If stdout is closed, the line has no reader, so the failure to write it is ignored.
         writeln!(io::stdout(), "{name} is {state:?}").ok();
         Ok(())
     });

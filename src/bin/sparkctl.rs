@@ -1,14 +1,14 @@
-//! `sparkctl`: reads the flags, runs the command, returns an exit code.
+//! The program `sparkctl`: reads the flags, does what they ask for and ends with an exit code.
 
 use spark_operator::ctl;
 use std::{io::Write, process::ExitCode};
 
-/// Lists of applications are trees of small objects.
+/// mimalloc is used because lists of applications are trees of small objects.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Before there are threads: a shell that asks what may come next tells it by the environment.
+    // This runs before any thread is started: a shell asks for completions by an environment variable.
     match ctl::complete() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => run(),
@@ -25,7 +25,7 @@ async fn run() -> ExitCode {
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {
-    // Where stderr is closed nobody wants to know.
+    // If stderr is closed, the message has no reader, so the failure to write it is ignored.
     writeln!(std::io::stderr(), "sparkctl: {error:#}").ok();
     ctl::exit_code(error).into()
 }

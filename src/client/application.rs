@@ -1,12 +1,13 @@
-//! Builds an application from its program on. Fields that are not set are left to the operator's defaults.
+//! Builds an application from its program on. Fields that are not set stay empty, for the operator's defaults.
 
 use crate::api::{ApplicationType, SparkApplication, SparkApplicationSpec};
 
-/// An application in the making: the fields of [`SparkApplicationSpec`] that nearly every one has.
+/// Builds an application: has a method for each field of [`SparkApplicationSpec`] that nearly every application needs.
 ///
-/// [`Self::with`] reaches the others; [`Self::named`] ends it. What is not said is left out, as in a manifest: the operator fills it in
-/// as [`with_defaults`](crate::api::with_defaults) does. Nothing is checked here: whether it can be run is said by the webhook
-/// when it is submitted ([`Error::Refused`](super::Error::Refused)), or without a webhook by the operator in its status.
+/// [`Self::with`] sets any other field; [`Self::named`] returns the application. Fields that are not set are left out,
+/// as in a manifest: the operator fills them in as [`with_defaults`](crate::api::with_defaults) does. Nothing is
+/// checked here: whether the application can be run is checked by the webhook when it is submitted
+/// ([`Error::Refused`](super::Error::Refused)), or without a webhook by the operator, which reports it in the status.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "it becomes an application by `named`"]
 pub struct Builder {
@@ -14,23 +15,23 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A Scala program: the class with its main function, and its jar. `local://` is a path inside the image, anything else a URL that
-    /// Spark can fetch (`s3a://`, `gs://`, `hdfs://`, `https://`).
+    /// Begins an application with a Scala program: the class with its main function, and its jar. `local://` is a path
+    /// inside the image, anything else a URL that Spark can fetch (`s3a://`, `gs://`, `hdfs://`, `https://`).
     pub fn scala(main_class: impl Into<String>, jar: impl Into<String>) -> Self {
         Self::of(ApplicationType::Scala, Some(main_class.into()), jar.into())
     }
 
-    /// A Java program, otherwise like [`Self::scala`].
+    /// Begins an application with a Java program, otherwise like [`Self::scala`].
     pub fn java(main_class: impl Into<String>, jar: impl Into<String>) -> Self {
         Self::of(ApplicationType::Java, Some(main_class.into()), jar.into())
     }
 
-    /// A Python program: its file, where [`Self::scala`] has a jar.
+    /// Begins an application with a Python program: its file, where [`Self::scala`] has a jar.
     pub fn python(file: impl Into<String>) -> Self {
         Self::of(ApplicationType::Python, None, file.into())
     }
 
-    /// An R program, otherwise like [`Self::python`].
+    /// Begins an application with an R program, otherwise like [`Self::python`].
     pub fn r(file: impl Into<String>) -> Self {
         Self::of(ApplicationType::R, None, file.into())
     }
@@ -50,41 +51,42 @@ impl Builder {
         }
     }
 
-    /// The version of Spark, `4.0.1`, and the container image that it is in. Every application needs them, unless driver and executors have
-    /// images of their own.
+    /// Sets the version of Spark, such as `4.0.1`, and the container image that contains it. Every application needs
+    /// both, unless driver and executors have images of their own.
     pub fn spark(mut self, version: impl Into<String>, image: impl Into<String>) -> Self {
         self.spec.spark_version = version.into();
         self.spec.image = Some(image.into());
         self
     }
 
-    /// Arguments of the program, behind those that it has already.
+    /// Adds arguments of the program, after those that were added before.
     pub fn arguments(mut self, arguments: impl IntoIterator<Item: Into<String>>) -> Self {
         self.spec.arguments.extend(arguments.into_iter().map(Into::into));
         self
     }
 
-    /// A Spark property, as with `--conf`. A field of the spec that stands for the same property wins.
+    /// Sets a Spark property, as with `--conf`. A field of the spec that means the same property takes precedence.
     pub fn conf(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.spec.spark_conf.insert(key.into(), value.into());
         self
     }
 
-    /// Size of the driver: its cores, and its heap in Java's notation (`512m`, `4g`). The pod's memory is the heap and an overhead, which is
-    /// Spark's business.
+    /// Sets the size of the driver: its cores, and its heap in Java's notation (`512m`, `4g`). The pod's memory is the
+    /// heap and an overhead that Spark adds.
     pub fn driver(mut self, cores: i32, memory: impl Into<String>) -> Self {
         self.spec.driver.pod.cores = Some(cores);
         self.spec.driver.pod.memory = Some(memory.into());
         self
     }
 
-    /// The ServiceAccount that the driver runs as: one that may make pods, Services and ConfigMaps in the namespace.
+    /// Sets the ServiceAccount that the driver runs as: it has to be allowed to create pods, Services and ConfigMaps in
+    /// the namespace.
     pub fn service_account(mut self, name: impl Into<String>) -> Self {
         self.spec.driver.pod.service_account = Some(name.into());
         self
     }
 
-    /// Number of executors, and the size of each as in [`Self::driver`].
+    /// Sets the number of executors, and the size of each as in [`Self::driver`].
     pub fn executors(mut self, instances: i32, cores: i32, memory: impl Into<String>) -> Self {
         self.spec.executor.instances = Some(instances);
         self.spec.executor.pod.cores = Some(cores);
@@ -92,7 +94,7 @@ impl Builder {
         self
     }
 
-    /// Changes whatever else the spec has, or has said here.
+    /// Changes any field of the spec, including those that were set by other methods.
     ///
     /// ```
     /// use spark_operator::{api::RestartPolicyType, client::Builder};
@@ -112,11 +114,13 @@ impl Builder {
         self
     }
 
-    /// The application, called so: a DNS label of at most 63 characters, since Services and labels have it too.
+    /// Returns the application with this name: a DNS label of at most 63 characters, because Services and labels
+    /// contain it too.
     ///
-    /// Labels and annotations are in its `metadata`. Where each submission is to have a name of its own, leave `metadata.name` empty and put
-    /// the beginning of the name, `spark-pi-`, into `metadata.generate_name`:
-    /// [`Applications::submit`](super::Applications::submit) gives the application with the name that it has got.
+    /// Labels and annotations are in its `metadata`. To give each submission a name of its own, leave `metadata.name`
+    /// empty and put the beginning of the name, such as `spark-pi-`, into `metadata.generate_name`:
+    /// [`Applications::submit`](super::Applications::submit) returns the application with the name that the cluster has
+    /// given it.
     #[must_use]
     pub fn named(self, name: &str) -> SparkApplication {
         SparkApplication::new(name, self.spec)

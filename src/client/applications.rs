@@ -1,4 +1,4 @@
-//! The applications of a namespace: submits them and follows them.
+//! Defines the calls for the applications of a namespace: submitting one, and following its state to its end.
 
 use super::{End, Error, following};
 use crate::api::{SparkApplication, SparkApplicationStatus, State};
@@ -9,7 +9,7 @@ use futures::{
 use kube::{Api, Client, ResourceExt, api::PostParams};
 use std::{fmt, future};
 
-/// The SparkApplications of one namespace. A handle: cloning it costs nothing.
+/// The SparkApplications of one namespace. This value is a handle that is cheap to clone.
 #[derive(Clone)]
 pub struct Applications {
     client: Client,
@@ -22,22 +22,23 @@ impl fmt::Debug for Applications {
     }
 }
 
-/// What is told of an application, one after the other. It can be sent to another thread and waited for anywhere, with the methods of
-/// `futures::TryStreamExt`; nothing is asked of the cluster before. A `try_next` that is dropped before it has told anything loses
-/// nothing: the next one tells it.
+/// A stream of values of one application, in order of time. The stream can be sent to another thread and awaited
+/// anywhere, with the methods of `futures::TryStreamExt`. No request is sent to the cluster before the stream is
+/// polled. Dropping a `try_next` that has not returned anything loses nothing: the next `try_next` returns that value.
 pub type Changes<T> = BoxStream<'static, Result<T, Error>>;
 
-/// Which application is meant.
+/// Identifies an application.
 ///
-/// A name means whichever application has it when it is first looked for. An application as the cluster has it, with a uid, means that
-/// one alone: another that is made under its name after its deletion is not taken for it.
+/// A name alone means the application that has this name when it is first looked for. An application with a uid, as the
+/// cluster returns it, means that object only: another application that is created under the same name after the
+/// deletion is not taken for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Which {
     /// The application's name.
     pub name: String,
     /// Its uid, if it is known.
     pub uid: Option<String>,
-    /// Its namespace, if it is known: there is no such application in another.
+    /// Its namespace, if it is known: looking for it in another namespace is [`Error::NotFound`].
     pub namespace: Option<String>,
 }
 
@@ -66,23 +67,26 @@ impl From<&SparkApplication> for Which {
 }
 
 impl Applications {
-    /// Those of `namespace`. Nothing is asked of the cluster yet.
+    /// Returns a handle for the applications of `namespace`. No request is sent to the cluster yet.
     #[must_use]
     pub fn new(client: Client, namespace: impl Into<String>) -> Self {
         Self { client, namespace: namespace.into() }
     }
 
-    /// Creates an application, and gives it as the cluster has it: with its uid, and with what admission has filled in.
+    /// Creates an application, and returns it as the cluster has it: with its uid, and with the fields that admission
+    /// has filled in.
     ///
-    /// It never overwrites another. Dropped before its end, or after an [`Error::Call`], it may have been made nevertheless: submitting it
-    /// again tells, by [`Error::NameTaken`]. So does a call that kube's client has sent again by itself, as it does where the API server
-    /// has answered that it is too busy (429, 503, 504); one of an application without a name, for which the cluster makes one up, can
-    /// make two then. `Config::default_retry = false` for the [`Client`] keeps it from that.
+    /// An existing application is never overwritten. If the future is dropped before its end, or returns
+    /// [`Error::Call`], the application may have been created nevertheless: then submitting it again returns
+    /// [`Error::NameTaken`]. The same error is returned if kube's client repeats the call by itself, which it does when
+    /// the API server answers that it is too busy (429, 503, 504), and the first call had created the application. For
+    /// an application without a name, for which the cluster makes one up, such a repeated call can create two
+    /// applications. `Config::default_retry = false` for the [`Client`] prevents that.
     ///
     /// # Errors
     ///
-    /// [`Error::NameTaken`] where there is an application of its name, [`Error::Refused`] where the cluster does not take it as it is, and
-    /// [`Error::Call`] where the cluster did not answer.
+    /// [`Error::NameTaken`] if an application of its name exists, [`Error::Refused`] if the cluster does not accept it
+    /// as it is, and [`Error::Call`] if the cluster did not answer.
     pub async fn submit(&self, application: &SparkApplication) -> Result<SparkApplication, Error> {
         let applications = Api::namespaced(self.client.clone(), &self.namespace);
         applications.create(&PostParams::default(), application).await.map_err(|error| match error {
@@ -93,45 +97,48 @@ impl Applications {
         })
     }
 
-    /// The application as it is, and then again each time that anything in it changes. Ends when the application is deleted, with its last
-    /// state before.
+    /// Returns the application as it is, and then again each time that anything in it changes. The stream ends when the
+    /// application is deleted, after its last state.
     ///
-    /// Underneath is a watch, [as Kubernetes has them][watch], which begins with a look at the application. It is taken up again, by itself, when the
-    /// API server ends it, goes away or cannot be reached for however long, with pauses of 10 s at most. Changes in quick succession while
-    /// it is away are told as one, so that not every state that the application was in need be seen; the latest always is. A
-    /// connection that dies without a word is given up after 75 s.
+    /// The stream uses a watch, [as Kubernetes has them][watch], which begins with a get of the application. The watch
+    /// is resumed automatically when the API server ends it, restarts or cannot be reached for any length of time, with
+    /// pauses of 10 s at most. Changes in quick succession during an interruption are returned as one, so not every
+    /// state of the application is necessarily seen; the latest always is. A connection whose other end has vanished
+    /// without closing it is given up after 75 s.
     ///
     /// [watch]: https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
     ///
     /// # Errors
     ///
-    /// After an error the stream ends. [`Error::NotFound`] where there is none of this name in the beginning (of one whose uid is known
-    /// that is its deletion, and no error), [`Error::Unreadable`] where it is none as this library knows them, [`Error::Refused`] where
-    /// the API server refuses to tell, and [`Error::Call`] if it cannot be reached in the beginning.
+    /// After an error the stream ends. [`Error::NotFound`] if no application of this name exists at the beginning (if
+    /// the uid is known, its absence counts as its deletion, which is no error), [`Error::Unreadable`] if the object
+    /// does not have the form that this library knows, [`Error::Refused`] if the API server refuses the request, and
+    /// [`Error::Call`] if the API server cannot be reached at the beginning.
     pub fn changes(&self, which: impl Into<Which>) -> Changes<SparkApplication> {
         let api = Api::namespaced(self.client.clone(), &self.namespace);
         following::changes(api, &self.namespace, which.into()).boxed()
     }
 
-    /// The application's status as it is, then each time that it is another, and at last that of its end, with which the stream ends; or
-    /// with its deletion. The status of one for which nothing was recorded yet is empty.
+    /// Returns the application's status as it is, and then each time that it changes. The stream ends with the status
+    /// of the application's end, or when the application is deleted. The status is empty as long as nothing was
+    /// recorded.
     ///
-    /// What an end is, [`Self::end`] says; the rest, errors too, is as in [`Self::changes`].
+    /// For what counts as an end, see [`Self::end`]; everything else, including errors, is as in [`Self::changes`].
     pub fn statuses(&self, which: impl Into<Which>) -> Changes<SparkApplicationStatus> {
         distinct(to_its_end(self.changes(which)).map_ok(|application| application.status.unwrap_or_default()))
     }
 
-    /// The application's state as it is, then each time that it is another, otherwise like [`Self::statuses`].
+    /// Returns the application's state as it is, and then each time that it changes; otherwise like [`Self::statuses`].
     pub fn states(&self, which: impl Into<Which>) -> Changes<State> {
         distinct(to_its_end(self.changes(which)).map_ok(|application| application.state()))
     }
 
-    /// Waits for the application's end, and tells which it was. For one that has ended, that is at once.
+    /// Waits for the application's end, and returns it; at once if the application has ended already.
     ///
-    /// An application has ended when the operator has seen all that is asked of it
-    /// ([`SparkApplication::is_settled`]) and its state is COMPLETED or FAILED: what stands there of a run before an edit is not its end.
-    /// One that is suspended, or runs again whatever happens (`restartPolicy.type: Always`), does not end by itself: put
-    /// `tokio::time::timeout` around it where that may be.
+    /// An application has ended when the operator has seen everything that is asked of it
+    /// ([`SparkApplication::is_settled`]) and its state is COMPLETED or FAILED: a state that was recorded for a run
+    /// before an edit is not its end. An application that is suspended, or that is always run again
+    /// (`restartPolicy.type: Always`), does not end by itself: use `tokio::time::timeout` if that is possible.
     ///
     /// # Errors
     ///
@@ -147,7 +154,7 @@ impl Applications {
     }
 }
 
-/// Up to and with the one that has ended.
+/// Returns the changes up to and including the first in which the application has ended.
 fn to_its_end(
     changes: Changes<SparkApplication>,
 ) -> impl Stream<Item = Result<SparkApplication, Error>> + Send {
@@ -161,7 +168,7 @@ fn to_its_end(
     })
 }
 
-/// Without those that are equal to the one before.
+/// Leaves out each value that is equal to the value before it.
 fn distinct<T: Clone + PartialEq + Send + 'static>(
     values: impl Stream<Item = Result<T, Error>> + Send + 'static,
 ) -> Changes<T> {

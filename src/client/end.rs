@@ -1,25 +1,25 @@
-//! How an application ended: completed, failed or deleted.
+//! Defines how an application has ended: successfully, with a failure, or by being deleted.
 
 use crate::api::{SparkApplication, State};
 
-/// How an application has ended. Each application is as it was then.
+/// How an application has ended, with the application as it was then.
 #[derive(Clone, Debug, PartialEq)]
 pub enum End {
-    /// Its last run has succeeded: the driver's exit code was 0. State COMPLETED.
+    /// The last run has succeeded: the driver's exit code was 0. State COMPLETED.
     Completed(Box<SparkApplication>),
-    /// Its last run, or the last attempt at submitting it, has failed, and it is not retried any more. State FAILED.
+    /// The last run, or the last attempt at submitting it, has failed, and is not retried any more. State FAILED.
     Failed {
-        /// Why, in a sentence: `status.applicationState.errorMessage`. Empty where the status does not say.
+        /// The reason as a sentence: `status.applicationState.errorMessage`. Empty if the status has no message.
         message: String,
         /// The application.
         application: Box<SparkApplication>,
     },
-    /// It was deleted before its end was seen.
+    /// The application was deleted before its end was seen.
     Deleted,
 }
 
 impl End {
-    /// How the application has ended; none if it has not.
+    /// Returns how the application has ended; none if it has not ended.
     #[must_use]
     pub fn of(application: SparkApplication) -> Option<Self> {
         match application.state() {

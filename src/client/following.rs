@@ -1,7 +1,8 @@
-//! Follows one application through lost connections: reads it, watches it from that version on, and reads it again
-//! wherever the watch cannot continue.
+//! Follows one application despite broken connections: gets the application, watches from its version on, and gets it
+//! again whenever the watch cannot continue.
 //!
-//! kube-runtime's watcher does this for lists of objects, at the price of 27 more crates in the library.
+//! kube-runtime's watcher does the same for lists of objects, but needs 27 more crates. Following a single object is
+//! simpler.
 
 use super::{
     Error, Which,
@@ -15,15 +16,16 @@ use kube::{
 };
 use std::time::Duration;
 
-/// An application, or what is there under its name.
+/// The application, or the object under its name that cannot be read as an application.
 type Found = Lenient<SparkApplication>;
 type Watch = BoxStream<'static, Result<WatchEvent<Found>, kube::Error>>;
 
-/// How long the API server is asked to keep a watch open. A connection whose other end has vanished without a word is noticed after
-/// this and [`GRACE`]; each watch costs the API server a request in so many seconds.
+/// How long the API server is asked to keep a watch open. A connection whose other end has vanished without closing it
+/// is noticed after this time and [`GRACE`]; each watch costs the API server one request in this time.
 const WATCH: Duration = Duration::from_secs(60);
 
-/// The application as it is, then after each change. Ends with its deletion.
+/// Returns a stream of the application as it is now, then as it is after each change. The stream ends when the
+/// application is deleted.
 pub(super) fn changes(
     api: Api<Found>,
     namespace: &str,
@@ -47,9 +49,9 @@ struct Following {
     api: Api<Found>,
     namespace: String,
     which: Which,
-    /// `metadata.resourceVersion` of what was told last.
+    /// `metadata.resourceVersion` of the application that was returned last.
     told: Option<String>,
-    /// From where a watch goes on; where it cannot, none.
+    /// The version from which the watch continues; none if the application has to be got again.
     version: Option<String>,
     watch: Option<Watch>,
     patience: Patience,
@@ -57,20 +59,20 @@ struct Following {
     is_over: bool,
 }
 
-/// What a look or a watch has to tell.
+/// The result of a get, or an event of the watch.
 enum Seen {
     Present(Found),
-    /// The last of it: it is deleted.
+    /// The application as it was when it was deleted.
     Last(Found),
     Absent,
-    /// Everything up to this version.
+    /// A bookmark: everything up to this version has been seen.
     Nothing(String),
-    /// The watch has reached its end, as all do.
+    /// The watch has ended, as every watch does after its time.
     End,
 }
 
 impl Following {
-    /// The next change, and what goes on behind it.
+    /// Returns the next change, and the state from which the stream continues.
     async fn change(mut self) -> Result<Option<(SparkApplication, Self)>, Error> {
         if self.which.namespace.as_ref().is_some_and(|namespace| *namespace != self.namespace) {
             return Err(Error::NotFound { namespace: self.namespace, name: self.which.name });
@@ -89,7 +91,7 @@ impl Following {
                         return Ok(Some((application, self)));
                     }
                 }
-                // Whoever knows its uid has seen it before.
+                // A caller that knows the uid has seen the application before: its absence means its deletion.
                 Ok(Seen::Absent) if self.has_looked || self.which.uid.is_some() => self.is_over = true,
                 Ok(Seen::Absent) => {
                     return Err(Error::NotFound { namespace: self.namespace, name: self.which.name });
@@ -111,7 +113,7 @@ impl Following {
         Ok(None)
     }
 
-    /// Looks, or begins to watch and waits for what the watch tells.
+    /// Gets the application, or begins a watch if necessary and waits for its next event.
     async fn see(&mut self) -> Result<Seen, kube::Error> {
         let Some(version) = &self.version else {
             let found = in_time(GRACE, self.api.get_opt(&self.which.name)).await??;
@@ -139,7 +141,8 @@ impl Following {
         Ok(seen)
     }
 
-    /// The application, if it is the one that is meant and not as it was told last.
+    /// Returns the application if it has the wanted uid and is not the version that was returned last. The uid of the
+    /// first application found becomes the wanted uid, if none was given.
     fn news(&mut self, found: Found) -> Result<Option<SparkApplication>, Error> {
         if *self.which.uid.get_or_insert(found.uid().unwrap_or_default()) != found.uid().unwrap_or_default() {
             self.is_over = true;

@@ -1,4 +1,4 @@
-//! How does a program use the operator? It builds an application, submits it, follows its status and waits for its end.
+//! The client library: a program builds an application, submits it, follows its status and waits for its end.
 //!
 //! ```no_run
 //! use futures::TryStreamExt;
@@ -26,13 +26,14 @@
 //! # }
 //! ```
 //!
-//! Nothing here needs the operator's process: all goes through the API server, with the credentials of the [`kube::Client`]. They have
-//! to allow `create`, `get` and `watch` of `sparkapplications` in the namespace.
+//! The library does not connect to the operator's process: all calls go to the API server, with the credentials of the
+//! [`kube::Client`]. The credentials have to allow `create`, `get` and `watch` of `sparkapplications` in the namespace.
 //!
-//! It runs on tokio, as kube's client does, with its timer (`enable_all`, or `#[tokio::main]`).
+//! The library runs on tokio, as kube's client does, and needs tokio's timer (`enable_all`, or `#[tokio::main]`).
 //!
-//! Every future and stream here can be dropped at any moment, by `tokio::select!` or `tokio::time::timeout` for instance: then nobody
-//! looks any more, and the application goes on. To go on looking later is to ask again: what is told begins with what is so then.
+//! Every future and stream here can be dropped at any moment, by `tokio::select!` or `tokio::time::timeout` for
+//! instance. Dropping it ends the watching only; the application continues. To watch again later, call the method
+//! again: the new future or stream begins with the state at that time.
 
 mod application;
 mod applications;

@@ -1,5 +1,5 @@
-//! Suspends, resumes, runs again and deletes applications and schedules, by a field or annotation that the operator
-//! reads.
+//! The commands that suspend, resume, rerun, trigger and delete applications and schedules. All but deletion change a
+//! field or an annotation of the object, which the operator reads.
 
 use super::{
     cluster::{Cluster, Kind},
@@ -55,7 +55,7 @@ pub(super) struct DeleteFlags {
     wait: bool,
 }
 
-/// Whether to begin or to end a suspension.
+/// Suspends or resumes applications and schedules: `is_to_be` is the new value of `spec.suspend`.
 pub(super) async fn suspend(
     cluster: &Cluster,
     which: &NamedOrSchedule,
@@ -71,7 +71,7 @@ pub(super) async fn suspend(
 }
 
 impl NamedOrSchedule {
-    /// The names of applications, and those of schedules.
+    /// Returns the names of applications, and the names of schedules.
     fn by_kind(&self) -> anyhow::Result<(Vec<String>, Vec<String>)> {
         let (mut applications, mut schedules) = (Vec::new(), Vec::new());
         for Either { name, is_schedule } in &self.names {
@@ -85,19 +85,19 @@ impl NamedOrSchedule {
     }
 }
 
-/// Asks for another run of applications that have ended, or for an end and another run of those that have not.
+/// Asks for another run of applications. If an application has not ended, its present run is ended first.
 pub(super) async fn rerun(cluster: &Cluster, which: &Named) -> anyhow::Result<()> {
     let patch = asked(annotation::RERUN);
     patched::<SparkApplication>(cluster, &which.names, &patch, "is to run again").await
 }
 
-/// Asks schedules for one application beside those that are due.
+/// Asks each schedule for one application in addition to those that are due.
 pub(super) async fn trigger(cluster: &Cluster, which: &Schedules) -> anyhow::Result<()> {
     let patch = asked(annotation::TRIGGER);
     patched::<ScheduledSparkApplication>(cluster, &which.names, &patch, "triggered").await
 }
 
-/// What the operator does once for each value of `annotation`.
+/// Returns a patch that sets `annotation` to the present time: the operator acts once for each value of the annotation.
 fn asked(annotation: &str) -> Value {
     json!({"metadata": {"annotations": {annotation: now().to_string()}}})
 }
@@ -128,7 +128,7 @@ pub(super) async fn delete(cluster: &Cluster, flags: &DeleteFlags) -> anyhow::Re
     ])
 }
 
-/// Deletes all, then waits for all.
+/// Deletes all objects first, then waits for all of them.
 async fn deleted<K: Kind>(cluster: &Cluster, names: &[String], wait: bool) -> anyhow::Result<()> {
     let (objects, mut results, mut left) = (cluster.whole::<K>(), Vec::new(), Vec::new());
     for name in names {
@@ -156,10 +156,11 @@ fn tell_deleted<K: Kind>(name: &str) -> anyhow::Result<()> {
     print(&format!("{} \"{name}\" deleted\n", K::kind(&())))
 }
 
-/// Deletes an application, if there is one, and waits until its name is free.
+/// Deletes an application, if it exists, and waits until its name is free.
 pub(super) async fn make_room(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
     match deleted::<SparkApplication>(cluster, &[name.to_owned()], true).await {
-        // What comes next is worth more than telling it.
+        // An application that does not exist needs no deletion. If the reader of standard output has closed it, the
+        // command continues nevertheless: creating the new application is more important than reporting the deletion.
         Err(error) if matches!(error.downcast_ref(), Some(Failure::NotFound(_) | Failure::Unread)) => Ok(()),
         deleted => deleted,
     }

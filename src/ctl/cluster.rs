@@ -1,4 +1,4 @@
-//! Chooses cluster and namespace as kubectl does.
+//! Chooses the cluster and the namespace as kubectl does.
 
 use super::{completion, failure::of_call, names};
 use crate::{
@@ -35,10 +35,10 @@ pub(super) struct ClusterFlags {
     context: Option<String>,
 }
 
-/// Where nobody says another.
+/// The namespace if none is named by the flags, the context or the manifest.
 pub(super) const NAMESPACE: &str = "default";
 
-/// A kind that the operator drives.
+/// A kind of object that the operator manages.
 pub(super) trait Kind:
     Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static
 {
@@ -47,7 +47,7 @@ pub(super) trait Kind:
 impl Kind for SparkApplication {}
 impl Kind for ScheduledSparkApplication {}
 
-/// A cluster, and the namespace that is meant where none is said.
+/// A cluster, and the namespace that commands use.
 #[derive(Clone)]
 pub(super) struct Cluster {
     pub client: Client,
@@ -55,12 +55,13 @@ pub(super) struct Cluster {
 }
 
 impl ClusterFlags {
-    /// The cluster that the flags and the kubeconfig mean. Nothing is asked of it yet. `again`: a call that it is too busy for is made
-    /// again; whoever makes objects could make two.
+    /// Returns the cluster that the flags and the kubeconfig name. No request is sent to it yet. With `again`, a call
+    /// is repeated if the API server was too busy for it; a command that creates objects must not use it, because the
+    /// repeated call could create a second object.
     ///
     /// # Errors
     ///
-    /// When there is none, or not as it is called.
+    /// When no cluster is configured, or when a context, proxy or file in the configuration cannot be used.
     pub(super) async fn connect(&self, again: bool) -> anyhow::Result<Cluster> {
         let mut config = self.config().await?;
         config.default_retry = again;
@@ -69,7 +70,7 @@ impl ClusterFlags {
         Ok(Cluster { client: Client::try_from(config).map_err(of_call)?, namespace })
     }
 
-    /// The namespace, if one is said.
+    /// Returns the namespace of the flags, if given.
     pub(super) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref().filter(|namespace| !namespace.is_empty())
     }
@@ -78,16 +79,16 @@ impl ClusterFlags {
         self.context.as_deref().filter(|context| !context.is_empty())
     }
 
-    /// The contexts that there are.
+    /// Returns the names of the contexts in the kubeconfig.
     ///
     /// # Errors
     ///
-    /// When there is no kubeconfig that can be read.
+    /// When the kubeconfig cannot be read.
     pub(super) fn contexts(&self) -> Result<Vec<String>, KubeconfigError> {
         Ok(self.kubeconfig()?.as_ref().map(contexts_of).unwrap_or_default())
     }
 
-    /// What is configured, if anything is: files that KUBECONFIG lists need not be there, as for kubectl.
+    /// Returns the merged kubeconfig, if any file exists: files that KUBECONFIG lists may be missing, as for kubectl.
     fn kubeconfig(&self) -> Result<Option<Kubeconfig>, KubeconfigError> {
         let listed = env::var_os("KUBECONFIG").unwrap_or_default();
         let mut files: Vec<_> =
@@ -104,7 +105,7 @@ impl ClusterFlags {
                     if error.kind() == io::ErrorKind::NotFound && self.kubeconfig.is_none() => {}
                 read => {
                     let mut read = read?;
-                    // As `kubectl config unset current-context` leaves it.
+                    // `kubectl config unset current-context` leaves an empty name.
                     read.current_context.take_if(|name| name.is_empty());
                     merged = Some(merged.unwrap_or_else(Kubeconfig::default).merge(read)?);
                 }
@@ -142,7 +143,7 @@ impl ClusterFlags {
         })?;
         let proxy = proxy.or_else(|| chosen_proxy(&config, |name| env::var(name).ok()));
         if let Some(proxy) = &proxy {
-            // It may hold a password, which is nobody's to print.
+            // The message does not contain the proxy, which may have a password in it.
             let scheme = proxy.split("://").next().unwrap_or_default();
             let has_password = proxy.contains('@');
             if !["http", "https", "socks5"].contains(&scheme) || (scheme == "socks5" && has_password) {
@@ -158,7 +159,7 @@ impl ClusterFlags {
     }
 }
 
-/// What somebody can do who has chosen none of these contexts.
+/// Returns advice for a user who has not chosen an existing context.
 fn choose(contexts: &[String]) -> String {
     if contexts.is_empty() {
         return "there are none in it: set KUBECONFIG, or give --kubeconfig".to_owned();
@@ -170,7 +171,7 @@ fn contexts_of(kubeconfig: &Kubeconfig) -> Vec<String> {
     kubeconfig.contexts.iter().map(|context| context.name.clone()).collect()
 }
 
-/// By which proxy the cluster of a context is reached, if the kubeconfig says it.
+/// Returns the proxy by which the cluster of a context is reached, if the kubeconfig names one.
 fn proxy_of(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
     let context = context.or(kubeconfig.current_context.as_deref());
     let context = kubeconfig.contexts.iter().find(|named| Some(&*named.name) == context)?.context.as_ref()?;
@@ -178,8 +179,8 @@ fn proxy_of(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
     cluster.proxy_url.clone().filter(|proxy| !proxy.is_empty())
 }
 
-/// The proxy that the environment says, as kubectl reads it: none for this machine itself and for what NO_PROXY has. kube looks in
-/// NO_PROXY for the proxy, not for the cluster.
+/// Returns the proxy that the environment names, read as kubectl does: none for this machine itself and for hosts that
+/// NO_PROXY lists. This is done here because kube looks in NO_PROXY for the host of the proxy, not of the cluster.
 fn chosen_proxy(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let either = |name: &str| {
         [name.to_owned(), name.to_lowercase()]
@@ -193,46 +194,47 @@ fn chosen_proxy(config: &Config, variable: impl Fn(&str) -> Option<String>) -> O
     let proxy = either(name).filter(|_| !is_here)?;
     let matcher = Matcher::builder().all("http://proxy").no(either("NO_PROXY").unwrap_or_default()).build();
     matcher.intercept(&config.cluster_url)?;
-    // As it is written, with the name and the password that may stand in it.
+    // The proxy is returned as it is written, with any user name and password.
     Some(if proxy.contains("://") { proxy } else { format!("http://{proxy}") })
 }
 
-/// An application that the cluster has, whether or not it can be one.
+/// Returns an application of the cluster, if the object can be read as one.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// The reason for which the object cannot be read.
 pub(super) fn readable(guarded: Lenient<SparkApplication>) -> anyhow::Result<SparkApplication> {
     let name = guarded.name_any();
     guarded.0.map_err(|invalid| anyhow!("SparkApplication {name} cannot be read: {}", invalid.error))
 }
 
 impl Cluster {
-    /// The same in another namespace.
+    /// Returns the same cluster with another namespace.
     pub(super) fn at(&self, namespace: String) -> Self {
         Self { namespace, ..self.clone() }
     }
 
-    /// The objects of a kind in the namespace.
+    /// Returns the API for the objects of a kind in the namespace.
     pub(super) fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// An application.
+    /// Returns an application.
     ///
     /// # Errors
     ///
-    /// When there is none, or it cannot be read.
+    /// When the application does not exist, or cannot be read.
     pub(super) async fn application(&self, name: &str) -> anyhow::Result<SparkApplication> {
         readable(self.look(name).await.map_err(of_call)?)
     }
 
-    /// The same, whether or not it can be read.
+    /// Returns an application, also if it cannot be read.
     pub(super) async fn look(&self, name: &str) -> Result<Lenient<SparkApplication>, kube::Error> {
         in_time(GRACE, self.api().get(name)).await?
     }
 
-    /// The objects of a kind as the cluster has them: with every field, known to us or not.
+    /// Returns the API for the objects of a kind as the cluster has them: with every field, also those that this
+    /// program does not know.
     pub(super) fn whole<K: Kind>(&self) -> Api<DynamicObject> {
         let kind = ApiResource::erase::<K>(&());
         Api::namespaced_with(self.client.clone(), &self.namespace, &kind)
@@ -257,7 +259,7 @@ mod tests {
         assert_eq!(chosen(cluster, &[]), None);
         assert_eq!(chosen(cluster, &[proxy]), through);
         assert_eq!(chosen(cluster, &[("https_proxy", "proxy.corp.example.com:3128")]), through);
-        // What the proxy itself is called does not matter.
+        // The host of the proxy itself is not looked for in NO_PROXY.
         assert_eq!(chosen(cluster, &[proxy, ("NO_PROXY", ".corp.example.com")]), through);
         for no in ["api.example.com", ".example.com", "example.com", "*", "10.0.0.0/8,example.com"] {
             assert_eq!(chosen(cluster, &[proxy, ("NO_PROXY", no)]), None, "{no}");

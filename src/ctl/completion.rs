@@ -1,4 +1,4 @@
-//! Completes command lines: commands and flags from clap, names from the cluster.
+//! Completes command lines: commands and flags from clap, and names from the cluster.
 
 use super::{
     Flags as Line,
@@ -44,18 +44,18 @@ enum Shell {
     Zsh,
 }
 
-/// By which the script has us say what may come next.
+/// The environment variable by which the shell's completion script asks this program for candidates.
 const ASKED: &str = "COMPLETE";
 
-/// As which kubectl asks, if it is linked so.
+/// The file name under which kubectl asks this program for candidates, if the program is linked so.
 const PLUGINS: &str = "kubectl_complete-spark";
-/// Cobra's word for: nothing else, no names of files either.
+/// The directive of Cobra (kubectl's library for command lines) for: no other candidates, and no file names.
 const NO_FILES: &str = ":4";
 
-/// How long somebody who has pressed a key waits for the cluster.
+/// The longest time that a user who has pressed the completion key waits for the cluster.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// As many names as somebody can look at.
+/// The largest number of names that are fetched: more are of no use to a user.
 const MOST: u32 = 500;
 
 pub(super) fn print_script(flags: &Flags) -> anyhow::Result<()> {
@@ -73,11 +73,12 @@ pub(super) fn print_script(flags: &Flags) -> anyhow::Result<()> {
     print(&String::from_utf8_lossy(&script))
 }
 
-/// Says what may come next, if it is a shell or kubectl that asks for it; whether one does. A shell's answer ends the process.
+/// Prints the candidates, if a shell or kubectl asks for them. Returns whether kubectl does; the answer to a shell ends
+/// the process.
 ///
 /// # Errors
 ///
-/// When nobody reads the answer.
+/// When the reader of standard output has closed it.
 pub fn complete() -> anyhow::Result<bool> {
     if is_called(PLUGINS) {
         return for_kubectl().map(|()| true);
@@ -86,8 +87,8 @@ pub fn complete() -> anyhow::Result<bool> {
     Ok(false)
 }
 
-/// <https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/>: a candidate a line, behind a tab what it is, and at last
-/// what the shell has to do.
+/// Answers kubectl as <https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/> describes: one candidate a
+/// line, with its description behind a tab, and at the end a directive for the shell.
 fn for_kubectl() -> anyhow::Result<()> {
     let words: Vec<_> = words().collect();
     let last = words.len().saturating_sub(1);
@@ -109,7 +110,7 @@ pub(super) fn schedules(begun: &OsStr) -> Vec<CompletionCandidate> {
     names(begun, async |cluster| in_namespace::<ScheduledSparkApplication>(&cluster).await)
 }
 
-/// Schedules, if the line says that it is about them.
+/// Completes names of schedules if the command line has --schedule, else names of applications.
 pub(super) fn applications_or_schedules(begun: &OsStr) -> Vec<CompletionCandidate> {
     let is_about_schedules = words().any(|word| word == "--schedule" || word == "-s");
     if is_about_schedules { schedules(begun) } else { applications(begun) }
@@ -124,7 +125,8 @@ pub(super) fn contexts(begun: &OsStr) -> Vec<CompletionCandidate> {
     beginning(begun, contexts)
 }
 
-/// What of `found` in the cluster that the line means begins so. Without a cluster there is nothing to say, and nobody to say it to.
+/// Returns those names that begin with `begun`, of all names that `found` reads from the cluster of the command line.
+/// If the cluster cannot be reached the result is empty: an error could not be shown to the user here.
 fn names(
     begun: &OsStr,
     found: impl AsyncFnOnce(Cluster) -> kube::Result<Vec<String>>,
@@ -152,13 +154,14 @@ async fn listed<K: Resource + Clone + DeserializeOwned + Debug>(api: &Api<K>) ->
     Ok(list.items.iter().map(ResourceExt::name_any).collect())
 }
 
-/// The words of the line that is being written.
+/// Returns the words of the command line that is being completed: from kubectl all arguments of this process, from a
+/// shell those behind `--`.
 fn words() -> impl Iterator<Item = OsString> {
     let is_plugins = is_called(PLUGINS);
     env::args_os().skip_while(move |word| !is_plugins && word != "--").skip(usize::from(!is_plugins))
 }
 
-/// Which cluster and namespace the line means, as far as it is written.
+/// Returns the cluster flags of the command line, as far as it is written.
 fn of_line() -> Option<ClusterFlags> {
     let matches = Line::command().ignore_errors(true).try_get_matches_from(words()).ok()?;
     ClusterFlags::from_arg_matches(&matches).ok()

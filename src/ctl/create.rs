@@ -1,6 +1,6 @@
-//! `sparkctl create`: creates applications and schedules from a file, or an application from a schedule's template,
-//! after it has uploaded files of this machine. Everything is checked before the first upload, and everything is
-//! uploaded before anything is created.
+//! `sparkctl create` and `sparkctl validate`: creates applications and schedules from a file, or an application from a
+//! schedule's template, with the files of this machine that they need. Everything is checked before anything is
+//! uploaded, and everything is uploaded before anything is created.
 
 #[cfg(feature = "upload")]
 use super::upload;
@@ -132,7 +132,8 @@ pub(super) async fn create(cluster: &Cluster, flags: &Flags, namespace: Option<&
     Ok(())
 }
 
-/// That the cluster would take `objects`, now: what it refuses is told before anything is done for it.
+/// Checks by a dry run that the cluster accepts `objects` now, so that a refusal is reported before anything is done
+/// for them. An application that exists already is no error if it will be deleted first (--delete).
 async fn try_out(cluster: &Cluster, flags: &Flags, objects: &[DynamicObject]) -> anyhow::Result<()> {
     let parameters = PostParams { dry_run: true, ..PostParams::default() };
     for object in objects {
@@ -145,7 +146,8 @@ async fn try_out(cluster: &Cluster, flags: &Flags, objects: &[DynamicObject]) ->
     Ok(())
 }
 
-/// Creates an object, as kubectl does: the API server refuses fields that it does not know, and does not drop them.
+/// Creates an object with strict field validation, as kubectl does: the API server refuses unknown fields instead of
+/// dropping them.
 async fn post(
     api: &Api<DynamicObject>,
     parameters: &PostParams,
@@ -160,7 +162,7 @@ async fn post(
     api.clone().into_client().request(request).await
 }
 
-/// The namespace of an object, and those of its kind there.
+/// Returns the cluster with the namespace of `object`, and the API for the objects of its kind there.
 fn place(cluster: &Cluster, object: &DynamicObject) -> (Cluster, Api<DynamicObject>) {
     let place = cluster.at(object.namespace().unwrap_or_default());
     let api = if is_application(object) {
@@ -175,7 +177,7 @@ fn is_application(object: &DynamicObject) -> bool {
     manifest::kind(object) == SparkApplication::kind(&())
 }
 
-/// The objects of a manifest, as they are written there, if nothing is wrong with any.
+/// Returns the objects of a manifest as they are written there. Fails if anything is wrong with any of them.
 fn of_file(cluster: &Cluster, file: &Path, namespace: Option<&str>) -> anyhow::Result<Vec<DynamicObject>> {
     let found = manifest::of_file(file, namespace, Looks::BeforeTheServer)?.into_iter();
     manifest::all(found.map(|found| {
@@ -190,7 +192,7 @@ fn of_file(cluster: &Cluster, file: &Path, namespace: Option<&str>) -> anyhow::R
     .and_then(each_once)
 }
 
-/// That no object stands there twice.
+/// Checks that no object is in the manifest twice.
 fn each_once(objects: Vec<DynamicObject>) -> anyhow::Result<Vec<DynamicObject>> {
     let mut names = BTreeSet::new();
     for object in &objects {
@@ -202,8 +204,8 @@ fn each_once(objects: Vec<DynamicObject>) -> anyhow::Result<Vec<DynamicObject>> 
     Ok(objects)
 }
 
-/// An application called `name`, with the template of a schedule for its spec. The schedule owns it, and does not count it
-/// among those that it keeps.
+/// Returns an application called `name` whose spec is the template of a schedule. The schedule owns the application,
+/// but does not count it among those that it keeps.
 async fn of_schedule(cluster: &Cluster, schedule: &str, name: &str) -> anyhow::Result<DynamicObject> {
     let schedules = cluster.whole::<ScheduledSparkApplication>();
     let schedule = schedules.get(schedule).await.map_err(of_call)?;
@@ -226,7 +228,7 @@ async fn of_schedule(cluster: &Cluster, schedule: &str, name: &str) -> anyhow::R
     serde_json::from_value(object).context("the schedule's template cannot be read")
 }
 
-/// Says of each object in a file what admission would.
+/// Reports for each object in a file whether admission would accept it.
 pub(super) fn validate(flags: &ValidateFlags, namespace: Option<&str>) -> anyhow::Result<()> {
     let found = manifest::of_file(flags.manifest.file(), namespace, Looks::AtAll)?.into_iter();
     let (valid, complaints): (Vec<_>, Vec<_>) = found

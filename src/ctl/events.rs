@@ -1,4 +1,4 @@
-//! `sparkctl event`: prints the events of an application in the order in which they came.
+//! `sparkctl event`: prints the events of an application in the order of time.
 
 use super::{
     cluster::{Cluster, Kind},
@@ -37,7 +37,7 @@ pub(super) struct Flags {
     follow: bool,
 }
 
-/// How long after a look is looked again whether something is gone, at first and at most.
+/// The pause between two checks whether an object is gone: the first pause, and the longest after doubling.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -53,7 +53,7 @@ pub(super) async fn event(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()
     if flags.follow { follow(cluster, &flags.name, &uid, &events).await } else { Ok(()) }
 }
 
-/// The events of the object with this uid, oldest first.
+/// Returns the events of the object with this uid, oldest first.
 pub(super) async fn of(cluster: &Cluster, uid: &str) -> anyhow::Result<Vec<Event>> {
     let api = cluster.api::<Event>();
     let list = api.list(&ListParams::default().fields(&field(uid))).await.map_err(of_call)?;
@@ -66,7 +66,8 @@ fn field(uid: &str) -> String {
     format!("involvedObject.uid={uid}")
 }
 
-/// When it was seen last. Whoever writes `events.k8s.io` leaves the older fields empty.
+/// Returns the time at which the event was seen last. Components that write events by `events.k8s.io` leave the older
+/// fields empty.
 fn when(event: &Event) -> Option<Timestamp> {
     let series =
         event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0);
@@ -89,7 +90,7 @@ fn row(event: &Event, style: Style) -> Vec<String> {
     vec![age + &times, text(&event.type_), text(&event.reason), text(&event.message)]
 }
 
-/// Prints what comes after `known`, a row an event.
+/// Prints the events that come after those in `known`, one row each.
 async fn follow(cluster: &Cluster, name: &str, uid: &str, known: &[Event]) -> anyhow::Result<()> {
     let versions: Vec<_> = known.iter().map(|event| (event.name_any(), event.resource_version())).collect();
     let events = watcher(cluster.api::<Event>(), watcher::Config::default().fields(&field(uid)))
@@ -119,12 +120,12 @@ async fn follow(cluster: &Cluster, name: &str, uid: &str, known: &[Event]) -> an
     }
 }
 
-/// Ends when there is no such object any more. It is looked for with `get`, which whoever deletes mostly may. `waiting` says what it is
-/// that holds it.
+/// Returns when the object with this uid does not exist any more. The object is looked for with `get`, which users who
+/// may delete it mostly may do. `waiting` shows what keeps the object.
 ///
 /// # Errors
 ///
-/// When the API server refuses to tell.
+/// When the API server refuses the request.
 pub(super) async fn gone<K: Kind>(
     api: &Api<K>,
     name: &str,
@@ -138,7 +139,7 @@ pub(super) async fn gone<K: Kind>(
             Err(error) if !can_pass(&error) => return Err(error),
             Ok(_) | Err(_) => {}
         }
-        // Most go at once.
+        // Most objects are gone at once, so nothing is shown at first.
         if let Some(waiting) = waiting.as_mut().filter(|_| pause > Duration::from_secs(1)) {
             waiting.say(&format!(
                 "waiting for {name} to go: it is deleted, and held by finalizers or by what it owns"

@@ -1,11 +1,11 @@
-//! How a command fails: one sentence on standard error, and an exit code for scripts.
+//! Defines how a command ends that fails: with one sentence on standard error, and an exit code that scripts can use.
 
 use super::show;
 use crate::client::{self, patience::can_pass};
 use kube::{client::AuthError, runtime::watcher};
 use std::io;
 
-/// What --help says below the commands.
+/// The text of --help below the commands, with the exit codes.
 pub(super) const EXIT_CODES: &str = "\
 Exit codes: 0, done; 1, it cannot be done, for the reason that is told; 2, the flags are wrong; 3, there is no such \
 application or schedule; 4, the time of --timeout is over; 5, an application has come to another end than the one that was \
@@ -13,17 +13,17 @@ waited for; 141, nobody reads the output any more.
 
 Linked as `kubectl-spark`, it is `kubectl spark`.";
 
-/// Failures that scripts tell from others.
+/// The failures that scripts can distinguish by the exit code.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error("{0}")]
     NotFound(String),
     #[error("{0}")]
     TimedOut(String),
-    /// An application has ended, and not as somebody waits for.
+    /// An application has ended in another way than the user waits for.
     #[error("{0}")]
     Ended(String),
-    /// What a process reports that the end of its reader has ended.
+    /// The reader of standard output has closed it. The exit code is that of a process that was ended by SIGPIPE.
     #[error("nobody reads standard output any more")]
     Unread,
 }
@@ -39,16 +39,17 @@ impl Failure {
     }
 }
 
-/// What the process exits with for `error`.
+/// Returns the exit code of the process for `error`.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     error.downcast_ref().map_or(1, Failure::exit_code)
 }
 
-/// A failed call, in words for whoever typed the command.
+/// Returns the error of a failed call in words for the user of the command line.
 pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
     match error {
-        // So it is said of a path that the server does not know: an object that is not there has a name.
+        // A 404 without the name of an object means that the server does not know the path; if only the object is
+        // missing, the details contain its name.
         kube::Error::Api(status)
             if status.code == 404
                 && status.details.as_ref().is_none_or(|details| details.name.is_empty()) =>
@@ -77,7 +78,7 @@ pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
         }
         error => {
             let mut words = "the API server cannot be reached".to_owned();
-            // What only says that one layer above another has failed says nothing.
+            // Errors that only say that one layer above another has failed are left out.
             let mut cause = match &error {
                 kube::Error::Service(error) => Some(&**error as &dyn std::error::Error),
                 kube::Error::ReadEvents(error) => Some(error as &dyn std::error::Error),
@@ -95,7 +96,7 @@ pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
     }
 }
 
-/// What a watch has failed by, if it is in vain to begin it again.
+/// Returns the error by which a watch has failed, if beginning the watch again does not help.
 pub(super) fn lasting(error: watcher::Error) -> Option<kube::Error> {
     match error {
         watcher::Error::InitialListFailed(error)
@@ -109,11 +110,11 @@ pub(super) fn lasting(error: watcher::Error) -> Option<kube::Error> {
     }
 }
 
-/// All that has failed, as one failure: a line each.
+/// Joins all failures into one, with a line for each. The result counts as not found only if all failures do.
 ///
 /// # Errors
 ///
-/// If anything has.
+/// If any result is a failure.
 pub(super) fn together(results: Vec<anyhow::Result<()>>) -> anyhow::Result<()> {
     let failures: Vec<_> = results.into_iter().filter_map(Result::err).collect();
     let words: Vec<_> = failures.iter().map(|failure| format!("{failure:#}")).collect();
@@ -127,7 +128,7 @@ pub(super) fn together(results: Vec<anyhow::Result<()>>) -> anyhow::Result<()> {
     }
 }
 
-/// What the client library says, in words for whoever typed the command.
+/// Returns an error of the client library in words for the user of the command line.
 pub(super) fn of_client(error: client::Error) -> anyhow::Error {
     match error {
         client::Error::Refused(status) => of_call(kube::Error::Api(status)),
@@ -137,7 +138,7 @@ pub(super) fn of_client(error: client::Error) -> anyhow::Error {
     }
 }
 
-/// What came of writing to standard output.
+/// Converts the result of writing to standard output: a closed pipe is [`Failure::Unread`].
 pub(super) fn of_output(written: io::Result<()>) -> anyhow::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::Unread.into()),

@@ -1,5 +1,5 @@
-//! `sparkctl forward`: forwards a port of this machine to the driver through the API server, as `kubectl port-forward`
-//! does, and to the driver of the next run.
+//! `sparkctl forward`: forwards a port of this machine to a port of the driver, through the API server as
+//! `kubectl port-forward` does. When a driver has ended, the next driver is used.
 
 use super::{
     cluster::Cluster,
@@ -45,10 +45,10 @@ pub(super) struct Flags {
     remote_port: Option<u16>,
 }
 
-/// What Spark's web UI listens on, unless told otherwise.
+/// The port of Spark's web UI, unless it is configured otherwise.
 pub(super) const DEFAULT_PORT: u16 = 4040;
 
-/// How often is looked whether something listens yet, or asked again what was not answered.
+/// The pause before the next check whether something listens, and before a failed watch is repeated.
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) async fn forward(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
@@ -63,11 +63,11 @@ pub(super) async fn forward(cluster: &Cluster, flags: &Flags) -> anyhow::Result<
     .await
 }
 
-/// The port that the web UI of an application listens on.
+/// Returns the port that the web UI of an application listens on.
 ///
 /// # Errors
 ///
-/// When there is no such application, or it leaves the port to Spark.
+/// When the application does not exist, or lets Spark choose the port.
 pub(super) async fn ui_port_of(cluster: &Cluster, name: &str) -> anyhow::Result<u16> {
     let port = ui_port(&cluster.application(name).await?).and_then(|port| port.try_into().ok());
     port.ok_or_else(|| {
@@ -78,7 +78,8 @@ pub(super) async fn ui_port_of(cluster: &Cluster, name: &str) -> anyhow::Result<
     })
 }
 
-/// Lets whoever comes through `door` to this port of each driver, until the application has ended. `begun` is called for each.
+/// Forwards connections that come through `door` to `port` of each driver in turn, until the application has ended.
+/// `begun` is called for each driver before connections are accepted.
 pub(super) async fn through(
     cluster: &Cluster,
     name: &str,
@@ -111,7 +112,7 @@ pub(super) async fn through(
     bail!(is_gone(&cluster.application(name).await?))
 }
 
-/// Ends when the driver has.
+/// Returns when the driver has ended, or its pod does not exist any more.
 async fn over(way: &Way, driver: &Pod) {
     let uid = driver.uid();
     loop {
@@ -123,13 +124,13 @@ async fn over(way: &Way, driver: &Pod) {
     }
 }
 
-/// Whether nothing can listen there any more.
+/// Whether nothing can listen on the pod's ports any more: the pod has ended or does not exist.
 pub(super) fn has_ended(pod: Option<&Pod>) -> bool {
     let phase = pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.phase.as_deref());
     pod.is_none() || matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// The way to a port of a driver.
+/// A port of a driver's pod.
 pub(super) struct Way {
     pods: Api<Pod>,
     driver: String,
@@ -137,7 +138,7 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// Waits until something there answers HTTP.
+    /// Waits until something on the port answers HTTP.
     pub(super) async fn answers(&self) {
         let mut waiting = Waiting::default();
         loop {
@@ -156,12 +157,13 @@ impl Way {
         Ok(stream.read(&mut [0]).await? > 0)
     }
 
-    /// Carries what the two ends have to say to each other.
+    /// Copies data between a connection of this machine and the port, in both directions.
     async fn carry(&self, mut here: TcpStream) -> anyhow::Result<()> {
         let mut forwarder = self.pods.portforward(&self.driver, &[self.port]).await.map_err(of_call)?;
         let error = forwarder.take_error(self.port).context("no stream of errors")?;
         let mut there = forwarder.take_stream(self.port).context("no stream")?;
-        // How either end goes away is its own business; what the kubelet says of the port is not.
+        // An error in copying is ignored: either end may close the connection in any way. The kubelet's error for the
+        // port is returned.
         copy_bidirectional(&mut here, &mut there).await.ok();
         drop(there);
         match error.await {
@@ -171,7 +173,7 @@ impl Way {
     }
 }
 
-/// A port of this machine's loopback addresses.
+/// A port of this machine's loopback addresses, with the listeners on it.
 pub(super) struct Door {
     listeners: Vec<TcpListener>,
     pub port: u16,
@@ -180,18 +182,18 @@ pub(super) struct Door {
 impl Door {
     /// # Errors
     ///
-    /// When the port is taken.
+    /// When the port cannot be listened on.
     pub(super) async fn open(port: u16) -> anyhow::Result<Self> {
         let first = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|error| {
             anyhow!("port {port} of this machine cannot be listened on: {error}: choose another with --local-port (0: any that is free)")
         })?;
         let port = first.local_addr()?.port();
-        // Not every machine has it.
+        // Not every machine has IPv6.
         let second = TcpListener::bind(SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), port)).await;
         Ok(Self { listeners: [first].into_iter().chain(second.ok()).collect(), port })
     }
 
-    /// Lets in whoever comes; ends only by a failure.
+    /// Accepts and forwards connections; returns only on failure.
     async fn serve(&self, way: &Way) -> anyhow::Result<()> {
         let mut guests = JoinSet::new();
         loop {

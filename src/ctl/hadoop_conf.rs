@@ -1,4 +1,5 @@
-//! Makes a ConfigMap of the Hadoop configuration of this machine. It is deleted with the application.
+//! Puts the Hadoop configuration of this machine into an application's pods: as a ConfigMap that is deleted with the
+//! application.
 
 use super::{cluster::Cluster, failure::of_call, manifest, show::complain};
 use crate::api::names::{env::HADOOP_CONF_DIR, label};
@@ -15,13 +16,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The value of the label [`label::MANAGED_BY`] on the ConfigMaps that `sparkctl` makes: it replaces no others.
+/// The value of the label [`label::MANAGED_BY`] on the ConfigMaps that `sparkctl` creates. A ConfigMap without owners
+/// and without this value is not replaced.
 const MANAGER: &str = "sparkctl";
 
-/// As much as the API server takes for the values of a ConfigMap.
+/// The largest total size, in bytes, of the values of a ConfigMap that the API server accepts.
 const LARGEST: u64 = 1 << 20;
 
-/// The files of a folder.
+/// The content of the files of a folder.
 pub(super) struct HadoopConf {
     folder: PathBuf,
     text: BTreeMap<String, String>,
@@ -29,11 +31,11 @@ pub(super) struct HadoopConf {
 }
 
 impl HadoopConf {
-    /// That of the folder HADOOP_CONF_DIR, if it is set.
+    /// Reads the folder that HADOOP_CONF_DIR names, if the variable is set.
     ///
     /// # Errors
     ///
-    /// When no ConfigMap can be made of it.
+    /// When no ConfigMap can be made of the folder.
     pub(super) fn of_environment() -> anyhow::Result<Option<Self>> {
         let folder = env::var_os(HADOOP_CONF_DIR).filter(|folder| !folder.is_empty()).map(PathBuf::from);
         let read = folder.map(|folder| {
@@ -63,11 +65,12 @@ impl HadoopConf {
         Ok(Self { folder, text, binary })
     }
 
-    /// Makes `object` use it, unless it has chosen another; then there is no ConfigMap to make.
+    /// Makes `object` use this configuration, and returns the ConfigMap to create. Returns none if `object` names a
+    /// ConfigMap of its own.
     ///
     /// # Errors
     ///
-    /// When there is no name yet that a ConfigMap could have.
+    /// When `object` has no `metadata.name`, from which the name of the ConfigMap is made.
     pub(super) fn wanted_by(&self, object: &mut DynamicObject) -> anyhow::Result<Option<Wanted<'_>>> {
         let (title, name) = (manifest::title(object), object.name_any());
         let (_, spec) = manifest::place_of_spec(object);
@@ -94,14 +97,14 @@ fn is_ours(config_map: &impl ResourceExt) -> bool {
     config_map.labels().get(label::MANAGED_BY).is_some_and(|manager| manager == MANAGER)
 }
 
-/// The plain files in a folder that a ConfigMap can have, with their sizes.
+/// Returns the plain files of a folder, with their sizes. Fails if a name cannot be a key of a ConfigMap.
 fn plain_files(folder: &Path) -> anyhow::Result<BTreeMap<String, (PathBuf, u64)>> {
     let mut files = BTreeMap::new();
     for entry in
         fs::read_dir(folder).context("is no folder that can be read: set the variable to one, or unset it")?
     {
         let path = entry?.path();
-        // What a link leads to counts: so are ConfigMaps and packages laid out.
+        // Links are followed: mounted ConfigMaps and packages consist of links.
         let metadata = fs::metadata(&path).with_context(|| format!("{} cannot be read", path.display()))?;
         if !metadata.is_file() {
             continue;
@@ -117,18 +120,18 @@ fn plain_files(folder: &Path) -> anyhow::Result<BTreeMap<String, (PathBuf, u64)>
     Ok(files)
 }
 
-/// A ConfigMap for one application.
+/// A ConfigMap to be created for one application or schedule.
 pub(super) struct Wanted<'a> {
     conf: &'a HadoopConf,
     pub name: String,
 }
 
 impl Wanted<'_> {
-    /// That `object` does not take it from another.
+    /// Checks that `object` does not take the ConfigMap from another object.
     ///
     /// # Errors
     ///
-    /// When it does, or when the cluster does not tell.
+    /// When it would, or when the cluster does not answer.
     pub(super) async fn check(&self, place: &Cluster, object: &DynamicObject) -> anyhow::Result<()> {
         let present = place.api::<ConfigMap>().get_metadata_opt(&self.name).await.map_err(of_call)?;
         let Some(present) = present else { return Ok(()) };
@@ -149,7 +152,7 @@ impl Wanted<'_> {
         )
     }
 
-    /// Makes it, or puts it in the place of the one that is there.
+    /// Creates the ConfigMap, or replaces the existing one.
     ///
     /// # Errors
     ///
@@ -178,7 +181,8 @@ impl Wanted<'_> {
         Ok(())
     }
 
-    /// Lets it go when `owner` goes. Without that nothing is amiss but that it stays.
+    /// Makes `owner` the owner of the ConfigMap, so that both are deleted together. A failure is only reported: its
+    /// only effect is that the ConfigMap stays.
     pub(super) async fn leave_to(&self, place: &Cluster, owner: &DynamicObject) {
         let types = owner.types.clone().unwrap_or_default();
         let reference = OwnerReference {

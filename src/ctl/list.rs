@@ -1,4 +1,4 @@
-//! `sparkctl list`: prints applications or schedules.
+//! `sparkctl list`: lists applications or schedules, with their states.
 
 use super::{
     cluster::{Cluster, Kind},
@@ -45,7 +45,7 @@ pub(super) struct Flags {
     schedule: bool,
 }
 
-/// How many objects are asked for at once: what kubectl asks for.
+/// The number of objects in one request: the same as kubectl's.
 const PAGE: u32 = 500;
 
 type Guarded = Lenient<SparkApplication>;
@@ -58,7 +58,7 @@ pub(super) async fn list(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
     listed::<SparkApplication>(cluster, flags, what, table).await
 }
 
-/// Lists the objects of a kind, which are called `what`, in the form that is asked for.
+/// Prints the objects of a kind in the form that the flags ask for. Messages call the objects `what`.
 async fn listed<K: Kind>(
     cluster: &Cluster,
     flags: &Flags,
@@ -90,7 +90,7 @@ async fn listed<K: Kind>(
     Ok(())
 }
 
-/// All objects, page by page.
+/// Returns all objects, read page by page.
 async fn all<K: Clone + DeserializeOwned + Debug>(
     api: &Api<K>,
     selector: Option<&str>,
@@ -108,7 +108,8 @@ async fn all<K: Clone + DeserializeOwned + Debug>(
     }
 }
 
-/// What its executors would lack. Nobody knows that of one that cannot be read.
+/// Returns what the executors of an application would lack under this operator, see [`takeover::lacking`]. Empty if the
+/// application cannot be read, because then it is not known.
 fn lacking(guarded: &Guarded) -> Vec<String> {
     guarded.0.as_ref().map(takeover::lacking).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Reads the applications and schedules in a manifest.
+//! Reads the applications and schedules of a manifest, and checks them without a cluster.
 
 use super::{
     cluster::NAMESPACE,
@@ -25,11 +25,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What stands for standard input in place of a file.
+/// The file name that means standard input.
 pub(super) const STDIN: &str = "-";
-/// What Kubernetes puts behind a `generateName`, in length.
+/// A placeholder for the suffix that Kubernetes adds to a `generateName`, of the same length.
 const RANDOM: &str = "xxxxx";
-/// In place of a uid that only the cluster gives: an owner has to have one.
+/// A placeholder for the uid that only the cluster assigns: an owner needs a uid.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// The manifest of a verb that asks no cluster.
@@ -51,34 +51,35 @@ impl Manifest {
     }
 }
 
-/// An application of a manifest, with a name and a namespace; or a schedule, and an application that it makes.
+/// An application of a manifest, with a name and a namespace; or a schedule, with an application that the schedule
+/// makes.
 pub(super) struct Found {
-    /// As it is written.
+    /// The object as it is written.
     pub object: Value,
     pub application: SparkApplication,
-    /// The object in the manifest: its kind and name.
+    /// The kind and the name of the object in the manifest.
     pub title: String,
-    /// What its name has that only the cluster knows.
+    /// A remark on the part of the application's name that only the cluster knows.
     pub remark: Option<&'static str>,
     findings: Findings,
 }
 
-/// How much of an object is looked at.
+/// How much of an object is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Looks {
-    /// What the cluster will look at.
+    /// All that the cluster checks.
     AtAll,
-    /// The same, but for what the cluster itself knows better: which fields there are.
+    /// All that the cluster checks, except which fields exist: the API server itself knows that better.
     BeforeTheServer,
-    /// What the operator will look at: of an object that the cluster has, or as if it had it.
+    /// Only what the operator checks: for an object of the cluster, or one that is treated as such.
     AtWhatRuns,
 }
 
-/// The applications in `file`, or on standard input for `-`.
+/// Returns the applications in `file`, or on standard input for `-`.
 ///
 /// # Errors
 ///
-/// When it is not YAML or has none; for each application, when it cannot be read.
+/// When the text is not YAML or contains no application; for each application, when it cannot be read.
 pub(super) fn of_file(
     file: &Path,
     namespace: Option<&str>,
@@ -89,11 +90,11 @@ pub(super) fn of_file(
     Ok(found.into_iter().map(|found| found.with_context(shown)).collect())
 }
 
-/// All results.
+/// Returns all results.
 ///
 /// # Errors
 ///
-/// If there are any: all of them, a line each.
+/// If there are any errors: all of them, one line each.
 pub(super) fn all<T>(results: impl Iterator<Item = anyhow::Result<T>>) -> anyhow::Result<Vec<T>> {
     let mut good = Vec::new();
     together(results.map(|result| result.map(|result| good.push(result))).collect()).map(|()| good)
@@ -108,17 +109,17 @@ fn contents(file: &Path) -> anyhow::Result<String> {
     fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// The applications in `text`; other objects are passed over.
+/// Returns the applications in `text`; other objects are skipped.
 ///
 /// # Errors
 ///
-/// When it is not YAML or has none; for each application, when it cannot be read.
+/// When the text is not YAML or contains no application; for each application, when it cannot be read.
 fn applications(
     text: &str,
     namespace: Option<&str>,
     looks: Looks,
 ) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
-    // As kubectl reads YAML: 0644 is a mode.
+    // YAML is read as kubectl does: 0644 is an octal number, such as a file mode.
     let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
         .map_err(|error| anyhow!("not YAML: {error}"))?;
@@ -143,18 +144,18 @@ fn applications(
     Ok(read.into_iter().flatten().collect())
 }
 
-/// An object that is none of ours.
+/// Returns the kind and name of an object of another kind, for messages.
 fn named(object: &Value) -> String {
     let text = |value: &Value| value.as_str().map(show::line);
     let kind = text(&object["kind"]).unwrap_or_else(|| "something without a kind".to_owned());
     text(&object["metadata"]["name"]).map_or_else(|| kind.clone(), |name| format!("{kind} {name}"))
 }
 
-/// An application that is not from a file.
+/// Reads an application that is not from a file.
 ///
 /// # Errors
 ///
-/// When it cannot be read.
+/// When the application cannot be read.
 pub(super) fn of_object(object: &Value) -> anyhow::Result<Found> {
     of_item(object, None, Looks::AtWhatRuns).context("no SparkApplication")?
 }
@@ -176,7 +177,7 @@ fn of_item(object: &Value, namespace: Option<&str>, looks: Looks) -> Option<anyh
     Some(found(object, &title, namespace, looks, read).context(title))
 }
 
-/// An object's kind and name, as messages have them.
+/// Returns an object's kind and name for messages.
 pub(super) fn title(object: &DynamicObject) -> String {
     format!("{} {}", kind(object), object.name_any())
 }
@@ -185,20 +186,21 @@ pub(super) fn kind(object: &DynamicObject) -> &str {
     object.types.as_ref().map_or("", |types| &types.kind)
 }
 
-/// Where the spec of an application is in an application or a schedule: as messages have it, and as a JSON pointer.
+/// Returns where an application or a schedule contains the spec of an application: as text for messages, and as a JSON
+/// pointer.
 pub(super) fn place_of_spec(object: &DynamicObject) -> (&'static str, &'static str) {
     let is_schedule = kind(object) == ScheduledSparkApplication::kind(&());
     if is_schedule { ("spec.template", "/spec/template") } else { ("spec", "/spec") }
 }
 
-/// What `kubectl get` prints of several objects is one List of them.
+/// Returns the objects in a document: `kubectl get` prints several objects as one List.
 fn items(document: &Value) -> Vec<&Value> {
     let items = document["items"].as_array();
     let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     items.filter(|_| is_list).map_or_else(|| vec![document], |items| items.iter().collect())
 }
 
-/// An application, what there is to say of the object, and what its name has that only the cluster knows.
+/// An application, the findings in its object, and the remark on the part of its name that only the cluster knows.
 type Read = (SparkApplication, Findings, Option<&'static str>);
 
 fn of_application(object: &Value) -> anyhow::Result<Read> {
@@ -244,7 +246,7 @@ fn found(
         faults => Refusal(faults.to_owned()).into(),
     });
     let (mut application, mut findings, remark) = read?;
-    // What both have to say is said once.
+    // A mistake that both the schema and the operator's own checks find in a field is reported once.
     findings.invalid.retain(|invalid| faults.iter().all(|fault| fault.field != invalid.field));
     findings.invalid.splice(..0, faults);
     let ObjectMeta { namespace: given, uid, .. } = &mut application.metadata;
@@ -262,11 +264,11 @@ fn found(
 }
 
 impl Found {
-    /// That the application can be submitted as it is written; warnings go to stderr, as those of kubectl do.
+    /// Checks that the application can be submitted as it is written. Warnings are written to stderr, as kubectl does.
     ///
     /// # Errors
     ///
-    /// All that is wrong with it.
+    /// All mistakes in the object.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let Findings { invalid, warnings, .. } = &self.findings;
         for warning in warnings {
@@ -278,19 +280,19 @@ impl Found {
         Err(Refusal(invalid.clone())).with_context(|| format!("{} cannot be submitted", self.title))
     }
 
-    /// What is rendered, as the first line of its text.
+    /// Returns the heading of the rendered text: the application's namespace and name.
     pub(super) fn heading(&self) -> String {
         let namespace = self.application.namespace().unwrap_or_default();
         yaml::printable(&format!("SparkApplication {namespace}/{}", self.application.name_any()))
     }
 
-    /// Whether the cluster has given it its identity.
+    /// Whether the application has a uid from the cluster.
     pub(super) fn has_uid(&self) -> bool {
         self.application.metadata.uid.as_deref().is_some_and(is_known)
     }
 
-    /// `object`, which is made for it, as far as it is known: where it has no uid yet, without the annotation of
-    /// which the webhook would make a reference to its owner.
+    /// Returns `object`, which is created for the application, without what is not known: if the application has no uid
+    /// yet, the annotation is removed from which the webhook would make a reference to the owner.
     pub(super) fn known(&self, object: &Value) -> Value {
         let mut object = object.clone();
         let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
@@ -301,13 +303,13 @@ impl Found {
     }
 }
 
-/// Whether it is a uid, and not what stands for one.
+/// Whether `uid` is a real uid and not [`NO_UID`].
 fn is_known(uid: &str) -> bool {
     uid != NO_UID
 }
 
-/// `object` without references to owners whose uid is not known: the API server refuses such, or deletes what has
-/// them.
+/// Returns `object` without references to owners whose uid is not known: the API server refuses such an object, or
+/// deletes it.
 pub(super) fn without_unknown_owners(mut object: Value) -> Value {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return object };
     if let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) {

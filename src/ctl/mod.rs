@@ -1,4 +1,4 @@
-//! The commands of `sparkctl`.
+//! The command line of `sparkctl`: its commands and their flags, and which function carries out each.
 
 mod change;
 mod cluster;
@@ -42,7 +42,7 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// What was typed. Wrong flags, and a wish for help, end the process.
+    /// Returns the flags of this process. Wrong flags, --help and --version end the process.
     #[must_use]
     pub fn of_process() -> Self {
         let mut command = Self::command();
@@ -53,11 +53,11 @@ impl Flags {
     }
 }
 
-/// As which kubectl runs it, if it is linked so.
+/// The file name under which kubectl finds this program as its plugin, if the program is linked so.
 const PLUGIN: &str = "kubectl-spark";
 const AS_PLUGIN: &str = "kubectl spark";
 
-/// Whether this program is linked under `name`, and was started so.
+/// Whether this program was started under the file name `name`, through a link for instance.
 fn is_called(name: &str) -> bool {
     let program = env::args_os().next().unwrap_or_default();
     Path::new(&program).file_name().is_some_and(|program| program == name)
@@ -111,7 +111,7 @@ enum Command {
 ///
 /// # Errors
 ///
-/// When the cluster cannot be reached or refuses; a [`Failure`] where scripts tell it from others.
+/// When the cluster cannot be reached, or refuses; a [`Failure`] where scripts distinguish the error by its exit code.
 pub async fn run(flags: Flags) -> anyhow::Result<()> {
     let namespace = flags.cluster.namespace();
     match &flags.command {
@@ -136,7 +136,7 @@ pub async fn run(flags: Flags) -> anyhow::Result<()> {
         Command::Rerun(which) => change::rerun(&cluster, which).await,
         Command::Trigger(which) => change::trigger(&cluster, which).await,
         Command::Delete(flags) => change::delete(&cluster, flags).await,
-        // Done without a cluster.
+        // These three are done above, without a cluster.
         Command::Validate(_) | Command::Render(_) | Command::Completion(_) => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
-//! Checks names of objects before they are sent to the API server: behind a `?` in a path would be the parameters of a
-//! request for all objects of a kind.
+//! Checks the names of objects on the command line. Text that is no valid name must not reach the API server:
+//! everything behind a `?` in a path is a query, so a request with the name `?x` would be for all objects of a kind.
 
 use super::manifest::STDIN;
 use crate::{
@@ -8,24 +8,24 @@ use crate::{
 };
 use kube::Resource;
 
-/// An application's name, also as `sparkctl list -o name` prints it.
+/// Reads an application's name, also in the form that `sparkctl list -o name` prints.
 pub(super) fn application(text: &str) -> Result<String, String> {
     named::<SparkApplication>(text, "sparkapp", "an application")
 }
 
-/// A schedule's name, the same way.
+/// Reads a schedule's name, in the same forms.
 pub(super) fn schedule(text: &str) -> Result<String, String> {
     named::<ScheduledSparkApplication>(text, "scheduledsparkapp", "a schedule")
 }
 
-/// What verbs for both kinds are given: the flag --schedule says which, and so may the name.
+/// A name for commands that accept both kinds: the kind is given by the flag --schedule or by the name itself.
 #[derive(Clone, Debug)]
 pub(super) struct Either {
     pub name: String,
     pub is_schedule: Option<bool>,
 }
 
-/// A name of either kind.
+/// Reads a name of either kind.
 pub(super) fn either(text: &str) -> Result<Either, String> {
     if let Ok(name) = schedule(text).as_ref()
         && text.contains('/')
@@ -36,7 +36,8 @@ pub(super) fn either(text: &str) -> Result<Either, String> {
     application(text).map(|name| Either { name, is_schedule })
 }
 
-/// A schedule to create an application from; -f has another meaning for kubectl.
+/// Reads the name of the schedule to create an application from. File names are refused with a hint, because kubectl's
+/// -f names a file.
 pub(super) fn template(text: &str) -> Result<String, String> {
     if text == STDIN || [".yaml", ".yml", ".json"].iter().any(|end| text.ends_with(end)) {
         return Err("is a file, and -f is --from, a schedule: write `sparkctl create FILE`".to_owned());
@@ -44,7 +45,7 @@ pub(super) fn template(text: &str) -> Result<String, String> {
     schedule(text)
 }
 
-/// A namespace; nothing is as good as none.
+/// Reads a namespace. Empty text counts as no namespace.
 pub(super) fn namespace(text: &str) -> Result<String, String> {
     if text.is_empty() || (is_object_name(text) && !text.contains('.')) {
         return Ok(text.to_owned());

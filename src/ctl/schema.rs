@@ -1,15 +1,16 @@
-//! Checks an object by the schema in the CRD of its kind, as the API server would.
+//! Checks an object against the definition of its kind (CRD), as the API server does, but offline.
 
 use crate::{api::crds::custom_resource_definitions, plan::validation::Invalid};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, sync::LazyLock};
 
-/// What is wrong with the fields of an object of one of our kinds: each has to be of its type, and there if it must be. `and_names`: it
-/// has to be one that there is.
+/// Returns the mistakes in the fields of an object of one of the operator's kinds: each field has to be of its type,
+/// and required fields have to be present. With `and_names`, fields that do not exist are mistakes too.
 pub(super) fn faults(object: &Value, and_names: bool) -> Vec<Invalid> {
     let mut faults = Vec::new();
     let Some(schema) = object["kind"].as_str().and_then(|kind| SCHEMAS.get(kind)) else { return faults };
-    // Every object has these, and what is said of it is not for people to write.
+    // Every object has apiVersion, kind and metadata. Of the other fields only the spec is checked further, because
+    // users do not write the status.
     let is_unknown = |name: &&String| {
         !["apiVersion", "kind", "metadata"].contains(&name.as_str()) && schema["properties"][name].is_null()
     };
@@ -23,7 +24,7 @@ pub(super) fn faults(object: &Value, and_names: bool) -> Vec<Invalid> {
     faults
 }
 
-/// By kind.
+/// The schemas of the operator's custom resource definitions, by kind.
 static SCHEMAS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
     let kinds = custom_resource_definitions().into_iter().filter_map(|definition| {
         let kind = definition.spec.names.kind.clone();
@@ -44,7 +45,8 @@ fn no_field(path: &str) -> Invalid {
     fault(path, NO_FIELD)
 }
 
-/// As the API server does it: [structural schemas](https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema).
+/// Checks `value` and everything in it against a structural schema, as the API server does:
+/// <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>.
 fn look(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Invalid>) {
     if let Some(why) = mismatch(schema, value) {
         faults.push(fault(path, why));
@@ -70,9 +72,9 @@ fn look(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Invalid>) {
     }
 }
 
-/// Why `value` cannot be what `schema` wants; of what stands in it nothing is said.
+/// Returns why `value` does not match `schema`. The fields and entries in `value` are not checked here.
 fn mismatch(schema: &Value, value: &Value) -> Option<String> {
-    // It is as if it did not stand there.
+    // A field that is null counts as absent.
     if value.is_null() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Formats output: columns and ages like kubectl's, and colours for states on a terminal.
+//! Formats and prints the output: columns and ages as in kubectl, colours for states only, and on a terminal only.
 
 use super::{cluster::Kind, failure::of_output, yaml};
 use crate::api::{DriverInfo, ExecutorState, SparkApplication, State};
@@ -29,7 +29,7 @@ pub(super) enum Output {
     Name,
 }
 
-/// How text is shown, and when.
+/// How text is formatted, and the time from which ages count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub now: Timestamp,
@@ -38,14 +38,15 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// For standard output, now.
+    /// Returns the style for standard output, at the present time.
     pub(super) fn of_stdout() -> Self {
         // https://no-color.org
         let is_wanted = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self { now: now(), colours: is_wanted && io::stdout().is_terminal() }
     }
 
-    /// How long ago that was, in the largest unit that is not zero, as the old sparkctl wrote it.
+    /// Returns the time that has passed since `time`, in the largest unit that is not zero, as Kubeflow's sparkctl
+    /// writes it.
     pub(super) fn age(self, time: Option<&Time>) -> String {
         time.map_or_else(|| NONE.to_owned(), |time| short(self.now.duration_since(time.0)))
     }
@@ -62,7 +63,7 @@ impl Style {
     }
 }
 
-/// A state in words; one that is not there yet has a name here.
+/// Returns the name of a state: NEW for the empty one.
 pub(super) fn name(state: State) -> &'static str {
     match state.as_str() {
         "" => "NEW",
@@ -70,7 +71,7 @@ pub(super) fn name(state: State) -> &'static str {
     }
 }
 
-/// The state that an application is in, and what is said of it: `FAILED: out of memory`.
+/// Returns the state of an application with its error message: `FAILED: out of memory`.
 pub(super) fn state_and_why(application: &SparkApplication) -> String {
     let status = application.status.as_ref();
     let why = status.and_then(|status| status.application_state.error_message.as_deref());
@@ -78,7 +79,7 @@ pub(super) fn state_and_why(application: &SparkApplication) -> String {
     format!("{}{why}", name(application.state()))
 }
 
-/// How many executors are in which state: `2 running, 1 failed`.
+/// Returns the number of executors in each state: `2 running, 1 failed`.
 pub(super) fn executors(application: &SparkApplication) -> String {
     let mut counts = BTreeMap::<ExecutorState, usize>::new();
     for state in application.status.iter().flat_map(|status| status.executor_state.values()) {
@@ -94,7 +95,7 @@ pub(super) fn executors(application: &SparkApplication) -> String {
         ExecutorState::Failed => "failed",
         ExecutorState::Unknown => "unknown",
     };
-    // Those that work come first.
+    // Executors that work come first.
     let order = [
         ExecutorState::Running,
         ExecutorState::Pending,
@@ -107,16 +108,16 @@ pub(super) fn executors(application: &SparkApplication) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
-/// Text that somebody else has written, as one line that does nothing to a terminal but to stand on it.
+/// Returns text of any origin as one line, without control characters that would act on a terminal.
 pub(super) fn line(text: &str) -> String {
     yaml::printable(&text.replace(['\t', '\n', '\r'], " "))
 }
 
-/// Rows of cells, as text in columns.
+/// Formats rows of cells as text in columns.
 pub(super) fn columns(rows: &[Vec<String>]) -> anyhow::Result<String> {
     let mut table = TabWriter::new(Vec::new()).minwidth(0).padding(3).ansi(true);
     for row in rows {
-        // A cell is one line, whatever stands in it.
+        // A cell has to be one line, so tabs and line breaks in it become spaces.
         let cells: Vec<_> = row.iter().map(|cell| cell.replace(['\t', '\n', '\r'], " ")).collect();
         writeln!(table, "{}", cells.join("\t"))?;
     }
@@ -124,7 +125,7 @@ pub(super) fn columns(rows: &[Vec<String>]) -> anyhow::Result<String> {
     Ok(String::from_utf8(bytes)?)
 }
 
-/// Where an application's web UI is: from outside, where it has an address there.
+/// Returns the address of an application's web UI: that of its Ingress if it has one, else that inside the cluster.
 pub(super) fn ui(driver: &DriverInfo) -> String {
     let address = driver.web_ui_ingress_address.as_ref().or(driver.web_ui_address.as_ref());
     or_none(address.map(|address| line(address)).as_ref())
@@ -134,12 +135,12 @@ pub(super) fn or_none(text: Option<&impl ToString>) -> String {
     text.map_or_else(|| NONE.to_owned(), ToString::to_string)
 }
 
-/// An object of a kind as kubectl takes it.
+/// Returns an object's kind and name in the form that kubectl accepts.
 pub(super) fn reference<K: Kind>(object: &impl ResourceExt) -> String {
     format!("{}.{}/{}\n", K::kind(&()).to_lowercase(), K::group(&()), object.name_any())
 }
 
-/// An object as JSON, or as YAML.
+/// Formats an object as JSON or YAML.
 pub(super) fn whole(object: &Value, is_json: bool) -> anyhow::Result<String> {
     if is_json { Ok(format!("{}\n", serde_json::to_string_pretty(object)?)) } else { yaml::document(object) }
 }
@@ -148,12 +149,12 @@ pub(super) fn whole(object: &Value, is_json: bool) -> anyhow::Result<String> {
 ///
 /// # Errors
 ///
-/// [`super::Failure::Unread`] where nobody reads it.
+/// [`super::Failure::Unread`] if the reader of standard output has closed it.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     print_bytes(text.as_bytes())
 }
 
-/// Prints what need not be text.
+/// Prints bytes that need not be text.
 ///
 /// # Errors
 ///
@@ -163,12 +164,13 @@ pub(super) fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     of_output(stdout.write_all(bytes).and_then(|()| stdout.flush()))
 }
 
-/// Says something beside the output. Where stderr is closed nobody wants to know.
+/// Writes a message to standard error. If stderr is closed, the message has no reader, so the failure to write it is
+/// ignored.
 pub(super) fn complain(text: &str) {
     writeln!(io::stderr(), "{text}").ok();
 }
 
-/// Whole seconds, minutes, hours, days or years.
+/// Formats a duration in whole seconds, minutes, hours, days or years.
 pub(super) fn short(age: SignedDuration) -> String {
     let seconds = age.as_secs().max(0);
     match seconds {

@@ -1,4 +1,5 @@
-//! `sparkctl status`: prints the state of an application and what led there, the cause of a failure first.
+//! `sparkctl status`: shows the state of an application, its runs and its latest events. The reason of a failure comes
+//! first.
 
 use super::{
     cluster::Cluster,
@@ -29,9 +30,9 @@ pub(super) struct Flags {
     output: Option<Output>,
 }
 
-/// How many of the latest events are shown; `sparkctl event` has them all.
+/// How many of the latest events are shown; `sparkctl event` shows all.
 const EVENTS: usize = 10;
-/// How many lines of the log of a driver that has failed are shown; `sparkctl log` has them all.
+/// How many lines of the log of a failed driver are shown; `sparkctl log` shows all.
 const WORDS: i64 = 15;
 
 pub(super) async fn status(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
@@ -62,7 +63,7 @@ fn has_failed(application: &SparkApplication) -> bool {
     matches!(application.state(), State::Failed | State::Failing | State::PendingRerun)
 }
 
-/// `words` are the end of the driver's log.
+/// Formats the output. `words` is the end of the driver's log.
 fn text(
     application: &SparkApplication,
     words: Option<&str>,
@@ -106,7 +107,8 @@ fn text(
         let runs = status.runs.iter().map(|run| timeline(run, style));
         write!(text, "\n{}", columns(&[header].into_iter().chain(runs).collect::<Vec<_>>())?)?;
     }
-    // Where its pod is gone, what was kept of it, if that says more than the state does.
+    // If there is no log, the message in the record of the last run is shown instead, unless the error message of the
+    // state contains it already.
     let kept = status.runs.last().filter(|_| has_failed(application)).and_then(|run| run.message.as_deref());
     let told = status.application_state.error_message.as_deref().unwrap_or_default();
     if let Some(words) = words.or(kept.filter(|words| !told.contains(words.trim()))) {
@@ -122,7 +124,7 @@ fn text(
     Ok(text)
 }
 
-/// What keeps it as it is that its state does not tell.
+/// Returns what the application waits for, if its state does not show that.
 fn waits_for(application: &SparkApplication, style: Style) -> Option<String> {
     if let Some(deleted) = &application.metadata.deletion_timestamp {
         let holders = match application.finalizers() {
@@ -139,12 +141,12 @@ fn waits_for(application: &SparkApplication, style: Style) -> Option<String> {
     Some(format!("the operator, which has not looked at {what} yet"))
 }
 
-/// What somebody else has written in lines, as such.
+/// Returns text of any origin with its line breaks, but without other control characters.
 fn lines(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// One run, as a row.
+/// Returns the row of one run.
 fn timeline(run: &RunRecord, style: Style) -> Vec<String> {
     let took = run.submitted_time.as_ref().zip(run.finished_time.as_ref());
     let reason = run.reason.clone().into_iter();

@@ -1,4 +1,5 @@
-//! `sparkctl ui`: opens the web UI of an application, at its Ingress or else through a forwarded port.
+//! `sparkctl ui`: opens the web UI of an application: at its Ingress if it has one, else at a port of this machine that
+//! is forwarded to the driver.
 
 use super::{
     cluster::Cluster,
@@ -39,7 +40,7 @@ pub(super) async fn ui(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     }
     let driver = application.status.map(|status| status.driver_info).unwrap_or_default();
     if let Some(address) = driver.web_ui_ingress_address {
-        // Whoever asks for it before there is a driver, or when there is none any more, would see an error page.
+        // Without a running driver the Ingress would show an error page, so a driver that has not ended is waited for.
         let mut driver = next_driver(cluster, name, None).await?;
         while let Some(ended) = driver.as_ref().filter(|driver| has_ended(Some(driver))) {
             driver = next_driver(cluster, name, ended.uid().as_deref()).await?;

@@ -1,5 +1,5 @@
-//! `sparkctl wait`: waits, for pipelines, until an application is in a state. The exit code says whether it is there,
-//! or never will be.
+//! `sparkctl wait`: waits until applications are in the wanted state. For pipelines: one exit code when they are, and
+//! another when they never will be.
 
 use super::{
     cluster::Cluster,
@@ -52,12 +52,12 @@ enum Aim {
     Deleted,
 }
 
-/// Where an application is on its way to an aim.
+/// How far an application is from the wanted state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     There,
     OnItsWay,
-    /// It will not come there by itself.
+    /// The application will not reach the wanted state by itself.
     Never,
 }
 
@@ -80,12 +80,12 @@ pub(super) async fn wait(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
     }
 }
 
-/// Waits for an application's end; a failure if it is not a good one.
+/// Waits for an application's end. Returns an error if the application has not completed successfully.
 pub(super) async fn ended_well(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
     one(cluster, name, Aim::Completed, &RefCell::default()).await
 }
 
-/// Waits for one, and keeps in `seen` how it is and how far.
+/// Waits for one application, and keeps its latest state and progress in `seen`.
 async fn one<'a>(
     cluster: &Cluster,
     name: &'a str,

@@ -1,5 +1,5 @@
-//! Shows that a command waits: by a moving line on a terminal, and otherwise by a line for each thing that it waits
-//! for.
+//! Shows the user that the command waits: on a terminal by one line with a moving sign, elsewhere by one line for each
+//! new text.
 
 use super::show;
 use crossterm::terminal::size;
@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal, Write};
 
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
-/// What is waited for; gone from the terminal with this value.
+/// The line that says what is waited for. Dropping this value removes the line from the terminal.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     said: String,
@@ -15,15 +15,15 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// It is `what` now; said again and again.
+    /// Shows that `what` is waited for. Called again and again while waiting.
     pub(super) fn say(&mut self, what: &str) {
         let what = show::line(what.trim_end());
         let mut stderr = io::stderr();
         let is_news = self.said != what;
-        // Where stderr is closed nobody wants to know.
+        // If stderr is closed, the text has no reader, so the failure to write it is ignored.
         if stderr.is_terminal() {
             self.frame = (self.frame + 1) % FRAMES.len();
-            // What does not fit in one line could not be taken back.
+            // Only as much as fits into one line is written, because more could not be overwritten.
             let room = size().map_or(usize::MAX, |(width, _)| usize::from(width).saturating_sub(3));
             let begin: String = what.chars().take(room).collect();
             write!(stderr, "\r{} {begin}\u{1b}[K", FRAMES[self.frame]).ok();

@@ -1,5 +1,5 @@
-//! `sparkctl log`: prints the output of the Spark containers of driver and executors, without that of sidecars and
-//! through restarts of the driver.
+//! `sparkctl log`: prints the output of the Spark containers of the driver and the executors. Other containers of the
+//! pods, such as sidecars, are left out; with --follow the output continues through restarts of the driver.
 
 mod output;
 
@@ -74,12 +74,13 @@ enum Executors {
 }
 
 impl How {
-    /// All of it, to the application's end.
+    /// Returns the options for the whole log, followed until the application has ended.
     pub(super) fn to_the_end() -> Self {
         Self { follow: true, ..Self::default() }
     }
 
-    /// The same for what has come since: --since and --tail are about what was there before.
+    /// Returns the options for drivers and executors that are found later. With --follow their logs are printed whole,
+    /// because --since and --tail concern only the logs that existed at the start.
     fn of_others(&self) -> Self {
         if self.follow { Self::to_the_end() } else { self.clone() }
     }
@@ -99,7 +100,7 @@ impl FromStr for Executors {
     }
 }
 
-/// How often it is looked for pods that are not there yet.
+/// The pause before the API server is asked again for something that is not there yet.
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) async fn log(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
@@ -116,7 +117,8 @@ pub(super) async fn log(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> 
     }
 }
 
-/// Prints the driver's output; with `--follow` that of each driver until the application has ended. How many drivers there were.
+/// Prints the driver's output; with `--follow` that of each driver until the application has ended. Returns the number
+/// of drivers.
 pub(super) async fn of_driver(cluster: &Cluster, name: &str, how: &How) -> anyhow::Result<usize> {
     let (mut last, mut count, mut how) = (None, 0, how.clone());
     while let Some(driver) = next_driver(cluster, name, last.as_deref()).await? {
@@ -137,12 +139,13 @@ pub(super) async fn of_driver(cluster: &Cluster, name: &str, how: &How) -> anyho
     Ok(count)
 }
 
-/// Why there is no driver of `application`, which has ended.
+/// Returns the message that `application`, which has ended, has no driver, with its state and the reason.
 pub(super) fn is_gone(application: &SparkApplication) -> String {
     format!("{} has no driver: it is {}", application.name_any(), show::state_and_why(application))
 }
 
-/// The end of the driver's log, if its pod is there and says anything to us.
+/// Returns the last `count` lines of the driver's log; none if the pod does not exist, or if its log is empty or cannot
+/// be read.
 pub(super) async fn last_lines(
     cluster: &Cluster,
     application: &SparkApplication,
@@ -154,7 +157,9 @@ pub(super) async fn last_lines(
     Some(String::from_utf8_lossy(&lines.concat()).into_owned()).filter(|lines| !lines.is_empty())
 }
 
-/// What is kept of the run before the present one: its driver's pod is gone, and no container starts again in a driver's pod.
+/// Returns the message of the previous run that its record in the status contains. Nothing else is left of that run:
+/// the pod of its driver is deleted, and the container of a driver's pod is never restarted, so the present pod has no
+/// previous log either.
 fn last_words(application: &SparkApplication, how: &How) -> anyhow::Result<String> {
     let name = application.name_any();
     let status = application.status.clone().unwrap_or_default();
@@ -172,8 +177,8 @@ fn last_words(application: &SparkApplication, how: &How) -> anyhow::Result<Strin
     Ok(lines[lines.len().saturating_sub(wanted)..].iter().flat_map(|line| [line, "\n"]).collect())
 }
 
-/// Waits for a driver that has begun and is not the one with the uid `last`. None if there will be no other. Once the API server has
-/// been reached it is waited for too.
+/// Waits for a driver that has begun and whose uid is not `last`. Returns none if there will be no other driver. If the
+/// API server has answered before and cannot be reached now, it is waited for as well.
 pub(super) async fn next_driver(
     cluster: &Cluster,
     name: &str,
@@ -209,7 +214,8 @@ pub(super) async fn next_driver(
     }
 }
 
-/// The driver of the present run, if its pod is there: one that somebody else has made may have its name.
+/// Returns the driver's pod of the present run, if it exists. The submission id is compared because a pod that does not
+/// belong to the run may have the same name.
 async fn driver(cluster: &Cluster, application: &SparkApplication) -> Result<Option<Pod>, kube::Error> {
     let Some(status) = &application.status else { return Ok(None) };
     let Some(name) = &status.driver_info.pod_name else { return Ok(None) };
@@ -218,21 +224,22 @@ async fn driver(cluster: &Cluster, application: &SparkApplication) -> Result<Opt
     Ok(pod.filter(|pod| run.is_none_or(|run| pod.labels().get(label::SUBMISSION_ID) == Some(run))))
 }
 
-/// Whether there will be no other driver by itself.
+/// Whether no other driver will be created unless a user changes the application.
 fn has_ended(application: &SparkApplication) -> bool {
     let state = application.state();
     matches!(state, State::Completed | State::Failed | State::Suspended) && application.is_settled()
 }
 
-/// Somebody who looks again and again.
+/// The state of a loop that asks the API server again and again.
 struct Look {
     patience: Patience,
-    /// Whether what is looked for has been seen: before, there may be nobody to be patient with.
+    /// Whether the API server has answered once. Before that an error is returned at once, because the cluster may not
+    /// exist at all.
     has_seen: bool,
 }
 
 impl Look {
-    /// What is seen; none where it has to be looked for once more.
+    /// Returns the result of `look`; none if the error can pass and the caller has to look once more.
     async fn patiently<T>(
         &mut self,
         look: impl Future<Output = Result<T, kube::Error>>,
@@ -254,7 +261,7 @@ impl Look {
     }
 }
 
-/// The output of executors. Where it is that of several, each line says whose it is.
+/// Prints the output of executors. If all executors were asked for, each line begins with the number of its executor.
 async fn of_executors(cluster: &Cluster, name: &str, which: &Executors, how: &How) -> anyhow::Result<()> {
     let (mut known, mut how, mut trouble) = (BTreeSet::new(), how.clone(), None);
     let mut streams = FuturesUnordered::new();
@@ -291,7 +298,7 @@ async fn of_executors(cluster: &Cluster, name: &str, which: &Executors, how: &Ho
         if streams.is_empty() && has_ended(&application) {
             return trouble.map_or(Ok(()), Err);
         }
-        // Others may come.
+        // Other executors may start: with --follow the pods are listed again after a pause.
         let mut pause = pin!(sleep(4 * PAUSE));
         loop {
             if streams.is_empty() && !how.follow {
@@ -304,7 +311,7 @@ async fn of_executors(cluster: &Cluster, name: &str, which: &Executors, how: &Ho
                         show::print_bytes(&[whose.as_bytes(), &line].concat())?;
                         streams.push(rest.into_future());
                     }
-                    // What one of them has to say is not lost because another cannot be heard.
+                    // An error in the log of one executor does not end the logs of the others.
                     Some((number, Err(error))) => {
                         if let Some(before) = trouble.replace(error.context(format!("executor {number}"))) {
                             show::complain(&format!("{before:#}"));
@@ -318,7 +325,7 @@ async fn of_executors(cluster: &Cluster, name: &str, which: &Executors, how: &Ho
     }
 }
 
-/// The pods of a run's executors.
+/// Returns the executor pods of a run, ordered by number.
 async fn executors(cluster: &Cluster, run: &str, which: &Executors) -> Result<Vec<Pod>, kube::Error> {
     let mut labels = format!("{}={run},{}={}", label::SUBMISSION_ID, label::SPARK_ROLE, role::EXECUTOR);
     if let Executors::One(number) = which {
@@ -332,7 +339,7 @@ async fn executors(cluster: &Cluster, run: &str, which: &Executors) -> Result<Ve
     Ok(pods)
 }
 
-/// The container that Spark runs in: the one that it calls so, else the first.
+/// Returns the name of the container that Spark runs in: the one with a name that Spark itself uses, else the first.
 fn spark_container(pod: &Pod) -> String {
     let containers = || pod.spec.iter().flat_map(|spec| &spec.containers).map(|container| &container.name);
     let is_sparks = |name: &&String| {
@@ -341,19 +348,19 @@ fn spark_container(pod: &Pod) -> String {
     containers().find(is_sparks).or(containers().next()).cloned().unwrap_or_default()
 }
 
-/// Whether there is a log to read.
+/// Whether the Spark container has started at least once, so that a log exists.
 fn has_begun(pod: &Pod) -> bool {
     let is_or_was = |state: &ContainerState| state.running.is_some() || state.terminated.is_some();
     spark_status(pod)
         .is_some_and(|status| [&status.state, &status.last_state].into_iter().flatten().any(is_or_was))
 }
 
-/// Whether more may come into its log.
+/// Whether the Spark container is running, so that its log may grow.
 fn runs(pod: &Pod) -> bool {
     spark_status(pod).and_then(|status| status.state.as_ref()).is_some_and(|state| state.running.is_some())
 }
 
-/// What is said of the container that Spark runs in.
+/// Returns the status of the container that Spark runs in.
 fn spark_status(pod: &Pod) -> Option<&ContainerStatus> {
     let name = spark_container(pod);
     pod.status.as_ref()?.container_statuses.as_ref()?.iter().find(|status| status.name == name)

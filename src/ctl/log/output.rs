@@ -1,7 +1,9 @@
-//! Follows the output of a container through lost connections, by asking for it again from the last line on.
+//! Follows a container's output despite broken connections: the log is requested again from the last line on, and lines
+//! that were returned before are left out.
 //!
-//! A kubelet ends its answer when the container has ended, but also when it restarts or has turned the file; load balancers end
-//! connections on which nothing has been said for minutes; and a connection whose other end has vanished says nothing at all.
+//! A kubelet ends its answer when the container has ended, but also when the kubelet restarts or has rotated the log
+//! file; load balancers close connections that are idle for minutes; and a connection whose other end has vanished does
+//! not report anything.
 
 use super::{How, PAUSE, runs, spark_container};
 use crate::{
@@ -16,12 +18,13 @@ use kube::{Api, ResourceExt, api::LogParams};
 use std::{collections::BTreeMap, pin::Pin, time::Duration};
 use tokio::time::{sleep, timeout};
 
-/// After so long without a line the connection may be dead: it is asked again.
+/// The time without a line after which the connection may be dead: the log is requested again.
 const SILENCE: Duration = Duration::from_secs(60);
-/// So often in a row what has answered before is asked in vain: some minutes.
+/// How many requests in a row may fail once the log has been requested: with the pauses between them, some minutes.
 const MOST_FAILURES: u32 = 40;
 
-/// The lines of a pod's Spark container, each with its end. With `follow` they come until the container has ended, each once.
+/// Returns the lines of a pod's Spark container, each with its line break. With `follow` the stream ends when the
+/// container has ended, and each line is returned once.
 pub(super) fn lines(
     pods: Api<Pod>,
     pod: &Pod,
@@ -51,19 +54,19 @@ struct Output {
     container: String,
     how: How,
     reader: Option<Pin<Box<dyn AsyncBufRead + Send>>>,
-    /// When it was asked for first.
+    /// The time of the first request.
     asked: Option<Timestamp>,
     has_answered: bool,
     waiting: Waiting,
-    /// Where lines have their times before them, up to where they have been told.
+    /// Which lines have been returned. Used only with `follow`, where each line is requested with its time.
     position: Position,
     patience: Patience,
-    /// Whether the end of what is read now is the end of the output.
+    /// Whether the end of the present answer is the end of the output.
     is_last: bool,
 }
 
 impl Output {
-    /// The next line, and what goes on behind it.
+    /// Returns the next line, and the state from which the stream continues.
     async fn next(mut self) -> anyhow::Result<Option<(Vec<u8>, Self)>> {
         loop {
             match self.read().await {
@@ -75,7 +78,7 @@ impl Output {
                     continue;
                 }
                 Ok(Read::End) if self.is_last => return Ok(None),
-                // Of a container that has ended the pod says it a moment later.
+                // The status of the pod reports the end of a container a moment later than its log.
                 Ok(Read::End) => sleep(PAUSE).await,
                 Ok(Read::Silence) => {}
                 Err(error) if self.can_pass(&error) => {
@@ -86,7 +89,7 @@ impl Output {
                     self.waiting.say(&format!("waiting for the log of {}: {why}", self.name));
                     self.patience.pause().await;
                 }
-                // What was not read by now, nobody can read any more.
+                // The log does not exist any more: lines that were not read by now are lost.
                 Err(kube::Error::Api(status)) if self.has_answered && status.is_not_found() => {
                     return Ok(None);
                 }
@@ -126,7 +129,7 @@ impl Output {
                     timestamps: self.how.follow,
                     ..self.position.resume(&self.how, ago)
                 };
-                // A kubelet that has no line to send yet does not even begin to answer.
+                // A kubelet does not begin its answer before there is a line to send.
                 let Ok(opened) = timeout(longest, self.pods.log_stream(&self.name, &parameters)).await else {
                     return Ok(Read::Silence);
                 };
@@ -141,12 +144,12 @@ impl Output {
             Err(_) => return Ok(Read::Silence),
             Ok(read) => read.map_err(kube::Error::ReadEvents)?,
         };
-        // What has no end yet comes again, whole.
+        // A line without a line break is incomplete: the next answer contains it whole.
         let is_whole = line.ends_with(b"\n") || (self.is_last && !line.is_empty());
         Ok(if is_whole { Read::Line(line) } else { Read::End })
     }
 
-    /// What of a line is to be told, if it has not been told before.
+    /// Returns the text of a line, if the line has not been returned before.
     fn news(&mut self, line: Vec<u8>) -> Option<Vec<u8>> {
         if self.how.follow { self.position.news(line) } else { Some(line) }
     }
@@ -154,29 +157,30 @@ impl Output {
 
 enum Read {
     Line(Vec<u8>),
-    /// Of the answer.
+    /// The end of the answer.
     End,
-    /// Nothing comes, for so long that it may be the connection's fault.
+    /// No line has come for [`SILENCE`], so the connection may be dead.
     Silence,
 }
 
-/// How far the lines of an output have been told. Their times are nearly in order: those of standard output and of standard error are
-/// taken by two hands.
+/// Which lines of an output have been returned. The times of lines are only nearly in order: those of standard output
+/// and of standard error are taken independently of each other.
 #[derive(Debug, Default)]
 struct Position {
-    /// The first time of all, where what is before it was not asked for.
+    /// The time of the first line. If [`Self::is_bounded`], earlier lines were not asked for.
     first: Option<Timestamp>,
     is_bounded: bool,
-    /// Whether the next line may be the rest of one that was told: Kubernetes keeps long ones in pieces.
+    /// Whether the next line may be the rest of a line that was returned: Kubernetes stores long lines in pieces.
     may_be_rest: bool,
-    /// The times that are not before [`Self::since`], and how often each.
+    /// The times of the returned lines that are not before [`Self::since`], and how many lines have each time.
     told: BTreeMap<Timestamp, usize>,
-    /// Those of them that come once more.
+    /// The same for the lines that were returned before and that the present answer will repeat.
     again: BTreeMap<Timestamp, usize>,
 }
 
 impl Position {
-    /// What is to be asked for, if `how` was asked for so long ago: what is not told yet, and little of what is.
+    /// Returns the parameters of the next request: for all lines that were not returned yet, and few others. `ago` is
+    /// how long ago the first request, with the options `how`, was made; none for the first request.
     fn resume(&mut self, how: &How, ago: Option<Duration>) -> LogParams {
         self.again.clone_from(&self.told);
         self.is_bounded = how.tail.is_some() || how.since.is_some();
@@ -184,12 +188,13 @@ impl Position {
         self.may_be_rest = parameters.since_time.is_some();
         match ago {
             _ if parameters.since_time.is_some() => {}
-            // Kubernetes knows whole seconds only, and no zero.
+            // Kubernetes accepts only whole seconds, and not zero.
             None => {
                 parameters.since_seconds = how.since.map(|since| seconds(since).max(1));
                 parameters.tail_lines = how.tail.filter(|tail| *tail >= 0);
             }
-            // There was nothing to tell then.
+            // No line has been returned so far: the lines since the first request are asked for, and with --since those
+            // before it that are young enough.
             Some(ago) if how.since.is_some() || how.tail.is_some() => {
                 parameters.since_seconds = Some(seconds(ago + how.since.unwrap_or_default()) + 1);
             }
@@ -198,7 +203,7 @@ impl Position {
         parameters
     }
 
-    /// What stands behind a line's time, if it has not been told.
+    /// Returns the text behind a line's time, if the line has not been returned before.
     fn news(&mut self, mut line: Vec<u8>) -> Option<Vec<u8>> {
         let Some((time, length)) = time(&line) else {
             return Some(line).filter(|_| !self.may_be_rest);
@@ -208,7 +213,8 @@ impl Position {
             *count -= 1;
             return None;
         }
-        // It is there because a whole second was asked for.
+        // This line is earlier than all that were asked for: it is in the answer because only whole seconds can be
+        // asked for.
         if time < *self.first.get_or_insert(time) && self.is_bounded && !self.again.is_empty() {
             return None;
         }
@@ -220,7 +226,8 @@ impl Position {
         Some(line.split_off(length))
     }
 
-    /// A kubelet is asked for lines from a second on; one more is for those that have come late.
+    /// Returns the time from which lines are asked for again: the latest returned time in whole seconds, as a kubelet
+    /// knows them, and one second less for lines that come late.
     fn since(&self) -> Option<Timestamp> {
         let (latest, _) = self.told.last_key_value()?;
         Timestamp::from_second(latest.as_second() - 1).ok()
@@ -231,7 +238,7 @@ fn seconds(length: Duration) -> i64 {
     length.as_secs_f64().ceil() as i64
 }
 
-/// The time before a line, and how many bytes it takes with the blank behind it.
+/// Returns the time at the beginning of a line, and its length in bytes with the space behind it.
 fn time(line: &[u8]) -> Option<(Timestamp, usize)> {
     let length = line.iter().position(|byte| *byte == b' ')?;
     let time = str::from_utf8(&line[..length]).ok()?.parse().ok()?;
@@ -254,7 +261,7 @@ mod tests {
             at("01.5", "a"),
             at("01.4", "before"),
             at("02.000000001", "b"),
-            // The same moment, and one before it: standard error has its own clock.
+            // The same moment, and an earlier one: standard error has its own clock.
             at("02.000000001", "b"),
             at("01.9", "c"),
             at("02.5", "d"),
@@ -266,7 +273,7 @@ mod tests {
         for cut in 0..=lines.len() {
             let mut position = Position::default();
             assert_eq!(told(&mut position, &lines[..cut]), words[..cut]);
-            // It breaks off once more before anything new has come.
+            // The connection breaks once more before anything new has come.
             for read in [cut, lines.len()] {
                 let since = position.resume(&How::default(), Some(Duration::ZERO)).since_time;
                 let asked = |line: &&str| time(line.as_bytes()).unwrap().0 >= since.unwrap_or(Timestamp::MIN);

@@ -12,15 +12,18 @@ use crate::{
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Where the script writes the files. In a submission pod they are in [`DIRECTORY`], where not everybody may write.
+/// The folder into which the script writes the files. In a submission pod the files are in [`DIRECTORY`], which not
+/// every user of a machine may write to.
 const FOLDER: &str = "/tmp/spark-submission";
 
-/// Writes the files and runs the command line. Without characters that a comment in YAML cannot hold.
+/// Returns the script, which writes the files and runs the command line. The script has no characters that a YAML
+/// comment cannot contain.
 pub(super) fn script(found: &Found, command: &SparkSubmit) -> anyhow::Result<String> {
     let SparkSubmit { arguments, files, .. } = command;
     let mut script = format!("umask 077\nmkdir -p {FOLDER}\n");
     for (file, content) in files {
-        // A template is JSON, which is YAML too: what people read has lines.
+        // A pod template is JSON. It is shown as YAML with line breaks, for people to read: JSON is YAML too, so Spark
+        // reads both.
         let content = match serde_json::from_str::<Value>(content) {
             Ok(template) => yaml::document(&without_unknown_owners(found.known(&template)))?,
             Err(_) => escaped(&known(found, content)),
@@ -31,7 +34,7 @@ pub(super) fn script(found: &Found, command: &SparkSubmit) -> anyhow::Result<Str
     script.push_str("spark-submit");
     let arguments = arguments.iter().map(|argument| quoted(&argument.replace(DIRECTORY, FOLDER)));
     let mut arguments = arguments.peekable();
-    // Flags first, each on a line with its value; then the application and its own arguments.
+    // Flags come first, each on a line with its value; then the application and its own arguments.
     while let Some(flag) = arguments.next_if(|argument| argument.starts_with("--")) {
         write!(script, " \\\n  {flag} {}", arguments.next().unwrap_or_default())?;
     }
@@ -39,14 +42,15 @@ pub(super) fn script(found: &Found, command: &SparkSubmit) -> anyhow::Result<Str
     Ok(script)
 }
 
-/// `properties` without the annotation that names an owner whose uid is not known: Spark before 3.0 has it there.
+/// Returns `properties` without the annotation that names the owner, if the owner's uid is not known. Before Spark 3.0
+/// this annotation is among the properties.
 fn known(found: &Found, properties: &str) -> String {
     let owner = conf::kubernetes(Role::Driver, conf::ANNOTATION_PREFIX) + annotation::OWNER_REFERENCE;
     let lines = properties.split_inclusive('\n');
     lines.filter(|line| found.has_uid() || !line.starts_with(&owner)).collect()
 }
 
-/// Java's properties with all that is not printable in Java's own notation.
+/// Returns Java properties with every unprintable character in Java's notation (`\u0001`).
 fn escaped(properties: &str) -> String {
     properties.chars().fold(String::with_capacity(properties.len()), |mut text, c| {
         if c == '\n' || yaml::is_printable(c) {
@@ -58,7 +62,8 @@ fn escaped(properties: &str) -> String {
     })
 }
 
-/// `argument` as a shell takes it for one word: POSIX's, unless something in it is not printable.
+/// Returns `argument` quoted as one word for a shell: in POSIX notation, or as `$'…'` if it contains unprintable
+/// characters.
 fn quoted(argument: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !argument.is_empty() && argument.chars().all(is_plain) {

@@ -1,4 +1,5 @@
-//! The difference between the objects that `spark-submit` creates and those that the operator creates itself.
+//! Shows, object by object, how the objects that `spark-submit` creates differ from those that the operator creates
+//! itself.
 
 use super::{listing, manifest::Found};
 use crate::{
@@ -14,7 +15,7 @@ const EXPLANATION: &str = "\
 # The driver of spark-submit is customized by the webhook when it is created, if there is one.
 ";
 
-/// A unified diff for the order of creation and for each object, `theirs` being `spark-submit`'s.
+/// Returns a unified diff for the order of creation and for each object. `theirs` are the objects of `spark-submit`.
 pub(super) fn difference(
     found: &Found,
     notes: &[&str],
@@ -39,7 +40,7 @@ pub(super) fn difference(
     Ok(text)
 }
 
-/// Each object's name, with its kind, and its text.
+/// Returns each object's kind and name, and its text.
 fn shown<'a>(
     found: &Found,
     objects: impl Iterator<Item = &'a Value>,
@@ -56,7 +57,7 @@ fn shown<'a>(
     shown.collect()
 }
 
-/// The lines that differ, with those around them; empty where there are none.
+/// Returns the lines that differ, with the lines around them; empty if no lines differ.
 fn unified(name: &str, theirs: &str, ours: &str) -> String {
     let [theirs_name, ours_name] = ["spark-submit", "native"].map(|submitter| format!("{submitter}/{name}"));
     TextDiff::from_lines(theirs, ours).unified_diff().header(&theirs_name, &ours_name).to_string()

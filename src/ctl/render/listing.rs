@@ -1,4 +1,5 @@
-//! Writes objects as a stream of YAML documents for `kubectl create`, in the order in which they are created.
+//! Lists the objects that are created for an application, in the order of creation, as a stream of YAML documents that
+//! `kubectl create` accepts.
 
 use super::manifest::{Found, without_unknown_owners};
 use crate::{
@@ -10,12 +11,12 @@ use kube::ResourceExt;
 use serde_json::Value;
 use std::{fmt::Write, iter};
 
-/// What begins a line of the script that is run.
+/// The mark before each line of the script that is run.
 const SCRIPT: &str = "#$ ";
-/// What begins a line of the submission pod.
+/// The mark before each line of the submission pod.
 const POD: &str = "#| ";
 
-/// What the operator itself creates.
+/// Returns the objects that the operator itself creates.
 pub(super) fn native(found: &Found, notes: &[&str], objects: &Objects) -> anyhow::Result<String> {
     let mut text =
         format!("# {}: the operator creates this itself, without spark-submit.\n", found.heading());
@@ -25,7 +26,8 @@ pub(super) fn native(found: &Found, notes: &[&str], objects: &Objects) -> anyhow
     Ok(text)
 }
 
-/// What `spark-submit` is given, in which pod it runs, and what it creates; or why that is not known.
+/// Returns what `spark-submit` is given, the pod in which it runs, and the objects that it creates; or why these
+/// objects are not known.
 pub(super) fn spark_submit(
     found: &Found,
     notes: &[&str],
@@ -59,20 +61,20 @@ pub(super) fn spark_submit(
     Ok(text)
 }
 
-/// Whether it is one that the operator makes for pods of `spark-submit`.
+/// Whether `object` is one that the operator creates before the pod of `spark-submit`.
 fn is_made_before(object: &Value) -> bool {
     !object["metadata"]["labels"][label::CREATED_BY].is_null()
 }
 
-/// What there is to say of an application before its objects.
+/// Returns the remarks on an application, which come before its objects.
 pub(super) fn remarks(found: &Found, notes: &[&str]) -> String {
     let notes = notes.iter().map(|note| format!("Note: {note}"));
     let remarks = found.remark.into_iter().map(str::to_owned).chain(notes);
     remarks.map(|remark| yaml::comment("# ", &yaml::printable(&remark))).collect()
 }
 
-/// `objects` as documents, each under a comment that says what it is. `with_templates`: those that are in
-/// ConfigMaps are shown.
+/// Returns `objects` as documents, each under a comment that says what the object is. With `with_templates`, the pod
+/// templates in ConfigMaps are shown too.
 fn documents<'a>(
     found: &Found,
     objects: impl Iterator<Item = &'a Value>,
@@ -94,14 +96,14 @@ fn documents<'a>(
     Ok(text)
 }
 
-/// `object` in the application's namespace.
+/// Returns `object` with the application's namespace.
 pub(super) fn placed(found: &Found, object: &Value) -> Value {
     let mut object = found.known(object);
     object["metadata"]["namespace"] = found.application.namespace().into();
     object
 }
 
-/// What `object` is for, seen from the driver's pod.
+/// Returns what `object` is for, as the driver's pod uses it.
 fn purpose(object: &Value, pod: &Value) -> String {
     let kind = object["kind"].as_str().unwrap_or_default();
     match kind {
@@ -114,7 +116,7 @@ fn purpose(object: &Value, pod: &Value) -> String {
     }
 }
 
-/// Where the driver sees `object`.
+/// Returns the path at which the driver mounts `object`.
 fn mount_path<'a>(object: &Value, pod: &'a Value) -> Option<&'a str> {
     let name = &object["metadata"]["name"];
     let is_of = |volume: &&Value| match object["kind"].as_str() {
@@ -129,7 +131,7 @@ fn mount_path<'a>(object: &Value, pod: &'a Value) -> Option<&'a str> {
     mounts.find(|mount| mount["name"] == volume["name"])?["mountPath"].as_str()
 }
 
-/// The pod templates in a ConfigMap, as people read them: there they are JSON in one line.
+/// Returns the pod templates in a ConfigMap as YAML for people to read: in the ConfigMap they are JSON in one line.
 fn templates(object: &Value) -> anyhow::Result<String> {
     let mut text = String::new();
     for (key, value) in object["data"].as_object().into_iter().flatten() {

@@ -1,4 +1,5 @@
-//! `sparkctl render`: prints what would be created for an application, from its manifest alone.
+//! `sparkctl render`: shows offline, from the manifest alone, which objects are created and which command is run for an
+//! application.
 
 mod command;
 mod difference;
@@ -21,7 +22,7 @@ use anyhow::{anyhow, bail};
 use clap::{ArgAction, Args};
 use jiff::Timestamp;
 
-/// What --help says below the flags.
+/// The text of --help below the flags.
 const HELP: &str = "\
 What the operator creates itself (native submission) is printed as YAML, in the order in which it is created, \
 the driver's pod last. What spark-submit does is printed as the objects that it creates, the driver's pod \
@@ -66,12 +67,14 @@ pub(super) struct Flags {
     master: String,
 }
 
-/// When applications are submitted. The text is compared with others, so it must not depend on the time.
+/// The time at which applications are taken to be submitted. The output is compared with other output, so it must not
+/// depend on the present time.
 const TIME: Timestamp = Timestamp::UNIX_EPOCH;
-/// The user that drivers run as where nobody says: that of the public Spark images.
+/// The user name that drivers run as if no other is configured: that of the public Spark images.
 const OPERATOR: &str = "spark";
 
-/// Prints what becomes of each application in the file, which is in `namespace` unless it says otherwise.
+/// Prints what is created and run for each application in the file. `namespace` is the namespace of applications that
+/// name none.
 pub(super) fn render(flags: &Flags, namespace: Option<&str>) -> anyhow::Result<()> {
     let found = manifest::of_file(flags.manifest.file(), namespace, Looks::AtWhatRuns)?.into_iter();
     let texts = manifest::all(found.map(|found| flags.rendered(&found?)))?;
@@ -107,7 +110,8 @@ impl Flags {
         }
     }
 
-    /// How the application is submitted by `submitter`, or by whom it asks for itself.
+    /// Returns how the application is submitted by `submitter`; without `submitter`, by the submitter that the
+    /// application's annotation asks for, or that is chosen automatically.
     fn chosen(&self, found: &Found, submitter: Option<Submitter>) -> Result<Chosen, String> {
         let (mut application, mut policy) = (found.application.clone(), self.policy());
         if let Some(submitter) = submitter {

@@ -1,4 +1,5 @@
-//! `sparkctl top`: shows all applications on a screen that stays up to date, or prints the screen once.
+//! `sparkctl top`: shows all applications on a screen that stays up to date. If the output is not a terminal, prints
+//! the content of the screen once.
 
 mod screen;
 mod terminal;
@@ -52,7 +53,8 @@ pub(super) struct Flags {
     once: bool,
 }
 
-/// How often the screen is drawn anew, at most and at least: ages move too.
+/// The time between two drawings of the screen. Watch events wait for the next drawing, and without events the screen
+/// is drawn too, because ages change. After a key the screen is drawn at once.
 const TICK: Duration = Duration::from_secs(1);
 
 type Guarded = Lenient<SparkApplication>;
@@ -75,7 +77,8 @@ pub(super) async fn top(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> 
     live(screen, news).await
 }
 
-/// Waits for all that there is. Whatever keeps us from looking is told; the watch would try for ever.
+/// Waits until the first list of applications is complete. Returns the first error, because the watch would retry for
+/// ever.
 async fn first(screen: &mut Screen, news: &mut (impl Stream<Item = News> + Unpin)) -> anyhow::Result<()> {
     while let Some(event) = news.next().await {
         match event {
@@ -116,7 +119,7 @@ async fn live(mut screen: Screen, mut news: impl Stream<Item = News> + Unpin) ->
                     }
                     tick.reset_immediately();
                 }
-                // The window has another size.
+                // The window has another size, for instance.
                 Some(Ok(_)) => tick.reset_immediately(),
                 Some(Err(_)) | None => return Ok(()),
             },

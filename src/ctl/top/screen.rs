@@ -1,4 +1,4 @@
-//! The contents of the screen: which rows, in which order, and those of them that fit.
+//! The content of the screen of `sparkctl top`: which rows, in which order, and which of them fit.
 
 use crate::{
     api::{Lenient, SparkApplication, State},
@@ -37,10 +37,10 @@ pub(super) enum Move {
 
 type Key = (String, String);
 
-/// What is shown of an application: all the rest of it is not kept.
+/// The part of an application that is shown. The rest of the application is not kept.
 #[derive(Debug, PartialEq)]
 struct Row {
-    /// None: it cannot be read.
+    /// None if the application cannot be read.
     state: Option<State>,
     executors: String,
     executor_count: usize,
@@ -50,27 +50,28 @@ struct Row {
     ended: Option<Time>,
 }
 
-/// All rows, and what of them is seen.
+/// All rows, and which part of them is visible.
 pub(super) struct Screen {
     place: String,
     has_namespaces: bool,
     order: Order,
     rows: BTreeMap<Key, Row>,
-    /// Those that a list that is not at its end yet has named.
+    /// The applications in the list that is being received; none if no list is being received. Rows that the complete
+    /// list does not contain are removed.
     listed: Option<BTreeSet<Key>>,
-    /// Why nothing new is heard.
+    /// The error because of which no new events arrive.
     trouble: Option<String>,
     first: usize,
     room: usize,
 }
 
-/// Lines that are no rows: the summary, a blank one, the heads of the columns; the keys.
+/// The number of lines that are not rows: the summary, an empty line, the heads of the columns, and the keys.
 const OTHER_LINES: usize = 4;
 const KEYS: &str = "q end   s sort   ↑ ↓ PgUp PgDn Home End";
 
 const HEADS: [&str; 7] = ["NAME", "STATE", "EXECUTORS", "RESTARTS", "SUBMITTED", "ENDED", "AGE"];
 
-/// The columns that a narrow screen has to do without, from its right end on.
+/// The columns that a narrow screen leaves out, in this order: the rightmost first.
 const SPARED: [&str; 2] = ["ENDED", "SUBMITTED"];
 
 impl Screen {
@@ -87,7 +88,7 @@ impl Screen {
         }
     }
 
-    /// Takes what has happened into account.
+    /// Updates the rows by an event of the watch.
     pub(super) fn take(&mut self, event: Event<Lenient<SparkApplication>>) {
         self.trouble = None;
         match event {
@@ -110,7 +111,7 @@ impl Screen {
         }
     }
 
-    /// What stands there may be old, and why.
+    /// Records the error because of which the rows may be out of date; shown until the next event.
     pub(super) fn interrupted(&mut self, why: &str) {
         self.trouble = Some(why.to_owned());
     }
@@ -132,12 +133,12 @@ impl Screen {
         };
     }
 
-    /// All of it, for whoever has no screen.
+    /// Returns the summary and all rows, for an output that is not a screen.
     pub(super) fn whole(&self, style: Style) -> anyhow::Result<String> {
         Ok(format!("{}\n\n{}", self.summary(style), self.table(&self.sorted(), &[], style)?))
     }
 
-    /// As many lines as there are, none of them longer than `width`.
+    /// Returns `height` lines for the screen, none of them longer than `width`.
     pub(super) fn lines(&mut self, width: usize, height: usize, style: Style) -> anyhow::Result<Vec<String>> {
         self.room = height.saturating_sub(OTHER_LINES);
         self.first = self.first.min(self.rows.len().saturating_sub(self.room));
@@ -163,7 +164,7 @@ impl Screen {
         Ok(lines.iter().take(height).map(|line| cut(line, width)).collect())
     }
 
-    /// How many there are in each state.
+    /// Returns the number of applications in each state, as a line.
     fn summary(&self, style: Style) -> String {
         let mut counts = BTreeMap::<_, usize>::new();
         for row in self.rows.values() {
@@ -184,7 +185,8 @@ impl Screen {
         let mut rows: Vec<_> = self.rows.iter().collect();
         let age = |row: &Row| Reverse(row.created.as_ref().map(|time| time.0));
         let latest = |row: &Row| Reverse(row.ended.as_ref().or(row.submitted.as_ref()).map(|time| time.0));
-        // By name they are sorted already.
+        // The map has the rows in the order of namespace and name already, and the sort keeps that order among equal
+        // rows.
         let order = |(_, a): &(&Key, &Row), (_, b): &(&Key, &Row)| match self.order {
             Order::State => rank(a.state).0.cmp(&rank(b.state).0).then_with(|| latest(a).cmp(&latest(b))),
             Order::Age => age(a).cmp(&age(b)),
@@ -242,8 +244,8 @@ fn key(guarded: &Lenient<SparkApplication>) -> Key {
     (guarded.namespace().unwrap_or_default(), guarded.name_any())
 }
 
-/// Who is looked for first: what cannot be read, what is on its way, what has not begun, what has failed, what is stopped, what
-/// has ended well.
+/// Returns the place of a state in the order by state: first applications that cannot be read, then those that are on
+/// their way, have not begun, have failed, are suspended, have ended well.
 fn rank(state: Option<State>) -> (u8, Option<State>) {
     let rank = match state {
         None => 0,
@@ -256,7 +258,7 @@ fn rank(state: Option<State>) -> (u8, Option<State>) {
     (rank, state)
 }
 
-/// So much of a line as fits; a colour takes no room.
+/// Returns the part of a line that fits into `width` characters. Colour codes are kept and do not count.
 fn cut(line: &str, width: usize) -> String {
     let mut room = width;
     let mut in_colour = false;

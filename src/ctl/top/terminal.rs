@@ -1,4 +1,4 @@
-//! Puts a screen on a terminal, and leaves the terminal as it was.
+//! Draws the screen on the terminal, and restores the terminal in the end.
 
 use super::{Style, screen::Screen};
 use crate::ctl::failure::of_output;
@@ -13,7 +13,7 @@ use crossterm::{
 };
 use std::io::{self, Write};
 
-/// A terminal that is ours; given back with this value.
+/// The terminal in raw mode and on its alternate screen. Dropping this value restores the terminal.
 pub(super) struct Terminal;
 
 impl Terminal {
@@ -31,7 +31,7 @@ impl Terminal {
     }
 }
 
-/// Line by line over what stands there, so that nothing flickers.
+/// Writes each line over the old one, without clearing the screen before, so that nothing flickers.
 fn put(lines: &[String]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     queue!(stdout, BeginSynchronizedUpdate)?;
@@ -44,7 +44,7 @@ fn put(lines: &[String]) -> io::Result<()> {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // Where the terminal is gone there is nothing to give back.
+        // Errors are ignored: if the terminal does not exist any more, nothing has to be restored.
         execute!(io::stdout(), Show, LeaveAlternateScreen).ok();
         disable_raw_mode().ok();
     }

@@ -1,4 +1,4 @@
-//! Reads a file for an upload, and notices when the file changes meanwhile.
+//! Reads the content of files, and checks that it has not changed when it is sent.
 
 use crate::plan::digest::hex;
 use anyhow::{anyhow, bail};
@@ -11,28 +11,29 @@ use std::{
 };
 use tokio::task;
 
-/// What is read at once.
+/// How many bytes are read at once.
 const BLOCK: usize = 1 << 20;
 
-/// What a file has in it.
+/// The size and digest of a file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     pub size: u64,
-    /// In hexadecimal digits.
+    /// The SHA-256 in hexadecimal digits.
     pub sha256: String,
 }
 
-/// What is in the file at `path` now.
+/// Returns the size and digest of the file at `path`.
 ///
 /// # Errors
 ///
-/// When there is none, or it cannot be read as a file.
+/// When the file does not exist, or cannot be read as a file.
 pub(super) async fn content(path: PathBuf) -> anyhow::Result<Content> {
     let (size, sha256) = digested::<Sha256>(path).await?;
     Ok(Content { size, sha256 })
 }
 
-/// The MD5 of a file in hexadecimal digits, which is what most stores of S3's kind call an object of one part.
+/// Returns the MD5 of a file in hexadecimal digits, which most S3-compatible stores use as the ETag of an object of one
+/// part.
 ///
 /// # Errors
 ///
@@ -60,7 +61,7 @@ async fn digested<D: Digest + Send + 'static>(path: PathBuf) -> anyhow::Result<(
 }
 
 fn open(path: &Path) -> anyhow::Result<File> {
-    // Before it is opened: a pipe would wait for whoever writes into it.
+    // Checked before opening: opening a pipe would block until a writer opens it.
     let metadata = fs::metadata(path).map_err(|error| unreadable(&error))?;
     if metadata.is_dir() {
         bail!("is a folder: name its files, or an archive of them in deps.archives");
@@ -78,7 +79,7 @@ fn unreadable(error: &io::Error) -> anyhow::Error {
     }
 }
 
-/// A file that is read to be sent, in parts.
+/// A file that is read in parts, to be sent.
 pub(super) struct Parts {
     file: File,
     read: Sha256,
@@ -87,21 +88,21 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Of the file at `path`, in which there is to be `expected`.
+    /// Opens the file at `path`, whose content has to be `expected`.
     ///
     /// # Errors
     ///
-    /// When it cannot be read.
+    /// When the file cannot be read.
     pub(super) fn of(path: &Path, expected: &Content) -> anyhow::Result<Self> {
         Ok(Self { file: open(path)?, read: Sha256::new(), left: expected.size, expected: expected.clone() })
     }
 
-    /// The next part, of at most `length` bytes, and what is left; an empty part where nothing is. The last one is given only if all of it
-    /// is what was expected, so that no object can come of anything else.
+    /// Returns the next part, of at most `length` bytes, and the rest; the part is empty if nothing is left. The last
+    /// part is returned only if the whole content is as expected, so that no object with other content can be created.
     ///
     /// # Errors
     ///
-    /// When it cannot be read, or is not what it was.
+    /// When the file cannot be read, or its content has changed.
     pub(super) async fn next(mut self, length: u64) -> anyhow::Result<(Vec<u8>, Self)> {
         let work = move || {
             let length = length.min(self.left);
@@ -111,7 +112,7 @@ impl Parts {
             self.read.update(&part);
             self.left -= length;
             let is_last = self.left == 0;
-            // One byte more tells that the file has grown.
+            // A further byte means that the file has grown.
             let is_other = part.len() as u64 != length
                 || is_last
                     && (self.file.read(&mut [0])? > 0

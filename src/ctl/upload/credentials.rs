@@ -1,4 +1,5 @@
-//! Reads credentials for S3 from the files of the AWS command line. Environment variables take precedence.
+//! Reads the credentials for S3 from the files of the AWS command line. Environment variables take precedence over
+//! them.
 
 use std::{
     collections::BTreeMap,
@@ -6,19 +7,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a profile says, of both files.
+/// The values of a profile, from both files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Profile {
     pub name: String,
     values: BTreeMap<String, String>,
 }
 
-/// Ways to keys that only the AWS command line knows.
+/// Settings by which only the AWS command line can get keys.
 const DETOURS: [&str; 5] =
     ["sso_session", "sso_start_url", "role_arn", "credential_process", "login_session"];
 
 impl Profile {
-    /// The profile that AWS_PROFILE names, or `default`.
+    /// Reads the profile that AWS_PROFILE names, or `default`.
     pub(super) fn chosen() -> Self {
         let name = env::var("AWS_PROFILE").ok().filter(|name| !name.is_empty());
         let name = name.unwrap_or_else(|| "default".to_owned());
@@ -26,7 +27,7 @@ impl Profile {
             let usual = || Some(Path::new(&env::var_os("HOME")?).join(".aws").join(usual));
             env::var_os(variable).map(PathBuf::from).or_else(usual)
         };
-        // No file is as good as an empty one.
+        // A missing file counts as empty.
         let text =
             |path: Option<PathBuf>| path.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
         let configuration = text(file("AWS_CONFIG_FILE", "config"));
@@ -44,7 +45,8 @@ impl Profile {
         self.values.get(key).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The id of a key and the key, unless they are but the way to those of a role.
+    /// Returns the id of a key and the key. None if the profile has a `role_arn`: its keys only serve to get those of
+    /// the role.
     pub(super) fn keys(&self) -> Option<(&str, &str)> {
         if self.value("role_arn").is_some() {
             return None;
@@ -52,13 +54,14 @@ impl Profile {
         Some((self.value("aws_access_key_id")?, self.value("aws_secret_access_key")?))
     }
 
-    /// Whether keys are to be had, but not by us.
+    /// Whether the profile names a way to keys that this program does not support.
     pub(super) fn has_detour(&self) -> bool {
         DETOURS.iter().any(|key| self.value(key).is_some())
     }
 }
 
-/// What stands below one of the headings. Lines that are indented belong to the value above them, which we do not ask for.
+/// Returns the values below the given headings. Indented lines are skipped: they belong to the value above them, and no
+/// such value is needed.
 fn section(text: &str, headings: &[&str]) -> BTreeMap<String, String> {
     let (mut values, mut is_it) = (BTreeMap::new(), false);
     for line in text.lines().filter(|line| !line.starts_with(['#', ';', ' ', '\t'])) {

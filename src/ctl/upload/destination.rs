@@ -1,15 +1,15 @@
-//! The object that a file becomes, and the URI under which a cluster reads the object.
+//! Defines which object a file becomes, and the URI by which the object is read.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::{fmt, net::IpAddr, str::FromStr};
 
-/// All that is escaped in the URI of an object: Spark reads it as a URI, and splits lists at commas.
+/// The characters that are escaped in the URI of an object: Spark reads the text as a URI, and splits lists at commas.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// Whose store it is.
+/// The kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// S3, or what speaks like it.
+    /// S3, or a store with the same API.
     S3,
     /// Google Cloud Storage.
     Gcs,
@@ -50,7 +50,7 @@ impl fmt::Display for Destination {
 }
 
 impl Destination {
-    /// The scheme by which Spark reads it.
+    /// Returns the scheme of the URIs by which Spark reads objects.
     fn scheme(&self) -> &'static str {
         match self.kind {
             Kind::S3 => "s3a",
@@ -58,26 +58,27 @@ impl Destination {
         }
     }
 
-    /// The key of a file of an application: where the old sparkctl put it, so that both find what is there.
+    /// Returns the key of an application's file. Kubeflow's sparkctl uses the same key, so that each program finds the
+    /// files that the other has uploaded.
     pub(super) fn key(&self, prefix: &str, namespace: &str, application: &str, file: &str) -> String {
         let parts = [&self.folder, prefix.trim_matches('/'), namespace, application, file];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
     }
 
-    /// What Spark reads the object by.
+    /// Returns the URI by which Spark reads the object.
     pub(super) fn uri(&self, key: &str) -> String {
         format!("{self}/{}", utf8_percent_encode(key, ESCAPED))
     }
 }
 
-/// The URL of a bucket of S3. Its name is in the host's where that can be: AWS wants it so, and whoever else has only the path is
-/// meant by the flag.
+/// Returns the URL of an S3 bucket. The bucket's name is put before the host name if that is possible, as AWS wants it;
+/// for stores that only accept the name in the path there is the flag --s3-force-path-style.
 pub(super) fn s3_url(endpoint: Option<&str>, region: &str, bucket: &str, is_path_style: bool) -> String {
     let aws = format!("https://s3.{region}.amazonaws.com");
     let endpoint = endpoint.unwrap_or(&aws).trim_end_matches('/');
     let (scheme, rest) = endpoint.split_once("://").unwrap_or(("https", endpoint));
     let host = rest.split('/').next().unwrap_or(rest);
-    // No certificate for `*.host` is one for `a.b.host`.
+    // A certificate for `*.host` is not valid for `a.b.host`.
     let can_be_in_host = host == rest && !is_bare(host) && !(scheme == "https" && bucket.contains('.'));
     if can_be_in_host && !is_path_style {
         format!("{scheme}://{bucket}.{rest}")
@@ -86,7 +87,7 @@ pub(super) fn s3_url(endpoint: Option<&str>, region: &str, bucket: &str, is_path
     }
 }
 
-/// Whether no name can stand before the host's.
+/// Whether no bucket name can be put before the host name: it is an IP address or localhost.
 fn is_bare(host: &str) -> bool {
     if host.starts_with('[') {
         return true;
@@ -95,7 +96,7 @@ fn is_bare(host: &str) -> bool {
     name == "localhost" || name.parse::<IpAddr>().is_ok()
 }
 
-/// The URL by which everybody reads an object that is public.
+/// Returns the URL by which everybody can read a public object.
 pub(super) fn public_url(bucket_url: &str, key: &str) -> String {
     format!("{bucket_url}/{}", utf8_percent_encode(key, ESCAPED))
 }

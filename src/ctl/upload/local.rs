@@ -12,28 +12,29 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Below the spec: one file, and lists of files.
+/// The field of the spec that names one file; [`LISTS`] are the lists of files in `deps`.
 const PROGRAM: &str = "mainApplicationFile";
 const LISTS: [&str; 4] = ["jars", "files", "pyFiles", "archives"];
 
-/// A file of this machine, where an application names it.
+/// A file of this machine, with the field that names it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Named {
-    /// As it is called in messages: `spec.deps.jars[0]`.
+    /// The field's name in messages: `spec.deps.jars[0]`.
     pub field: String,
-    /// The same as a JSON pointer below the spec.
+    /// The field as a JSON pointer below the spec.
     pub pointer: String,
-    /// Relative to the working directory, if it is not absolute.
+    /// The path, relative to the working directory if it is not absolute.
     pub path: PathBuf,
-    /// What stands behind a `#`: the name that an archive or a file has in the containers.
+    /// The text behind a `#`: the name that an archive or a file has in the containers.
     pub fragment: Option<String>,
 }
 
-/// The files of this machine in `spec`, the spec of an application, which stands at `place` (`spec`, `spec.template`).
+/// Returns the files of this machine in `spec`, the spec of an application, which is at `place` in its object (`spec`,
+/// `spec.template`).
 ///
 /// # Errors
 ///
-/// For each URL of a file that is none of this machine.
+/// For each URL of a file on another machine.
 pub(super) fn files(spec: &Value, place: &str) -> Vec<Result<Named, String>> {
     let program = [(format!("{place}.{PROGRAM}"), format!("/{PROGRAM}"))];
     let lists = LISTS.iter().flat_map(|list| {
@@ -59,8 +60,8 @@ pub(super) fn are_the_operators(spec: &Value) -> bool {
     spec["sparkConf"][submit_conf::UPLOAD_PATH].as_str().is_some_and(|path| !path.is_empty())
 }
 
-/// The path and the fragment of an entry that means a file of this machine; none where it means something else. Spark reads it
-/// as a URI: a path has no escapes, the path in a `file:` URL has.
+/// Returns the path and the fragment of an entry that means a file of this machine; none if the entry means something
+/// else. Spark reads the entry as a URI, so the path in a `file:` URL has percent-escapes; a plain path has none.
 fn file(entry: &str) -> Option<Result<(PathBuf, Option<String>), String>> {
     if entry.is_empty() || entry == NO_RESOURCE {
         return None;

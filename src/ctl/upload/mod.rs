@@ -1,4 +1,5 @@
-//! Uploads files of this machine to a bucket that the cluster reads, before the application is created.
+//! Uploads files of this machine into a bucket, from which the cluster reads them, before the application that names
+//! them is created.
 
 mod content;
 mod credentials;
@@ -32,10 +33,10 @@ use store::{Store, There};
 use tokio::signal::ctrl_c;
 use tokio_util::sync::CancellationToken;
 
-/// What a shell calls the end of a program by Ctrl-C.
+/// The exit code that a shell reports for a program that was ended by Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
-/// How many files are looked at or sent at once.
+/// How many files are read or sent at the same time.
 const FILES_AT_ONCE: usize = 4;
 
 #[derive(Debug, Args)]
@@ -73,37 +74,37 @@ pub(super) struct UploadFlags {
     replace: bool,
 }
 
-/// What is to be uploaded, and where to.
+/// The files to be uploaded, and the bucket.
 pub(super) struct Uploads {
     store: Store,
     files: Vec<Upload>,
     replace: bool,
 }
 
-/// A file on its way.
+/// A file to be uploaded.
 struct Upload {
-    /// Where it is named, and how.
+    /// The object and field that name the file, and the path, for messages.
     title: String,
     path: PathBuf,
     content: Content,
     key: Key,
-    /// What the application has in its place.
+    /// The URI that replaces the path in the application.
     uri: String,
 }
 
-/// A file, as an object names it.
+/// A file that an object names, before its content is read.
 struct Planned {
     title: String,
     path: PathBuf,
     uri: String,
 }
 
-/// Finds the files of this machine that `objects` name, and replaces them there by what they will be read by; none where there are
-/// none. Nothing is uploaded yet.
+/// Finds the files of this machine that `objects` name, and replaces each path in `objects` with the URI that the file
+/// will have. Returns none if no files are named. Nothing is uploaded yet.
 ///
 /// # Errors
 ///
-/// All that keeps files from being uploaded, as far as it can be seen from here.
+/// Everything that prevents the upload, as far as it can be found on this machine.
 pub(super) async fn prepare(
     objects: &mut [DynamicObject],
     flags: &UploadFlags,
@@ -130,7 +131,7 @@ pub(super) async fn prepare(
     Ok(Some(Uploads { store, files, replace: flags.replace }))
 }
 
-/// Puts the URI that `file` will have into `object`, and the file among those that are `planned`, by their keys.
+/// Writes the URI that `file` will have into `object`, and adds the file to `planned`, under its key.
 fn plan(
     planned: &mut BTreeMap<String, Planned>,
     object: &mut DynamicObject,
@@ -161,7 +162,8 @@ fn plan(
     Ok(())
 }
 
-/// What is wrong with an object that is created without --upload-to.
+/// Returns the mistakes in an object that is created without --upload-to: files of this machine, unless spark-submit
+/// uploads them itself.
 fn refused(object: &DynamicObject) -> Vec<anyhow::Result<()>> {
     let (_, pointer) = place_of_spec(object);
     if object.data.pointer(pointer).is_some_and(local::are_the_operators) {
@@ -191,15 +193,17 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 }
 
 impl Uploads {
-    /// Uploads what is not there yet. Where it fails, no object is other than it was, or has anything but the whole content of a file.
+    /// Uploads the files that are not in the bucket yet. If an upload fails, every object is as it was before, or has
+    /// the whole content of a file.
     ///
     /// # Errors
     ///
-    /// For every file that cannot be uploaded, or would replace another one.
+    /// For every file that cannot be uploaded, or would replace another file.
     pub(super) async fn carry_out(self) -> anyhow::Result<()> {
         let looked_up = stream::iter(&self.files).map(async |file| {
             let there = match self.store.there(&file.key, &file.path, &file.content).await {
-                // Whoever may only write cannot tell; if nothing is amiss but that, it can be replaced.
+                // Credentials that only allow writing cannot read the object. With --override the object is treated as
+                // having other content: if only the right to read is missing, the upload works.
                 Err(_) if self.replace => There::Other,
                 there => there.with_context(|| file.title.clone())?,
             };
@@ -213,7 +217,8 @@ impl Uploads {
             }
             Ok((file, there))
         });
-        // All are looked up before any is sent: one that cannot be uploaded is told before it costs anything.
+        // All objects are looked up before any file is sent, so that a file that cannot be uploaded is reported before
+        // data is sent.
         let looked_up = all(looked_up.buffered(FILES_AT_ONCE).collect::<Vec<_>>().await.into_iter())?;
         let (there, missing): (Vec<_>, Vec<_>) =
             looked_up.into_iter().partition(|(_, there)| *there == There::Same);
@@ -241,7 +246,8 @@ impl Uploads {
                     all(sent.into_iter())?;
                     break;
                 }
-                // What is on its way is given up in order; whoever does not want to wait for that says so again.
+                // After a first Ctrl-C the unfinished uploads are aborted in order; a second Ctrl-C ends the command
+                // without waiting for that.
                 _ = ctrl_c() => {
                     if interrupted.is_cancelled() {
                         bail!("interrupted");
@@ -253,7 +259,8 @@ impl Uploads {
         if interrupted.is_cancelled() {
             bail!("interrupted: nothing was created, and what is uploaded by now stays");
         }
-        // Whoever has listened for it once has to do what the system did before.
+        // Once tokio has listened for Ctrl-C, the system does not end the process any more: the process has to exit by
+        // itself.
         tokio::spawn(async {
             ctrl_c().await.ok();
             process::exit(INTERRUPTED);

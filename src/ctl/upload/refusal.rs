@@ -1,9 +1,9 @@
-//! Explains the answer of a store to the user.
+//! Explains the errors of a store to the user who uploads.
 
 use super::destination::{Destination, Kind};
 use std::error::Error;
 
-/// `error` in words.
+/// Returns `error` in words.
 pub(super) fn words(error: &object_store::Error, destination: &Destination) -> String {
     let whole = chain(error);
     let told = Told::of(&whole);
@@ -65,12 +65,13 @@ fn no_bucket(bucket: &str) -> String {
     format!("there is no bucket `{bucket}`: create it, or give another to --upload-to")
 }
 
-/// Whether what failed was the search for credentials where machines of the cloud have them: there is no answer anywhere else.
+/// Whether the search for credentials failed at the metadata server of a cloud's machines: outside the cloud that
+/// server does not answer.
 fn is_about_credentials(whole: &str) -> bool {
     ["169.254.169.254", "metadata.google.internal", "169.254.170.2"].iter().any(|host| whole.contains(host))
 }
 
-/// An error and what led to it, each said once.
+/// Returns an error and its causes as one text, each once.
 fn chain(error: &object_store::Error) -> String {
     let mut whole = error.to_string();
     let mut cause = error.source();
@@ -84,16 +85,16 @@ fn chain(error: &object_store::Error) -> String {
     whole
 }
 
-/// What stands at the end of a chain of errors: the request that it begins with is ours and tells nobody anything.
+/// Returns the end of a chain of errors. The request at its beginning is left out, because it does not help the user.
 fn reason(whole: &str) -> &str {
     let said = whole.rsplit_once(" - ").map_or(whole, |(_, said)| said);
     said.trim_start_matches("HTTP error: ").trim()
 }
 
-/// What a server has answered.
+/// The answer of a server.
 struct Told {
     status: Option<u16>,
-    /// By which S3's kind of stores tells errors apart.
+    /// The code by which S3-compatible stores distinguish errors.
     code: String,
     message: String,
 }
@@ -108,7 +109,7 @@ impl Told {
         Self { status, code: tag("Code").unwrap_or_default(), message: tag("Message").unwrap_or_default() }
     }
 
-    /// In parentheses, behind a sentence of ours.
+    /// Returns the code and message in parentheses, to be put behind a sentence of this program.
     fn said(&self) -> String {
         match (self.code.as_str(), self.message.as_str()) {
             ("", "") => String::new(),

@@ -1,4 +1,4 @@
-//! Talks to a bucket.
+//! Reads and writes objects in a bucket.
 
 use super::{
     UploadFlags,
@@ -21,18 +21,19 @@ use object_store::{
 use std::{env, path::Path, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// The object's metadata in which the SHA-256 of its content stands: `x-amz-meta-sha256`, `x-goog-meta-sha256`.
+/// The key of the object's metadata for the SHA-256 of its content: `x-amz-meta-sha256`, `x-goog-meta-sha256`.
 const SHA256: &str = "sha256";
-/// A file up to this size is sent at once, a larger one in parts of it. Stores want 5 MiB at least.
+/// A file up to this size is sent in one request, a larger file in parts of this size. Stores require parts of 5 MiB at
+/// least.
 const PART: u64 = 8 << 20;
-/// As many parts as an object of S3 can have.
+/// The largest number of parts of an object in S3.
 const MOST_PARTS: u64 = 10_000;
-/// How many parts of one file are on their way at once.
+/// How many parts of one file are sent at the same time.
 const PARTS_AT_ONCE: usize = 3;
-/// For one request: as long as a part takes at 30 kB/s.
+/// The time limit for one request: as long as a part takes at 30 kB/s.
 const TIMEOUT: Duration = Duration::from_secs(300);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// An answer that is no final one is waited for about this long.
+/// How often a request is repeated whose answer is not final, for about [`RETRY_TIMEOUT`] at most.
 const RETRIES: usize = 3;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -41,21 +42,21 @@ const INTERRUPTED: &str = "not uploaded: it was interrupted";
 /// A bucket.
 pub(super) struct Store {
     pub destination: Destination,
-    /// Where everybody reads what is public in it.
+    /// The URL below which everybody can read public objects.
     pub url: String,
     plain: Client,
-    /// What objects are made by; with --public such that everybody may read.
+    /// The client that creates objects; with --public, such that everybody may read them.
     making: Client,
-    /// Asks without credentials; with --public alone.
+    /// The client that sends requests without credentials; only with --public.
     anybody: Option<Client>,
 }
 
-/// What is there in place of a file.
+/// What exists in the bucket under the key of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum There {
     Nothing,
     Same,
-    /// The same, but not for everybody to read, as was asked for.
+    /// An object with the same content that is not public, although --public is given.
     Hidden,
     Other,
 }
@@ -74,13 +75,13 @@ impl Client {
 }
 
 impl Store {
-    /// The bucket that the flags mean. Nothing is asked of it yet.
+    /// Returns the bucket that the flags name. At most the region of the bucket is asked for, from AWS.
     ///
     /// # Errors
     ///
     /// When the credentials or the address cannot be used.
     pub(super) async fn open(destination: &Destination, flags: &UploadFlags) -> anyhow::Result<Self> {
-        // One that is there already is as good.
+        // An error means that a provider is installed already, which is just as good.
         rustls::crypto::ring::default_provider().install_default().ok();
         match destination.kind {
             Kind::S3 => Self::s3(destination, flags).await,
@@ -101,7 +102,8 @@ impl Store {
             .or_else(|| given(profile.value("region")));
         let region = match region {
             Some(region) => region,
-            // AWS tells it of every bucket; of other stores' regions nothing is known, and few have any.
+            // AWS tells the region of every bucket. The region of a bucket in another store is not known, and few
+            // stores have regions: `us-east-1` is used for those.
             None if endpoint.is_none() => {
                 let found = resolve_bucket_region(bucket, &options("", None)).await;
                 found
@@ -114,7 +116,8 @@ impl Store {
         let mut builder = AmazonS3Builder::from_env()
             .with_bucket_name(bucket)
             .with_region(region)
-            // The address with the bucket in it is what is called virtual-hosted there, and this key goes before the environment.
+            // object_store calls a URL that contains the bucket virtual-hosted. This configuration key takes precedence
+            // over the environment.
             .with_config(AmazonS3ConfigKey::S3Endpoint, &url)
             .with_virtual_hosted_style_request(true)
             .with_retry(retries());
@@ -155,7 +158,7 @@ impl Store {
     }
 
     fn gcs(destination: &Destination, flags: &UploadFlags) -> anyhow::Result<Self> {
-        // Where Google's own clients look for a stand-in, which knows nobody.
+        // The variable by which Google's own clients find an emulator, which needs no credentials.
         let stand_in = variable("STORAGE_EMULATOR_HOST");
         let stand_in =
             stand_in.map(|host| if host.contains("://") { host } else { format!("http://{host}") });
@@ -173,7 +176,7 @@ impl Store {
             if is_anybody {
                 builder = builder.with_skip_signature(true);
             } else if is_stand_in {
-                // Without a token it would look for one, even to do without.
+                // Without a token the builder would search for credentials, even with signatures switched off.
                 builder = builder.with_bearer_token("anybody");
             }
             builder.build().map(Client::new).map_err(|error| anyhow!(words(&error, destination)))
@@ -187,17 +190,17 @@ impl Store {
         })
     }
 
-    /// What is there under `key`, compared with the file at `path`.
+    /// Returns what exists under `key`, compared with the file at `path`.
     ///
     /// # Errors
     ///
-    /// When it is not told.
+    /// When the store does not answer the question.
     pub(super) async fn there(&self, key: &Key, path: &Path, content: &Content) -> anyhow::Result<There> {
         let head = GetOptions { head: true, ..GetOptions::default() };
         let found = match self.plain.objects.get_opts(key, head).await {
             Ok(found) => found,
             Err(object_store::Error::NotFound { .. }) => return Ok(There::Nothing),
-            // A HEAD has no body, and with it no reason.
+            // The answer to a HEAD has no body, and so no reason: a GET returns the reason.
             Err(error) => match self.plain.objects.get(key).await {
                 Err(told) => return Err(self.refused(&told)),
                 Ok(_) => return Err(self.refused(&error)),
@@ -206,7 +209,7 @@ impl Store {
         let is_same = found.meta.size == content.size
             && match found.attributes.get(&Attribute::Metadata(SHA256.into())) {
                 Some(sha256) => **sha256 == content.sha256,
-                // Uploaded by something else.
+                // Another program has uploaded the object: its ETag may be the MD5 of its content.
                 None => match found.meta.e_tag.as_deref().map(|tag| tag.trim_matches('"')) {
                     Some(tag) if tag.len() == 32 => md5(path.to_owned()).await? == tag,
                     _ => false,
@@ -219,11 +222,12 @@ impl Store {
         })
     }
 
-    /// Makes the object `key` of the file at `path`, or nothing.
+    /// Creates the object `key` with the content of the file at `path`; if that fails, no object is created.
     ///
     /// # Errors
     ///
-    /// When the store does not take it, `content` is not in the file any more, or it is `interrupted`.
+    /// When the store refuses the object, the content of the file is not `content` any more, or `interrupted` is
+    /// cancelled.
     pub(super) async fn put(
         &self,
         key: &Key,
@@ -254,7 +258,8 @@ impl Store {
             () = interrupted.cancelled() => Err(anyhow!(INTERRUPTED)),
         };
         if sent.is_err() {
-            // Parts are kept, and paid for, until somebody gives them up; that it failed is told already.
+            // Uploaded parts are stored, and paid for, until the upload is aborted. If aborting fails, only the first
+            // error is returned.
             self.plain.parts.abort_multipart(key, &id).await.ok();
         }
         sent
@@ -296,7 +301,7 @@ impl Store {
     }
 }
 
-/// How requests are made to `url`; with the header `acl`, for objects that everybody may read.
+/// Returns the options for requests to `url`; with the header `acl`, for objects that everybody may read.
 fn options(url: &str, acl: Option<&'static str>) -> ClientOptions {
     let mut headers = HeaderMap::new();
     if let Some(acl) = acl {
