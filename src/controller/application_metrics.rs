@@ -1,5 +1,5 @@
-//! Serves the metrics of applications and executors: gauges from the caches at the time of a scrape, counters from the
-//! statuses that were written.
+//! Reports metrics of applications and executors: gauges are computed from the caches when the metrics are read, and
+//! counters are computed from the statuses that were written.
 
 use super::{Watched, namespaces::OurNamespaces, pods::PodIndex};
 use crate::{
@@ -20,19 +20,20 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-/// The metrics of applications. Clones are handles on the same.
+/// The metrics of applications. Cheap to clone: all clones share one state.
 #[derive(Clone)]
 pub struct ApplicationMetrics {
     ledger: Arc<Mutex<Ledger>>,
-    /// While this process drives applications.
+    /// The caches, while this process drives applications; none otherwise.
     caches: Arc<Mutex<Option<Caches>>>,
     unanswered: Arc<Mutex<Unanswered>>,
 }
 
-/// By the uid of its application: what was to be written when nobody knew whether it was, and in place of what.
+/// For each application, by uid: the writes of statuses that got no answer. Each write is the application as it was
+/// before, and the status that was to be written.
 type Unanswered = HashMap<String, Vec<(SparkApplication, SparkApplicationStatus)>>;
 
-/// What there is, as far as the API server has told us.
+/// The caches from which the gauges are computed.
 #[derive(Clone)]
 pub(super) struct Caches {
     pub applications: Store<Watched>,
@@ -40,19 +41,19 @@ pub(super) struct Caches {
     pub namespaces: Arc<OurNamespaces>,
 }
 
-/// While this lives, the metrics tell what the caches hold.
+/// While this value exists, the metrics report the contents of the caches.
 pub(super) struct Shown<'a>(&'a ApplicationMetrics);
 
 impl ApplicationMetrics {
-    /// In which nothing has happened yet.
+    /// Creates metrics in which nothing is counted yet.
     #[must_use]
     pub fn new(options: Options) -> Self {
         let ledger = Arc::new(Mutex::new(Ledger::new(options)));
         Self { ledger, caches: Arc::default(), unanswered: Arc::default() }
     }
 
-    /// All of them in Prometheus' text format. A process that stands by has nothing, and says so: the sum over all
-    /// replicas is what the leader tells.
+    /// Returns all metrics in Prometheus' text format. A process that stands by reports that there are no applications,
+    /// so the sum over all replicas equals the number that the leader reports.
     #[must_use]
     pub fn text(&self) -> String {
         let caches = self.caches.lock().expect("no code panics while it holds this lock").clone();
@@ -61,13 +62,13 @@ impl ApplicationMetrics {
         self.ledger().text(&present)
     }
 
-    /// Tells what `caches` hold, which have to be complete.
+    /// Reports the contents of `caches` until the returned value is dropped. The caches must be complete.
     pub(super) fn show(&self, caches: Caches) -> Shown<'_> {
         *self.caches.lock().expect("no code panics while it holds this lock") = Some(caches);
         Shown(self)
     }
 
-    /// `status` has been written in place of that of `application`.
+    /// Counts that `status` has been written in place of the status of `application`.
     pub(super) fn written(
         &self,
         application: &SparkApplication,
@@ -85,13 +86,15 @@ impl ApplicationMetrics {
         ledger.add(application, executors, &tally);
     }
 
-    /// Whether `status` has been written in place of that of `application`, nobody knows: there was no answer.
+    /// Remembers that `status` may have been written in place of the status of `application`: the API server did not
+    /// answer.
     pub(super) fn maybe_written(&self, application: &SparkApplication, status: SparkApplicationStatus) {
         let uid = application.uid().unwrap_or_default();
         self.unanswered().entry(uid).or_default().push((application.clone(), status));
     }
 
-    /// `application` is as the watch tells: was it written, what there was no answer to?
+    /// Counts a write that got no answer, if `application` shows that the status was written. `application` is the
+    /// application as the watch has reported it.
     pub(super) fn seen(&self, application: &SparkApplication, now: Timestamp, limits: ExecutorLimits) {
         let uid = application.uid().unwrap_or_default();
         let is_news =
@@ -100,7 +103,7 @@ impl ApplicationMetrics {
         let Some(unanswered) = all.get(&uid).filter(|unanswered| unanswered.iter().any(is_news)) else {
             return;
         };
-        // As it is stored: times lose their fractions there.
+        // Compared in the form in which statuses are stored: there, times have no fractions of a second.
         let stored = json!(application.status);
         let written = unanswered.iter().find(|(_, status)| json!(status) == stored).cloned();
         all.remove(&uid);
@@ -110,12 +113,12 @@ impl ApplicationMetrics {
         }
     }
 
-    /// The application is gone, or nothing is unknown of it.
+    /// Forgets the writes of an application that got no answer: the application is gone, or its status is known.
     pub(super) fn forget(&self, uid: &str) {
         self.unanswered().remove(uid);
     }
 
-    /// There are no applications but those with the uids `listed`.
+    /// Forgets the unanswered writes of all applications except those with the uids `listed`.
     pub(super) fn forget_others(&self, listed: &HashSet<String>) {
         self.unanswered().retain(|uid, _| listed.contains(uid));
     }
@@ -142,7 +145,7 @@ impl Caches {
             if !self.namespaces.include(&watched.namespace().unwrap_or_default()) {
                 continue;
             }
-            // Of one that cannot be read nobody knows the state; an event tells of it.
+            // The state of an application that cannot be read is unknown; an event reports that application.
             let Ok(application) = &watched.0 else { continue };
             let values = labels_of(application, &options.labels);
             let states = present.applications.entry(values).or_default();

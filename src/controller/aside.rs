@@ -1,5 +1,5 @@
-//! Works in the background on objects that no run waits for, a limited number at once and each with a deadline. So
-//! neither a failing nor a slow object delays an application.
+//! Makes, mends and deletes Services and Ingresses in the background: a limited number at once, each with a deadline.
+//! So neither a failure nor a slow answer delays any application.
 
 use super::{
     ApplicationRef,
@@ -37,13 +37,13 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
-/// How many objects are made, mended and deleted at once: enough for as many applications as are submitted in the
-/// time that the API server takes for one.
+/// How many objects are made, mended and deleted at once: enough for as many applications as are submitted in the time
+/// that the API server takes for one object.
 const AT_ONCE: usize = 32;
-/// How long each may take; it is tried again.
+/// The longest time that the work on one object may take. After a timeout the work is retried.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Does it. Clones are handles on the same.
+/// Makes, mends and deletes objects in the background. Cheap to clone: all clones share one state.
 #[derive(Clone)]
 pub(super) struct Asides(Arc<Inner>);
 
@@ -52,18 +52,19 @@ struct Inner {
     events: Events,
     index: Arc<CompanionIndex>,
     slots: Semaphore,
-    /// What was done, by the uid of the application.
+    /// For each application, by uid: what was done about each of its objects.
     done: Mutex<HashMap<String, BTreeMap<Child, Done>>>,
-    /// Who hears of applications for which something was done in vain, or without anybody who would tell of it.
+    /// Receives an application when the work on one of its objects has failed, or when no watch reports the result of
+    /// the work.
     ended: mpsc::UnboundedSender<ApplicationRef>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
-/// What was done about an object.
+/// What was done about one object.
 struct Done {
     tried: Try,
-    /// Why not, and for which run, as the user was told last.
+    /// The run and the reason of the last failure that was reported to the user; none if the last attempt succeeded.
     told: Option<(String, String)>,
 }
 
@@ -87,7 +88,7 @@ impl Asides {
         }))
     }
 
-    /// What stands beside an application, and what was done about it.
+    /// Returns the Services and Ingresses of an application, and what was done about each.
     pub(super) fn seen(&self, namespace: &str, application: &str, uid: &str) -> Companions {
         let (there, unwatched) = self.0.index.of(namespace, application);
         let done = self.0.locked();
@@ -96,17 +97,17 @@ impl Asides {
         Companions { there, unwatched, tries }
     }
 
-    /// The application is gone, or about to be.
+    /// Forgets an application that is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
         self.0.locked().remove(uid);
     }
 
-    /// There are no applications but those with the uids `listed`.
+    /// Forgets all applications except those with the uids `listed`.
     pub(super) fn forget_others(&self, listed: &HashSet<String>) {
         self.0.locked().retain(|uid, _| listed.contains(uid));
     }
 
-    /// Begins to do all of that for the run `run` of `application`.
+    /// Starts the work on all of `asides` for the run `run` of `application`, in the background.
     pub(super) fn start(
         &self,
         application: &SparkApplication,
@@ -139,7 +140,7 @@ impl Asides {
         }
     }
 
-    /// Waits until nothing is being done any more; `stop` says when.
+    /// Waits until no work is running any more. The token `stop` ends the work early.
     pub(super) async fn stopped(&self) {
         self.0.tasks.close();
         self.0.tasks.wait().await;
@@ -159,7 +160,7 @@ impl Inner {
         let uid = application.uid().unwrap_or_default();
         let is_made = matches!(aside, Aside::Make(_));
         let done = async {
-            // It is never closed.
+            // The semaphore is never closed.
             let _slot = self.slots.acquire().await;
             timeout(PATIENCE, caught(self.act(&namespace, &uid, child, aside))).await
         };
@@ -178,12 +179,13 @@ impl Inner {
             self.events.send(application, &run, &events::not_made(why), super::now()).await;
         }
         if why.is_some() || !self.index.watches(child) {
-            // Nobody listens any more when the process is about to end.
+            // The receiver is gone only when the process is about to end.
             self.ended.send(ObjectRef::from_obj(application).into_kind_unchecked(())).ok();
         }
     }
 
-    /// Writes down how it went; whether that is to be told.
+    /// Records how the work on an object has ended. Returns whether a failure is to be reported: a repeated failure of
+    /// the same run is not.
     fn end(&self, uid: &str, run: &str, child: &Child, is_made: bool, why: Option<&str>) -> bool {
         let mut done = self.locked();
         let Some(done) = done.get_mut(uid).and_then(|done| done.get_mut(child)) else { return false };
@@ -248,7 +250,7 @@ impl Inner {
         let request = Request::new(path(&child.kind, namespace));
         let request = request.patch(&child.name, &PatchParams::default(), &Patch::Merge(patch));
         match send(&self.client, request).await {
-            // Gone, or another has its name by now: the watch tells.
+            // The object is gone, or another object has its name by now: the watch reports that.
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
             sent => sent.map(drop).map_err(|error| in_words("change", child, &error)),
         }

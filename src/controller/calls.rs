@@ -1,6 +1,6 @@
-//! Sends requests whose answers contain objects that any user of the cluster may have written, and reads no more of an answer than is
-//! needed. kube's own methods read the whole answer, managedFields too: where an answer cannot be read, a deletion that succeeded is
-//! reported as failed.
+//! Sends requests whose answers contain objects that any user of the cluster may have written, and reads no more of an
+//! answer than is needed. kube's own methods read the whole answer, including managedFields: if an answer cannot be
+//! read, they report a deletion that succeeded as failed.
 
 use crate::api::Lenient;
 use axum::http;
@@ -15,7 +15,7 @@ use std::fmt::Debug;
 /// The metadata of an object.
 pub(super) type Metadata<K> = Lenient<PartialObjectMeta<K>>;
 
-/// An object's metadata; none if there is no such object.
+/// Returns an object's metadata; none if the object does not exist.
 pub(super) async fn metadata<K: Resource + Clone + Debug>(
     api: &Api<K>,
     name: &str,
@@ -23,7 +23,7 @@ pub(super) async fn metadata<K: Resource + Clone + Debug>(
     metadata_at(&api.clone().into_client(), api.resource_url(), name).await
 }
 
-/// The same of an object whose kind is known by its path alone.
+/// Returns an object's metadata; none if the object does not exist. Only `path` determines the kind of the object.
 pub(super) async fn metadata_at<K: Resource>(
     client: &Client,
     path: &str,
@@ -36,7 +36,7 @@ pub(super) async fn metadata_at<K: Resource>(
     }
 }
 
-/// The metadata of all that `parameters` choose.
+/// Returns the metadata of all objects that `parameters` select.
 pub(super) async fn list_metadata<K: Resource + Clone + Debug>(
     api: &Api<K>,
     parameters: &ListParams,
@@ -66,7 +66,7 @@ pub(super) async fn create<K: Resource + Clone + Serialize + DeserializeOwned>(
     api.clone().into_client().request(request).await
 }
 
-/// Asks for the deletion of an object.
+/// Requests the deletion of an object.
 pub(super) async fn delete<K: Resource + Clone>(
     api: &Api<K>,
     name: &str,
@@ -75,7 +75,7 @@ pub(super) async fn delete<K: Resource + Clone>(
     send_to(api, of(api).delete(name, parameters)).await
 }
 
-/// Asks for the deletion of all that `chosen` chooses.
+/// Requests the deletion of all objects that `chosen` selects.
 pub(super) async fn delete_all<K: Resource + Clone>(api: &Api<K>, chosen: &ListParams) -> kube::Result<()> {
     send_to(api, of(api).delete_collection(&DeleteParams::default(), chosen)).await
 }
@@ -91,7 +91,7 @@ async fn send_to<K: Resource + Clone>(api: &Api<K>, request: Built) -> kube::Res
 /// A request as kube builds it.
 type Built = Result<http::Request<Vec<u8>>, request::Error>;
 
-/// The answer to a request, as text.
+/// Returns the answer to a request, as text.
 pub(super) async fn send(client: &Client, request: Built) -> kube::Result<String> {
     client.request_text(request.map_err(kube::Error::BuildRequest)?).await
 }

@@ -1,4 +1,5 @@
-//! A cache of the Services and Ingresses of each application, fed by a watch of each kind.
+//! Caches the Services and Ingresses of each application, reduced to what the operator needs to know, and fed by one
+//! watch for each kind.
 
 use crate::{
     api::{Lenient, names::label},
@@ -29,7 +30,8 @@ use std::{
 use tokio::{sync::watch as state, time::sleep};
 use tracing::warn;
 
-/// How soon to look again whether there is a kind to be watched: an admin who has just allowed it may wait so long.
+/// The pause before the next attempt to watch a kind that does not exist or may not be watched. After an admin has
+/// allowed it, the watch may begin this much later.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Namespace and name of an application.
@@ -37,14 +39,14 @@ type ApplicationKey = (String, String);
 /// The objects of one kind, by their names.
 type Named = BTreeMap<String, Companion>;
 
-/// Services and Ingresses that the API server has told us of.
+/// The Services and Ingresses that the API server has reported.
 #[derive(Debug, Default)]
 pub(super) struct CompanionIndex {
     services: Kind,
     ingresses: Kind,
 }
 
-/// All of one kind.
+/// All objects of one kind.
 #[derive(Debug)]
 struct Kind {
     by_application: RwLock<BTreeMap<ApplicationKey, Named>>,
@@ -53,9 +55,9 @@ struct Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nobody has told of all of them yet.
+    /// The first list is not complete yet.
     Begins,
-    /// There is no such kind here, or we may not watch it: nobody ever tells.
+    /// The cluster does not have the kind, or the operator may not watch it: no watch reports its objects.
     Unwatched,
     Known,
 }
@@ -67,15 +69,15 @@ impl Default for Kind {
 }
 
 impl CompanionIndex {
-    /// Waits until all that existed at the start are known, or it is clear that they never will be.
+    /// Waits until all objects that existed at the start are known, or until it is clear that a kind cannot be watched.
     pub(super) async fn synced(&self) {
         for kind in [&self.services, &self.ingresses] {
-            // The sender lives as long as `self`, so this cannot fail.
+            // The sender lives as long as `self`, so this wait cannot fail.
             drop(kind.state.subscribe().wait_for(|state| *state != State::Begins).await);
         }
     }
 
-    /// Those of an application, and the kinds of which nobody tells.
+    /// Returns the objects of an application, and the kinds that are not watched.
     pub(super) fn of(&self, namespace: &str, application: &str) -> (Vec<Companion>, Vec<String>) {
         let key = (namespace.to_owned(), application.to_owned());
         let (mut there, mut unwatched) = (Vec::new(), Vec::new());
@@ -91,13 +93,13 @@ impl CompanionIndex {
         (there, unwatched)
     }
 
-    /// Whether somebody tells of what becomes of this one.
+    /// Whether changes of this object are reported by a watch.
     pub(super) fn watches(&self, child: &Child) -> bool {
         let kind = if child.kind == Ingress::KIND { &self.ingresses } else { &self.services };
         *kind.state.borrow() == State::Known
     }
 
-    /// Follows both kinds; yields the applications of which some have changed.
+    /// Follows both kinds; yields the applications whose objects have changed.
     pub(super) fn follow(
         self: Arc<Self>,
         client: &Client,
@@ -106,7 +108,8 @@ impl CompanionIndex {
     ) -> impl Stream<Item = ApplicationRef> + Send + use<> {
         let config = |selector: &str| watch::config(watch_seconds).labels(selector);
         let services = config(&format!("{}=true", label::CREATED_BY));
-        // KF's have no other label that tells them from anybody's.
+        // Ingresses of Kubeflow's operator have no other label that distinguishes them from the Ingresses of other
+        // owners.
         let ingresses = config(label::SUBMISSION_ID);
         let services =
             kinds::<Service>(client, services, metrics, Arc::clone(&self), |index| &index.services);
@@ -143,7 +146,7 @@ fn kinds<K: Followed>(
         let unwatched = event.as_ref().is_err_and(|error| of(&missing).is_missing::<K>(error));
         async move {
             if unwatched {
-                // Nobody comes to the watch before.
+                // The watch is not polled again before this pause is over.
                 sleep(LOOK_AGAIN).await;
             }
             event.ok()
@@ -157,17 +160,19 @@ fn kinds<K: Followed>(
 }
 
 impl Kind {
-    /// The watch has failed. Whether that is because there is nothing to be watched, so that nobody waits for it.
+    /// Handles a failure of the watch. Returns whether there is nothing to watch: then no caller waits for the kind any
+    /// more.
     fn is_missing<K: Followed>(&self, error: &watcher::Error) -> bool {
         let status = match error {
             watcher::Error::InitialListFailed(kube::Error::Api(status))
             | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status),
             _ => None,
         };
-        // A group that is not there at all is not found in words of its own.
+        // The status code is compared, not the reason: for an API group that does not exist at all, the API server
+        // answers "not found" with a text of its own.
         let is_missing = status.is_some_and(|status| matches!(status.code, 403 | 404));
         if is_missing {
-            // It is tried again for ever, and told once.
+            // The watch is retried for ever, and the failure is logged once.
             if self.state.send_replace(State::Unwatched) != State::Unwatched {
                 warn!(kind = K::KIND, %error, "not watched: what becomes of them is not known, nor mended");
             }
@@ -177,7 +182,8 @@ impl Kind {
         is_missing
     }
 
-    /// Takes in one event; `listed` collects a list that is not complete yet. Returns whose objects have changed.
+    /// Takes in one event; `listed` collects a list that is not complete yet. Returns the applications whose objects
+    /// have changed.
     fn apply<K: Followed>(
         &self,
         event: Event<Lenient<K>>,
@@ -226,7 +232,8 @@ impl Kind {
     }
 }
 
-/// One that cannot be read is nobody's: it is neither mended nor in anybody's status.
+/// Returns the application of an object and the object's record. An object that cannot be read counts as an object
+/// without an application: it is not mended and does not appear in any status.
 fn keyed<K: Followed>(object: &Lenient<K>) -> Option<(ApplicationKey, Companion)> {
     let object = object.0.as_ref().ok()?;
     let namespace = object.meta().namespace.clone()?;

@@ -1,11 +1,11 @@
-//! The reasons for which a reconcile fails, a bug of the operator among them.
+//! Defines the reasons for which a reconcile fails, including a bug of the operator.
 
 use super::{events::Events, surroundings, workload::Workload};
 use crate::panics::{Panicked, caught};
 use jiff::Timestamp;
 use kube::Resource;
 
-/// Why a reconcile has to be tried again.
+/// Why a reconcile has failed and has to be retried.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("{what} failed: {source}")]
@@ -23,18 +23,19 @@ impl Error {
         move |source| Self::Api { what, source: Box::new(source) }
     }
 
-    /// Whether nobody knows if it was done. What the API server refuses it has not done.
+    /// Whether it is unknown if the API server has carried out the request. A request that the API server refuses was
+    /// not carried out.
     pub(super) fn is_unanswered(&self) -> bool {
         let refused = |source: &kube::Error| matches!(source, kube::Error::Api(status) if status.code < 500);
         matches!(self, Self::Api { source, .. } if !refused(source))
     }
 }
 
-/// Reconciles `object` by `work`. Reports a panic in it by an event on the object and a metric.
+/// Reconciles `object` by `work`. Reports a panic in `work` by an event on the object and a metric.
 ///
 /// # Errors
 ///
-/// Those of `work`, and [`Error::Panicked`].
+/// The errors of `work`, and [`Error::Panicked`].
 pub(super) async fn guarded<K: Resource<DynamicType = ()>, T>(
     object: &K,
     workload: &Workload,

@@ -1,5 +1,5 @@
-//! Sends events as `events.k8s.io/v1`. The name of an event follows from its contents, so sending it again after a
-//! crash creates no second one.
+//! Sends events to the API server as `events.k8s.io/v1`. The name of an event follows from its content, so an event
+//! that is sent again after a crash is not stored twice.
 
 use crate::{
     panics::Panicked,
@@ -19,10 +19,10 @@ use kube::{
 };
 use tracing::warn;
 
-/// `reportingController`: KF's name for it.
+/// `reportingController`: the name that Kubeflow's operator uses.
 const CONTROLLER: &str = "spark-application-controller";
 
-/// What an event regards: this version of `object`.
+/// Returns the object that an event regards: this version of `object`.
 pub(super) fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectReference {
     ObjectReference { resource_version: object.meta().resource_version.clone(), ..object.object_ref(&()) }
 }
@@ -40,9 +40,9 @@ impl Events {
         Self { client, instance }
     }
 
-    /// Sends an event about `object`. `occasion` tells it from one of the same words at another time: the run,
-    /// or the object's version. A failure is logged and nothing more: what becomes of applications never
-    /// depends on events.
+    /// Sends an event about `object`. `occasion` distinguishes the event from an event with the same words at another
+    /// time: for example the run, or the object's version. A failure is only logged, because the handling of
+    /// applications never depends on events.
     pub(super) async fn send<K: Resource<DynamicType = ()>>(
         &self,
         object: &K,
@@ -63,12 +63,12 @@ impl Events {
         }
     }
 
-    /// Says that `object` cannot be read.
+    /// Sends an event which reports that `object` cannot be read.
     pub(super) async fn unreadable(&self, object: ObjectReference, error: &str, now: Timestamp) {
         self.send_once(object, &events::invalid(error), now).await;
     }
 
-    /// Says that looking after `object` has hit a bug.
+    /// Sends an event which reports that the reconcile of `object` has hit a bug.
     pub(super) async fn panicked<K: Resource<DynamicType = ()>>(
         &self,
         object: &K,
@@ -78,7 +78,7 @@ impl Events {
         self.send_once(reference(object), &events::panicked(&panicked.to_string()), now).await;
     }
 
-    /// Sends an event that is told once of each version of `object`.
+    /// Sends an event that is stored once for each version of `object`.
     async fn send_once(&self, object: ObjectReference, event: &Event, now: Timestamp) {
         let occasion = object.resource_version.clone().unwrap_or_default();
         self.send_about(object, &occasion, event, now).await;

@@ -1,4 +1,5 @@
-//! Carries out the actions of a plan. Each action can be repeated, and counts as done if its effect exists already.
+//! Carries out the actions of a plan without any decision of its own. Each action can be repeated, and an action that
+//! was done before counts as a success.
 
 use super::{
     Context, Error, calls,
@@ -59,8 +60,7 @@ pub(super) async fn execute(
     }
 }
 
-/// Carries out an action about pods, for which there need be no application any more; others are none of its
-/// business.
+/// Carries out an action about pods; the application of these pods need not exist any more. Ignores all other actions.
 pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action) -> Result<(), Error> {
     let pods = Api::<Pod>::namespaced(client.clone(), namespace);
     let (what, done) = match &action {
@@ -83,13 +83,13 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
         _ => return Ok(()),
     };
     match done {
-        // Gone already, or another pod has taken the name since.
+        // The pod is gone already, or another pod has its name by now.
         Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
         done => done.map_err(Error::api(what)),
     }
 }
 
-/// Adds our finalizer to a pod, or takes it away. Others' stay.
+/// Adds the operator's finalizer to a pod, or removes it. Keeps all other finalizers.
 async fn protected(pods: &Api<Pod>, name: &str, uid: &str, protect: bool) -> Result<(), kube::Error> {
     let Some(pod) = calls::metadata(pods, name).await?.filter(|pod| pod.uid().as_deref() == Some(uid)) else {
         return Ok(());
@@ -105,9 +105,10 @@ async fn protected(pods: &Api<Pod>, name: &str, uid: &str, protect: bool) -> Res
     calls::patch_metadata(pods, name, &Patch::Merge(patch)).await
 }
 
-/// Makes what an application does without. Whoever is told is its user.
+/// Makes objects that an application can run without. Reports a failure to the user of the application by an event and
+/// skips the rest.
 async fn make(context: &Context, application: &SparkApplication, objects: &[Value]) {
-    /// The next reconcile tries again.
+    /// How long the creation of one object may take. The next reconcile retries.
     const PATIENCE: Duration = Duration::from_secs(5);
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
@@ -128,11 +129,11 @@ async fn make(context: &Context, application: &SparkApplication, objects: &[Valu
     context.notes.with(&uid, |note| note.made_for = Some(run));
 }
 
-/// Deletes an application for which that holds; one that is gone is as good.
+/// Deletes an application if `preconditions` hold. An application that is gone counts as deleted.
 ///
 /// # Errors
 ///
-/// [`Error::Conflict`] when it does not hold any more.
+/// [`Error::Conflict`] if `preconditions` do not hold any more.
 pub(super) async fn delete(
     applications: &Api<SparkApplication>,
     name: &str,
@@ -147,7 +148,7 @@ pub(super) async fn delete(
     }
 }
 
-/// Deletes the object with this uid, and no other that has its name by now.
+/// Returns the parameters that delete the object with this uid, and no other object that has its name by now.
 pub(super) fn only(uid: Option<String>) -> DeleteParams {
     let preconditions = Preconditions { uid, resource_version: None };
     DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }

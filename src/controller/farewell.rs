@@ -1,5 +1,5 @@
-//! Releases and deletes pods whose application is being deleted or is gone, or whose namespace is no longer the
-//! operator's.
+//! Deletes or releases the pods of applications that are being deleted, are gone, or are in a namespace that this
+//! operator does not drive any more.
 
 use super::{Context, Error, Watched, execute};
 use crate::{
@@ -16,13 +16,13 @@ use std::{
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
-/// The number of applications handled at once, so that one slow answer does not delay all others. Each application takes two or
-/// three short calls.
+/// The number of applications handled at once, so that one slow answer does not delay all others. Each application
+/// takes two or three short calls.
 const AT_ONCE: usize = 4;
 
-/// Applications that are gone and whose pods have not been looked at since. Each is here at most once, however often its pods
-/// change, and the namespaces take turns: thousands of pods without an application in one of them delay the others by one
-/// application each.
+/// A queue of applications that are gone and whose pods have not been handled since. Each application is in the queue
+/// at most once, however often its pods change, and the namespaces take turns: thousands of pods without an application
+/// in one namespace delay each of the other namespaces by only one application per turn.
 #[derive(Default)]
 pub(super) struct Farewells {
     waiting: Mutex<Waiting>,
@@ -32,7 +32,7 @@ pub(super) struct Farewells {
 #[derive(Default)]
 struct Waiting {
     lines: BTreeMap<String, Line>,
-    /// The namespaces with a line, the next one first.
+    /// The namespaces that have a line, the next namespace first.
     turns: VecDeque<String>,
 }
 
@@ -44,13 +44,13 @@ struct Line {
 }
 
 impl Farewells {
-    /// This application is gone, or is no more as it was.
+    /// Queues an application that is gone, or that was replaced by another application of the same name.
     pub(super) fn waits(&self, namespace: &str, name: &str) {
         self.locked().push(namespace, name);
         self.news.notify_one();
     }
 
-    /// Says farewell to the pods of all that wait, and never ends.
+    /// Handles the pods of all applications in the queue, and never ends.
     pub(super) async fn say(&self, context: &Context) {
         join_all((0..AT_ONCE).map(|_| self.say_one_by_one(context))).await;
     }
@@ -71,7 +71,7 @@ impl Farewells {
                 (waiting.pop(), waiting.turns.is_empty())
             };
             if !is_last {
-                // Several news are one for whoever waits.
+                // Several notifications may wake only one worker, so this worker wakes the next one.
                 self.news.notify_one();
             }
             match next {
@@ -112,12 +112,13 @@ impl Waiting {
 }
 
 impl Context {
-    /// Deletes or releases the pods of an application that is being deleted, or is gone. After a failure Kubernetes deletes the
-    /// pods later, and a driver that has the operator's finalizer is released when the operator starts the next time.
+    /// Deletes or releases the pods of an application that is being deleted, or is gone. After a failure Kubernetes
+    /// deletes the pods later, and a driver that has the operator's finalizer is released when the operator starts the
+    /// next time.
     ///
-    /// In a namespace that is not ours another operator may drive applications. There only the drivers of applications that
-    /// are gone are let go: no operator can record their outcome any more, and with the finalizer neither they nor the
-    /// namespace could be deleted.
+    /// In a namespace that this operator does not drive, another operator may drive applications. There only the
+    /// drivers of applications that are gone are released: no operator can record the outcome of such a driver any
+    /// more, and while the finalizer stays, neither the driver nor the namespace can be deleted.
     pub(super) async fn bid_farewell(&self, namespace: &str, name: &str) {
         self.pods.forget(namespace, name);
         let pods: Vec<_> = self.pods.of(namespace, name).0.into_values().collect();
@@ -128,14 +129,15 @@ impl Context {
                 .retain(|action| is_ours || matches!(action, Action::ProtectDriver { protect: false, .. }));
             actions
         };
-        // Pods that go already, or were never an application's, change often and cost no request.
+        // Pods that are being deleted already, or never belonged to an application, change often; no request is sent
+        // for them.
         if actions(None).is_empty() {
             return;
         }
         let left = |error: Error| {
             warn!(namespace, name, %error, "the pods of a deleted application are left to Kubernetes");
         };
-        // Another one may have its name by now.
+        // Another application may have the name by now.
         let there = match self.live(namespace, name).await {
             Ok(there) => there,
             Err(error) => return left(error),
@@ -145,22 +147,23 @@ impl Context {
         }
     }
 
-    /// Leaves an application alone that is in a namespace which is not ours: what runs there goes on, nothing is remembered of
-    /// it, and its drivers are not kept for us any more.
+    /// Stops driving an application in a namespace that is not chosen: its pods go on running, everything remembered of
+    /// the application is forgotten, and its drivers are released from the finalizer.
     ///
-    /// Drivers are let go once, and only those of applications that this process has driven: another operator may drive the
-    /// namespace by now, and its finalizer has the same name. Where it has put that on such a driver already, it hears at once
-    /// that the finalizer is gone and puts it back, and that is all. To let go of every driver with the finalizer, whenever one
-    /// is seen, would be an endless fight between the two. So the finalizer stays on the drivers of a namespace that ceased to
-    /// be ours while no operator ran, until their application is deleted.
+    /// Drivers are released once, and only the drivers of applications that this process has driven. Another operator
+    /// may drive the namespace by now, and the finalizer of that operator has the same name. If the other operator has
+    /// already put its finalizer on such a driver, that operator sees at once that the finalizer is gone and restores
+    /// it, and the matter ends there. If this operator released every driver with the finalizer whenever a driver is
+    /// seen, the two operators would fight endlessly. So the finalizer stays on the drivers of a namespace that was
+    /// removed from the choice while no operator ran, until their application is deleted.
     ///
     /// # Errors
     ///
-    /// When a driver could not be let go; then this is to be tried again.
+    /// If a driver could not be released; the caller has to retry.
     pub(super) async fn leave(&self, watched: &Watched) -> Result<(), Error> {
         let (namespace, name) = (watched.namespace().unwrap_or_default(), watched.name_any());
         let uid = watched.uid().unwrap_or_default();
-        // Whoever is driven has a note, from its first reconcile on.
+        // Every application that this process drives has a note, from its first reconcile on.
         let was_ours = self.notes.has(&uid);
         self.pods.forget(&namespace, &name);
         if was_ours {
@@ -188,8 +191,8 @@ mod tests {
     /// Method and path of each request.
     type Asked = Arc<Mutex<Vec<String>>>;
 
-    /// A process that drives the namespace `ours`. The API server has the pod `pi-driver`, and the application `pi` if `there`
-    /// says so.
+    /// Returns a process that drives the namespace `ours`, and the requests that it sends. The API server has the pod
+    /// `pi-driver`, and the application `pi` if `there` contains it.
     fn context(there: Option<Value>) -> (Context, Asked) {
         let asked = Asked::default();
         let asking = Arc::clone(&asked);
@@ -247,7 +250,7 @@ mod tests {
         })
     }
 
-    /// A driver of the application with the uid `u`, kept by the finalizer.
+    /// Returns a driver of the application with the uid `u`; the finalizer keeps the driver.
     fn driver(name: &str) -> Lenient<Pod> {
         from_value(driver_json(name)).unwrap()
     }
@@ -332,7 +335,7 @@ mod tests {
         assert!(!has_departed());
     }
 
-    /// Issue 22: every event of such a pod cost a request.
+    /// Issue 22: every event of such a pod caused a request.
     #[tokio::test]
     async fn nobody_asks_for_the_application_of_pods_about_which_nothing_is_to_be_done() {
         let (context, asked) = context(None);

@@ -1,4 +1,5 @@
-//! Runs the controller while this process holds the Lease. The webhook runs in any case.
+//! Lets this process drive applications only while it holds the lease. Everything else (the webhook) runs in every
+//! process.
 
 use super::notes::version;
 use crate::{
@@ -21,16 +22,17 @@ use tracing::{info, warn};
 pub struct Leadership {
     leases: Api<Lenient<Lease>>,
     name: String,
-    /// `<pod>_<uuid>`, as KF's.
+    /// `<pod>_<uuid>`, as in Kubeflow's operator.
     me: String,
     timing: Timing,
     leads: Gauge,
 }
 
-/// The lease while we hold it.
+/// The lease while this process holds it.
 struct Held {
     lease: Lease,
-    /// Just before it was written last: others count from when they see it, which is later.
+    /// The time just before the last write of the lease: other candidates count from the moment at which they see the
+    /// write, which is later.
     renewed: Instant,
 }
 
@@ -46,7 +48,7 @@ enum Error {
 }
 
 impl Leadership {
-    /// A candidate under the name of `pod` for the lease `name` in `namespace`.
+    /// Creates a candidate under the name of `pod` for the lease `name` in `namespace`.
     pub fn new(
         client: Client,
         (namespace, name): (&str, &str),
@@ -61,9 +63,9 @@ impl Leadership {
         Self { leases: Api::namespaced(client, namespace), name: name.to_owned(), me, timing, leads }
     }
 
-    /// Runs `work` whenever this process holds the lease, until `stop`, and then gives the lease back. When the lease is lost, or
-    /// cannot be renewed within the renew deadline, `work` is dropped, and with it its calls that have no answer yet: before
-    /// another candidate may take the lease. `stands_by` is called whenever another candidate leads.
+    /// Runs `work` whenever this process holds the lease, until `stop`, and then releases the lease. If the lease is
+    /// lost, or cannot be renewed within the renew deadline, `work` is dropped, together with its calls that have no
+    /// answer yet, before another candidate may take the lease. `stands_by` is called whenever another candidate leads.
     pub async fn lead<W: Future<Output = ()>>(
         self,
         work: impl Fn() -> W,
@@ -74,7 +76,8 @@ impl Leadership {
             info!(lease = self.name, identity = self.me, "leading");
             self.leads.set(1);
             let has_ended = tokio::select! {
-                // First, so that work which has kept the thread for too long does not go on.
+                // `lost` is polled first, so that `work` does not continue after it has blocked the thread for too
+                // long.
                 biased;
                 () = self.lost(&mut held) => false,
                 () = work() => true,
@@ -88,11 +91,11 @@ impl Leadership {
         }
     }
 
-    /// Waits until the lease is ours.
+    /// Waits until this process holds the lease.
     async fn acquired(&self, stands_by: &impl Fn()) -> Held {
-        // What was seen last, and since when.
+        // The lease as it was last seen, and since when it is unchanged.
         let mut seen: Option<(LeaseSpec, Instant)> = None;
-        // The holder that was told of last, and the error.
+        // The holder and the error that were last logged.
         let (mut holder, mut error) = (None, String::new());
         loop {
             let pause = match self.tried(&mut seen).await {
@@ -118,7 +121,7 @@ impl Leadership {
         }
     }
 
-    /// One try to take the lease, which gives it or how long to wait.
+    /// Tries once to take the lease. Returns the lease, or how long to wait before the next attempt.
     async fn tried(&self, seen: &mut Option<(LeaseSpec, Instant)>) -> Result<Result<Held, Duration>, Error> {
         let found = self.read().await?;
         let spec = found.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
@@ -130,17 +133,18 @@ impl Leadership {
             Step::Wait(pause) => Ok(Err(pause)),
             Step::Write(spec) => {
                 let written = self.write(found, spec).await?;
-                // Another one was first: look again, but not in a tight circle.
+                // Another client wrote the lease first: look again soon, but after a short pause.
                 Ok(written.ok_or(self.timing.retry_period / 10))
             }
         }
     }
 
-    /// Ends when the lease is not ours any more, or may not be.
+    /// Ends when this process does not hold the lease any more, or may not hold it any more.
     async fn lost(&self, held: &mut Held) {
         loop {
-            // As client-go's context: whatever is asked meanwhile ends at the deadline, answered or not. Others take the lease
-            // no sooner than `lease_duration` after they have seen it renewed, which is after `renewed`.
+            // As with client-go's context, a request that is under way ends at the deadline, answered or not. Another
+            // candidate takes the lease no sooner than `lease_duration` after it has seen the renewal, which is later
+            // than `renewed`.
             let deadline = held.renewed + self.timing.renew_deadline;
             match timeout_at(deadline, self.renewed(held)).await {
                 Ok(Some(renewed)) => *held = renewed,
@@ -149,7 +153,8 @@ impl Leadership {
         }
     }
 
-    /// Waits for the next renewal and tries it until it succeeds; none when the lease is not ours any more.
+    /// Waits until the next renewal is due, and retries the renewal until it succeeds. Returns none if this process
+    /// must not go on leading.
     async fn renewed(&self, held: &Held) -> Option<Held> {
         let mut found = held.lease.clone();
         sleep(self.timing.retry_period).await;
@@ -161,22 +166,22 @@ impl Leadership {
             };
             let there = match self.write(Some(found.clone()), spec).await {
                 Ok(Some(renewed)) => return Some(renewed),
-                // Somebody has written: what is there now?
+                // Another client has written the lease: read it again.
                 Ok(None) => self.read().await,
                 Err(error) => Err(error),
             };
             match there {
                 Ok(Some(there)) if version(&there) < version(&held.lease) => {
-                    // Versions only go up, unless etcd was restored from a backup. A watch asks for what comes after the last
-                    // version that it has seen, and the API server lets it wait until versions have come so far again, without
-                    // an error (kubernetes/kubernetes#107457). So all caches, and what is remembered of applications, have
-                    // to be made anew, as after a change of leaders.
+                    // Versions only increase, unless etcd was restored from a backup. A watch asks for changes after
+                    // the last version that it has seen, and the API server keeps the watch waiting, without an error,
+                    // until versions have reached that number again (kubernetes/kubernetes#107457). So all caches, and
+                    // everything remembered of applications, have to be built anew, as after a change of leaders.
                     warn!(lease = self.name, "resource versions have gone backwards: was etcd restored?");
                     return None;
                 }
                 Ok(Some(there)) => {
                     found = there;
-                    // Not in a tight circle.
+                    // A short pause before the next attempt.
                     sleep(self.timing.retry_period / 10).await;
                 }
                 Ok(None) => return None,
@@ -188,7 +193,7 @@ impl Leadership {
         }
     }
 
-    /// The lease as it is now; none if it does not exist.
+    /// Returns the lease as it is now; none if it does not exist.
     async fn read(&self) -> Result<Option<Lease>, Error> {
         let found = self.in_time(self.leases.get_opt(&self.name)).await?;
         found.map(|lease| self.readable(lease)).transpose()
@@ -198,7 +203,7 @@ impl Leadership {
         lease.0.map_err(|invalid| Error::Unreadable { name: self.name.clone(), error: invalid.error })
     }
 
-    /// Writes the lease over `found`; nothing if somebody else has written since.
+    /// Writes the lease over `found`, or creates it. Returns none if another client has written since.
     async fn write(&self, found: Option<Lease>, spec: LeaseSpec) -> Result<Option<Held>, Error> {
         let renewed = Instant::now();
         let written = match found {
@@ -233,7 +238,7 @@ impl Leadership {
         }
     }
 
-    /// A call that leaves time for another try before the deadline.
+    /// Limits the time of a call, so that another attempt is possible before the deadline.
     async fn in_time<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
         let name = || self.name.clone();
         let answer = timeout(self.timing.renew_deadline / 2, call).await;
@@ -269,13 +274,13 @@ mod tests {
     /// An API server that has one lease.
     #[derive(Default)]
     struct ApiServer {
-        /// How long it takes for an answer.
+        /// How long the API server takes to answer.
         latency: Duration,
-        /// From when on it answers nothing.
+        /// The time from which the API server answers no request.
         silent_from: Option<Duration>,
-        /// From when on it answers no writes but that somebody else was first.
+        /// The time from which the API server answers every write with a conflict.
         contended_from: Option<Duration>,
-        /// When etcd is restored from a backup.
+        /// The time at which etcd is restored from a backup.
         restored_at: Option<Duration>,
         stored: Mutex<Stored>,
     }
@@ -284,7 +289,7 @@ mod tests {
     struct Stored {
         lease: Value,
         version: u64,
-        /// When the lease was written last.
+        /// The time of the last write of the lease.
         written: Duration,
         is_restored: bool,
     }
@@ -347,7 +352,7 @@ mod tests {
         }
     }
 
-    /// When a term of leadership has ended, counted from the beginning of the test.
+    /// Records when a term of leadership ends, counted from the beginning of the test.
     struct Term {
         begun: Instant,
         ends: Arc<Mutex<Vec<Duration>>>,
@@ -359,8 +364,8 @@ mod tests {
         }
     }
 
-    /// When the terms of a candidate have ended within a minute; the last one does with the minute. And when the API server
-    /// has stored its last write.
+    /// Returns when the terms of a candidate have ended within a minute, and when the API server has stored the
+    /// candidate's last write. The last term ends with the minute.
     async fn ends_of_terms(server: ApiServer, timing: Timing) -> (Vec<Duration>, Duration) {
         let server = Arc::new(server);
         let (begun, ends) = (Instant::now(), Arc::<Mutex<Vec<_>>>::default());
@@ -379,7 +384,8 @@ mod tests {
         (ends, written)
     }
 
-    /// Issue 22: a call could take half the renew deadline, begun just before it, and two of them a conflict.
+    /// Issue 22: a call could take half the renew deadline and begin just before the deadline, and a conflict took two
+    /// calls.
     #[tokio::test(start_paused = true)]
     async fn the_work_of_one_who_cannot_renew_the_lease_ends_before_another_one_may_take_it() {
         for timing in [timing(15, 10), timing(15, 14)] {
@@ -409,7 +415,7 @@ mod tests {
         assert_eq!(ends.iter().map(Duration::as_secs).collect::<Vec<_>>(), [60]);
     }
 
-    /// Issue 22: whatever was written recently stood still until a restart.
+    /// Issue 22: objects that had been written recently were not reconciled until a restart.
     #[tokio::test(start_paused = true)]
     async fn work_begins_anew_where_etcd_was_restored() {
         let restored_at = Some(Duration::from_secs(31));

@@ -1,7 +1,7 @@
-//! Runs applications: watch, observe, decide (in `plan`), act, record.
+//! Drives applications: watches them, observes the facts, decides in `plan` what to do, acts, and records the result.
 //!
-//! A reconcile works on one application as it is now; the reason for which it was called does not matter. Whatever
-//! fails is retried, and since every action can be repeated, nothing has to be remembered across a crash.
+//! A reconcile looks at one application as it is now; the reason for the call does not matter. Every failure is
+//! retried, and every action can be repeated, so nothing has to be remembered across a crash.
 
 mod application_metrics;
 mod aside;
@@ -72,43 +72,43 @@ pub use watch::ReadMetrics;
 use workload::Outcome;
 pub use workload::{Workload, Workloads};
 
-/// An application as the watch delivers it: one that cannot be decoded is an error of its own and stops no
-/// other.
+/// An application as the watch delivers it. An application that cannot be decoded is an error of its own and does not
+/// stop the others.
 type Watched = Lenient<SparkApplication>;
 /// Namespace and name of an application.
 pub type ApplicationRef = ObjectRef<Watched>;
 
-/// The time by the API server's clock; none if it has never told.
+/// Returns the time by the API server's clock; none until the API server has reported its time.
 pub type ServerTime = Arc<dyn Fn() -> Option<Timestamp> + Send + Sync>;
 
-/// How many applications wait in line for their turn. Kube's controller looks at each of them whenever anything
-/// happens, so that thousands would cost more than their reconciles; of those beyond, it takes any.
+/// How many applications kube's controller takes up at once; most of them wait for their turn. It polls each of them
+/// whenever anything happens, so thousands would cost more than their reconciles. It picks the others in no order.
 const QUEUE: u16 = 256;
-/// How soon to try again with fresh facts where ours were stale. The watch usually brings them sooner.
+/// How soon to look again if the facts were stale. The watch usually delivers fresh facts sooner.
 const FRESH_FACTS: Duration = Duration::from_secs(1);
 
-/// What the controller needs to know from its process.
+/// What the controller gets from its process.
 #[derive(Clone)]
 pub struct Setup {
     pub client: Client,
     pub policy: Policy,
     pub schedule_policy: schedule::Policy,
-    /// In which namespaces applications are driven.
+    /// The namespaces in which applications are driven.
     pub namespaces: Namespaces,
     pub submitter: SubmitterSettings,
-    /// What submissions find around them.
+    /// The environment variables and configuration files that submissions use.
     pub surroundings: Surroundings,
     pub application_metrics: ApplicationMetrics,
     pub submission_metrics: SubmissionMetrics,
     pub schedule_metrics: ScheduleMetrics,
     pub read_metrics: ReadMetrics,
-    /// How many applications are reconciled at once.
+    /// The number of applications reconciled at once.
     pub concurrency: u16,
-    /// How long a watch lasts at most, in seconds; the next one begins where it ended.
+    /// The longest time that one watch request lasts, in seconds; the next request continues where it ended.
     pub watch_seconds: u32,
-    /// Where it is written down what there is to do.
+    /// Records which objects wait for a reconcile and which are being reconciled.
     pub workloads: Workloads,
-    /// The operator's pod, for events.
+    /// The name of the operator's pod, for events.
     pub instance: String,
     pub server_time: ServerTime,
 }
@@ -126,10 +126,10 @@ struct Context {
     events: Events,
     workload: Workload,
     notes: Notes,
-    /// The applications, as the watch has them.
+    /// The cache of applications, fed by the watch.
     applications: reflector::Store<Watched>,
-    /// Whose turn it is: first come, first served. The controller's own limit takes any of those that wait, so that
-    /// under a load that does not end some wait for ever.
+    /// The permits to reconcile, first come, first served. The limit of kube's controller picks any application that
+    /// waits, so under a load that does not end some applications would wait for ever.
     turns: Semaphore,
     server_time: ServerTime,
     stop: CancellationToken,
@@ -164,7 +164,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let (dirty, pods_changed) = mpsc::unbounded_channel();
     let follow =
         Arc::clone(&pods).follow(client.clone(), watch_seconds, &reporting).for_each(move |application| {
-            // Nobody listens any more when the process is about to end.
+            // The receiver is gone only when the process is about to end.
             dirty.send(application).ok();
             std::future::ready(())
         });
@@ -201,12 +201,12 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let events = Events::new(client.clone(), instance);
     let (ours, telling) = (Arc::clone(&namespaces), events.clone());
     let report = async move {
-        // Before this, no namespace counts as ours.
+        // Until then, a namespace that is chosen by its labels does not count as chosen.
         ours.synced().await;
         unreadable::send_events(reported, &telling, |namespace| ours.include(namespace)).await;
     };
     let stop_asides = stop.child_token();
-    // Also where this is dropped because another one leads now.
+    // Stops the background work also when this future is dropped because another process leads now.
     let _stopped = stop_asides.clone().drop_guard();
     let asides = Asides::new(
         client.clone(),
@@ -274,12 +274,12 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
                 Err(error) => warn!(%error, "the watch of applications is retried"),
             })
             .reflect(writer)
-            // Not before the cache has what the list has.
+            // After `reflect`, so that the cache contains what the list contains when `take_note` reads the cache.
             .inspect_ok(move |event| listing.take_note(event))
             .applied_objects();
     let reconcile_all = async {
-        // Before this, a pod that is not in the cache may well exist, and its application would be taken for
-        // one that lost it.
+        // Until the caches are complete, a pod that is not in the cache may still exist, and its application would be
+        // treated as an application that has lost the pod.
         let known = async { futures::join!(pods.synced(), companions.synced(), namespaces.synced()) };
         if stop.run_until_cancelled(known).await.is_none() {
             return;
@@ -301,13 +301,13 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
                 std::future::ready(())
             });
         let follow_schedules = async {
-            // The writer lives in the controller's stream, so this fails only when the controller has ended. Before,
-            // an application that is not in the index may well exist.
+            // The writer lives in the controller's stream, so this wait fails only when the controller has ended. Until
+            // the wait succeeds, an application that is not in the index may still exist.
             if ready.wait_until_ready().await.is_ok() {
                 let _shown = application_metrics.show(caches);
                 synced();
                 let occasions = Occasions { children: schedules_dirty, namespaces: schedules_moved };
-                // A task of its own, so that it does not wait while thousands of applications are looked after.
+                // In a task of its own, so that schedules do not wait while thousands of applications are reconciled.
                 let run = schedules::run(of_schedules, occasions, watch_seconds, stop.clone());
                 AbortOnDropHandle::new(tokio::spawn(run)).await.expect("it neither panics nor is aborted");
             }
@@ -334,7 +334,7 @@ fn unbounded<T: Send + 'static>(
     futures::stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|item| (item, receiver)))
 }
 
-/// Waits for its turn, and then looks at the application as it is by then.
+/// Waits for a permit, then reconciles the application as the cache contains it by then.
 async fn take_turn(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
     let Some(Ok(_turn)) = context.stop.run_until_cancelled(context.turns.acquire()).await else {
         return Ok(Action::await_change());
@@ -346,7 +346,7 @@ async fn take_turn(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
         context.bid_farewell(namespace, &application.name).await;
         return Ok(Action::await_change());
     };
-    // Thousands may wait, and this is what is large.
+    // Boxed because the future of `reconcile` is large, and thousands of futures of `take_turn` may wait.
     Box::pin(reconcile(watched, Arc::clone(&context))).await
 }
 
@@ -359,7 +359,7 @@ async fn take_turn(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
 ))]
 async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
     let now = now();
-    // Not above: a JSON line has the span's own name there until a name is recorded.
+    // Not in the attribute above: the JSON log layer overwrites a `name` that is set there with the span's own.
     Span::current().record("name", watched.name_any());
     let work = context.workload.begin(&watched.namespace().unwrap_or_default(), &watched.name_any());
     let look = async {
@@ -392,7 +392,7 @@ fn again(watched: Arc<Watched>, error: &Error, context: Arc<Context>) -> Action 
 }
 
 impl Context {
-    /// Brings one application a step further; gives when to look again, should nothing happen before.
+    /// Brings one application a step further. Returns when to look again if nothing happens before.
     async fn reconcile(
         &self,
         application: &SparkApplication,
@@ -402,7 +402,7 @@ impl Context {
         let state = application.state();
         Span::current().record("state", state.as_str());
         if application.metadata.deletion_timestamp.is_some() {
-            // Its pods go with it: it is their owner.
+            // Kubernetes deletes the pods too, because the application is their owner.
             self.forget(&uid);
             self.bid_farewell(&application.namespace().unwrap_or_default(), &application.name_any()).await;
             return Ok(None);
@@ -421,7 +421,7 @@ impl Context {
         if actions.iter().any(|action| matches!(action, Act::Submit(_)))
             && !self.is_current(application).await?
         {
-            // To submit on a stale copy is the one way left to run an application twice.
+            // A submission based on a stale copy is the only remaining way to run an application twice.
             return Ok(Some(FRESH_FACTS));
         }
         for action in actions {
@@ -443,7 +443,7 @@ impl Context {
                 note.recorded = Some(now);
             });
         }
-        // A run may be suspended and resumed more than once before it begins.
+        // With the generation, because a run may be suspended and resumed more than once before it begins.
         let generation = application.metadata.generation.unwrap_or_default();
         let run = status.submission_id.unwrap_or_default();
         let occasion = format!("{run}/{generation}");
@@ -455,20 +455,20 @@ impl Context {
         Ok(wake)
     }
 
-    /// What the API server says of an application now.
+    /// Returns the application's metadata as the API server has it now; none if the application does not exist.
     async fn live(&self, namespace: &str, name: &str) -> Result<Option<Metadata<SparkApplication>>, Error> {
         let applications = Api::<SparkApplication>::namespaced(self.client.clone(), namespace);
         calls::metadata(&applications, name).await.map_err(Error::api("GET of the application"))
     }
 
-    /// Whether the API server has the application as we know it.
+    /// Whether the API server has the same version of the application as this copy.
     async fn is_current(&self, application: &SparkApplication) -> Result<bool, Error> {
         let namespace = application.namespace().unwrap_or_default();
         let live = self.live(&namespace, &application.name_any()).await?;
         Ok(live.is_some_and(|live| live.resource_version() == application.resource_version()))
     }
 
-    /// The application is gone, or about to be.
+    /// Forgets what is remembered of an application that is gone, or about to be.
     fn forget(&self, uid: &str) {
         self.submitter.forget(uid);
         self.metrics.forget(uid);
@@ -476,8 +476,8 @@ impl Context {
         self.notes.forget(uid);
     }
 
-    /// Forgets, once the watch has listed all applications, whatever is remembered of others: nobody tells of those that
-    /// were deleted while nothing was watched.
+    /// Forgets, once the watch has listed all applications, what is remembered of all others: the watch does not report
+    /// applications that were deleted while no watch was running.
     fn take_note<K>(&self, event: &watcher::Event<K>) {
         match event {
             watcher::Event::Init => self.notes.list_begins(),

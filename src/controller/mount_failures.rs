@@ -1,5 +1,6 @@
-//! Knows why the volumes of pods cannot be mounted. The kubelet says so by events of the reason FailedMount alone. They are watched, but
-//! only while a pod waits for its volumes: the API server keeps no events in memory, and asks etcd for each list of them.
+//! Finds out why the volumes of pods cannot be mounted. The kubelet reports the reason only by events with the reason
+//! FailedMount. These events are watched only while a pod waits for its volumes: the API server keeps no events in
+//! memory, and reads each list of events from etcd.
 
 use super::{
     ApplicationRef,
@@ -26,19 +27,21 @@ use tokio::{
 };
 use tracing::warn;
 
-/// How long after the last question about it a pod counts as waiting. Pods that wait are asked about every five minutes at least.
+/// How long a pod counts as waiting after the last question about it. Questions about a pod that waits come at least
+/// every five minutes.
 const WAITS: Duration = Duration::from_secs(600);
 /// How often the pods that do not wait any more are forgotten.
 const TIDY: Duration = Duration::from_secs(60);
-/// How long a question waits for the first list of events. A status without the reason is better than none.
+/// How long a question waits for the first list of events. A status without the reason is better than no status.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many pods of one namespace have a reason kept: whoever may create events in a namespace can create any number.
+/// The number of pods in one namespace whose reasons are kept: a user who may create events in a namespace can create
+/// any number of them.
 const MOST: usize = 1_000;
 
 /// The reasons why volumes cannot be mounted, by namespace and uid of the pod.
 type Failures = BTreeMap<String, HashMap<String, Failure>>;
 
-/// The last that the kubelet has said of a pod's volumes.
+/// The latest message of the kubelet about a pod's volumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Failure {
     /// The name of the event.
@@ -50,7 +53,7 @@ struct Failure {
 #[derive(Debug)]
 pub(super) struct MountFailures {
     known: Mutex<Known>,
-    /// Somebody has asked.
+    /// Is notified by each question.
     asked: Notify,
     is_listed: state::Sender<bool>,
 }
@@ -58,7 +61,7 @@ pub(super) struct MountFailures {
 #[derive(Debug, Default)]
 struct Known {
     failures: Failures,
-    /// By uid of the pod: its application, and when that asked.
+    /// For each pod that waits, by uid: its application, and the time of the last question.
     waiting: HashMap<String, (ApplicationRef, Instant)>,
 }
 
@@ -69,11 +72,12 @@ impl Default for MountFailures {
 }
 
 impl MountFailures {
-    /// Why the volumes of a pod of `application` cannot be mounted. From now on the application is woken when that changes.
+    /// Returns why the volumes of a pod of `application` cannot be mounted, if a reason is known. From then on the
+    /// application is woken when the reason changes.
     pub(super) async fn of(&self, application: &ApplicationRef, pod_uid: &str) -> Option<String> {
         self.locked().waiting.insert(pod_uid.to_owned(), (application.clone(), Instant::now()));
         self.asked.notify_one();
-        // Where it cannot be listed, nothing is known. The sender lives as long as `self`.
+        // If the events cannot be listed, no reason is known. The sender lives as long as `self`.
         let mut is_listed = self.is_listed.subscribe();
         drop(timeout(PATIENCE, is_listed.wait_for(|listed| *listed)).await);
         let known = self.locked();
@@ -81,7 +85,7 @@ impl MountFailures {
         failures.get(pod_uid).map(|failure| failure.message.clone())
     }
 
-    /// Watches the events whenever a pod waits; `wake` is called with the application of a pod whose reason has changed.
+    /// Watches the events whenever a pod waits. Calls `wake` with the application of each pod whose reason has changed.
     pub(super) async fn follow(
         &self,
         client: Client,
@@ -102,7 +106,7 @@ impl MountFailures {
                         Ok(event) => self.apply(event, &mut listed).into_iter().for_each(&wake),
                         Err(error) => {
                             warn!(%error, "the watch of FailedMount events is retried");
-                            // Nobody waits for what may never come.
+                            // Ends the wait of all questions: the list may never come.
                             self.is_listed.send_replace(true);
                         }
                     },
@@ -112,7 +116,7 @@ impl MountFailures {
         }
     }
 
-    /// Forgets the pods that do not wait any more, and everything if none does.
+    /// Forgets the pods that do not wait any more, and everything if no pod waits. Returns whether a pod waits.
     fn is_awaited(&self) -> bool {
         let mut known = self.locked();
         known.waiting.retain(|_, (_, asked)| asked.elapsed() < WAITS);
@@ -124,7 +128,8 @@ impl MountFailures {
         is_awaited
     }
 
-    /// Takes in one event of the watch; `listed` collects a list that is not complete yet. Returns whose reasons have changed.
+    /// Takes in one event of the watch; `listed` collects a list that is not complete yet. Returns the applications
+    /// whose reasons have changed.
     fn apply(&self, event: watcher::Event<Lenient<Event>>, listed: &mut Failures) -> Vec<ApplicationRef> {
         let mut known = self.locked();
         let changed: Vec<String> = match event {
@@ -149,7 +154,8 @@ impl MountFailures {
                 known.waiting.iter().filter(differs).map(|(uid, _)| uid.clone()).collect()
             }
             watcher::Event::Apply(event) => note(&mut known.failures, &event).into_iter().collect(),
-            // Events are deleted when they are old: what was said is as true as before, until the pod is gone.
+            // The API server deletes events when they are old. Their message is still true until the pod is gone, so no
+            // application is woken.
             watcher::Event::Delete(event) => {
                 forget(&mut known.failures, &event);
                 Vec::new()
@@ -163,7 +169,7 @@ impl MountFailures {
     }
 }
 
-/// Notes what an event says; gives the uid of the pod of which it says something new.
+/// Notes the message of an event. Returns the uid of the pod if the message is new.
 fn note(failures: &mut Failures, event: &Lenient<Event>) -> Option<String> {
     let event = event.0.as_ref().ok()?;
     let namespace = event.metadata.namespace.as_ref()?;
@@ -180,7 +186,7 @@ fn note(failures: &mut Failures, event: &Lenient<Event>) -> Option<String> {
     is_news.then(|| uid.clone())
 }
 
-/// The event is gone.
+/// Forgets the message of an event that is gone.
 fn forget(failures: &mut Failures, event: &Lenient<Event>) {
     let Ok(Event { metadata, involved_object, .. }) = &event.0 else { return };
     let (Some(namespace), Some(uid)) = (&metadata.namespace, &involved_object.uid) else { return };

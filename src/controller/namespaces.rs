@@ -1,4 +1,5 @@
-//! Knows which namespaces are the operator's, by name or by labels, which can change at any time.
+//! Determines which applications this operator drives: those in the namespaces that the admin has chosen. A choice by
+//! labels may change at any time.
 
 use super::watch::{self, ReadMetrics};
 use crate::{
@@ -16,10 +17,10 @@ use std::{
 use tokio::sync::watch as state;
 use tracing::{info, warn};
 
-/// The namespaces that we work in.
+/// The namespaces in which this operator drives applications.
 pub(super) struct OurNamespaces {
     chosen: Namespaces,
-    /// Of every namespace, where that matters.
+    /// The labels of every namespace; empty if the choice does not depend on labels.
     labels: RwLock<BTreeMap<String, Labels>>,
     synced: state::Sender<bool>,
 }
@@ -30,20 +31,21 @@ impl OurNamespaces {
         Self { chosen, labels: RwLock::default(), synced }
     }
 
-    /// Whether the namespace of this name is one of them.
+    /// Whether the namespace `name` is chosen.
     pub(super) fn include(&self, name: &str) -> bool {
         let labels =
             || self.labels.read().expect("no code panics while it holds this lock").get(name).cloned();
         self.chosen.include(name, labels)
     }
 
-    /// Waits until the labels are known of all namespaces that there are, if they matter.
+    /// Waits until the labels of all namespaces are known, if the choice depends on labels.
     pub(super) async fn synced(&self) {
-        // The sender lives as long as `self`, so this cannot fail.
+        // The sender lives as long as `self`, so this wait cannot fail.
         drop(self.synced.subscribe().wait_for(|synced| *synced).await);
     }
 
-    /// Follows the labels, if they matter; yields the namespaces that have become ours, or ceased to be.
+    /// Follows the labels of namespaces, if the choice depends on labels; yields the namespaces that have become
+    /// chosen, or are not chosen any more.
     pub(super) fn follow(
         self: Arc<Self>,
         client: Client,
@@ -66,7 +68,8 @@ impl OurNamespaces {
         .right_stream()
     }
 
-    /// Takes in one event; `listed` collects a list that is not complete yet.
+    /// Takes in one event; `listed` collects a list that is not complete yet. Returns the namespaces that have become
+    /// chosen, or are not chosen any more.
     fn apply(
         &self,
         event: watcher::Event<Lenient<PartialObjectMeta<Namespace>>>,

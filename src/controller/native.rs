@@ -1,5 +1,6 @@
-//! Creates and deletes the objects of runs. What belongs to the driver is created first and the driver's pod last, so
-//! no pod waits for an object that does not exist. Each call can be repeated: the names follow from the run.
+//! Makes the objects of a submission by plain creation: first the objects that belong to the pod, last the pod itself,
+//! so that no pod ever waits for an object that does not exist. Each creation can be repeated, because the names follow
+//! from the run.
 
 use super::{
     calls::{self, metadata_at, send},
@@ -24,24 +25,26 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-/// How long an API server may fail by itself, or for another's webhook, before a submission does.
+/// How long conflicts (409) and internal errors (500), caused by the API server itself or by the webhook of another
+/// party, are retried before the submission fails.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The pause after a failure; each is twice as long as the one before.
+/// The pause after the first failure; each further pause is twice as long as the pause before.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How often an object that has to go first is looked at.
+/// How many times the creation of an object is attempted while an object with its name has to be deleted first.
 const TRIES: usize = 50;
 
-/// Of whichever kind: they say the same of themselves.
+/// The metadata of an object of any kind; metadata has the same fields in all kinds.
 type Metadata = calls::Metadata<Pod>;
 
-/// Held while a request to create an object has no answer yet. Whoever gives a submission up waits for it: a request that is on its way
-/// cannot be taken back, and what it creates would come after everything else was deleted.
+/// A lock that is held while a request to create an object has no answer yet. A caller that gives up a submission waits
+/// for the lock: a request that is under way cannot be taken back, and its object would be created after everything
+/// else was deleted.
 #[derive(Debug, Default)]
 pub(super) struct InFlight(Mutex<()>);
 
 impl InFlight {
-    /// Waits until no request is without an answer. No other one is sent while what this gives is kept.
+    /// Waits until no request is without an answer. No other request is sent while the returned guard exists.
     pub(super) async fn none(&self) -> MutexGuard<'_, ()> {
         self.0.lock().await
     }
@@ -51,7 +54,8 @@ impl InFlight {
 ///
 /// # Errors
 ///
-/// When the API server refuses one of them, or it is somebody else's. What was made before stays.
+/// If the API server refuses an object, or an object with the name belongs to another owner, or a pod with the driver's
+/// name exists. The objects that were made before the error stay.
 pub(super) async fn create(
     client: &Client,
     namespace: &str,
@@ -66,11 +70,11 @@ pub(super) async fn create(
     }
 }
 
-/// Creates `children`, in this order, as far as an earlier try has not.
+/// Creates `children` in this order. A child that an earlier attempt has made counts as made.
 ///
 /// # Errors
 ///
-/// Like [`create`].
+/// As for [`create`].
 pub(super) async fn make_all(
     client: &Client,
     namespace: &str,
@@ -84,7 +88,7 @@ pub(super) async fn make_all(
     Ok(())
 }
 
-/// Creates a child, unless an earlier try has.
+/// Creates a child, unless an earlier attempt has made it.
 pub(super) async fn make(
     client: &Client,
     namespace: &str,
@@ -113,8 +117,8 @@ pub(super) fn is_taken(Child { kind, name }: &Child) -> String {
     format!("{kind} {name} already exists and is not this application's: delete it")
 }
 
-/// Deletes those of `children` that are the application's with the uid `owner`; what is gone already is as good, and
-/// what we may not touch we have not made.
+/// Deletes those of `children` that belong to the application with the uid `owner`. A child that is gone counts as
+/// deleted. A child that the operator is not allowed to touch is skipped, because the operator cannot have made it.
 pub(super) async fn delete(
     client: &Client,
     namespace: &str,
@@ -138,8 +142,8 @@ pub(super) async fn delete(
     Ok(())
 }
 
-/// Creates one object. Tries again where the API server could not do it, for as long as it does not answer at
-/// all: an application does not fail for that.
+/// Creates one object. Retries if the API server could not do it; without a limit while the API server does not answer
+/// at all, so that no application fails for that reason.
 async fn post(
     client: &Client,
     namespace: &str,
@@ -157,7 +161,7 @@ async fn post(
     patiently(path, create).await
 }
 
-/// Makes a call, and again where the API server could not do it.
+/// Makes a call, and repeats the call if the API server could not do it.
 async fn patiently<T, F>(what: &str, call: impl Fn() -> F) -> Result<T, kube::Error>
 where
     F: Future<Output = Result<T, kube::Error>>,
@@ -171,8 +175,8 @@ where
         let is_worth_a_try = match &error {
             kube::Error::Api(status) => match status.code {
                 429 | 502..=504 => true,
-                // A quota that is being changed is a conflict, a webhook that cannot be called an error of
-                // the server's.
+                // The API server reports a quota that is being changed as a conflict (409), and a webhook that cannot
+                // be called as an internal error (500).
                 409 | 500 => !already_exists(&error) && begun.elapsed() < PATIENCE,
                 _ => false,
             },
@@ -188,8 +192,9 @@ where
     }
 }
 
-/// Whether the object of a child's name was made by an earlier try of the same run. One of a run that was never
-/// recorded goes, and must be made anew. A claim may be anybody's, and is used as it is.
+/// Whether the object with the child's name was made by an earlier attempt of the same run. An object of a run that was
+/// never recorded is deleted here, and the caller has to make it anew. A PersistentVolumeClaim may belong to any owner
+/// and is used as it is.
 async fn is_there(client: &Client, namespace: &str, owner: &str, child: &Value) -> Result<bool, Error> {
     let Some(named) = Child::of(child).filter(|child| child.kind != "PersistentVolumeClaim") else {
         return Ok(true);
@@ -205,13 +210,13 @@ async fn is_there(client: &Client, namespace: &str, owner: &str, child: &Value) 
         return Ok(true);
     }
     match patiently(&named.name, || delete_that(client, namespace, &named, &there)).await {
-        // Another has its name by now.
+        // Another object has the name by now.
         Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
         deleted => deleted.map(|()| false).map_err(|error| failed("delete", child, &error)),
     }
 }
 
-/// What an object says of itself; none if there is none.
+/// Returns an object's metadata; none if the object does not exist.
 pub(super) async fn metadata(
     client: &Client,
     namespace: &str,
@@ -224,8 +229,8 @@ pub(super) fn is_owned(there: &Metadata, owner: &str) -> bool {
     there.owner_references().iter().any(|reference| reference.uid == owner)
 }
 
-/// Deletes an object unless it is gone. It is a conflict if another has its name by now, or for whatever else the API
-/// server did not do it.
+/// Deletes an object. An object that is gone counts as deleted. A conflict means that another object has the name by
+/// now, or that the API server did not delete the object for another reason.
 pub(super) async fn delete_that(
     client: &Client,
     namespace: &str,
@@ -243,12 +248,12 @@ pub(super) fn already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_already_exists())
 }
 
-/// In words for the user: what was to be made, and the API server's own.
+/// Describes a failure for the user: the object that was to be made, and the API server's own message.
 fn failed(what: &str, object: &Value, error: &kube::Error) -> Error {
     Error::Failed(in_words(what, &Child::of(object).unwrap_or_default(), error))
 }
 
-/// What was to be done with an object, and what the API server says to that.
+/// Describes a failure for the user: `what` was to be done with the object, and the API server's own message.
 pub(super) fn in_words(what: &str, Child { kind, name }: &Child, error: &kube::Error) -> String {
     let why = match error {
         kube::Error::Api(status) => status.message.clone(),

@@ -1,4 +1,4 @@
-//! What a reconcile loop remembers of an object between two reconciles.
+//! Remembers what a reconcile loop knows of an object between two reconciles.
 
 use super::Error;
 use crate::plan::pod_record::PodRecord;
@@ -11,35 +11,36 @@ use std::{
 };
 use tracing::{debug, warn};
 
-/// The longest pause between two tries of what keeps failing.
+/// The longest pause between two attempts if a reconcile keeps failing.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
-/// What is remembered, by uid.
+/// What is remembered of all objects, by uid.
 #[derive(Default)]
 pub(super) struct Notes(Mutex<HashMap<String, Note>>);
 
 /// What is remembered of one object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Note {
-    /// The resourceVersion of our last write: an older copy must not be acted on. Zero where nothing was written since
-    /// the watch has listed everything.
+    /// The resourceVersion of this process's last write: an older copy must not be acted on. Zero if this process has
+    /// not written the object since the watch began its latest complete list.
     pub written: u64,
-    /// Whether that write was answered before the list began that the watch is reading now.
+    /// Whether the last write was answered before the watch began its latest list.
     is_before_list: bool,
-    /// When that was.
+    /// When this process last wrote the status; recorded for applications only.
     pub recorded: Option<Timestamp>,
-    /// While a write of ours is under way: the latest version that the watch has told of meanwhile.
+    /// The latest version that the watch has reported during the write that is under way; zero before the first report,
+    /// and none if no write is under way.
     pub told: Option<u64>,
-    /// The run whose objects beside its pods were made.
+    /// The submission id of the run for which the objects beside its pods were made.
     pub made_for: Option<String>,
-    /// The uid of the last driver that a reconcile has found to have ended.
+    /// The uid of the last driver that a reconcile has seen as ended.
     pub ended_driver: Option<String>,
-    /// How often the reconcile has failed in a row.
+    /// How many times in a row the reconcile has failed.
     pub failures: u32,
 }
 
 impl Note {
-    /// We have written the object, and this was the answer.
+    /// Records that this process has written the object; `answer` is the written object.
     pub(super) fn wrote(&mut self, answer: &impl ResourceExt) {
         self.written = version(answer);
         self.is_before_list = false;
@@ -56,28 +57,29 @@ impl Notes {
         self.locked().contains_key(uid)
     }
 
-    /// The object is gone, or about to be.
+    /// Forgets an object that is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
         self.locked().remove(uid);
     }
 
-    /// The watch begins to list all objects.
+    /// Records that the watch begins to list all objects.
     pub(super) fn list_begins(&self) {
         for note in self.locked().values_mut() {
             note.is_before_list = true;
         }
     }
 
-    /// The list is complete, and the cache has replaced what it had by it: it has objects with the uids `listed` and no
-    /// others. Forgets what was written before the list began, and everything about objects that it does not have.
+    /// Records that the list is complete, and that the cache contains exactly the objects of the list, those with the
+    /// uids `listed`. Forgets the writes from before the list began, and everything about objects that are not listed.
     ///
-    /// What was written before is in the list, or was undone: where etcd was restored from a backup, resource versions
-    /// begin again at lower ones, and every copy would be older than our last write, until they have caught up.
+    /// A write from before the list began is contained in the list, or was undone: if etcd was restored from a backup,
+    /// resource versions start again at lower numbers, and every copy would count as older than this process's last
+    /// write until the versions have caught up.
     ///
-    /// That is true of a list that is read after the writes before it, so of kube's `ListSemantic::MostRecent`, its default,
-    /// which every watch here has. A list from the API server's watch cache (`ListSemantic::Any`, and kube's
-    /// `StreamingList`: both ask for resourceVersion 0) may be older than a write that was answered before it. Whoever
-    /// changes to one of those has to keep `written` over a list.
+    /// This holds only for a list that is read after all writes before it, which is kube's default
+    /// `ListSemantic::MostRecent`; every watch here uses it. A list from the API server's watch cache
+    /// (`ListSemantic::Any`, and kube's `StreamingList`: both ask for resourceVersion 0) may be older than a write that
+    /// was answered before the list. A developer who changes to one of those has to keep `written` over a list.
     pub(super) fn list_ends(&self, listed: &HashSet<String>) {
         self.locked().retain(|uid, note| {
             if note.is_before_list {
@@ -87,17 +89,19 @@ impl Notes {
         });
     }
 
-    /// Whether we have written `object` since this copy of it was read.
+    /// Whether this process has written `object` after this copy of it.
     pub(super) fn have_newer(&self, object: &impl ResourceExt) -> bool {
         version(object) < self.with(&object.uid().unwrap_or_default(), |note| note.written)
     }
 
-    /// A write of ours begins: until it ends nobody knows whether the watch tells of it or of another.
+    /// Records that a write begins. Until the write ends, it is unknown whether a version that the watch reports is
+    /// from this write or from another client.
     pub(super) fn begin_write(&self, uid: &str) {
         self.with(uid, |note| note.told = Some(0));
     }
 
-    /// The write has ended, and this came of it. Whether the watch has told of a newer version meanwhile.
+    /// Records that the write has ended; `written` is the written object, or none after a failure. Returns whether the
+    /// watch has reported a newer version meanwhile.
     pub(super) fn end_write(&self, uid: &str, written: Option<&impl ResourceExt>) -> bool {
         self.with(uid, |note| {
             if let Some(written) = written {
@@ -107,11 +111,11 @@ impl Notes {
         })
     }
 
-    /// Whether `object`, of which the watch tells, is nothing but what we have written ourselves, or older; or whoever
-    /// writes just now will look whether it is.
+    /// Whether `object`, which the watch reports, needs no reconcile: it is this process's own last write or an older
+    /// version, or a write is under way, whose reconcile checks for newer versions itself when the write ends.
     pub(super) fn is_echo(&self, object: &impl ResourceExt) -> bool {
         let version = version(object);
-        // One that cannot be compared is news.
+        // A version that cannot be compared counts as new.
         version > 0
             && self.with(&object.uid().unwrap_or_default(), |note| match &mut note.told {
                 Some(told) => {
@@ -122,14 +126,14 @@ impl Notes {
             })
     }
 
-    /// A reconcile has found this driver of the application to have ended, if any.
+    /// Records the driver that a reconcile has seen as ended, if there is one.
     pub(super) fn driver_ended(&self, uid: &str, driver: Option<&PodRecord>) {
         if let Some(driver) = driver {
             self.with(uid, |note| note.ended_driver = Some(driver.uid.clone()));
         }
     }
 
-    /// The reconcile has failed; says when to try again.
+    /// Records and logs that a reconcile has failed. Returns when to retry.
     pub(super) fn again(&self, object: &impl ResourceExt, error: &Error) -> Action {
         let failures = self.with(&object.uid().unwrap_or_default(), |note| {
             note.failures = note.failures.saturating_add(1);
@@ -139,7 +143,7 @@ impl Notes {
             Duration::from_millis(100).saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_BACKOFF);
         let (name, namespace) = (object.name_any(), object.namespace());
         if matches!(error, Error::Conflict) {
-            // The watch brings what has changed.
+            // The watch delivers the change, so the conflict is not worth a warning.
             debug!(name, namespace, "decided on stale facts, and again");
         } else {
             warn!(name, namespace, failures, %error, "reconcile is tried again");
@@ -152,8 +156,8 @@ impl Notes {
     }
 }
 
-/// Resource versions are opaque to clients but for their order, which Kubernetes promises since 1.35 and has
-/// always kept.
+/// Returns the object's resourceVersion as a number; zero if it is not a number. Resource versions are opaque to
+/// clients except for their order, which Kubernetes promises since 1.35 and has always kept.
 pub(super) fn version(object: &impl ResourceExt) -> u64 {
     object.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
 }
@@ -194,7 +198,7 @@ mod tests {
         assert!(notes.is_echo(&copy(7)));
         assert!(notes.end_write("u", Some(&copy(6))));
 
-        // A write that has failed is tried again, and looks anew.
+        // A write that has failed is retried by a reconcile that reads the object again.
         notes.begin_write("u");
         assert!(notes.is_echo(&copy(8)));
         notes.end_write("u", None::<&ScheduledSparkApplication>);
@@ -205,7 +209,7 @@ mod tests {
         uids.iter().map(|uid| (*uid).to_owned()).collect()
     }
 
-    /// Issue 22: after a restore of etcd whatever had been written recently stood still until a restart.
+    /// Issue 22: after a restore of etcd, objects that had been written recently were not reconciled until a restart.
     #[test]
     fn what_is_listed_anew_counts_though_its_version_is_older_than_our_last_write() {
         let notes = Notes::default();
@@ -224,7 +228,7 @@ mod tests {
         notes.list_ends(&listed(&["u"]));
         assert!(notes.have_newer(&copy(999)));
         notes.list_begins();
-        // That list has failed, and another one begins.
+        // The list has failed, and another list begins.
         notes.list_begins();
         notes.list_ends(&listed(&["u"]));
         assert!(!notes.have_newer(&copy(999)));

@@ -1,4 +1,4 @@
-//! Collects the facts about one application for `plan::lifecycle`. It decides nothing.
+//! Collects the facts about one application for `plan::lifecycle`. Nothing is decided here.
 
 use super::{
     ApplicationRef, Context, Error,
@@ -20,11 +20,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, Resource, ResourceExt, api::ListParams};
 
-/// Looks at everything that the next decision about `application` depends on.
+/// Collects all facts on which the next decision about `application` depends.
 ///
 /// # Errors
 ///
-/// When the API server does not answer a question that the decision depends on.
+/// If the API server does not answer a question on which the decision depends, or a file of the admin's configuration
+/// cannot be read.
 pub(super) async fn observe(
     context: &Context,
     application: &SparkApplication,
@@ -43,7 +44,8 @@ pub(super) async fn observe(
     let launching = asked.launch.then(|| Run::next(application));
     let of_next = |run: &&Run| submission.as_ref().is_some_and(|submission| submission.id == run.id);
     let progress = launching.as_ref().filter(of_next).and(submission.as_ref()).map(|known| &known.progress);
-    // Nobody has to look for what is being made, or is known to be there with all that there is to know of it.
+    // No lookup is needed for a driver that is being made, or that is known to be made together with its Spark
+    // application id.
     let is_told = matches!(
         progress,
         Some(SubmissionProgress::Running | SubmissionProgress::Succeeded { spark_application_id: Some(_) })
@@ -53,11 +55,11 @@ pub(super) async fn observe(
     if progress == Some(&SubmissionProgress::PodMade)
         && let Some(run) = launching.as_ref().filter(|run| !submitting(run))
     {
-        // The cache has not heard of it yet, or it is gone.
+        // The cache has not received the submission pod yet, or the pod is gone.
         let name = submission_pod::name(application, run);
         submission_pods.extend(live_pod(context, &namespace, &name, "GET of the submission pod").await?);
     }
-    // A driver that `spark-submit` makes is heard of by the watch.
+    // While a submission pod may still make a driver, the API server is not asked for the driver: the watch reports it.
     let awaited = launching.as_ref().and_then(|run| {
         let mut pods = submission_pods.iter();
         let pod = pods.find(|pod| pod.submits_for(&uid, run.id.as_str()));
@@ -66,8 +68,9 @@ pub(super) async fn observe(
     let submission_id = status.and_then(|status| status.submission_id.as_deref()).unwrap_or_default();
     let driver = match cached.remove(&driver_name) {
         _ if is_told => Driver::Unseen,
-        // Whether to delete or to adopt is decided on the live pod, never on a copy; and whoever follows a driver is
-        // not told of an older one that the cache still has.
+        // Before a launch, whether to delete or to adopt a pod is decided on the live pod, never on a cached copy. And
+        // when a driver is followed, an older driver that the cache still contains is not taken for the followed
+        // driver.
         Some(pod) if asked.late_driver || !asked.launch && pod.is_of(Role::Driver, submission_id) => {
             Driver::Pod { pod: Box::new(pod), complete: true }
         }
@@ -131,8 +134,8 @@ async fn live_driver(
         return Ok(Driver::Gone);
     };
     let pod = Box::new(pod);
-    // `spark-submit` creates the driver's ConfigMap last of all objects (Spark's
-    // KubernetesClientApplication), so that where it exists, everything does.
+    // `spark-submit` creates the driver's ConfigMap as the last of all objects (Spark's KubernetesClientApplication),
+    // so if this ConfigMap exists, all objects exist.
     let complete = match &pod.driver_config_map {
         Some(config_map) if asked.launch => {
             let config_maps = Api::<ConfigMap>::namespaced(context.client.clone(), namespace);
@@ -144,7 +147,7 @@ async fn live_driver(
     Ok(Driver::Pod { pod, complete })
 }
 
-/// What the API server says of a pod now.
+/// Returns a pod as the API server has it now; none if the pod does not exist.
 async fn live_pod(
     context: &Context,
     namespace: &str,
@@ -156,7 +159,8 @@ async fn live_pod(
     Ok(pod.as_ref().map(pods::record))
 }
 
-/// All pods that carry the application's name, but the one called `driver`. What their metadata says of them.
+/// Returns the records of all pods that have the application's name in their label, except the pod called `driver`. The
+/// records contain only what the metadata contains.
 async fn live_pods(
     context: &Context,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! A cache of the pods of each application, fed by one watch.
+//! Caches the pods of each application, reduced to what the operator needs to know, and fed by one watch.
 
 use crate::{
     api::{ExecutorState, Lenient, Role, names::label},
@@ -27,12 +27,12 @@ type ApplicationKey = (String, String);
 /// Pods by their names.
 type Pods = BTreeMap<String, PodRecord>;
 
-/// The driver, executor and submission pods that the API server has told us of.
+/// The driver, executor and submission pods that the API server has reported.
 #[derive(Debug)]
 pub struct PodIndex {
     by_application: RwLock<BTreeMap<ApplicationKey, Pods>>,
-    /// The last that was seen of each application's latest driver that is gone: what became of it may stand in the
-    /// very event that told so.
+    /// For each application, the last state of its latest driver that is gone. The event that reports the deletion may
+    /// be the only event that contains the driver's outcome.
     departed: RwLock<BTreeMap<ApplicationKey, Box<PodRecord>>>,
     synced: state::Sender<bool>,
 }
@@ -48,14 +48,14 @@ impl Default for PodIndex {
 }
 
 impl PodIndex {
-    /// Waits until all pods that existed at the start are known: before, a pod that is not here may well
+    /// Waits until all pods that existed at the start are known. Until then, a pod that is not in the index may still
     /// exist.
     pub async fn synced(&self) {
-        // The sender lives as long as `self`, so this cannot fail.
+        // The sender lives as long as `self`, so this wait cannot fail.
         drop(self.synced.subscribe().wait_for(|synced| *synced).await);
     }
 
-    /// The pods of an application, by name, and the last that was seen of a driver that is gone.
+    /// Returns the pods of an application, by name, and the last state of its latest driver that is gone.
     pub fn of(&self, namespace: &str, application: &str) -> (Pods, Option<Box<PodRecord>>) {
         let key = (namespace.to_owned(), application.to_owned());
         let index = self.by_application.read().expect("no code panics while it holds this lock");
@@ -63,7 +63,7 @@ impl PodIndex {
         (index.get(&key).cloned().unwrap_or_default(), departed.get(&key).cloned())
     }
 
-    /// Whether a pod of an application is known that has not ended.
+    /// Whether the index contains a pod of the application that has not ended.
     pub fn has_live(&self, namespace: &str, application: &str) -> bool {
         let key = (namespace.to_owned(), application.to_owned());
         let index = self.by_application.read().expect("no code panics while it holds this lock");
@@ -71,7 +71,7 @@ impl PodIndex {
         pods.any(|pod| !matches!(pod.phase, Phase::Succeeded | Phase::Failed))
     }
 
-    /// How many executors run of each application that has some.
+    /// Returns the number of running executors for each application that has any.
     pub fn running_executors(&self) -> Vec<(ApplicationKey, u64)> {
         let index = self.by_application.read().expect("no code panics while it holds this lock");
         let runs = |pod: &&PodRecord| {
@@ -82,13 +82,13 @@ impl PodIndex {
         some.map(|(key, running)| (key.clone(), u64::try_from(running).unwrap_or(u64::MAX))).collect()
     }
 
-    /// There is no such application any more.
+    /// Forgets the last driver of an application that does not exist any more.
     pub fn forget(&self, namespace: &str, application: &str) {
         let mut departed = self.departed.write().expect("no code panics while it holds this lock");
         departed.remove(&(namespace.to_owned(), application.to_owned()));
     }
 
-    /// There are no applications but those `listed`.
+    /// Forgets the last drivers of all applications that are not `listed`.
     pub fn forget_others(&self, listed: &HashSet<ApplicationKey>) {
         let mut departed = self.departed.write().expect("no code panics while it holds this lock");
         departed.retain(|application, _| listed.contains(application));
@@ -103,7 +103,7 @@ impl PodIndex {
         }
     }
 
-    /// Follows all pods that carry the operator's label; yields the applications whose pods have changed.
+    /// Follows all pods that have the operator's label; yields the applications whose pods have changed.
     pub fn follow(
         self: Arc<Self>,
         client: Client,
@@ -127,7 +127,7 @@ impl PodIndex {
             })
     }
 
-    /// Takes in one event; `listed` collects a list that is not complete yet. Returns whose pods have
+    /// Takes in one event; `listed` collects a list that is not complete yet. Returns the applications whose pods have
     /// changed.
     pub(super) fn apply(
         &self,
@@ -195,7 +195,8 @@ fn keyed(pod: &Lenient<Pod>) -> Option<(ApplicationKey, PodRecord)> {
     Some(((pod.namespace()?, record.application.clone()?), record))
 }
 
-/// What matters of a pod. One that cannot be read is there all the same, and whose it is its metadata says.
+/// Reduces a pod to its record. A pod that cannot be read has a record too: its metadata contains the application to
+/// which the pod belongs.
 pub(super) fn record(pod: &Lenient<Pod>) -> PodRecord {
     pod.0.as_ref().map_or_else(|invalid| PodRecord::of_metadata(&invalid.metadata), PodRecord::of)
 }

@@ -1,6 +1,6 @@
-//! Limits how many submissions are under way at once: a number for all namespaces together, first come, first served. A namespace whose
-//! submissions take too long, because an admission webhook hangs or is down, gets a small number of its own until one of its submissions
-//! succeeds or ends quickly. So a namespace with broken admission delays itself alone.
+//! Limits how many submissions are under way at once: a number for all namespaces together, first come, first served. A
+//! namespace whose submissions take too long, because an admission webhook hangs or is down, gets a small number of its
+//! own until one of its submissions succeeds or ends quickly. So a namespace with broken admission delays only itself.
 
 use std::{
     collections::HashMap,
@@ -13,12 +13,13 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-/// How long a submission may take until its namespace counts as held up: a hundred times what it takes where nothing is wrong.
+/// How long a submission may take before its namespace counts as held up: a hundred times as long as a submission takes
+/// if nothing is wrong.
 const HELD_UP: Duration = Duration::from_secs(2);
-/// How many of a namespace that is held up go on at once.
+/// The number of slots of a namespace that is held up.
 const OF_HELD_UP: usize = 2;
 
-/// The slots of which each submission takes one.
+/// The slots; each submission takes one of them.
 pub(super) struct Slots {
     all: Arc<Semaphore>,
     held_up: Mutex<HashMap<String, Arc<Semaphore>>>,
@@ -29,8 +30,8 @@ impl Slots {
         Self { all: Arc::new(Semaphore::new(at_once)), held_up: Mutex::default() }
     }
 
-    /// Runs `submit` as soon as there is a slot for `namespace`, and calls `has_begun` then. A submission that takes longer than
-    /// [`HELD_UP`] continues without its slot, which another submission takes.
+    /// Runs `submit` as soon as there is a slot for `namespace`, and calls `has_begun` then. A submission that takes
+    /// longer than [`HELD_UP`] continues without its slot, which another submission takes.
     pub(super) async fn within<T, E>(
         &self,
         namespace: &str,
@@ -41,11 +42,11 @@ impl Slots {
         has_begun();
         let mut submit = std::pin::pin!(submit);
         if let Ok(submitted) = timeout(HELD_UP, &mut submit).await {
-            // Also where it was refused: that took no time.
+            // Also after a refusal: a quick refusal shows that nothing holds the namespace up.
             self.goes_on(namespace);
             return submitted;
         }
-        // One of a namespace that is known to be held up keeps its slot.
+        // A submission that has a slot of a held-up namespace keeps the slot.
         let _slot = self.hold_up(namespace, slot);
         let submitted = submit.await;
         if submitted.is_ok() {
@@ -58,14 +59,15 @@ impl Slots {
         loop {
             let own = self.held_up().get(namespace).cloned();
             if let Some(own) = own {
-                // It is closed when the namespace goes on.
+                // The semaphore is closed when the namespace is not held up any more.
                 if let Ok(slot) = own.acquire_owned().await {
                     return Slot::OfNamespace(slot);
                 }
             } else {
                 let slot =
                     Arc::clone(&self.all).acquire_owned().await.expect("this semaphore is never closed");
-                // Those that wait here since before go and wait there.
+                // A submission that began to wait here before its namespace was held up waits for a slot of the
+                // namespace instead.
                 if !self.held_up().contains_key(namespace) {
                     return Slot::OfAll(slot);
                 }
@@ -73,7 +75,8 @@ impl Slots {
         }
     }
 
-    /// Records that submissions of the namespace take too long, and gives a slot of all back.
+    /// Records that submissions of the namespace take too long. Gives back a slot that belongs to all namespaces;
+    /// returns a slot that belongs to the namespace.
     fn hold_up(&self, namespace: &str, slot: Slot) -> Option<OwnedSemaphorePermit> {
         match slot {
             Slot::OfNamespace(slot) => Some(slot),
@@ -103,7 +106,7 @@ impl Slots {
     }
 }
 
-/// It is given back with this value.
+/// The slot of one submission; dropping the value gives the slot back.
 enum Slot {
     OfAll(OwnedSemaphorePermit),
     OfNamespace(OwnedSemaphorePermit),
@@ -163,7 +166,7 @@ mod tests {
         };
         let (ended, ()) = tokio::join!(first, rest);
         ended.unwrap();
-        // Two while the first is under way, then four at once.
+        // Two run while the first is under way, then four at once.
         assert!(begun.elapsed() < 2 * HELD_UP + HELD_UP + 2 * HELD_UP, "{:?}", begun.elapsed());
         assert!(slots.held_up().is_empty() && slots.all.available_permits() == 4);
     }

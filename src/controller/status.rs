@@ -1,4 +1,4 @@
-//! Writes a status as the difference from the one that was read, on condition that nobody has written since.
+//! Writes a status as the difference to the status that was read, on condition that the object was not written since.
 
 use super::Error;
 use crate::api::Lenient;
@@ -10,12 +10,12 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-/// Writes `status` in place of `before`; what it does not change is not sent, so that fields which this version does
-/// not know survive.
+/// Writes `status` in place of `before`. Fields that are equal in both are not sent, so fields that this version of the
+/// operator does not know are kept.
 ///
 /// # Errors
 ///
-/// [`Error::Conflict`] when the object has changed, or has gone, since `object` was read: plan again.
+/// [`Error::Conflict`] if the object has changed, or is gone, since `object` was read: the caller has to plan again.
 pub(super) async fn write<K, S>(
     client: &Client,
     object: &K,
@@ -36,7 +36,7 @@ where
     });
     let params = PatchParams::default();
     match objects.patch_status(&object.name_any(), &params, &Patch::Merge(patch)).await {
-        // It can be read: we have.
+        // The operator can read the written object, because it has read the object before.
         Ok(written) => written.0.map_err(|_| Error::Conflict),
         Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
             Err(Error::Conflict)
@@ -45,7 +45,7 @@ where
     }
 }
 
-/// The JSON Merge Patch (RFC 7386) that makes `before` into `after`.
+/// Returns the JSON Merge Patch (RFC 7386) that turns `before` into `after`.
 fn merge_patch(before: &Value, after: &Value) -> Value {
     let (Value::Object(before), Value::Object(after)) = (before, after) else { return after.clone() };
     let removed = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));

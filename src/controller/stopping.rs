@@ -1,12 +1,13 @@
-//! Ends a controller that was asked to stop before it has started.
+//! Ends a controller that is asked to stop before it has begun.
 
 use kube::runtime::reflector::{Lookup, Store};
 use std::{future::pending, hash::Hash};
 use tokio_util::sync::CancellationToken;
 
-/// Runs kube's `controller` of the objects in `store`, which ends when `stop` comes. Asked to before everything is
-/// listed, kube's own would never end (kube-runtime 5.0.0, `Runner::poll_next`): it then listens no more, and still
-/// waits for the list. Nothing has begun by then.
+/// Runs kube's `controller` of the objects in `store`, which ends after `stop` is cancelled. If `stop` is cancelled
+/// before all objects are listed, kube's controller would never end (kube-runtime 5.0.0, `Runner::poll_next`): it stops
+/// reading the watch, and still waits for the list. In that case this function drops the controller, which has not
+/// begun any reconcile by then.
 pub(super) async fn until_stopped<K>(
     controller: impl Future<Output = ()>,
     store: Store<K>,

@@ -1,4 +1,4 @@
-//! The metrics of submissions: their number, outcomes and durations.
+//! Measures how many submissions there are, how they end, and how long they take.
 
 use crate::{plan::submission::Submitter, spark_client::Reason};
 use prometheus_client::{
@@ -8,7 +8,7 @@ use prometheus_client::{
 };
 use std::time::Instant;
 
-/// What is measured of submissions.
+/// The metrics of submissions.
 #[derive(Clone, Debug)]
 pub struct SubmissionMetrics {
     waiting: Gauge,
@@ -17,7 +17,7 @@ pub struct SubmissionMetrics {
     fallbacks: Family<Fallback, Counter>,
 }
 
-/// Why an application went to a submission pod.
+/// The label of the fallback metric: why an application is submitted by a submission pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Fallback {
     reason: &'static str,
@@ -37,7 +37,8 @@ pub(super) enum Outcome {
     Failed,
 }
 
-/// One submission; whatever is not told to have ended was cancelled.
+/// The measurement of one submission. A submission whose measurement is dropped without a call of `ended` counts as
+/// cancelled.
 pub(super) struct Measured<'a> {
     metrics: &'a SubmissionMetrics,
     submitter: Submitter,
@@ -46,7 +47,7 @@ pub(super) struct Measured<'a> {
 }
 
 impl SubmissionMetrics {
-    /// Measured in `registry`.
+    /// Creates the metrics in `registry`.
     pub fn new(registry: &mut Registry) -> Self {
         let buckets = || {
             Histogram::new([
@@ -73,13 +74,13 @@ impl SubmissionMetrics {
         metrics
     }
 
-    /// A submission that has not begun yet.
+    /// Counts a submission that has not begun yet.
     pub(super) fn waiting(&self, submitter: Submitter) -> Measured<'_> {
         self.waiting.inc();
         Measured { metrics: self, submitter, begun: None, outcome: "cancelled" }
     }
 
-    /// A submission is left to a submission pod.
+    /// Counts a submission that is left to a submission pod.
     pub(super) fn fell_back(&self, reason: Reason) {
         self.fallbacks.get_or_create(&Fallback { reason: reason.as_str() }).inc();
     }

@@ -1,5 +1,5 @@
-//! Creates the objects of submissions in the background: a driver's, or those of a submission pod. The next reconcile
-//! observes the outcome by the submission id.
+//! Creates the objects of submissions in the background: the objects of a driver, or the objects of a submission pod.
+//! The next reconcile observes the result, by submission id.
 
 use super::{
     ApplicationRef,
@@ -22,33 +22,33 @@ use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument, field, info, info_span};
 
-/// How applications are submitted.
+/// The settings for submissions.
 #[derive(Clone, Debug)]
 pub struct SubmitterSettings {
-    /// For how many the operator creates objects at once.
+    /// The number of applications for which the operator creates objects at once.
     pub at_once: usize,
-    /// Whether there is a webhook that drivers need.
+    /// Whether the operator has a webhook, which drivers need.
     pub has_webhook: bool,
 }
 
-/// Submits applications, at most so many at once, and remembers what became of each.
+/// Submits applications, a limited number at once, and remembers the result of each submission.
 pub(super) struct Submitter {
     means: Arc<Means>,
     /// The last submission of each application, by uid.
     submissions: Arc<Mutex<HashMap<String, Started>>>,
-    /// Whose submission has ended.
+    /// Receives each application whose submission has ended.
     ended: mpsc::UnboundedSender<ApplicationRef>,
     tasks: TaskTracker,
-    /// Cancelled when all submissions end at once, whatever has no answer yet.
+    /// Cancelled when all submissions have to end at once, even those that have a request without an answer.
     abandoned: CancellationToken,
 }
 
-/// What a submission needs.
+/// The parts that every submission uses.
 struct Means {
     client: Client,
-    /// None where there is no webhook.
+    /// The check that the API server reaches the webhook; none if there is no webhook.
     way: Option<Way>,
-    /// How many more may be submitted at once.
+    /// Limits how many submissions run at once.
     slots: Slots,
     metrics: SubmissionMetrics,
 }
@@ -77,7 +77,7 @@ impl Error {
 }
 
 impl Submitter {
-    /// `ended` is told of every application whose submission has ended.
+    /// Creates a submitter. `ended` receives every application whose submission has ended.
     pub(super) fn new(
         client: Client,
         settings: SubmitterSettings,
@@ -100,12 +100,12 @@ impl Submitter {
         }
     }
 
-    /// The last submission of the application with this uid.
+    /// Returns the last submission of the application with this uid.
     pub(super) fn submission(&self, uid: &str) -> Option<Submission> {
         locked(&self.submissions).get(uid).map(|started| started.submission.clone())
     }
 
-    /// Starts a submission, unless it is running. An older one of the same application is ended.
+    /// Starts a submission, unless it is running already. Ends an older submission of the same application.
     pub(super) fn start(&self, application: &SparkApplication, request: SubmitRequest) {
         let SubmitRequest { run, by } = request;
         let uid = application.uid().unwrap_or_default();
@@ -157,28 +157,28 @@ impl Submitter {
                 }
             }
             drop(known);
-            // Nobody listens any more when the process is about to end.
+            // The receiver is gone only when the process is about to end.
             ended.send(application).ok();
         };
         self.tasks.spawn(task.instrument(span));
     }
 
-    /// Ends whatever runs for the application with this uid, as soon as no request of it is without an answer; it is over when it is not
-    /// among the submissions any more.
+    /// Ends the submission of the application with this uid as soon as it has no request without an answer. The
+    /// submission has ended when [`Self::submission`] does not return it any more.
     pub(super) fn stop_one(&self, uid: &str) {
         if let Some(started) = locked(&self.submissions).get(uid) {
             started.cancel.cancel();
         }
     }
 
-    /// Ends whatever runs for the application with this uid and forgets it.
+    /// Ends the submission of the application with this uid and forgets it.
     pub(super) fn forget(&self, uid: &str) {
         if let Some(started) = locked(&self.submissions).remove(uid) {
             started.cancel.cancel();
         }
     }
 
-    /// Ends whatever runs for applications that are not among those with the uids `listed`, and forgets it.
+    /// Ends the submissions of all applications except those with the uids `listed`, and forgets them.
     pub(super) fn forget_others(&self, listed: &HashSet<String>) {
         locked(&self.submissions).retain(|uid, started| {
             let stays = listed.contains(uid);
@@ -189,7 +189,7 @@ impl Submitter {
         });
     }
 
-    /// Ends all that runs and waits until it has.
+    /// Ends all submissions and waits until they have ended.
     pub(super) async fn stop(&self) {
         self.abandoned.cancel();
         self.tasks.close();
@@ -198,7 +198,7 @@ impl Submitter {
 }
 
 impl Drop for Submitter {
-    /// A leader that is deposed has no time to wait.
+    /// Ends all submissions without waiting: a leader that has lost the lease has no time to wait.
     fn drop(&mut self) {
         self.abandoned.cancel();
     }
@@ -217,7 +217,7 @@ impl Means {
         let make = async {
             match &by {
                 By::Native(objects) => native::create(&self.client, namespace, uid, objects, in_flight).await,
-                // A submission pod of this run may be there already, whatever its state: that is the one.
+                // A submission pod of this run may exist already, in any state: that pod is used.
                 By::Pod { objects, .. } => {
                     let all = objects.children.iter().chain([&objects.pod]);
                     native::make_all(&self.client, namespace, uid, all, in_flight).await
@@ -243,7 +243,7 @@ impl Means {
     }
 }
 
-/// The log line for a run whose objects are all made.
+/// Returns the log line for a run whose objects are all made.
 const fn what_was_made(by: &By) -> &'static str {
     match by {
         By::Native(_) => "submitted",
@@ -269,7 +269,8 @@ mod tests {
     };
     use tokio::{sync::Notify, task::yield_now};
 
-    /// Issue 21: the ConfigMap of a submission pod came after the application was suspended and everything else deleted.
+    /// Issue 21: the ConfigMap of a submission pod was created after the application was suspended and everything else
+    /// was deleted.
     #[tokio::test]
     async fn a_submission_that_is_given_up_ends_once_its_request_is_answered_and_sends_no_other() {
         let (sent, arrived, answered) =

@@ -1,5 +1,5 @@
 //! Reads the admin's part of every submission: environment variables of the operator and the files of its Spark and
-//! Hadoop configuration, so that native submission and submission pods make the same of them.
+//! Hadoop configuration, so that native submission and submission pods use the same values.
 
 use crate::{api::names::env, plan::submission::Surroundings as Found, spark_client::Environment};
 use std::{
@@ -9,21 +9,23 @@ use std::{
 };
 use tokio::task::spawn_blocking;
 
-/// Read from beside its other files, but not one of those that drivers get.
+/// The file of default properties, which is read together with the other configuration files. Drivers do not get this
+/// file.
 const DEFAULTS: &str = "spark-defaults.conf";
-/// As whom the driver runs where nobody says and the system has no name for us.
+/// The user name of the driver if no variable sets one and the operating system has no name for the user of this
+/// process.
 const NOBODY: &str = "spark";
 
-/// Where to look, and what does not change while the process runs.
+/// The directories to read, and the environment, which does not change while the process runs.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// `$SPARK_CONF_DIR`, or where Spark's own is.
+    /// Spark's configuration directory (`--spark-conf-dir` or `$SPARK_CONF_DIR`), if it is set.
     spark_conf: Option<PathBuf>,
     hadoop_conf: Option<PathBuf>,
     environment: Environment,
 }
 
-/// A file of the submitter's that cannot be read.
+/// A configuration file or directory that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {}: {source}", path.display())]
 pub struct Unreadable {
@@ -32,7 +34,7 @@ pub struct Unreadable {
 }
 
 impl Surroundings {
-    /// Those of this process; `spark_conf` is Spark's configuration directory, where there is one.
+    /// Returns the surroundings of this process; `spark_conf` is Spark's configuration directory, if there is one.
     #[must_use]
     pub fn of_process(spark_conf: Option<PathBuf>) -> Self {
         let variable = |name| process_env::var(name).ok().filter(|value| !value.is_empty());
@@ -48,11 +50,11 @@ impl Surroundings {
         Self { spark_conf, hadoop_conf: variable(env::HADOOP_CONF_DIR).map(PathBuf::from), environment }
     }
 
-    /// What there is now: the directories may be mounted ConfigMaps, which change.
+    /// Reads the surroundings as they are now: the directories may be mounted ConfigMaps, which change.
     ///
     /// # Errors
     ///
-    /// When a file is there and cannot be read.
+    /// If a file or a directory exists and cannot be read.
     pub(super) async fn found(&self) -> Result<Found, Unreadable> {
         if self.spark_conf.is_none() && self.hadoop_conf.is_none() {
             return Ok(Found { defaults: String::new(), environment: self.environment.clone() });
@@ -70,7 +72,7 @@ impl Surroundings {
     }
 }
 
-/// The files in `directory` that are text, by name; none where there is no such directory.
+/// Returns the files in `directory` that are text, by name; none if the directory does not exist.
 fn texts(directory: &Path) -> Result<BTreeMap<String, String>, Unreadable> {
     let failed = |path: &Path, source| Unreadable { path: path.to_owned(), source };
     let entries = match fs::read_dir(directory) {
@@ -81,7 +83,7 @@ fn texts(directory: &Path) -> Result<BTreeMap<String, String>, Unreadable> {
     for entry in entries {
         let entry = entry.map_err(|error| failed(directory, error))?;
         let (path, name) = (entry.path(), entry.file_name());
-        // In a mounted ConfigMap they are links.
+        // In a mounted ConfigMap the entries are links, which `is_file` follows.
         let (Some(name), true) = (name.to_str(), path.is_file()) else { continue };
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -94,7 +96,7 @@ fn texts(directory: &Path) -> Result<BTreeMap<String, String>, Unreadable> {
     Ok(texts)
 }
 
-/// What the system calls the user that we are.
+/// Returns the operating system's name for the user of this process.
 fn user_name() -> Option<String> {
     let users = fs::read_to_string("/etc/passwd").ok()?;
     let id = rustix::process::getuid().as_raw().to_string();

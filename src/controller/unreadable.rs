@@ -1,10 +1,10 @@
-//! Reports objects that a watch could not read and that no reconcile handles: pods, Services and Ingresses.
+//! Sends events about objects that a watch could not read and that no reconcile reports: pods, Services and Ingresses.
 
 use super::{events::Events, now};
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::mpsc;
 
-/// How many objects may wait for their events. What a hostile user makes beyond that stands in the log alone.
+/// How many objects may wait for their events. If a hostile user creates more unreadable objects, they are only logged.
 const WAITING: usize = 64;
 
 /// An object that cannot be read.
@@ -14,12 +14,13 @@ pub(super) struct Unreadable {
     pub error: String,
 }
 
-/// Where watches report such objects, and where they are read.
+/// Returns the channel on which watches report unreadable objects.
 pub(super) fn reports() -> (mpsc::Sender<Unreadable>, mpsc::Receiver<Unreadable>) {
     mpsc::channel(WAITING)
 }
 
-/// Sends an event about each of them that is in a namespace of ours, until nobody reports any more.
+/// Sends an event about each reported object in a namespace of this operator (`is_ours`), until the senders of reports
+/// are gone.
 pub(super) async fn send_events(
     mut reported: mpsc::Receiver<Unreadable>,
     events: &Events,

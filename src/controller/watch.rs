@@ -1,6 +1,6 @@
-//! Lists and watches objects that any user of the cluster may have written: in pages that fit into memory, and each object separately.
-//! An object that cannot be read is logged, counted and, where nobody reconciles its kind, told of by an event; it does not delay the
-//! others.
+//! Lists and watches objects that any user of the cluster may have written: in pages that fit into memory, and each
+//! object separately. An object that cannot be read is logged, counted and, if no reconcile handles its kind, reported
+//! by an event. Such an object does not delay the others.
 
 use super::{events::reference, unreadable::Unreadable};
 use crate::api::Lenient;
@@ -22,11 +22,11 @@ use std::fmt::Debug;
 use tokio::sync::mpsc;
 use tracing::warn;
 
-/// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is what etcd takes: kube's default of 500
-/// would be a single answer of 750 MB.
+/// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit: kube's
+/// default of 500 objects would be a single answer of 750 MB.
 const PAGE: u32 = 50;
 
-/// The metric of objects that cannot be read.
+/// The metric that counts objects that cannot be read.
 #[derive(Clone, Debug)]
 pub struct ReadMetrics {
     unreadable: Family<OfKind, Counter>,
@@ -39,7 +39,7 @@ struct OfKind {
 }
 
 impl ReadMetrics {
-    /// Measured in `registry`.
+    /// Creates the metric in `registry`.
     pub fn new(registry: &mut Registry) -> Self {
         let unreadable = Family::default();
         let help = "Objects of which a list or a watch has told and that cannot be read, by kind";
@@ -47,7 +47,7 @@ impl ReadMetrics {
         Self { unreadable, reports: None }
     }
 
-    /// The same metric; each unreadable object is sent to `reports` too, as long as there is room.
+    /// Returns the same metric, which also sends each unreadable object to `reports`, as long as there is room.
     pub(super) fn reporting_to(&self, reports: mpsc::Sender<Unreadable>) -> Self {
         Self { reports: Some(reports), ..self.clone() }
     }
@@ -58,18 +58,18 @@ impl ReadMetrics {
         self.unreadable.get_or_create(&OfKind { kind }).inc();
         if let Some(reports) = &self.reports {
             let report = Unreadable { object: reference(object), error: error.to_owned() };
-            // What finds no room stands in the log.
+            // A report that finds no room is dropped: the object is logged already.
             reports.try_send(report).ok();
         }
     }
 }
 
-/// Which objects to list and watch, to be narrowed: all.
+/// Returns the configuration of a watch of all objects; the caller may narrow it.
 pub(super) fn config(watch_seconds: u32) -> watcher::Config {
     watcher::Config::default().page_size(PAGE).timeout(watch_seconds)
 }
 
-/// All objects that there are, then each change, for ever.
+/// Yields all objects that exist, then each change, for ever.
 pub(super) fn events<K>(
     api: Api<Lenient<K>>,
     config: watcher::Config,

@@ -1,5 +1,5 @@
-//! Finds out whether the API server reaches the webhook yet. A Service has the address of a replica seconds after the
-//! replica is ready, and the API server learns of a new caBundle a moment after it is written; a driver that is created
+//! Finds out whether the API server reaches the webhook yet. The webhook's Service gets a pod's address seconds after
+//! the pod is ready, and the API server learns of a new caBundle a moment after it is written. A driver that is created
 //! before that is refused.
 
 use super::calls;
@@ -23,17 +23,19 @@ use tokio::{
 };
 use tracing::warn;
 
-/// How long it may not be found before drivers are made all the same: whoever looks at their application then
-/// sees why not. A kubelet looks at us every two seconds, and a node hears of it in another.
+/// How long to wait for the API server to reach the webhook. After that time drivers are created anyway, so that the
+/// application shows the user why they are refused. The kubelet probes the operator every two seconds, and a node
+/// learns of the result in another second.
 const FOUND_WITHIN: Duration = Duration::from_secs(30);
-/// How soon to look again whether it is.
+/// The pause between two attempts to reach the webhook.
 const AGAIN: Duration = Duration::from_millis(250);
 
 /// The API server's way to the webhook.
 pub(super) struct Way {
     client: Client,
     is_open: state::Sender<bool>,
-    /// One for each namespace in which somebody looks: in one with a broken webhook of its own the API server never gets as far as ours.
+    /// One check for each namespace in which a driver waits: in a namespace with a broken webhook of its own, the API
+    /// server never gets as far as the operator's webhook.
     looks: Mutex<HashMap<String, Arc<OnceCell<()>>>>,
 }
 
@@ -42,8 +44,8 @@ impl Way {
         Self { client, is_open: state::Sender::new(false), looks: Mutex::default() }
     }
 
-    /// Waits until the API server finds the webhook for a driver in any namespace, or has had long enough for one in `namespace`. Once it
-    /// has been found, nobody looks again.
+    /// Waits until the API server reaches the webhook for a driver in any namespace, or until the check in `namespace`
+    /// has taken [`FOUND_WITHIN`]. Once the webhook has been reached, no further check is made.
     pub(super) async fn opens(&self, namespace: &str) {
         if *self.is_open.borrow() {
             return;
@@ -54,7 +56,7 @@ impl Way {
         };
         let mut is_open = self.is_open.subscribe();
         tokio::select! {
-            // The sender lives as long as `self`, so this cannot fail.
+            // The sender lives as long as `self`, so this wait cannot fail.
             _found = is_open.wait_for(|open| *open) => {}
             () = async { look.get_or_init(|| self.looked(namespace)).await; } => {}
         }
@@ -72,20 +74,21 @@ impl Way {
         self.is_open.send_replace(true);
     }
 
-    /// Asks for a driver that is not kept: the API server has to ask the webhook about it. Whatever else it has
-    /// against the pod, others say after the webhook.
+    /// Creates a driver pod as a dry run: the pod is not stored, but the API server has to call the webhook for it.
+    /// Other checks of the pod's content come after the webhook, so their refusals also show that the webhook is
+    /// reached.
     async fn finds(&self, namespace: &str) -> Result<(), kube::Error> {
         let keep_nothing = PostParams { dry_run: true, ..PostParams::default() };
         match calls::create(&Api::namespaced(self.client.clone(), namespace), &driver(), &keep_nothing).await
         {
-            // A webhook that cannot be called is an internal error.
+            // The API server reports a webhook that it cannot call as an internal error (500).
             Err(kube::Error::Api(status)) if status.code != 500 => Ok(()),
             result => result.map(drop),
         }
     }
 }
 
-/// One that asks the webhook for nothing.
+/// Returns a driver pod that requests no changes from the webhook.
 fn driver() -> Pod {
     let container = Container {
         name: Role::Driver.container().to_owned(),

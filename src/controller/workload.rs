@@ -1,4 +1,5 @@
-//! Measures the work queue: what waits for a reconcile, what is in one, and how long both take.
+//! Records how much work the reconcile loops have and whether it gets done: which objects wait for a reconcile, which
+//! objects are being reconciled, and how long both take.
 
 use super::schedules;
 use prometheus_client::{
@@ -20,30 +21,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long work may wait, or a reconcile take, while none ends, before the loop counts as stuck. Each request
-/// has a deadline of half a minute, and a reconcile in which every one fails makes two or three.
+/// How long an object may wait, or a reconcile may take, while no reconcile ends, before the loop counts as stuck. Each
+/// request has a deadline of half a minute, and a reconcile whose requests all fail makes two or three requests.
 const STUCK: Duration = Duration::from_secs(3 * 60);
-/// How long a single reconcile may take, whatever the others do: it may have a thousand events to send to an
-/// API server that takes its time for each.
+/// How long a single reconcile may take, even if other reconciles end: it may have a thousand events to send to an API
+/// server that is slow for each of them.
 const HUNG: Duration = Duration::from_secs(15 * 60);
 
 /// Namespace and name of an object.
 type Key = (String, String);
 
-/// What the reconcile loops have to do: one for applications, one for schedules.
+/// The work of the reconcile loops: one loop for applications, one for schedules.
 #[derive(Clone, Debug)]
 pub struct Workloads {
     pub applications: Workload,
     pub schedules: Workload,
 }
 
-/// What one reconcile loop has to do. Clones are handles on the same.
+/// The work of one reconcile loop. Cheap to clone: all clones share one state.
 ///
-/// Its metrics have the names of controller-runtime's, which is what KF shows.
+/// The metrics have the names of controller-runtime's metrics, which Kubeflow's operator exposes.
 #[derive(Clone, Debug)]
 pub struct Workload {
     kind: &'static str,
-    /// The kind as metrics have it.
+    /// The kind as it appears in metrics.
     label: &'static str,
     state: Arc<Mutex<State>>,
     adds: Counter,
@@ -56,11 +57,11 @@ pub struct Workload {
 
 #[derive(Debug)]
 struct State {
-    /// Since when an object waits.
+    /// The objects that wait for a reconcile, and since when each waits.
     waiting: HashMap<Key, Instant>,
-    /// Since when it is worked on.
+    /// The objects that are being reconciled, and when each reconcile began.
     running: HashMap<Key, Instant>,
-    /// When a reconcile ended last.
+    /// When a reconcile last ended.
     moved: Instant,
 }
 
@@ -70,37 +71,37 @@ struct End {
     result: &'static str,
 }
 
-/// Whose reconciles.
+/// The label of metrics about reconciles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Controller {
     controller: &'static str,
 }
 
-/// Whose queue.
+/// The label of metrics about queues.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Queue {
     name: &'static str,
 }
 
-/// One reconcile; it ends with this value.
+/// One reconcile, which ends when this value is dropped.
 pub(super) struct Work<'a> {
     workload: &'a Workload,
     key: Key,
     began: Instant,
 }
 
-/// How a reconcile has ended, as controller-runtime counts it.
+/// How a reconcile has ended, in the categories of controller-runtime.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Outcome {
     /// Nothing is left to do.
     Done,
-    /// It is looked at again later.
+    /// The object is to be looked at again later.
     Again,
     Failed,
 }
 
 impl Workloads {
-    /// Workloads that are measured in `registry`; `concurrency` is how many reconciles of applications may run
+    /// Creates workloads that are measured in `registry`; `concurrency` is how many reconciles of applications may run
     /// at once.
     pub fn new(registry: &mut Registry, concurrency: u16) -> Self {
         let buckets =
@@ -150,40 +151,40 @@ impl Workloads {
         workloads
     }
 
-    /// Forgets what a term as leader has left undone: it is another one's now.
+    /// Forgets the objects that were still waiting when a term as leader ended: another leader handles them.
     pub fn forget(&self) {
         self.applications.forget();
         self.schedules.forget();
     }
 
-    /// What stands still.
+    /// Returns a description of each loop that is stuck.
     pub fn stuck(&self) -> impl Iterator<Item = String> {
         [&self.applications, &self.schedules].into_iter().filter_map(Workload::stuck)
     }
 }
 
 impl Workload {
-    /// Forgets what a term as leader has left undone: it is another one's now.
+    /// Forgets the objects that were still waiting when a term as leader ended: another leader handles them.
     fn forget(&self) {
         self.locked().waiting.clear();
     }
 
-    /// The object has a reason to be looked at.
+    /// Records that there is a reason to look at the object.
     pub(super) fn waits(&self, namespace: &str, name: &str) {
         self.adds.inc();
         self.locked().waiting.entry(key(namespace, name)).or_insert_with(Instant::now);
     }
 
-    /// There is no such object any more, so nobody will look at it.
+    /// Records that the object does not exist any more, so that no reconcile will look at it.
     pub(super) fn is_gone(&self, namespace: &str, name: &str) {
         self.locked().waiting.remove(&key(namespace, name));
     }
 
-    /// The object's reconcile begins.
+    /// Records that the reconcile of the object begins.
     pub(super) fn begin(&self, namespace: &str, name: &str) -> Work<'_> {
         let (key, began) = (key(namespace, name), Instant::now());
         let mut state = self.locked();
-        // Whoever comes by a timer has not waited.
+        // An object whose reconcile is started by a timer has not waited.
         if let Some(since) = state.waiting.remove(&key) {
             self.waited.observe((began - since).as_secs_f64());
         }
@@ -191,12 +192,12 @@ impl Workload {
         Work { workload: self, key, began }
     }
 
-    /// What stands still, if anything does.
+    /// Returns a description of the object on which the loop is stuck, if the loop is stuck.
     fn stuck(&self) -> Option<String> {
         self.locked().stuck(self.kind, Instant::now())
     }
 
-    /// A reconcile has hit a bug.
+    /// Counts a reconcile that has hit a bug of the operator.
     pub(super) fn panicked(&self) {
         self.panics.inc();
     }
@@ -229,7 +230,7 @@ impl Drop for Work<'_> {
 }
 
 impl Outcome {
-    /// That of a reconcile which says when to look again, if it has to.
+    /// Returns the outcome of a reconcile with the result `wake`: when to look again, if that is needed.
     pub(super) fn of<E>(wake: &Result<Option<Duration>, E>) -> Self {
         match wake {
             Ok(None) => Self::Done,

@@ -1,4 +1,4 @@
-//! An index of the applications of each schedule, fed by the watch of applications.
+//! Keeps an index of the applications that each schedule has made, by owner, fed by the watch of applications.
 
 use super::{super::Watched, ScheduleRef};
 use crate::{
@@ -16,18 +16,18 @@ use tokio::sync::mpsc;
 /// Namespace and name of an application.
 type Key = (String, String);
 
-/// What each schedule has made, as far as the watch and our own writes tell.
+/// The applications of each schedule, as far as the watch and this process's own writes show.
 pub(in crate::controller) struct Children {
     index: Mutex<Index>,
-    /// Who hears of schedules whose applications have changed in what matters to them.
+    /// Receives the schedules whose applications have changed in a way that matters to the schedule.
     changed: mpsc::UnboundedSender<ScheduleRef>,
 }
 
-/// A schedule, as its applications refer to it: by the name and uid of an owner reference, in the application's own
+/// A schedule as its applications refer to it: by the name and uid in an owner reference, in the application's own
 /// namespace.
 ///
-/// The uid alone would not do. Whoever may read a schedule knows its uid, and Kubernetes lets anybody write any uid into the
-/// owner reference of an application of his own, in any namespace.
+/// The uid alone is not enough. Every user who may read a schedule knows its uid, and Kubernetes lets every user write
+/// any uid into the owner reference of an application of their own, in any namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Owner {
     namespace: String,
@@ -68,31 +68,34 @@ struct Index {
     families: HashMap<Owner, Family>,
     /// The schedule of each application.
     owners: HashMap<Key, Owner>,
-    /// What a list that is not complete yet has named.
+    /// The applications that a list has contained so far; the list is not complete yet.
     listed: BTreeSet<Key>,
-    /// The schedules that there are, once they have been listed.
+    /// The schedules that exist; none until they have been listed.
     schedules: Option<HashSet<Owner>>,
 }
 
 #[derive(Clone, Default)]
 struct Family {
     children: BTreeMap<String, Child>,
-    /// Of those that we have made, the ones of which the watch has not told yet.
+    /// The names of applications that this process has made and the watch has not reported yet.
     unconfirmed: BTreeSet<String>,
-    /// Names of those that we may have made: nobody answered.
+    /// The names of applications that this process may have made: the API server did not answer.
     doubted: BTreeSet<String>,
-    /// Names of those that are being made just now: whoever makes them knows of them.
+    /// The names of applications that are being made at this moment: the reconcile that makes them knows about them.
     expected: BTreeSet<String>,
-    /// The latest by slot, and by trigger: that they were made is known also when they are gone.
+    /// The application of the latest slot; `triggered` is the latest application of a trigger. Both are kept after they
+    /// are gone, so that it stays known that they were made.
     latest: Option<Child>,
     triggered: Option<Child>,
-    /// Those that went before they had ended, and whose pods may live.
+    /// The names of applications that were gone before they had ended, and whose pods may be alive.
     lost: BTreeSet<String>,
-    /// Whether the API server has said that no pods live of applications that are gone, but for those that were lost since.
+    /// Whether the API server has reported that no pods of gone applications are alive. Only applications that were
+    /// lost since then are exceptions.
     is_searched: bool,
 }
 
-/// How many lost applications of a schedule are remembered. Of more the API server is asked.
+/// How many lost applications of a schedule are remembered. If there are more, the API server is asked about pods
+/// instead.
 const MOST_LOST: usize = 100;
 
 impl Children {
@@ -100,7 +103,7 @@ impl Children {
         Self { index: Mutex::default(), changed }
     }
 
-    /// The applications of a schedule; and the latest of those that are gone.
+    /// Returns the applications of a schedule, and the latest applications (by slot and by trigger) that are gone.
     pub(super) fn of(&self, owner: &Owner) -> (Vec<Child>, Vec<Child>) {
         let family = self.locked().families.get(owner).cloned().unwrap_or_default();
         let latest = [family.latest, family.triggered].into_iter().flatten();
@@ -108,50 +111,52 @@ impl Children {
         (family.children.into_values().collect(), departed)
     }
 
-    /// The names of those that we have made and the watch has not told of.
+    /// Returns the names of applications that this process has made and the watch has not reported yet.
     pub(super) fn unconfirmed(&self, owner: &Owner) -> BTreeSet<String> {
         self.locked().families.get(owner).map(|family| family.unconfirmed.clone()).unwrap_or_default()
     }
 
-    /// This one is about to be made.
+    /// Records that this application is about to be made.
     pub(super) fn expect(&self, owner: &Owner, name: &str) {
         self.locked().families.entry(owner.clone()).or_default().expected.insert(name.to_owned());
     }
 
-    /// It was made, or it was not.
+    /// Records that the attempt to make this application has ended, with or without success.
     pub(super) fn expect_no_more(&self, owner: &Owner, name: &str) {
         if let Some(family) = self.locked().families.get_mut(owner) {
             family.expected.remove(name);
         }
     }
 
-    /// Whether this one was made nobody knows: the API server has not answered.
+    /// Records that it is unknown whether this application was made: the API server did not answer.
     pub(super) fn doubt(&self, owner: &Owner, name: &str) {
         self.locked().families.entry(owner.clone()).or_default().doubted.insert(name.to_owned());
     }
 
-    /// The names of those.
+    /// Returns the names of applications of which it is unknown whether they were made.
     pub(super) fn doubted(&self, owner: &Owner) -> BTreeSet<String> {
         self.locked().families.get(owner).map(|family| family.doubted.clone()).unwrap_or_default()
     }
 
-    /// Now somebody does.
+    /// Records that it is known now whether this application was made.
     pub(super) fn believe(&self, owner: &Owner, name: &str) {
         if let Some(family) = self.locked().families.get_mut(owner) {
             family.doubted.remove(name);
-            // It may have been there in between.
+            // The application may have existed for a while, and may have left pods.
             family.is_searched = false;
         }
     }
 
-    /// The applications that went before they had ended; none where nobody knows all of them, and the API server is to be asked.
+    /// Returns the names of applications that were gone before they had ended. Returns none if not all of them are
+    /// known, so that the API server has to be asked.
     pub(super) fn lost(&self, owner: &Owner) -> Option<BTreeSet<String>> {
         let index = self.locked();
         let family = index.families.get(owner).filter(|family| family.is_searched)?;
         Some(family.lost.clone())
     }
 
-    /// No pods live of applications that are gone, nor did they when `lost` was asked for.
+    /// Records that no pods of gone applications are alive. `lost` contains the lost applications from before the API
+    /// server was asked; applications that were lost since then stay recorded.
     pub(super) fn have_no_pods(&self, owner: &Owner, lost: &BTreeSet<String>) {
         let mut index = self.locked();
         let family = index.families.entry(owner.clone()).or_default();
@@ -159,14 +164,14 @@ impl Children {
         family.is_searched = true;
     }
 
-    /// We have made this one.
+    /// Records an application that this process has made.
     pub(super) fn add(&self, application: &Watched) {
         if let Some((owner, child)) = child(application) {
             let key = key(application);
             let owner = Owner::referred(&key.0, owner);
             let mut index = self.locked();
             let family = index.families.entry(owner.clone()).or_default();
-            // The watch may have told of it already, and of what has become of it.
+            // The watch may have reported this application already, in a later state.
             if family.children.get(&child.name).is_none_or(|known| known.uid != child.uid) {
                 family.unconfirmed.insert(child.name.clone());
                 index.insert(key, owner, child);
@@ -174,7 +179,7 @@ impl Children {
         }
     }
 
-    /// We have deleted this one: it goes, if it is not gone.
+    /// Records that this process has deleted this application: it is going, or is gone already.
     pub(super) fn goes(&self, owner: &Owner, name: &str, uid: &str) {
         let mut index = self.locked();
         let child = index.families.get_mut(owner).and_then(|family| family.children.get_mut(name));
@@ -183,27 +188,27 @@ impl Children {
         }
     }
 
-    /// There is no such application, whatever we have heard.
+    /// Removes an application that does not exist, although an earlier answer has shown it.
     pub(super) fn remove(&self, namespace: &str, name: &str) {
         self.locked().remove(&(namespace.to_owned(), name.to_owned()));
     }
 
-    /// There is such a schedule.
+    /// Records that this schedule exists.
     pub(super) fn begin(&self, owner: Owner) {
         if let Some(schedules) = &mut self.locked().schedules {
             schedules.insert(owner);
         }
     }
 
-    /// There are no schedules but those `listed`.
+    /// Forgets all schedules that are not `listed`.
     pub(super) fn forget_others(&self, listed: HashSet<Owner>) {
         let mut index = self.locked();
-        // Applications may outlive their schedule for a moment, or refer to one that never was.
+        // Applications may outlive their schedule for a moment, or refer to a schedule that never existed.
         index.families.retain(|owner, family| listed.contains(owner) || !family.children.is_empty());
         index.schedules = Some(listed);
     }
 
-    /// There is no such schedule any more.
+    /// Forgets a schedule that does not exist any more.
     pub(super) fn forget(&self, owner: &Owner) {
         let mut index = self.locked();
         if let Some(schedules) = &mut index.schedules {
@@ -213,7 +218,7 @@ impl Children {
         index.owners.retain(|_, of| of != owner);
     }
 
-    /// Takes in what the watch of applications tells.
+    /// Takes in one event of the watch of applications.
     pub(in crate::controller) fn apply(&self, event: &Event<Watched>) {
         let mut index = self.locked();
         let changed = match event {
@@ -248,7 +253,7 @@ impl Children {
         };
         drop(index);
         for schedule in changed {
-            // Nobody listens any more when the process is about to end.
+            // The receiver is gone only when the process is about to end.
             self.changed.send(schedule).ok();
         }
     }
@@ -259,12 +264,12 @@ impl Children {
 }
 
 impl Index {
-    /// The schedule, if it matters to it.
+    /// Takes in an application that the watch reports. Returns its schedule, if the change matters to the schedule.
     fn confirm(&mut self, key: Key, owner: Owner, mut child: Child) -> Option<ScheduleRef> {
         let schedule = owner.reference();
         let family = self.families.entry(owner.clone()).or_default();
         family.unconfirmed.remove(&child.name);
-        // The watch may be behind our own deletion, which nobody takes back.
+        // The watch may be behind this process's own deletion of the application. A deletion is never taken back.
         let known = family.children.get(&child.name).filter(|known| known.uid == child.uid);
         child.is_going |= known.is_some_and(|known| known.is_going);
         let matters = |child: &Child| (child.is_over(), child.is_going);
@@ -289,7 +294,7 @@ impl Index {
         self.owners.insert(key, owner);
     }
 
-    /// The schedule that has lost the application, if one has.
+    /// Removes an application. Returns the schedule that has lost the application, if there is one.
     fn remove(&mut self, key: &Key) -> Option<ScheduleRef> {
         let owner = self.owners.remove(key)?;
         if let Some(family) = self.families.get_mut(&owner) {
@@ -298,7 +303,7 @@ impl Index {
                 family.lose(&key.1);
             }
             family.unconfirmed.remove(&key.1);
-            // Anybody may name a schedule that there is not.
+            // Any user may name a schedule that does not exist.
             let is_nobody_s = self.schedules.as_ref().is_some_and(|schedules| !schedules.contains(&owner));
             if family.children.is_empty() && is_nobody_s {
                 self.families.remove(&owner);
@@ -323,7 +328,8 @@ impl Family {
     }
 }
 
-/// What a schedule needs to know of an application, and the schedule. One that cannot be read has not ended, for all that we know.
+/// Reduces an application to what its schedule needs to know; returns the reference to the schedule with it. An
+/// application that cannot be read counts as not ended.
 fn child(application: &Watched) -> Option<(&OwnerReference, Child)> {
     let state = application.0.as_ref().map_or(State::Unknown, SparkApplication::state);
     Child::of(application.meta(), state)
@@ -338,7 +344,8 @@ mod tests {
     use super::*;
     use serde_json::{from_value, json};
 
-    /// An application that somebody has made in `namespace` for `slot`, and says to be that schedule's.
+    /// Returns an application in `namespace` that has a slot and names the schedule `owner` (name and uid) as its
+    /// owner.
     fn watched(namespace: &str, owner: (&str, &str)) -> Watched {
         let (name, uid) = owner;
         from_value(json!({
@@ -365,7 +372,7 @@ mod tests {
         Owner { namespace: "a".to_owned(), name: "nightly".to_owned(), uid: "of-nightly".to_owned() }
     }
 
-    /// Issue 22: whoever knew the uid of another tenant's schedule could keep it from starting anything.
+    /// Issue 22: a user who knew the uid of another tenant's schedule could keep the schedule from starting anything.
     #[test]
     fn an_application_that_names_a_schedule_of_another_namespace_is_not_its_child() {
         let children = Children::new(mpsc::unbounded_channel().0);
@@ -404,7 +411,7 @@ mod tests {
         children.begin(hourly.clone());
         children.apply(&Event::Apply(of(&hourly)));
         children.forget(&nightly());
-        // The garbage collector has not been there yet.
+        // The garbage collector has not deleted the application of the deleted schedule yet.
         children.apply(&Event::Apply(of(&nightly())));
         children.apply(&Event::Delete(of(&nightly())));
         assert_eq!(known(), HashSet::from([hourly]));

@@ -1,4 +1,4 @@
-//! The metrics of schedules: runs that were started, skipped and missed.
+//! Counts the runs that schedules start, skip and miss.
 
 use crate::plan::schedule::{Outcome, Skip};
 use prometheus_client::{
@@ -7,7 +7,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// What is measured of schedules.
+/// The metrics of schedules.
 #[derive(Clone, Debug)]
 pub struct ScheduleMetrics {
     started: Counter,
@@ -22,7 +22,7 @@ struct Skipped {
 }
 
 impl ScheduleMetrics {
-    /// Measured in `registry`.
+    /// Creates the metrics in `registry`.
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self {
             started: Counter::default(),

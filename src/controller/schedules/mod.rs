@@ -1,4 +1,5 @@
-//! Runs schedules in the same steps as applications: watch, observe, decide (in `plan`), act, record.
+//! Drives schedules in the same way as applications: watches them, observes the facts, decides in `plan` what to do,
+//! acts, and records the result.
 
 mod children;
 mod metrics;
@@ -46,22 +47,24 @@ type Watched = Lenient<ScheduledSparkApplication>;
 /// Namespace and name of a schedule.
 pub(super) type ScheduleRef = ObjectRef<Watched>;
 
-/// How many schedules are looked at once. Thousands may be due in the same minute, and what they start should not have
-/// to wait for what others have started; a start is one small object.
+/// The number of schedules reconciled at once. Thousands of schedules may be due in the same minute, and an application
+/// that one schedule starts should not have to wait for the starts of others; a start is one small object.
 pub(super) const AT_ONCE: u16 = 64;
-/// How often a schedule is decided on in one reconcile: what is recorded may ask for more, and twice has always done.
+/// How many times a schedule is decided on in one reconcile: a recorded status may require another decision. Two times
+/// have always been enough.
 const PASSES: usize = 4;
-/// How old an application of ours must be before it is asked for that the watch has not told of.
+/// How old an application made by this process must be before the API server is asked for it, if the watch has not
+/// reported it.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 
-/// What the reconcile loop of schedules has and remembers.
+/// Everything that the reconcile loop of schedules uses and remembers.
 pub(super) struct Context {
     pub client: Client,
     pub policy: Policy,
     pub namespaces: Arc<OurNamespaces>,
     pub children: Arc<Children>,
     pub pods: Arc<PodIndex>,
-    /// The applications, as their watch has them.
+    /// The cache of applications, fed by their watch.
     pub applications: reflector::Store<WatchedApplication>,
     pub events: Events,
     pub notes: Notes,
@@ -72,17 +75,17 @@ pub(super) struct Context {
 
 /// How a pass ends.
 enum Passed {
-    /// Nothing is left to do until then, or until something happens.
+    /// Nothing is left to do until this time has passed, if there is one, or until something happens.
     Rests(Option<Duration>),
-    /// This was recorded.
+    /// This object was written as the new state of the schedule.
     Recorded(Box<ScheduledSparkApplication>),
 }
 
-/// When schedules are to be looked at.
+/// The occasions on which schedules have to be looked at.
 pub(super) struct Occasions {
-    /// Their applications have changed.
+    /// Schedules whose applications have changed.
     pub children: mpsc::UnboundedReceiver<ScheduleRef>,
-    /// Namespaces have become ours, or ceased to be.
+    /// Namespaces that have become chosen, or are not chosen any more.
     pub namespaces: mpsc::UnboundedReceiver<String>,
 }
 
@@ -134,9 +137,10 @@ fn watched(
             Err(error) => warn!(%error, "the watch of schedules is retried"),
         })
         .reflect(writer)
-        // Not before the cache has what the list has.
+        // After `reflect`, so that the cache contains what the list contains when `take_note` reads the cache.
         .inspect_ok(move |event| listing.take_note(event, &cache))
-        // Of what it has recorded itself a reconcile has made the best already. What is listed may have been undone.
+        // Watch events caused by this process's own status write are ignored: the reconcile that wrote it has already
+        // acted on it. Listed objects are not ignored, because a write may have been undone before the list.
         .try_filter(move |event| {
             let is_echo = matches!(event, watcher::Event::Apply(schedule) if seeing.notes.is_echo(schedule));
             std::future::ready(!is_echo)
@@ -154,7 +158,8 @@ fn watched(
 ))]
 async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
     let now = super::now();
-    // Not above: a JSON line has the span's own name there until a name is recorded.
+    // The name is not set in the attribute above, because the JSON log layer overwrites a field `name` that is set
+    // there with the span's own name.
     Span::current().record("name", watched.name_any());
     let namespace = watched.namespace().unwrap_or_default();
     let work = context.workload.begin(&namespace, &watched.name_any());
@@ -174,14 +179,14 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
 }
 
 impl Context {
-    /// Brings one schedule a step further; gives when to look again, should nothing happen before.
+    /// Brings one schedule a step further. Returns when to look again if nothing happens before.
     async fn reconcile(
         &self,
         schedule: &ScheduledSparkApplication,
         now: Timestamp,
     ) -> Result<Option<Duration>, Error> {
         if schedule.metadata.deletion_timestamp.is_some() {
-            // Its applications go with it: it is their owner.
+            // Kubernetes deletes the schedule's applications too, because the schedule is their owner.
             self.forget(schedule);
             return Ok(None);
         }
@@ -199,15 +204,16 @@ impl Context {
         Ok(Some(FRESH_FACTS))
     }
 
-    /// Looks at a schedule, does what is next, and records it.
+    /// Looks at a schedule, does what is next, and records the result.
     async fn pass(&self, schedule: &ScheduledSparkApplication, now: Timestamp) -> Result<Passed, Error> {
         let uid = schedule.uid().unwrap_or_default();
         let seen = self.observe(schedule, now).await?;
         let Plan { actions, status, events, outcomes, wake } =
             schedule::next(schedule, &seen, now, &self.policy);
         let starts = actions.iter().any(|action| matches!(action, Act::Start(_)));
-        // A stale copy may ask for what is started already, and gone again. What we have written last has no newer
-        // record of a start: nobody else makes any.
+        // A stale copy may ask for an application that was started already and is gone again. The version that this
+        // process wrote last needs no check: no newer record of a start exists, because no other process starts
+        // anything.
         let is_ours = self.notes.with(&uid, |note| note.written) == notes::version(schedule);
         if starts && !is_ours && !self.is_current(schedule).await? {
             return Ok(Passed::Rests(Some(FRESH_FACTS)));
@@ -236,7 +242,7 @@ impl Context {
         Ok(passed)
     }
 
-    /// Looks at everything that the next decision about `schedule` depends on.
+    /// Collects all facts on which the next decision about `schedule` depends.
     async fn observe(&self, schedule: &ScheduledSparkApplication, now: Timestamp) -> Result<Observed, Error> {
         let (namespace, owner) = (schedule.namespace().unwrap_or_default(), Owner::of(schedule));
         self.confirm(&namespace, &owner, now).await?;
@@ -251,7 +257,8 @@ impl Context {
         Ok(Observed { children, departed, taken, has_pods })
     }
 
-    /// Looks for what the watch does not tell of: those that we have made, and those that we may have made.
+    /// Looks for applications that the watch has not reported: those that this process has made, and those that it may
+    /// have made.
     async fn confirm(&self, namespace: &str, owner: &Owner, now: Timestamp) -> Result<(), Error> {
         let applications = Api::<WatchedApplication>::namespaced(self.client.clone(), namespace);
         for name in self.children.doubted(owner) {
@@ -276,7 +283,7 @@ impl Context {
         Ok(())
     }
 
-    /// Whether pods live of applications of this schedule that are gone.
+    /// Whether pods are alive of applications of this schedule that are gone.
     async fn has_pods(
         &self,
         schedule: &ScheduledSparkApplication,
@@ -285,15 +292,15 @@ impl Context {
         let (namespace, owner) = (schedule.namespace().unwrap_or_default(), Owner::of(schedule));
         let lost = self.children.lost(&owner);
         match &lost {
-            // An application that has ended has no driver any more, and all others that are gone are known.
+            // An application that has ended has no driver any more, and all other applications that are gone are known.
             Some(lost) if lost.is_empty() => return Ok(false),
             Some(lost) if lost.iter().any(|name| self.pods.has_live(&namespace, name)) => return Ok(true),
-            // That there are none is the API server's word alone: a cache may be late.
+            // Only the API server can confirm that no pods exist: a cache may be late.
             _ => {}
         }
         let pods = Api::<Pod>::namespaced(self.client.clone(), &namespace);
         let name = schedule.name_any();
-        // The schedule's own labels go before.
+        // The schedule's own labels take precedence over the schedule's name.
         let name = schedule.labels().get(label::SCHEDULED_APP_NAME).unwrap_or(&name);
         let live = ListParams::default()
             .labels(&format!("{}={name},{}=true", label::SCHEDULED_APP_NAME, label::LAUNCHED_BY))
@@ -326,7 +333,7 @@ impl Context {
                 if let Ok(made) = &made {
                     self.children.add(made);
                 }
-                // Not before: the watch may tell of it in between.
+                // Only after `add`, because the watch may report the application in between.
                 self.children.expect_no_more(&owner, &name);
                 match made {
                     Ok(_) => {
@@ -338,12 +345,12 @@ impl Context {
                         let there = there.get_opt(&name).await;
                         let there = there.map_err(Error::api("GET of an application"))?;
                         match there.filter(|there| owner.owns(there)) {
-                            // The reply to its creation was lost.
+                            // The answer to the creation of this application was lost.
                             Some(ours) => {
                                 self.children.add(&ours);
                                 Ok(())
                             }
-                            // The watch brings it, if it is still there.
+                            // The watch delivers the application, if it still exists.
                             None => Err(Error::Conflict),
                         }
                     }
@@ -368,7 +375,7 @@ impl Context {
         }
     }
 
-    /// Whether the API server has the schedule as we know it.
+    /// Whether the API server has the same version of the schedule as this copy.
     async fn is_current(&self, schedule: &ScheduledSparkApplication) -> Result<bool, Error> {
         let namespace = schedule.namespace().unwrap_or_default();
         let schedules = Api::<Watched>::namespaced(self.client.clone(), &namespace);
@@ -377,8 +384,8 @@ impl Context {
         Ok(live.is_some_and(|live| live.resource_version() == schedule.resource_version()))
     }
 
-    /// Notes which schedules there are. Once the watch has listed all, nothing is remembered of others: nobody tells of
-    /// those that were deleted while nothing was watched.
+    /// Takes note of the schedules that exist. Once the watch has listed all schedules, everything remembered of others
+    /// is forgotten: the watch does not report schedules that were deleted while no watch was running.
     fn take_note(&self, event: &watcher::Event<Watched>, cache: &reflector::Store<Watched>) {
         match event {
             watcher::Event::Init => self.notes.list_begins(),
