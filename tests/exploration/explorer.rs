@@ -1,5 +1,5 @@
-//! Are all worlds that can be reached as they should be? Breadth first, so that what is wrong is shown by the shortest
-//! way to it.
+//! Checks all worlds that a model can reach. The search is breadth first, so that an error is shown by the shortest way
+//! to it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,55 +7,55 @@ use std::{
     hash::{BuildHasherDefault, Hash, Hasher},
 };
 
-/// How many steps it takes at most until nothing happens any more.
+/// The most steps until nothing happens any more.
 const PATIENCE: usize = 500;
 
-/// What can be explored.
+/// A model that can be explored.
 pub trait Model {
     type World: Copy + Hash;
     type Step: Copy + Debug;
 
-    /// Where it begins.
+    /// Returns the world at the beginning.
     fn beginning(&self) -> Self::World;
 
-    /// All that can happen next.
+    /// Adds all steps that can happen next to `out`.
     fn edges(&mut self, world: &Self::World, out: &mut Vec<EdgeOf<Self>>);
 
-    /// What happens next where nothing goes wrong any more; none if nothing does.
+    /// Returns the step that happens next if nothing goes wrong any more; none if nothing happens.
     fn fair(&mut self, world: &Self::World) -> Option<EdgeOf<Self>>;
 
-    /// Nothing happens any more: is all as it should be?
+    /// Checks a world in which nothing happens any more. The error is what is wrong with this world.
     fn rests(&mut self, world: &Self::World) -> Result<(), String>;
 
-    /// What happens in a step, in words.
+    /// Describes a step in words.
     fn tell(&self, before: &Self::World, edge: &EdgeOf<Self>) -> String;
 }
 
-/// A step, and where it leads.
+/// A step and the world that it leads to.
 #[derive(Clone, Debug)]
 pub struct Edge<S, W> {
     pub step: S,
     pub world: W,
-    /// Which invariant is broken by it.
+    /// The invariant that the step breaks.
     pub broken: Option<String>,
 }
 
 pub type EdgeOf<M> = Edge<<M as Model>::Step, <M as Model>::World>;
 
-/// What was found.
+/// The result of an exploration.
 pub struct Found {
     pub worlds: usize,
     pub edges: usize,
     pub broken: Option<Broken>,
 }
 
-/// An invariant that does not hold, and how it came to that.
+/// An invariant that does not hold, and the steps that lead there.
 pub struct Broken {
     pub why: String,
     pub story: String,
 }
 
-/// A number that is as good as random already.
+/// A hasher whose hash of a number is the number itself: fingerprints are as good as random already.
 #[derive(Default)]
 struct Itself(u64);
 
@@ -77,7 +77,7 @@ type Numbers<V> = HashMap<u64, V, BuildHasherDefault<Itself>>;
 
 pub fn explore<M: Model>(model: &mut M) -> Found {
     let beginning = model.beginning();
-    // Each world, and from which it was reached first.
+    // The fingerprint of each world, with that of the world from which it was reached first.
     let mut known = Numbers::default();
     let mut good = HashSet::<u64, BuildHasherDefault<Itself>>::default();
     known.insert(fingerprint(&beginning), 0);
@@ -112,7 +112,8 @@ pub fn explore<M: Model>(model: &mut M) -> Found {
     Found { worlds: known.len(), edges: count, broken }
 }
 
-/// Whether all comes right from here on where nothing goes wrong any more.
+/// Checks that everything becomes right from this world on if nothing goes wrong any more. The error contains what is
+/// wrong and the steps that lead there.
 fn settles<M: Model>(
     model: &mut M,
     from: M::World,
@@ -140,7 +141,7 @@ fn settles<M: Model>(
     Ok(())
 }
 
-/// How it comes to the world with this number, and what happens then.
+/// Describes the steps from the beginning to the world with this number, and the steps `then` after that.
 fn story<M: Model>(model: &mut M, known: &Numbers<u64>, number: u64, then: &[EdgeOf<M>]) -> String {
     let mut numbers = vec![number];
     while let Some(before) = known.get(&numbers[numbers.len() - 1]).filter(|before| **before != 0) {
@@ -165,15 +166,15 @@ fn story<M: Model>(model: &mut M, known: &Numbers<u64>, number: u64, then: &[Edg
     story
 }
 
-/// What stands for this world among those that were seen.
+/// Returns the number that identifies this world among those that were seen.
 pub fn fingerprint(world: &impl Hash) -> u64 {
     let mut hasher = Folding::default();
     world.hash(&mut hasher);
     hasher.finish()
 }
 
-/// A fast hash of few bytes at a time, by folded multiplication. Two of ten million worlds have the same one with a
-/// probability of one to a hundred thousand.
+/// A fast hasher for few bytes at a time, by folded multiplication. The probability that two of ten million worlds have
+/// the same hash is one to a hundred thousand.
 #[derive(Default)]
 pub struct Folding {
     word: u64,
@@ -208,12 +209,12 @@ impl Hasher for Folding {
         self.fold();
     }
 
-    /// The variants of enums, of which there are few.
+    /// Hashes the variant of an enum as one byte: the enums have few variants.
     fn write_isize(&mut self, variant: isize) {
         self.write_u8(variant as u8);
     }
 
-    /// The lengths of arrays, which are what they are.
+    /// Ignores the length of an array: it never changes.
     fn write_usize(&mut self, _length: usize) {}
 
     fn finish(&self) -> u64 {

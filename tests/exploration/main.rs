@@ -1,24 +1,26 @@
-//! Do the decisions of `crates/plan` keep their promises whatever happens? Models of the API server, the cluster, the operator's memory and
-//! its user are played through: exhaustively within some bounds, and at random beyond.
+//! Checks that the decisions of `crates/plan` keep their promises whatever happens. Models of the API server, the
+//! cluster, the operator's memory and its user are played through: exhaustively within some bounds, and at random
+//! beyond.
 //!
-//! A package of its own, so that its millions of states are compiled with optimization, and nothing but the decisions with them.
+//! These tests are a package of their own, so that their millions of states are compiled with optimization, and nothing
+//! but the decisions with them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-/// All that can happen to one application.
+/// Explores all that can happen to one application.
 mod applications;
-/// Plans, as the models see them.
+/// Plans of the decision core, as the models see them.
 mod decision;
-/// Every state that a model can come to, once.
+/// Visits every state that a model can reach, once.
 mod explorer;
-/// All that can happen to one schedule.
+/// Explores all that can happen to one schedule.
 mod schedules;
-/// Years of schedules in which everything happens, drawn at random.
+/// Simulates years of schedules in which everything happens, drawn at random.
 mod simulation;
 
 use std::io::{Write, stderr};
 
-/// The least that an application can be made from.
+/// Returns the smallest spec that an application can be made from.
 fn template() -> serde_json::Value {
     serde_json::json!({
         "sparkVersion": "4.0.1",

@@ -1,4 +1,4 @@
-//! `SparkApplication`: a Spark program that is run once, and again as its restart policy says.
+//! Defines `SparkApplication`: a Spark program that is run once, and again if its restart policy asks for that.
 
 use std::collections::BTreeMap;
 
@@ -135,7 +135,7 @@ pub struct SparkApplicationSpec {
     #[serde(rename = "sparkUIOptions", skip_serializing_if = "Option::is_none")]
     pub spark_ui_options: Option<SparkUiOptions>,
     /// Further ports of the driver to be reached from outside, each with a Service and an Ingress of its own.
-    // The operator makes a Service and an Ingress for each.
+    // The operator makes a Service and an Ingress for each entry.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub driver_ingress_options: Vec<DriverIngressOptions>,
@@ -203,7 +203,8 @@ pub struct Dependencies {
     pub archives: Vec<String>,
 }
 
-/// The reference by which `application` owns the objects that are made for it, so that they go with it.
+/// Returns the owner reference to `application` for the objects that are made for it, so that Kubernetes deletes them
+/// together with the application.
 #[must_use]
 pub fn owner_reference(application: &SparkApplication) -> OwnerReference {
     OwnerReference {
@@ -216,8 +217,8 @@ pub fn owner_reference(application: &SparkApplication) -> OwnerReference {
     }
 }
 
-/// The text of an optional field; none where it is empty. Charts write an empty string where a value is not set, and `sparkConf` may still
-/// set the same.
+/// Returns the text of an optional field; none if the text is empty. Helm charts write an empty string for a value that
+/// is not set, and `sparkConf` may still set the same property.
 #[must_use]
 pub const fn stated(text: &Option<String>) -> Option<&String> {
     match text {
@@ -227,7 +228,7 @@ pub const fn stated(text: &Option<String>) -> Option<&String> {
 }
 
 impl Dependencies {
-    /// Whether nothing is listed.
+    /// Returns whether all lists are empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

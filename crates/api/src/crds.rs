@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions of both kinds, generated from the Rust types.
+//! Makes the CustomResourceDefinitions of both kinds from the Rust types.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionVersion,
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 use super::{ScheduledSparkApplication, SparkApplication};
 
-/// Who allowed a group under `k8s.io`; without it the API server would not serve the kinds. KF's, since they
-/// are KF's kinds.
+/// The annotation that names the approval of a group under `k8s.io`; the API server does not serve the kinds without
+/// it. The value is that of Kubeflow's operator, because the kinds are Kubeflow's.
 const APPROVAL: (&str, &str) =
     ("api-approved.kubernetes.io", "https://github.com/kubeflow/spark-operator/pull/1298");
 
-/// A column of `kubectl get`: title, type and path. The same as KF's, since people's scripts read them.
+/// A column of `kubectl get`: title, type and path. The columns are Kubeflow's, because users' scripts read them.
 type Column = (&'static str, &'static str, &'static str);
 
 const APPLICATION_COLUMNS: [Column; 6] = [
@@ -39,11 +39,11 @@ const SCHEDULE_COLUMNS: [Column; 6] = [
     ("Age", "date", ".metadata.creationTimestamp"),
 ];
 
-/// The definitions of all our kinds.
+/// Returns the definitions of all our kinds.
 ///
-/// Their schemas accept whatever KF's accept, but for lists, maps and texts that are larger than any of a real
-/// application (`MOST_ENTRIES`, `LONGEST_TEXT`): so every stored object stays valid when the operator is exchanged,
-/// either way.
+/// The schemas accept everything that Kubeflow's schemas accept, except lists, maps and texts that are larger than
+/// those of any real application (`MOST_ENTRIES`, `LONGEST_TEXT`). So every stored object stays valid when Kubeflow's
+/// operator is replaced by this one, or this one by Kubeflow's.
 #[must_use]
 pub fn custom_resource_definitions() -> [CustomResourceDefinition; 2] {
     [
@@ -52,7 +52,7 @@ pub fn custom_resource_definitions() -> [CustomResourceDefinition; 2] {
     ]
 }
 
-/// The definitions as files: name in `manifests/crds` and content.
+/// Returns the definitions as files: the name in `manifests/crds` and the content of each.
 #[must_use]
 pub fn files() -> Vec<(String, String)> {
     let file = |crd: &CustomResourceDefinition| {
@@ -63,13 +63,13 @@ pub fn files() -> Vec<(String, String)> {
     custom_resource_definitions().iter().map(file).collect()
 }
 
-/// All definitions as one YAML stream, for `kubectl apply -f -`.
+/// Returns all definitions as one YAML stream, for `kubectl apply -f -`.
 #[must_use]
 pub fn yaml() -> String {
     files().into_iter().map(|(_, yaml)| yaml).collect()
 }
 
-/// The fields of a status that `ours` has and `installed` would drop, as paths below `status`.
+/// Returns the fields of a status that `ours` has and `installed` would drop, as paths below `status`.
 #[must_use]
 pub fn missing_status_fields(
     ours: &CustomResourceDefinition,
@@ -117,7 +117,7 @@ fn compare(
     }
 }
 
-/// `crd` with what the derive cannot say.
+/// Completes `crd` with the parts that the derive cannot express.
 fn finished(mut crd: CustomResourceDefinition, columns: &[Column]) -> CustomResourceDefinition {
     let (key, value) = APPROVAL;
     crd.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
@@ -139,7 +139,7 @@ fn column(&(name, type_, json_path): &Column) -> CustomResourceColumnDefinition 
     }
 }
 
-/// The schema of a whole object as we publish it, from the one that was derived.
+/// Makes the published schema of a whole object from the derived schema.
 fn object_schema(derived: JSONSchemaProps) -> JSONSchemaProps {
     let derived = serde_json::to_value(derived).expect("a schema is JSON");
     let mut schema = Schema::try_from(derived).expect("a schema of an object is an object");
@@ -153,17 +153,17 @@ fn object_schema(derived: JSONSchemaProps) -> JSONSchemaProps {
 
 /// The most entries of a list or a map in a spec.
 ///
-/// KF's definitions have no limits, and an object that is beyond ours cannot be updated where Kubernetes is older than
-/// 1.30, not even in its status. So ours are where nothing can work any more: what becomes a pod's annotation has 256 KiB
-/// there, which are 10,000 entries of 26 bytes.
+/// Kubeflow's definitions have no limits, and on Kubernetes before 1.30 an object that exceeds our limits cannot be
+/// updated, not even in its status. So the limit lies where an application cannot work anyway: entries that become
+/// annotations of a pod have 256 KiB there, which are 10,000 entries of 26 bytes.
 const MOST_ENTRIES: u32 = 10_000;
 
-/// The most characters of a text in a spec: twice as many bytes as Linux lets a process have in one argument or one
-/// environment variable.
+/// The most characters of a text in a spec: twice as many as the bytes that Linux allows in one argument or one
+/// environment variable of a process.
 const LONGEST_TEXT: u32 = 262_144;
 
-/// Limits the fields of `schema` that are ours: what is embedded of the Kubernetes API has no descriptions, and what is in
-/// it is limited by its list.
+/// Limits the fields of `schema` that are ours, at any depth. Fields that are embedded from the Kubernetes API are
+/// recognised by their missing descriptions and get no limit: the list that contains them is limited.
 fn bound(schema: &mut Value) {
     let fields = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
     for (_, field) in fields.filter(|(_, field)| field.get("description").is_some()) {
@@ -178,7 +178,8 @@ fn bound(schema: &mut Value) {
     }
 }
 
-/// Limits one value, unless its schema says more of it.
+/// Adds a limit to the schema of one list, map or text, unless the schema has a limit already or lists the allowed
+/// values.
 fn limit(schema: &mut Value) {
     let is_map = schema.get("additionalProperties").is_some();
     let (keyword, most) = match schema["type"].as_str() {
@@ -192,17 +193,17 @@ fn limit(schema: &mut Value) {
     }
 }
 
-/// Makes one schema, that of a field or of an object, say what KF's says.
+/// Changes one schema, of a field or of an object, so that it says the same as Kubeflow's.
 fn publish(schema: &mut Schema) {
-    // The API server would write defaults into users' objects. Ours are filled in by the webhook, where they
-    // depend on other fields, and they are recorded as absent otherwise.
+    // The API server would write the defaults of a schema into users' objects. Our defaults may depend on other fields,
+    // so the webhook fills them in; without the webhook the fields stay absent.
     schema.remove("default");
-    // Only Go's times are ever written as null. (A null that is refused is noticed at once; one that is
-    // stored is a riddle.)
+    // Only times are ever written as null, by Go programs. (A null that is refused is noticed at once; a null that is
+    // stored is hard to explain later.)
     if schema.get("format").and_then(Value::as_str) != Some("date-time") {
         schema.remove("nullable");
     }
-    // What follows the first paragraph of a comment is meant for readers of the code.
+    // Only the first paragraph of a doc comment is published; the other paragraphs are meant for readers of the code.
     let description = schema.get("description").and_then(Value::as_str);
     if let Some(first) = description.and_then(|text| text.split("\n\n").next()) {
         let line = first.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,5 @@
-//! Fills in the fields that the user left out, with the values that the webhook of Kubeflow's operator writes into the object.
+//! Fills in the fields of a spec that the user left out, with the values that the webhook of Kubeflow's operator writes
+//! into the object.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +7,18 @@ use serde_json::{Map, Value};
 
 use super::{RestartPolicyType, Role, SparkApplicationSpec, SparkPodSpec, names::conf};
 
-/// Seconds between retries, both of runs and of submissions.
+/// Seconds between retries, of runs and of submissions.
 const RETRY_INTERVAL_SECONDS: i64 = 5;
-/// Cores of a driver and of an executor; also Spark's own default.
+/// Cores of a driver and of an executor; Spark's own default is the same.
 const CORES: i32 = 1;
-/// Heap of a driver and of an executor; also Spark's own default.
+/// Heap of a driver and of an executor; Spark's own default is the same.
 const MEMORY: &str = "1g";
 /// Number of executors. Spark's own default is 2.
 const INSTANCES: i32 = 1;
 
-/// The spec with the fields filled in that the user left out. Doing it twice is the same as doing it once.
+/// Returns `spec` with the fields that the user left out filled in. A second call changes nothing.
 ///
-/// `type`, `mode` and `restartPolicy.type` have theirs by their types: they are filled in when an object is
-/// read.
+/// `type`, `mode` and `restartPolicy.type` get their defaults from their Rust types, when an object is read.
 #[must_use]
 pub fn with_defaults(mut spec: SparkApplicationSpec) -> SparkApplicationSpec {
     let restart = &mut spec.restart_policy;
@@ -42,13 +42,13 @@ pub fn with_defaults(mut spec: SparkApplicationSpec) -> SparkApplicationSpec {
     spec
 }
 
-/// Writes the values of fields that the user left out into `spec`, a spec as the user wrote it. What the user
-/// did write stays as it is, also what we do not know; but an empty string in place of `type`, `mode` or
-/// `restartPolicy.type` says nothing, as in KF.
+/// Writes the values of fields that the user left out into `spec`, a spec as the user wrote it. Everything that the
+/// user wrote stays, including fields that our types do not know; but an empty string in `type`, `mode` or
+/// `restartPolicy.type` counts as left out, as in Kubeflow.
 ///
 /// # Errors
 ///
-/// When it cannot be read as a spec; then nothing is written.
+/// If `spec` cannot be read as a spec; `spec` then stays unchanged.
 pub fn fill_in(spec: &mut Map<String, Value>) -> Result<(), serde_json::Error> {
     let mut written = Value::Object(spec.clone());
     for field in ["/type", "/mode", "/restartPolicy/type"] {
@@ -63,7 +63,7 @@ pub fn fill_in(spec: &mut Map<String, Value>) -> Result<(), serde_json::Error> {
     };
     let (before, after) = (object(&read), object(&with_defaults(read.clone())));
     let mut missing = additions(&before, &after);
-    // They have their defaults by their types, so they are in both.
+    // These three get their defaults from their types, so they are in both `before` and `after`.
     missing.extend(["type", "mode", "restartPolicy"].map(|field| (field.to_owned(), after[field].clone())));
     let Value::Object(mut written) = written else { unreachable!("made from an object above") };
     complete(&mut written, missing);
@@ -71,7 +71,7 @@ pub fn fill_in(spec: &mut Map<String, Value>) -> Result<(), serde_json::Error> {
     Ok(())
 }
 
-/// What `after` has and `before` has not.
+/// Returns the fields, at any depth, that are in `after` but not in `before`.
 fn additions(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<String, Value> {
     let addition = |(field, after): (&String, &Value)| match (before.get(field), after) {
         (None, after) => Some((field.clone(), after.clone())),
@@ -84,7 +84,7 @@ fn additions(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<Str
     after.iter().filter_map(addition).collect()
 }
 
-/// Writes `missing` where nothing is written, or `null`.
+/// Writes the fields of `missing` into `written` where `written` has no value or `null`.
 fn complete(written: &mut Map<String, Value>, missing: Map<String, Value>) {
     for (field, value) in missing {
         match (written.get_mut(&field), value) {
@@ -95,10 +95,10 @@ fn complete(written: &mut Map<String, Value>, missing: Map<String, Value>) {
     }
 }
 
-/// Whether the number of executors follows the work: the object decides if there is one, otherwise sparkConf.
+/// Returns whether dynamic allocation is on: `spec.dynamicAllocation` decides if it is there, otherwise `sparkConf`.
 ///
-/// KF looks for a key in lower case that Spark does not have, so that a fixed number of executors was set
-/// beside dynamic allocation; we look for Spark's key, and for KF's as well.
+/// Kubeflow looks for a key in lower case, which Spark does not have, so it sets a fixed number of executors in spite
+/// of dynamic allocation. This function looks for Spark's key and for Kubeflow's key.
 #[must_use]
 pub fn is_dynamic_allocation_on(spec: &SparkApplicationSpec) -> bool {
     if let Some(allocation) = &spec.dynamic_allocation {
@@ -117,7 +117,7 @@ fn pod_defaults(role: Role, pod: &mut SparkPodSpec, spark_conf: &BTreeMap<String
     }
 }
 
-/// What Go's `strconv.ParseBool` or Spark take for true.
+/// Returns whether Go's `strconv.ParseBool` or Spark would read `value` as true.
 fn is_true(value: &str) -> bool {
     let value = value.trim();
     value.eq_ignore_ascii_case("true") || matches!(value, "1" | "t" | "T")

@@ -1,8 +1,9 @@
-//! Pieces of the Kubernetes API inside the types of this crate, kept as JSON exactly as the user wrote them.
+//! Contains [`Embedded`], which holds parts of the Kubernetes API inside our own types as JSON, exactly as the user
+//! wrote them.
 //!
-//! A `Volume` of a newer Kubernetes than the one we were built against has fields that our Rust types do not
-//! know. Reading it into those types and writing it out again would lose them, silently. So we keep the JSON
-//! and decode only to look.
+//! A `Volume` of a Kubernetes version newer than k8s-openapi's has fields that our Rust types do not know. Reading the
+//! volume into those types and writing it out again would silently lose these fields. So the JSON is kept, and decoded
+//! only to look at it.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -10,22 +11,22 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, js
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-/// A `T` of the Kubernetes API as the user wrote it, with whatever `T` does not know. Equal when the JSON is
-/// equal.
+/// A `T` of the Kubernetes API as the user wrote it, including fields that `T` does not know. Two values are equal when
+/// their JSON is equal.
 pub struct Embedded<T> {
     json: Value,
     kind: PhantomData<fn() -> T>,
 }
 
 impl<T> Embedded<T> {
-    /// The piece as it was written.
+    /// Returns the JSON as the user wrote it.
     #[must_use]
     pub fn json(&self) -> &Value {
         crate::steps::took(1);
         &self.json
     }
 
-    /// The piece as it was written, to be put elsewhere.
+    /// Returns the JSON as the user wrote it, by value.
     #[must_use]
     pub fn into_json(self) -> Value {
         self.json
@@ -33,20 +34,20 @@ impl<T> Embedded<T> {
 }
 
 impl<T> Embedded<Vec<T>> {
-    /// The pieces as one, or nothing if there are none.
+    /// Joins the pieces into one list; none if there are no pieces.
     #[must_use]
     pub fn list(pieces: &[Embedded<T>]) -> Option<Self> {
         (!pieces.is_empty())
             .then(|| Self::from(pieces.iter().map(|piece| piece.json.clone()).collect::<Value>()))
     }
 
-    /// The entries as they were written; none if it is not a list.
+    /// Returns the entries as the user wrote them; empty if the value is not a list.
     #[must_use]
     pub fn entries(&self) -> &[Value] {
         self.json.as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// Like [`Self::entries`], to be put elsewhere.
+    /// Like [`Self::entries`], by value.
     #[must_use]
     pub fn into_entries(self) -> Vec<Value> {
         if let Value::Array(entries) = self.json { entries } else { Vec::new() }
@@ -54,7 +55,7 @@ impl<T> Embedded<Vec<T>> {
 }
 
 impl<T: DeserializeOwned> Embedded<T> {
-    /// What we know of the piece.
+    /// Reads the JSON as `T`, without the fields that `T` does not know.
     ///
     /// # Errors
     ///
@@ -65,7 +66,7 @@ impl<T: DeserializeOwned> Embedded<T> {
 }
 
 impl<T: Serialize> Embedded<T> {
-    /// The piece that stands for `value`.
+    /// Returns the JSON form of `value`.
     #[must_use]
     pub fn new(value: &T) -> Self {
         Self::from(serde_json::to_value(value).expect("types of the Kubernetes API are JSON"))
@@ -78,7 +79,7 @@ impl<T> From<Value> for Embedded<T> {
     }
 }
 
-// Written out rather than derived, because derives would ask the same of `T`.
+// Implemented by hand, because derived implementations would require the same traits of `T`.
 impl<T> Clone for Embedded<T> {
     fn clone(&self) -> Self {
         Self::from(self.json.clone())
@@ -110,9 +111,9 @@ impl<'de, T> Deserialize<'de> for Embedded<T> {
     }
 }
 
-/// The schema of `T` with everything in place and nothing but what constrains or names a value: no
-/// descriptions, which are nine tenths of it, and no defaults, which the API server would write into the
-/// user's object.
+/// The schema of `T` with all references resolved and only the keywords that constrain or name a value. It has no
+/// descriptions, which are nine tenths of the schema, and no defaults, which the API server would write into the user's
+/// object.
 impl<T: JsonSchema> JsonSchema for Embedded<T> {
     fn inline_schema() -> bool {
         true
@@ -137,28 +138,28 @@ impl<T: JsonSchema> JsonSchema for Embedded<T> {
     }
 }
 
-/// The schema of a value that only Kubernetes looks into: any object, nothing pruned.
+/// Returns the schema of a value that only Kubernetes interprets: any object, with no field pruned.
 ///
-/// For pod templates, as in KF: a template's own schema would be larger than all the rest together, and Spark
-/// hands the template to Kubernetes as it is.
+/// Used for pod templates, as in Kubeflow's operator: the schema of a template would be larger than all the rest
+/// together, and Spark passes the template to Kubernetes as it is.
 pub fn opaque(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// The definitions that we know better than k8s-openapi, by their names there.
+/// Returns the schemas that replace those of k8s-openapi because ours are more exact, by their names in k8s-openapi.
 fn replacements() -> Map<String, Value> {
     let strings = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let replacements = json!({
-        // A number is a quantity too. The pattern is Kubernetes' own (apimachinery, resource.Quantity, as
-        // controller-gen has it).
+        // A number is a quantity too. The pattern is Kubernetes' own (apimachinery, `resource.Quantity`, as in
+        // controller-gen's output).
         "io.k8s.apimachinery.pkg.api.resource.Quantity": {
             "x-kubernetes-int-or-string": true,
             "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
         },
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"x-kubernetes-int-or-string": true},
-        // What makes sense in a volumeClaimTemplate, and what controller-gen lets through. The rest of
-        // ObjectMeta is the API server's; were it listed, the `creationTimestamp: null` that Go programs
-        // write would be refused instead of pruned.
+        // The fields that make sense in a volumeClaimTemplate and that controller-gen allows. The other fields of
+        // ObjectMeta are set by the API server; if they were listed here, the `creationTimestamp: null` that Go
+        // programs write would be refused instead of pruned.
         "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": {"type": "object", "properties": {
             "annotations": strings,
             "finalizers": {"type": "array", "items": {"type": "string"}},
@@ -173,8 +174,8 @@ fn replacements() -> Map<String, Value> {
     }
 }
 
-/// `schema` with its references replaced by what they refer to, and only the keywords that say which values
-/// are allowed.
+/// Returns `schema` with its references replaced by the schemas that they refer to, and with only the keywords that
+/// define which values are allowed.
 fn plain(schema: &Value, definitions: &Map<String, Value>) -> Value {
     if let Some(name) =
         schema.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix("#/$defs/"))

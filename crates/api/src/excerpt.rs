@@ -1,11 +1,12 @@
 //! Cuts texts that are too long to be shown whole, and marks the cut with an ellipsis.
 
-/// The most bytes of an explanation in a status or an event: an event's note holds 1,024, and the rest of it names the object.
+/// The most bytes of an explanation in a status or an event: the note of an event holds 1,024 bytes, and the rest of
+/// the note names the object.
 pub const LONGEST_EXPLANATION: usize = 800;
 
 const ELLIPSIS: &str = "…";
 
-/// The first bytes of `text`, at most `limit` with the ellipsis; cut between two characters.
+/// Returns the first bytes of `text`, at most `limit` including the ellipsis, cut between two characters.
 #[must_use]
 pub fn beginning(text: String, limit: usize) -> String {
     if text.len() <= limit {
@@ -15,7 +16,7 @@ pub fn beginning(text: String, limit: usize) -> String {
     format!("{}{ELLIPSIS}", &text[..end])
 }
 
-/// The last bytes of `text`, at most `limit` with the ellipsis; cut between two characters.
+/// Returns the last bytes of `text`, at most `limit` including the ellipsis, cut between two characters.
 #[must_use]
 pub fn end(text: String, limit: usize) -> String {
     if text.len() <= limit {

@@ -1,9 +1,10 @@
 //! Reads objects that any user of the cluster may have written. [`Lenient`] reads each object separately and skips
-//! `metadata.managedFields`, so that an object that cannot be read is known by its metadata, and all others of its list are read.
+//! `metadata.managedFields`. An object that cannot be read is still known by its metadata, and all other objects of the
+//! list are read.
 //!
-//! Go reads what our types do not: times up to the end of the year 9999 (jiff ends a day earlier), JSON nested 10,000 levels deep
-//! (serde_json ends at 127). The API server keeps the managedFields that a client sends, times and nesting included, so that whoever
-//! may create a Service could write one with which a list of Services is not read.
+//! Go accepts values that our types refuse: times up to the end of the year 9999 (jiff ends a day earlier), JSON nested
+//! 10,000 levels deep (serde_json ends at 127). The API server stores the managedFields that a client sends, including
+//! such times and such nesting. So any user who may create a Service could make a list of Services unreadable.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::{Resource, error_boundary::InvalidObject};
@@ -11,15 +12,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwn
 use serde_json::value::{RawValue, to_raw_value};
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// An object, or what can be read of one that is no `K`: as much of its metadata as there is.
+/// An object of type `K`. For an object that cannot be read as `K`: the error and the readable part of the metadata.
 ///
-/// Like kube's `DeserializeGuard`, which reads the whole object, its managedFields too, before it is safe from any of it. Can be read
-/// from the API server's JSON only, not from a [`serde_json::Value`]'s or another format's deserializer that serde buffers.
+/// Like kube's `DeserializeGuard`, but `DeserializeGuard` first reads the whole object, managedFields included, and
+/// fails if that first step fails. `Lenient` can be read only from JSON text as the API server sends it, not from a
+/// [`serde_json::Value`] and not from a deserializer of another format that serde buffers.
 #[derive(Clone, Debug)]
 pub struct Lenient<K>(pub Result<K, Box<InvalidObject>>);
 
-/// The longest object that is read, in bytes of JSON without managedFields. etcd takes 1.5 MB with them; of a tenant's application that
-/// long only its metadata is kept in memory.
+/// The longest object that is read, in bytes of JSON without managedFields. etcd accepts 1.5 MB including
+/// managedFields; of an object that is too long only the metadata is kept in memory.
 const LONGEST: usize = 1 << 20;
 
 impl<K> Lenient<K> {
@@ -39,12 +41,12 @@ impl<K> Lenient<K> {
 
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Lenient<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // To find where a value ends takes no more stack for one that is nested deeper.
+        // A `RawValue` only looks for the end of the value, which takes no more stack for a deeper nested value.
         Box::<RawValue>::deserialize(deserializer).map(|object| Self(Self::read(&object)))
     }
 }
 
-/// So that `kube::Api` writes what it reads leniently. An object that could not be read is not written.
+/// Lets `kube::Api` write objects that were read leniently. Writing an object that could not be read is an error.
 impl<K: Serialize> Serialize for Lenient<K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let object = self.0.as_ref().map_err(|invalid| S::Error::custom(&invalid.error))?;
@@ -81,7 +83,7 @@ impl<K: Resource> Resource for Lenient<K> {
     }
 }
 
-/// The fields of a JSON object, none of them read.
+/// The fields of a JSON object; the values are not parsed.
 type Fields<'t> = BTreeMap<String, &'t RawValue>;
 
 fn without_managed_fields(object: &RawValue) -> Result<Box<RawValue>, String> {
@@ -103,7 +105,7 @@ fn without_managed_fields(object: &RawValue) -> Result<Box<RawValue>, String> {
     cut().map_err(|error| without_position(&error))
 }
 
-/// Each field of the metadata that can be read by itself.
+/// Returns the metadata with each field that can be read by itself.
 fn readable_metadata(object: &RawValue) -> ObjectMeta {
     let fields = |json: &str| serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json).ok();
     let metadata = fields(object.get()).and_then(|object| fields(object.get("metadata")?.get()));
@@ -118,7 +120,8 @@ fn metadata_of(fields: &impl serde::Serialize) -> Option<ObjectMeta> {
     serde_json::from_str(&serde_json::to_string(fields).ok()?).ok()
 }
 
-/// The text that was read is not what the user wrote, so that a line and a column say nothing to him.
+/// Returns the error without its line and column, which mean nothing to the user: the text that was read is not the
+/// text that the user wrote.
 fn without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.rsplit_once(" at line ").filter(|_| error.line() > 0).map(|(what, _)| what.to_owned());
@@ -176,7 +179,7 @@ mod tests {
         let list = list(&[
             service("a", "", "{}"),
             service("typed", "", r#"{"ports":"many"}"#),
-            // Nobody reads a field that the type does not have.
+            // A field that the type does not have is not read.
             service("deep", "", &nested(100_000)),
             service("long", "", &format!(r#"{{"clusterIP":"{}"}}"#, "x".repeat(LONGEST))),
             service("z", "", "{}"),

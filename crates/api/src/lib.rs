@@ -1,18 +1,18 @@
-//! The kinds of `sparkoperator.k8s.io/v1beta2` as types: what users can write, and what the operator answers in the
-//! status.
+//! Defines the kinds of `sparkoperator.k8s.io/v1beta2` as values: the specs that users write and the statuses that the
+//! operator reports.
 //!
-//! Nothing here talks to a cluster, reads a clock or logs.
+//! Nothing in this crate talks to a cluster, reads a clock or logs.
 
 #![warn(missing_docs)]
 
-/// Every label, annotation, container, environment variable and configuration key.
+/// The names of every label, annotation, container, environment variable and configuration key.
 pub mod names;
-/// Driver or executor.
+/// The two kinds of pod that Spark runs: driver and executor.
 pub mod role;
 
 /// `SparkApplication` and its spec.
 pub mod application;
-/// What the driver and the executors have in common, and what each has of its own.
+/// The fields that driver and executors share, and the fields that each has of its own.
 pub mod pod;
 /// The status of a `SparkApplication`.
 pub mod status;
@@ -25,21 +25,21 @@ pub mod defaults;
 
 /// The CustomResourceDefinitions of both kinds.
 pub mod crds;
-/// Pieces of the Kubernetes API inside our own types.
+/// Parts of the Kubernetes API inside our own types, kept as the JSON that the user wrote.
 pub mod embedded;
-/// Texts that are too long to be shown whole.
+/// Cuts texts that are too long to be shown whole.
 pub mod excerpt;
-/// Objects of the API server that anybody may have written.
+/// Reads objects of the API server that any user may have written.
 pub mod lenient;
-/// Java's sizes of memory, such as `512m`.
+/// Memory sizes in Java's notation, such as `512m`.
 pub mod memory;
-/// What `spec.monitoring` asks for.
+/// The settings that `spec.monitoring` asks for.
 pub mod monitoring;
-/// How an explicit `null` is read.
+/// Reads an explicit `null` as an absent field.
 mod nulls;
 /// Kubernetes' quantities, such as `1.5Gi`.
 pub mod quantity;
-/// Counts of looks at the parts of an object, for tests.
+/// Counts how often parts of an object are looked at, for tests.
 #[doc(hidden)]
 pub mod steps;
 

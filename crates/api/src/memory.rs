@@ -1,36 +1,37 @@
-//! Reads Java's sizes of memory, such as `512m` and `4g`, as Spark does.
+//! Reads memory sizes in Java's notation, such as `512m` or `4g`, as Spark does.
 
 use std::str::FromStr;
 
-/// Java's units and how many bytes each is.
+/// Java's units and the number of bytes of each.
 const UNITS: [(&str, u64); 6] =
     [("b", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30), ("t", 1 << 40), ("p", 1 << 50)];
 
-/// Spark's own default of a heap, in MiB.
+/// Spark's default heap size, in MiB.
 pub const HEAP: u64 = 1024;
-/// What a pod has beside its heap at least, in MiB (`ResourceProfile.MEMORY_OVERHEAD_MIN_MIB`).
+/// The least memory of a pod beside its heap, in MiB (`ResourceProfile.MEMORY_OVERHEAD_MIN_MIB`).
 pub const OVERHEAD_LEAST: u64 = 384;
-/// The part of the heap that a pod has beside it (`Config.MEMORY_OVERHEAD_FACTOR`).
+/// The default memory of a pod beside its heap, as a fraction of the heap (`Config.MEMORY_OVERHEAD_FACTOR`).
 pub const OVERHEAD_FACTOR: f64 = 0.1;
-/// The same where a Python or R process runs beside the JVM (`Constants.NON_JVM_MEMORY_OVERHEAD_FACTOR`).
+/// The default memory of a pod beside its heap if a Python or R process runs beside the JVM, as a fraction of the heap
+/// (`Constants.NON_JVM_MEMORY_OVERHEAD_FACTOR`).
 pub const OVERHEAD_FACTOR_BESIDE_JVM: f64 = 0.4;
 
-/// The bytes that `text` stands for where Spark takes it (`spark.driver.memory` and its like, in which a
-/// number alone counts mebibytes); none if Spark refuses it.
+/// Returns the number of bytes that `text` means in `spark.driver.memory` and similar properties, in which a number
+/// without a unit counts mebibytes; none if Spark refuses `text`.
 ///
-/// Follows Spark's `JavaUtils.byteStringAs`: a whole number, a unit out of b, k, m, g, t, p with or without a
-/// b behind it, whatever the case, blanks around it, not more than 2⁶³ − 1 bytes.
+/// Follows Spark's `JavaUtils.byteStringAs`: a whole number, then a unit out of b, k, m, g, t, p, in upper or lower
+/// case, optionally followed by b, with blanks allowed around the text, and at most 2⁶³ − 1 bytes.
 #[must_use]
 pub fn bytes(text: &str) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let (digits, unit) = split_number(&lower, |c| c.is_ascii_digit());
     let unit = if unit.is_empty() { 1 << 20 } else { unit_bytes(unit)? };
-    // Not `u64::from_str`, which takes a sign.
+    // `u64::from_str` alone would accept a sign, so the digits are split off first.
     let number = if digits.is_empty() { None } else { u64::from_str(digits).ok() };
     number?.checked_mul(unit).filter(|bytes| i64::try_from(*bytes).is_ok())
 }
 
-/// A fraction of the heap, as Java reads a number; none if it is negative or no number.
+/// Reads a fraction of the heap as Java reads a number; none if it is negative or not a number.
 #[must_use]
 pub fn factor(text: &str) -> Option<f64> {
     let text = text.trim();
@@ -38,7 +39,7 @@ pub fn factor(text: &str) -> Option<f64> {
     number.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor >= 0.0)
 }
 
-/// That part of the heap, as Scala's `(factor * heap).toInt`.
+/// Returns `factor` times `heap`, computed as Scala's `(factor * heap).toInt`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -50,7 +51,8 @@ pub fn part(heap: u64, factor: f64) -> u64 {
     ((factor * heap as f64) as i32) as u64
 }
 
-/// What somebody who wrote `text` may have meant: the same number and the unit that it begins to name.
+/// Returns the memory size that the user who wrote `text` may have meant: the same number with the unit that the rest
+/// of `text` begins with; `1g` if there is no such number or unit.
 #[must_use]
 pub fn suggestion(text: &str) -> String {
     const ANYTHING: &str = "1g";
@@ -68,8 +70,8 @@ pub fn suggestion(text: &str) -> String {
     }
 }
 
-/// A Java memory string as a Kubernetes quantity: `2g` is `2Gi`, `100m` is `100Mi`; what has none of Java's
-/// suffixes stays.
+/// Converts a Java memory size to a Kubernetes quantity: `2g` becomes `2Gi`, `100m` becomes `100Mi`. A text without one
+/// of Java's suffixes stays as it is.
 #[must_use]
 pub fn quantity(memory: &str) -> String {
     let memory = memory.trim();
@@ -97,7 +99,8 @@ fn unit_bytes(name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// What `JavaUtils.byteStringAsBytes` of Spark 4.0.1 said; a number alone is bytes there.
+    /// The expected values are those of `JavaUtils.byteStringAsBytes` of Spark 4.0.1, where a number without a unit
+    /// counts bytes.
     #[test]
     fn what_spark_accepts_is_accepted() {
         for (text, expected) in [

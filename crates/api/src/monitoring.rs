@@ -1,8 +1,8 @@
-//! What `spec.monitoring` of an application asks for: Spark's `metrics.properties`, and the Prometheus JMX exporter as a Java agent in driver
-//! and executors.
+//! Computes the settings that `spec.monitoring` of an application asks for: Spark's `metrics.properties`, and the
+//! Prometheus JMX exporter as a Java agent in driver and executors.
 //!
-//! Files that the user has not put into the image come from a ConfigMap. Spark gets its part of the answers as properties, and the pods
-//! get the mount of the ConfigMap and the exporter's port by their customization.
+//! Files that the user has not put into the image come from a ConfigMap. Spark gets its part of the settings as
+//! properties; the pods get the mount of the ConfigMap and the exporter's port by their customization.
 
 use super::{
     MonitoringSpec, PrometheusSpec, Role, SparkApplication,
@@ -10,7 +10,7 @@ use super::{
     stated,
 };
 
-/// Kubeflow's default.
+/// The default of `prometheus.port`, the same as in Kubeflow's operator.
 const DEFAULT_PORT: i32 = 8090;
 const DEFAULT_PORT_NAME: &str = "jmx-exporter";
 
@@ -30,24 +30,24 @@ pub struct Monitoring<'a> {
 /// The exporter of one role's pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exporter<'a> {
-    /// The number of its port.
+    /// The number of the exporter's port.
     pub port: i32,
-    /// The name of its port.
+    /// The name of the exporter's port.
     pub port_name: &'a str,
-    /// The option that makes a JVM run it.
+    /// The JVM option that runs the exporter.
     pub java_option: String,
 }
 
 impl<'a> Monitoring<'a> {
-    /// None where the application does not ask for monitoring.
+    /// Returns the monitoring of `application`; none if `spec.monitoring` is absent.
     #[must_use]
     pub fn of(application: &'a SparkApplication) -> Option<Self> {
         let asked = application.spec.monitoring.as_ref()?;
         Some(Self { application, asked })
     }
 
-    /// What begins the names of all metrics: the default configuration of the exporter finds namespace and name of the
-    /// application in it.
+    /// Returns the prefix of all metric names. The default configuration of the exporter reads the namespace and the
+    /// name of the application from this prefix.
     #[must_use]
     pub fn metrics_namespace(&self) -> String {
         let metadata = &self.application.metadata;
@@ -55,14 +55,15 @@ impl<'a> Monitoring<'a> {
         format!("{}.{}", text(&metadata.namespace), text(&metadata.name))
     }
 
-    /// Where Spark finds its `metrics.properties`. (In KF the ConfigMap's outweighs the user's `spark.metrics.conf` also
-    /// where nobody has said what is to be in it.)
+    /// Returns the path of Spark's `metrics.properties`. (In Kubeflow the file of the ConfigMap takes precedence over
+    /// the user's `spark.metrics.conf`, even if the user has given no content for the file.)
     #[must_use]
     pub fn metrics_properties(&self) -> String {
         self.own_metrics_properties().map_or_else(|| mounted(METRICS_PROPERTIES), str::to_owned)
     }
 
-    /// The path of a `metrics.properties` that is not the ConfigMap's; none where the ConfigMap has it.
+    /// Returns the path of a `metrics.properties` that does not come from the ConfigMap; none if the ConfigMap contains
+    /// the file.
     #[must_use]
     pub fn own_metrics_properties(&self) -> Option<&'a str> {
         let file = stated(&self.asked.metrics_properties_file).map(String::as_str);
@@ -70,7 +71,7 @@ impl<'a> Monitoring<'a> {
         file.or_else(|| configured().filter(|_| stated(&self.asked.metrics_properties).is_none()))
     }
 
-    /// The exporter of the pods of `role`, where their metrics are exposed.
+    /// Returns the exporter of the pods of `role`; none if their metrics are not exposed by an exporter.
     #[must_use]
     pub fn exporter(&self, role: Role) -> Option<Exporter<'a>> {
         let prometheus = self.asked.prometheus.as_ref()?;
@@ -87,8 +88,9 @@ impl<'a> Monitoring<'a> {
         })
     }
 
-    /// The ConfigMap that the pods of `role` mount, if they need it. All of them read the same `metrics.properties`,
-    /// whether they are exposed or not. (In KF only those that are have it; the others complain and go on.)
+    /// Returns the name of the ConfigMap that the pods of `role` mount; none if they do not need it. The pods of both
+    /// roles read the same `metrics.properties`, whether their metrics are exposed or not. (In Kubeflow only the
+    /// exposed pods mount the file; the others complain that it is missing and continue.)
     #[must_use]
     pub fn mounted_by(&self, role: Role) -> Option<String> {
         let needs_properties = self.own_metrics_properties().is_none();
@@ -100,7 +102,7 @@ impl<'a> Monitoring<'a> {
 }
 
 impl Exporter<'_> {
-    /// By which Prometheus finds it.
+    /// Returns the annotations by which Prometheus finds the exporter.
     #[must_use]
     pub fn scrape_annotations(&self) -> [(&'static str, String); 3] {
         [
@@ -111,7 +113,7 @@ impl Exporter<'_> {
     }
 }
 
-/// Whether the pods of `role` are to expose metrics.
+/// Returns whether the pods of `role` expose metrics.
 #[must_use]
 pub const fn is_exposed(monitoring: &MonitoringSpec, role: Role) -> bool {
     match role {
@@ -120,24 +122,25 @@ pub const fn is_exposed(monitoring: &MonitoringSpec, role: Role) -> bool {
     }
 }
 
-/// The port that the exporter listens on.
+/// Returns the port that the exporter listens on.
 #[must_use]
 pub fn port(prometheus: &PrometheusSpec) -> i32 {
     prometheus.port.unwrap_or(DEFAULT_PORT)
 }
 
-/// What that port of the container is called.
+/// Returns the name of the exporter's port in the container.
 #[must_use]
 pub fn port_name(prometheus: &PrometheusSpec) -> &str {
     stated(&prometheus.port_name).map_or(DEFAULT_PORT_NAME, String::as_str)
 }
 
-/// Where the pods find a file of the ConfigMap.
+/// Returns the path of a file of the ConfigMap inside the pods.
 fn mounted(file: &str) -> String {
     format!("{}/{file}", path::METRICS_CONF)
 }
 
-/// The name of the ConfigMap, which is Kubeflow's. No name of an application is too long for it.
+/// Returns the name of the ConfigMap, which is the same as Kubeflow's. Every valid name of an application is short
+/// enough.
 #[must_use]
 pub fn config_map_name(application: &SparkApplication) -> String {
     format!("{}-prom-conf", application.metadata.name.as_deref().unwrap_or_default())

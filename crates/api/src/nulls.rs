@@ -1,10 +1,10 @@
-//! Reads specs and statuses: an explicit `null` counts as a key that was left out, as in Go and in the Kubernetes API,
-//! and an error names the path of what cannot be read.
+//! Reads specs and statuses so that an explicit `null` counts as an absent field, as in Go and in the Kubernetes API.
+//! Errors name the path of the value that cannot be read.
 
 use serde_json::Value;
 
-/// The same document without the members of objects that are `null`, at any depth. Elements of lists stay,
-/// since taking one away would move the others.
+/// Returns `document` without the members of objects that are `null`, at any depth. `null` elements of lists stay,
+/// because removing an element would move the others.
 pub(super) fn without_nulls(document: Value) -> Value {
     match document {
         Value::Object(members) => members
@@ -17,11 +17,11 @@ pub(super) fn without_nulls(document: Value) -> Value {
     }
 }
 
-/// `error`, which was found while the member `root` of an object was read, with the path of the place before
-/// it.
+/// Returns the text of `error` with its path in front. The error was found while the member `root` of an object was
+/// read, at `path` below the member.
 pub(super) fn located(root: &str, path: &serde_path_to_error::Path, error: &serde_json::Error) -> String {
     let (path, error) = (path.to_string(), error.to_string());
-    // A spec inside another has named its own place already.
+    // The error of a spec inside another spec begins with its own path already.
     match (path.as_str(), error.strip_prefix("spec")) {
         (".", _) => format!("{root}: {error}"),
         (path, Some(inside)) if inside.starts_with(['.', ':']) => format!("{root}.{path}{inside}"),
@@ -29,9 +29,9 @@ pub(super) fn located(root: &str, path: &serde_path_to_error::Path, error: &serd
     }
 }
 
-/// Makes types that are derived with `#[serde(remote = "Self")]`, each the member of this name of an object,
-/// read `null` as absent, in all their fields and in all that is inside them: once for a whole document
-/// instead of once a field, so that no field can be forgotten.
+/// Makes types that are derived with `#[serde(remote = "Self")]` read `null` as absent, in all their fields and at any
+/// depth. Each type is given with the name of the object's member that has this type. Nulls are removed once from the
+/// whole document instead of once per field, so that no field can be forgotten.
 macro_rules! reads_null_as_absent {
     ($($root:literal: $kind:ty),+) => {$(
         impl<'de> ::serde::Deserialize<'de> for $kind {
@@ -40,7 +40,8 @@ macro_rules! reads_null_as_absent {
                 let document = $crate::nulls::without_nulls(document);
                 // `remote = "Self"` makes the derived function an inherent one: this is not a recursion.
                 <$kind>::deserialize(&document).map_err(|error| {
-                    // Keeping track of the path is for those who need it.
+                    // The path is tracked in a second read, after an error only, so that a successful read does not pay
+                    // for the tracking.
                     let mut track = ::serde_path_to_error::Track::new();
                     let tracked = ::serde_path_to_error::Deserializer::new(&document, &mut track);
                     let again = <$kind>::deserialize(tracked).err().unwrap_or(error);

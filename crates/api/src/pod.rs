@@ -1,4 +1,5 @@
-//! The fields of driver and executors: those that both have, and those of each.
+//! Defines the spec fields of the pods that Spark runs in: those that driver and executors share, and those that each
+//! has of its own.
 
 use std::{
     collections::BTreeMap,

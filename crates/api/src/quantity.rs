@@ -1,29 +1,29 @@
-//! Reads and writes Kubernetes' quantities, such as `1.5Gi` and `200m`.
+//! Reads and writes Kubernetes quantities, such as `1.5Gi` or `200m`.
 
-/// How a quantity is written.
+/// The notation of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// With a suffix of the powers of 1000, or none.
+    /// A suffix for a power of 1000, or no suffix.
     Decimal,
-    /// With a suffix of the powers of 1024.
+    /// A suffix for a power of 1024.
     Binary,
-    /// With a power of ten.
+    /// An exponent of ten, such as `e3`.
     Exponent,
 }
 
-/// The amount in thousandths of the unit (bytes or cores), so that `200m` and `0.2` are equal; none if `text`
+/// Returns the amount in thousandths of the unit (bytes or cores), so that `200m` and `0.2` are equal; none if `text`
 /// is not a quantity.
 ///
-/// Follows apimachinery's `resource.Quantity`: decimal digits with an optional fraction, then one of the
-/// suffixes n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei, or a decimal exponent. Amounts below a
-/// thousandth are rounded up, as there.
+/// Follows apimachinery's `resource.Quantity`: decimal digits with an optional fraction, then one of the suffixes n, u,
+/// m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei, or a decimal exponent. Like apimachinery, rounds amounts below a
+/// thousandth up.
 #[must_use]
 pub fn amount(text: &str) -> Option<i128> {
     parts(text, 3).map(|(amount, _)| amount)
 }
 
-/// The same quantity as Kubernetes writes it: `1024Mi` is `1Gi`, `0.5` is `500m`; none if `text` is not a
-/// quantity. (Signs and zeros that say nothing go, which Kubernetes leaves here and there.)
+/// Returns the same quantity as Kubernetes writes it: `1024Mi` becomes `1Gi`, `0.5` becomes `500m`; none if `text` is
+/// not a quantity. Redundant signs and zeros are removed; Kubernetes keeps some of them.
 #[must_use]
 pub fn canonical(text: &str) -> Option<String> {
     const DIGITS: i32 = 9;
@@ -34,7 +34,8 @@ pub fn canonical(text: &str) -> Option<String> {
     if amount == 0 {
         return Some("0".to_owned());
     }
-    // Those that do not fit are cut, as there; small and broken ones have no binary suffix.
+    // As in Kubernetes, a binary amount above `i64::MAX` is cut to `i64::MAX`; an amount below 1024 or with a fraction
+    // has no binary suffix.
     let amount = if form == Form::Binary { amount.min(i128::from(i64::MAX) * ONE) } else { amount };
     if form == Form::Binary && amount % ONE == 0 && (amount / ONE).abs() >= 1024 {
         let (number, exponent) = divided(amount / ONE, 1024, BINARY.len() - 1);
@@ -49,7 +50,8 @@ pub fn canonical(text: &str) -> Option<String> {
     Some(format!("{number}{suffix}"))
 }
 
-/// `number` divided by `base` as often as it can be, but no more than `most` times, and how often that was.
+/// Divides `number` by `base` as long as the result is whole, at most `most` times. Returns the result and the number
+/// of divisions.
 fn divided(mut number: i128, base: i128, most: usize) -> (i128, usize) {
     let mut times = 0;
     while times < most && number % base == 0 {
@@ -59,7 +61,7 @@ fn divided(mut number: i128, base: i128, most: usize) -> (i128, usize) {
     (number, times)
 }
 
-/// The amount in units of 10 to the power of minus `digits`, rounded up, and how it is written.
+/// Returns the amount in units of 10 to the power of minus `digits`, rounded up, and the notation of `text`.
 fn parts(text: &str, digits: i32) -> Option<(i128, Form)> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
@@ -94,13 +96,14 @@ fn parts(text: &str, digits: i32) -> Option<(i128, Form)> {
     Some((amount.div_euclid(divisor) + i128::from(amount.rem_euclid(divisor) != 0), form))
 }
 
-/// An amount of cores, pods and the like, as [`amount`] gives it: `2`, `1500m`.
+/// Writes an amount of cores, pods and the like, in thousandths as [`amount`] returns it: `2`, `1500m`.
 #[must_use]
 pub fn decimal(amount: i128) -> String {
     if amount % 1000 == 0 { (amount / 1000).to_string() } else { format!("{amount}m") }
 }
 
-/// An amount of bytes, as [`amount`] gives it, in the largest unit of which it is a whole number: `1408Mi`.
+/// Writes an amount of bytes, in thousandths as [`amount`] returns it, in the largest unit of which it is a whole
+/// number: `1408Mi`.
 #[must_use]
 pub fn binary(amount: i128) -> String {
     let units = [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
@@ -109,7 +112,7 @@ pub fn binary(amount: i128) -> String {
     unit.map_or_else(|| decimal(amount), |(unit, size)| format!("{}{unit}", amount / size))
 }
 
-/// `1.50` as (150, 2).
+/// Splits a number into its digits without the point and its count of decimals: `1.50` becomes (150, 2).
 fn mantissa(digits: &str) -> Option<(i128, i32)> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     if fraction.contains(['+', '-']) || !digits.contains(|c: char| c.is_ascii_digit()) {
@@ -146,7 +149,7 @@ mod tests {
         }
     }
 
-    /// What Kubernetes' `Quantity` of Go says.
+    /// The expected texts are what Kubernetes' Go type `Quantity` writes.
     #[test]
     fn a_quantity_is_written_as_kubernetes_does() {
         for (text, expected) in [

@@ -1,24 +1,25 @@
-//! Driver or executor: the role of a pod of Spark, and the parts of a spec that belong to the role.
+//! Defines the two kinds of pod that Spark runs, driver and executor, and finds the part of an application's spec that
+//! concerns each.
 
 use crate::{
     SparkApplicationSpec, SparkPodSpec,
     names::{container, role},
 };
 
-/// Which of Spark's two kinds of pod.
+/// One of the two kinds of pod that Spark runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// The pod that runs the program's main function and asks for executors. One a run.
+    /// The pod that runs the program's main function and asks for executors. Each run has one driver.
     Driver,
     /// A pod that does the work.
     Executor,
 }
 
 impl Role {
-    /// Both, driver first: the order of Spark's arguments.
+    /// Both roles, driver first: the order of Spark's arguments.
     pub const ALL: [Self; 2] = [Self::Driver, Self::Executor];
 
-    /// The value of the `spark-role` label and the word in Spark's configuration keys.
+    /// Returns the value of the `spark-role` label, which is also the word in Spark's configuration keys.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -27,13 +28,13 @@ impl Role {
         }
     }
 
-    /// The role that the value of a `spark-role` label names.
+    /// Returns the role that the value of a `spark-role` label names.
     #[must_use]
     pub fn from_label(value: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == value)
     }
 
-    /// The name of Spark's container since Spark 3.
+    /// Returns the name of Spark's container since Spark 3.
     #[must_use]
     pub const fn container(self) -> &'static str {
         match self {
@@ -42,7 +43,7 @@ impl Role {
         }
     }
 
-    /// What a spec says of pods of this role.
+    /// Returns the section of `spec` for pods of this role.
     #[must_use]
     pub const fn pod(self, spec: &SparkApplicationSpec) -> &SparkPodSpec {
         match self {

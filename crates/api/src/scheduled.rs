@@ -1,4 +1,5 @@
-//! `ScheduledSparkApplication`: a template of applications, and the times at which one is created from the template.
+//! Defines `ScheduledSparkApplication`: a template of applications and the times at which an application is made from
+//! it.
 
 use std::fmt::{self, Display};
 

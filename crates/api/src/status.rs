@@ -1,4 +1,4 @@
-//! The status of a `SparkApplication`: its state, its driver and executors, and its runs.
+//! Defines the status of a `SparkApplication`: its state, its driver and executors, and its latest runs.
 
 use std::{
     collections::BTreeMap,
@@ -69,16 +69,17 @@ pub struct SparkApplicationStatus {
 reads_null_as_absent!("status": SparkApplicationStatus);
 
 impl SparkApplication {
-    /// Where the application is in its life; [`State::New`] before anything was recorded.
+    /// Returns the state of the application; [`State::New`] if no status is recorded.
     #[must_use]
     pub fn state(&self) -> State {
         self.status.as_ref().map_or(State::New, |status| status.application_state.state)
     }
 
-    /// Whether the operator has seen all that is asked of the application. While it has not, what is recorded is of the application as it
-    /// was before an edit, or before somebody asked for another run (annotation [`annotation::RERUN`]).
+    /// Returns whether the operator has seen the newest spec and the newest request for another run (annotation
+    /// [`annotation::RERUN`]). Until then the status describes the application as it was before the edit or the
+    /// request.
     ///
-    /// KF's operator records neither: its applications always are.
+    /// Kubeflow's operator records neither: its applications always count as settled.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let status = self.status.as_ref();
@@ -89,7 +90,8 @@ impl SparkApplication {
         is_newest && (rerun.is_none() || rerun == status.and_then(|status| status.last_rerun.as_ref()))
     }
 
-    /// Whether its last run is over and, as it is, no other will be: it [is settled](Self::is_settled), and COMPLETED or FAILED.
+    /// Returns whether the last run is over and no other run will follow without a change: the application is COMPLETED
+    /// or FAILED, and it [is settled](Self::is_settled).
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.is_settled() && matches!(self.state(), State::Completed | State::Failed)
@@ -146,7 +148,7 @@ pub enum State {
 }
 
 impl State {
-    /// Every state, in the order in which Kubeflow's operator declares them.
+    /// Every state, in the order of declaration.
     pub const ALL: [State; 14] = [
         Self::New,
         Self::Submitted,
@@ -164,7 +166,7 @@ impl State {
         Self::Unknown,
     ];
 
-    /// The string in `status.applicationState.state`.
+    /// Returns the string that is used in `status.applicationState.state`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -192,7 +194,7 @@ impl Display for State {
     }
 }
 
-/// A string that is the name of no [`State`].
+/// A string that is not the name of a [`State`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a state of a SparkApplication")]
 pub struct UnknownState(pub String);
@@ -215,7 +217,7 @@ impl Serialize for State {
 }
 
 impl<'de> Deserialize<'de> for State {
-    /// Any string: one application with a state that we do not know must not make the list of all of them
+    /// Accepts any string: one application with a state that we do not know must not make the list of all applications
     /// unreadable.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(String::deserialize(deserializer)?.parse().unwrap_or(Self::Unknown))
@@ -301,8 +303,7 @@ pub struct RunRecord {
     pub message: Option<String>,
 }
 
-/// Conditions as Kubernetes has them everywhere: a list with one entry a type, which several writers may
-/// share.
+/// Returns the schema of Kubernetes conditions: a list with one entry per type, which several writers may share.
 fn conditions(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

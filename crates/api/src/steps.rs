@@ -1,9 +1,10 @@
-//! Counts how often parts of an object are looked at, where debug assertions are on: tests hold the work for an object to what grows
-//! with its size.
+//! Counts how often parts of an object are looked at, if debug assertions are on: tests check that the work for an
+//! object grows no faster than its size.
 //!
-//! The count is the same on every machine and in every run, which a time is not. What is counted are the few functions through
-//! which all others look at lists, maps and texts of a user's ([`Embedded::json`](crate::Embedded::json) and the like), so
-//! that a loop inside a loop is seen wherever it stands. A counting allocator would not see it: to compare takes no memory.
+//! The count is the same on every machine and in every run; a measured time is not. The counting functions are the few
+//! through which all other code looks at lists, maps and texts of a user's object
+//! ([`Embedded::json`](crate::Embedded::json) and similar), so that a loop inside a loop is found wherever it is. A
+//! counting allocator would not find such a loop, because comparing takes no memory.
 
 use std::cell::Cell;
 
@@ -11,14 +12,14 @@ thread_local! {
     static STEPS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// So many parts are looked at.
+/// Adds `steps` to the number of parts that this thread has looked at.
 pub fn took(steps: usize) {
     if cfg!(debug_assertions) {
         STEPS.set(STEPS.get() + steps);
     }
 }
 
-/// The steps that `work` takes.
+/// Runs `work` and returns the number of steps that it took.
 pub fn of(work: impl FnOnce()) -> usize {
     let before = STEPS.get();
     work();

@@ -1,4 +1,5 @@
-//! What happens beside the operator's reconciles: to pods, to submissions, to what the operator knows, and by its user.
+//! Makes the steps other than the operator's reconciles: what happens to pods, to submissions and to the operator's
+//! knowledge, and what its user does.
 
 use super::{
     model::{Edge, Model, Step},
@@ -9,7 +10,7 @@ use super::{
 };
 
 impl Model {
-    /// All that may happen beside the operator's reconciles.
+    /// Adds all steps other than the operator's reconciles.
     pub fn happenings(&self, world: &World, out: &mut Vec<Edge>) {
         for name in 0..NAMES {
             self.driver(world, name, out);
@@ -59,7 +60,7 @@ impl Model {
             let (next, broken) = self.starts(world, name);
             out.push(Edge { step: Step::DriverStarts(name), world: next, broken });
         }
-        // A submission that was under way arrives before a driver ends, or is gone.
+        // A driver ends only after each submission that was under way has arrived or is gone.
         let may_end = world.orphan.is_none() && !(self.is_by_pod() && is_submitted_again(world, run));
         if pod.phase == Phase::Running && may_end {
             let mut next = with(Pod { phase: Phase::Succeeded, ..pod });
@@ -104,7 +105,7 @@ impl Model {
         }
     }
 
-    /// The pod under this name is gone.
+    /// Returns the world without the pod under this name.
     pub fn without_driver(&self, world: &World, name: usize) -> World {
         let mut next = *world;
         let Some(pod) = next.drivers[name].take() else { return next };
@@ -112,12 +113,13 @@ impl Model {
         if self.oracle.facts(world.application.status).run != Some(run) {
             next.past.vanished |= next.past.lost & run.bit();
         }
-        // What the operator concludes from it: nothing, unless it had ended.
+        // The operator concludes something only from a pod that had ended. Any other pod only makes it forget the last
+        // driver that is gone.
         next.late[name] = Some(pod).filter(|_| pod.phase.has_ended() || world.operator.departed.is_some());
         next
     }
 
-    /// A driver's container starts.
+    /// Starts a driver's container. Returns the world after that, and what is wrong with it.
     pub fn starts(&self, world: &World, name: usize) -> (World, Option<String>) {
         let mut next = *world;
         let mut broken = None;
@@ -125,7 +127,7 @@ impl Model {
             && let Some(run) = pod.run
         {
             pod.phase = Phase::Running;
-            // Nobody knows any more that there was one.
+            // A second driver is allowed after one that vanished: no component knows any more that there was one.
             let is_excused = next.past.vanished & run.bit() != 0;
             if next.past.started & run.bit() != 0 && !is_excused {
                 broken = Some(format!("run {run:?} has a second driver"));
@@ -176,7 +178,7 @@ impl Model {
         let (orphan, broken) = match orphan {
             Orphan::Submission(submission) => {
                 let (progress, broken) = self.makes(&mut next, submission);
-                // Of a submission pod only the request that was on its way arrives.
+                // If submission pods are used, only the request that was on its way arrives.
                 let goes_on = progress.is_running() && !self.is_by_pod();
                 (goes_on.then_some(Orphan::Submission(Submission { progress, ..submission })), broken)
             }
@@ -190,7 +192,7 @@ impl Model {
         (next, broken)
     }
 
-    /// Makes the next object of a submission: natively the driver's ConfigMap, then its pod.
+    /// Makes the next object of a submission. Natively this is first the driver's ConfigMap, then its pod.
     fn makes(&self, world: &mut World, submission: Submission) -> (Progress, Option<String>) {
         if self.is_by_pod() {
             return self.makes_submission_pod(world, submission);
@@ -238,7 +240,7 @@ pub const fn edge(step: Step, world: World) -> Edge {
     Edge { step, world, broken: None }
 }
 
-/// Whether another `spark-submit` is to make the driver of this run, and has not looked for it yet.
+/// Returns whether another `spark-submit` will make the driver of this run, and has not looked for it yet.
 fn is_submitted_again(world: &World, run: RunNo) -> bool {
     let mut pods = world.submission_pods.iter().flatten();
     let is_made = |submission: Submission| submission.run == run && submission.progress.is_running();
@@ -269,7 +271,8 @@ fn executor(world: &World, place: usize, out: &mut Vec<Edge>) {
     out.extend(without_executor(world, place).map(|next| edge(Step::ExecutorGoes, next)));
 }
 
-/// Deleted, or its driver is gone, or its driver runs and does not need it any more.
+/// Returns the world without this executor if the executor is being deleted, has ended, or has lost its driver;
+/// otherwise none.
 pub fn without_executor(world: &World, place: usize) -> Option<World> {
     let executor = world.executors[place]?;
     let driver = world.drivers.iter().flatten().find(|pod| pod.uid == executor.owner);
@@ -283,7 +286,8 @@ pub fn heard_of_driver(world: &World, name: usize) -> Option<World> {
     let mut next = *world;
     if let Some(pod) = next.late[name].take() {
         next.operator.departed = pod.phase.has_ended().then_some((name as u8, pod));
-        // One watch tells of all pods in the order in which things happen: the executors were there before their driver ended.
+        // One watch reports all pods in the order in which things happen: the executors were there before their driver
+        // ended.
         for (known, executor) in next.operator.executors.iter_mut().zip(world.executors) {
             *known = known.or(executor);
         }
@@ -306,7 +310,8 @@ pub fn heard_of_application(world: &World) -> Option<World> {
     (next != *world).then_some(next)
 }
 
-/// Of a pod that is gone from a list, the last that is known is what was seen before.
+/// Replaces the operator's copies of pods by a new list. A pod that is missing from the list is remembered as it was
+/// last seen.
 fn relist(world: &mut World) {
     for name in 0..NAMES {
         let known = world.operator.drivers[name];
@@ -320,7 +325,8 @@ fn relist(world: &mut World) {
     world.operator.executors = world.executors;
 }
 
-/// An application that is deleted goes; what it owns goes then or before.
+/// Returns the world in which the deleted application is gone. The objects that it owns are deleted before or after
+/// that.
 pub fn goes(world: &World) -> Option<World> {
     let mut next = *world;
     next.application.life = Life::Gone;

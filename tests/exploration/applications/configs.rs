@@ -1,4 +1,4 @@
-//! What is played through: applications, their admins, and how much may happen to each.
+//! Lists the explorations: applications, their admins, and how much may happen to each.
 
 use super::{
     oracle::Setting,
@@ -15,9 +15,9 @@ pub struct Config {
     pub setting: Setting,
     pub restart: RestartPolicyType,
     pub budget: Budget,
-    /// How many runs are followed.
+    /// The number of runs that are followed.
     pub runs: u8,
-    /// Whether somebody else's pod has the driver's name.
+    /// Whether a pod of another owner has the driver's name.
     pub is_taken: bool,
 }
 
@@ -32,12 +32,13 @@ const BY_USER: [(Trouble, u8); 4] = [(Edit, 2), (Suspend, 2), (Rerun, 1), (Delet
 const FAULTS: [(Trouble, u8); 6] =
     [(Kill, 1), (NodeLoss, 1), (Crash, 1), (Fault, 1), (Refusal, 1), (Orphan, 1)];
 const OF_RENAMED: [(Trouble, u8); 4] = [(Edit, 2), (Crash, 1), (Fault, 1), (Kill, 1)];
-/// A `spark-submit` that outlives its pod makes the driver of its run all the same, whatever the next run calls its own:
-/// there are two drivers with two names for a moment. That is a limit, so `Orphan` is not among these.
+/// Does not include `Orphan`, which would show a known limit: a `spark-submit` that outlives its pod still makes the
+/// driver of its run, even if the next run has another name for its driver, so that two drivers with two names exist
+/// for a moment.
 const OF_RENAMED_BY_POD: [(Trouble, u8); 5] = [(Edit, 2), (Crash, 1), (Fault, 1), (Kill, 1), (Eviction, 1)];
 const FAULTS_OF_PODS: [(Trouble, u8); 5] = [(Kill, 1), (Crash, 1), (Refusal, 1), (Orphan, 1), (Eviction, 1)];
 const BY_USER_OF_PODS: [(Trouble, u8); 2] = [(Edit, 1), (Suspend, 2)];
-/// The pod starts late, or never, and its outcome is read beside a sidecar that runs on.
+/// For a pod that starts late or never, and whose outcome is read while a sidecar runs on.
 const OF_PODS_WITH_SIDECAR: [(Trouble, u8); 7] =
     [(Hold, 1), (Eviction, 1), (Refusal, 1), (Crash, 1), (Kill, 1), (Suspend, 1), (Edit, 1)];
 const CLOSED: [(Trouble, u8); 1] = [(Closure, 1)];
@@ -45,10 +46,10 @@ const TAKEN: [(Trouble, u8); 5] = [(Kill, 1), (Crash, 1), (Refusal, 1), (Evictio
 const WITH_EXECUTORS: [(Trouble, u8); 3] = [(Edit, 1), (Crash, 1), (Executor, 1)];
 const RESUMED: [(Trouble, u8); 2] = [(Suspend, 3), (Refusal, 1)];
 const LOST: [(Trouble, u8); 3] = [(NodeLoss, 1), (Edit, 1), (Suspend, 1)];
-/// A driver is deleted before anybody has recorded it, and so made anew.
+/// For a driver that is deleted before its run is recorded, and is therefore made anew.
 const ANEW: [(Trouble, u8); 3] = [(Kill, 1), (Crash, 1), (NodeLoss, 1)];
 
-/// All of them, with so many troubles more than CI has the time for.
+/// Returns all explorations. `more` is the number of additional troubles, for which CI has no time.
 pub fn configs(more: u8) -> Vec<Config> {
     [natively(more), by_pod(more)].concat()
 }
@@ -87,7 +88,7 @@ fn natively(more: u8) -> Vec<Config> {
     ]
 }
 
-/// Those that are submitted by `spark-submit`, in submission pods.
+/// Returns the explorations in which applications are submitted by `spark-submit`, in submission pods.
 fn by_pod(more: u8) -> Vec<Config> {
     let everything = [&BY_USER[..], &FAULTS[..], &[(Eviction, 1)]].concat();
     let of = |name, restart, count, troubles: &[(Trouble, u8)]| Config {

@@ -1,11 +1,14 @@
-//! Does the decision core keep its promises whatever happens? All that can happen to one application within some bounds
-//! is played through, against a model of the API server, the cluster, the operator's memory and its user.
+//! Checks that the decision core keeps its promises whatever happens. All that can happen to one application within
+//! some bounds is played through, against a model of the API server, the cluster, the operator's memory and its user.
 //!
-//! What the model leaves out: requests that are on their way for longer than a driver lives or a new operator takes to
-//! submit, containers of drivers and executors that live on after their pod was removed by force, and watches that tell
-//! of things in an order in which they have not happened. A `spark-submit` that lives on after its pod was removed is in
-//! the model, but a driver never ends before every other `spark-submit` of its run has looked for it; and the operator
-//! hears of a submission pod within the time that it gives a half-made driver.
+//! The model leaves out:
+//! - requests that are on their way for longer than a driver lives or a new operator takes to submit,
+//! - containers of drivers and executors that live on after their pod was removed by force, and
+//! - watches that report events in an order in which they have not happened.
+//!
+//! A `spark-submit` that lives on after its pod was removed is in the model, with two limits: a driver never ends
+//! before every other `spark-submit` of its run has looked for it; and the operator hears of a submission pod within
+//! the time that it gives a half-made driver.
 
 mod cluster;
 mod configs;

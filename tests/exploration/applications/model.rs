@@ -1,5 +1,5 @@
-//! Which worlds follow from a world, and what must be so in all of them? The invariants of the design (section 6) are
-//! checked where they can be broken: when a driver is made or starts, when a status is written, and when nothing
+//! Computes which worlds follow from a world, and checks the invariants that must hold in all of them. The invariants
+//! are checked where they can be broken: when a driver is made or starts, when a status is written, and when nothing
 //! happens any more.
 
 use super::{
@@ -22,7 +22,7 @@ pub struct Model {
     pub config: Config,
     pub mutation: Option<Mutation>,
     pub oracle: Oracle,
-    /// The steps from state to state that were seen.
+    /// The transitions from state to state that were seen.
     pub seen: RefCell<BTreeSet<(State, State)>>,
 }
 
@@ -30,7 +30,7 @@ pub type Edge = explorer::Edge<Step, World>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A reconcile begins, when no timer has elapsed or all have.
+    /// A reconcile begins. If `late`, all timers have elapsed, otherwise none.
     Reconcile {
         late: bool,
     },
@@ -61,7 +61,7 @@ pub enum Step {
     OrphanGoesOn,
     SubmissionPodStarts,
     SubmissionPodIsHeld,
-    /// It is evicted, or has outlived its deadline.
+    /// The submission pod is evicted, or has outlived its deadline.
     SubmissionPodFails,
     SubmissionPodIsDeleted,
     SubmissionPodGoes,
@@ -70,7 +70,7 @@ pub enum Step {
     /// The operator hears of drivers and submission pods.
     PodsHeardOf,
     NamespaceDeleted,
-    /// An object of a namespace that is being deleted goes.
+    /// The application is deleted because its namespace is being deleted.
     Collected,
     WatchBeginsAnew,
     SpecEdited,
@@ -82,7 +82,7 @@ pub const fn is_terminal(state: State) -> bool {
     matches!(state, State::Completed | State::Failed)
 }
 
-/// An application that was just created.
+/// Returns an application that was just created.
 pub const fn fresh(spec: u8) -> Application {
     Application { spec, generation: 1, suspend: false, rerun: 0, life: Life::Alive, status: 0 }
 }
@@ -93,7 +93,7 @@ impl Model {
         Self { config: config.clone(), mutation, oracle, seen: RefCell::default() }
     }
 
-    /// Whether no more runs are about to begin than are followed.
+    /// Returns whether the decision that is under way begins no run beyond those that are followed.
     fn is_within_bounds(&self, world: &World) -> bool {
         let Some(doing) = world.operator.doing else { return true };
         let decision = self.oracle.decision(doing.plan);
@@ -103,7 +103,7 @@ impl Model {
         !submits && self.oracle.facts(decision.status).ordinal <= runs
     }
 
-    /// A driver is about to be made.
+    /// Checks that a driver may be made now.
     pub fn a_driver_is_made(&self, world: &World, run: RunNo, name: usize) -> Result<(), String> {
         let lives = |pod: &Pod| pod.run.is_some() && !pod.phase.has_ended();
         if world
@@ -120,7 +120,7 @@ impl Model {
         Ok(())
     }
 
-    /// Writes a status, which says the truth and follows from the one before.
+    /// Writes a status. The error is what is not true in the status, or why it cannot follow the status before.
     pub fn write(&self, world: &mut World, status: u32) -> Result<(), String> {
         let before = self.oracle.facts(world.application.status);
         let after = self.oracle.facts(status);
@@ -190,7 +190,7 @@ impl Model {
         }
     }
 
-    /// Whether a state says what is so.
+    /// Checks that the state in a status is true.
     fn is_true(&self, world: &World, after: &Facts) -> Result<(), String> {
         let past = &world.past;
         let run = after.run.map_or(0, RunNo::bit);
@@ -205,7 +205,7 @@ impl Model {
                     && world.operator.submission.is_none_or(|submission| !submission.progress.is_running());
                 is_quiet || self.config.budget.each[Trouble::Orphan as usize] > 0
             }
-            // A submission pod at work could still make a driver, beside that of the next try.
+            // A submission pod at work could still make a driver, beside the driver of the next attempt.
             State::SubmissionFailed => {
                 let mut pods = world.submission_pods.iter().flatten();
                 let goes_on =
@@ -222,8 +222,8 @@ impl Model {
     }
 }
 
-/// Whether a driver is half made, and the operator cannot know that a `spark-submit` is at work on it: then no timer
-/// elapses before that is done.
+/// Returns whether a driver is half made while the operator cannot know that a `spark-submit` is at work on it. In that
+/// case no timer elapses before the `spark-submit` is done.
 fn is_half_made(world: &World) -> bool {
     let is_orphans = match world.orphan {
         Some(Orphan::Submission(submission)) => submission.progress == Progress::HalfMade,
@@ -275,8 +275,8 @@ impl explorer::Model for Model {
         if self.config.setting.has_foreign_submission_pod
             && let Some(next) = heard_of_pods(world)
         {
-            // While the watch shows a pod with the application's labels, the operator lists no pods: it relies on what
-            // the watch has told. So here the watch tells at once.
+            // While the watch shows a pod with the application's labels, the operator lists no pods but relies on what
+            // the watch has reported. So in this setting the watch reports at once.
             return out.push(Edge { step: Step::PodsHeardOf, world: next, broken: None });
         }
         for late in [false, true].into_iter().filter(|late| !late || !is_half_made) {
@@ -386,8 +386,8 @@ impl explorer::Model for Model {
             let is_gone = ours().next().is_none() && world.executors.iter().all(Option::is_none);
             return if is_gone { Ok(()) } else { wrong("the application is deleted and pods are left") };
         }
-        // A submission pod that is gone before its run is recorded leaves its ConfigMap to the end of the run; one that
-        // was never made leaves it to the next run, which has the same name for it.
+        // If a submission pod is gone before its run is recorded, its ConfigMap stays until the end of the run. If it
+        // was never made, its ConfigMap stays for the next run, which uses the same name for its ConfigMap.
         let spared = match facts.state {
             State::Running => Some(facts.ordinal),
             State::Suspended => Some(facts.ordinal + 1),

@@ -1,5 +1,5 @@
-//! Which bugs must the exploration find? Each is made on purpose, in what the core is told, in what it says, or in how
-//! that is carried out.
+//! Defines the bugs that the exploration must find. Each bug is made on purpose: in what the core is told, in what the
+//! core answers, or in how the answer is carried out.
 
 use api::{SparkApplication, State, owner_reference};
 use plan::{
@@ -12,53 +12,53 @@ use plan::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
-    /// Executors of the last run are not waited for.
+    /// The operator does not wait for executors of the last run.
     OldExecutorsIgnored,
-    /// Whether there is a driver is read from the cache before one is made.
+    /// Before a driver is made, the operator only looks in the cache whether there is one.
     CachedDriverTrusted,
-    /// Where the cache has no other pods there are none, whatever it can know.
+    /// If the cache has no other pods, the operator assumes that there are none, whatever the cache can know.
     EmptyCacheTrusted,
-    /// A driver that is not in the cache is gone, and the API server is not asked.
+    /// A driver that is not in the cache counts as gone, and the API server is not asked.
     UnseenTakenForGone,
-    /// A driver is adopted before all that it needs is there.
+    /// A driver is adopted before everything that it needs exists.
     HalfMadeAdopted,
-    /// What is not ours is taken for ours.
+    /// A driver of another owner is taken for the application's own.
     ForeignTakenForOurs,
     EndWithoutTime,
     StatusBeforeActions,
-    /// The status is written whoever has changed the application since.
+    /// The status is written even if the application was changed in the meantime.
     WrittenUnconditionally,
-    /// An edit is noted and nothing is done about it.
+    /// An edit is recorded, but nothing is done about it.
     EditForgotten,
-    /// A submission that is on its way is neither ended nor waited for.
+    /// A submission that is under way is neither ended nor waited for.
     SubmissionNotAwaited,
-    /// Which request for another run was the last is not written down.
+    /// The last request for another run is not recorded.
     RerunNotNoted,
     AttemptsNotCounted,
-    /// The next run has the number of the last.
+    /// The next run has the number of the last run.
     RunsNotCounted,
     NoTimer,
-    /// Pods that are on their way out are taken for gone when the application is suspended.
+    /// Pods that are being deleted count as gone when the application is suspended.
     SuspendedAtOnce,
-    /// What is being deleted is not waited for before the next driver is made.
+    /// The next driver is made before the pods that are being deleted are gone.
     TerminatingTakenForGone,
-    /// A driver whose end was not seen has succeeded.
+    /// A driver whose end was not seen counts as succeeded.
     GoneTakenForSuccess,
-    /// Submission pods of other runs are not waited for.
+    /// The operator does not wait for submission pods of other runs.
     OldSubmissionPodsIgnored,
-    /// Submission pods are left where they are once their run is recorded.
+    /// Submission pods are not deleted once their run is recorded.
     SubmissionPodsLeft,
-    /// The outcome of a submission pod is that of the pod, whatever its container says.
+    /// The outcome of a submission is the outcome of the pod, whatever the pod's container reports.
     OutcomeOfPodCounts,
-    /// A submission pod that was evicted has succeeded.
+    /// A submission pod that was evicted counts as succeeded.
     EvictedTakenForSuccess,
-    /// What a submission pod says counts more than the driver that it has made.
+    /// The failure of a submission pod counts more than the driver that the pod has made.
     FailureCountsMoreThanDriver,
-    /// A driver is adopted while the `spark-submit` that has made it may still take it back.
+    /// A driver is adopted while the `spark-submit` that has made it may still delete it.
     RevocableAdopted,
     /// A half-made driver is replaced while its submission pod is at work.
     HalfMadeReplaced,
-    /// A submission pod that is not ours is taken for ours.
+    /// A submission pod of another owner is taken for the application's own.
     ForeignSubmissionPodTakenForOurs,
 }
 
@@ -92,7 +92,7 @@ impl Mutation {
         Self::ForeignSubmissionPodTakenForOurs,
     ];
 
-    /// The exploration that finds it.
+    /// Returns the name of the exploration that finds the bug.
     pub const fn shows_in(self) -> &'static str {
         match self {
             Self::OldExecutorsIgnored => "executors",
@@ -123,7 +123,7 @@ impl Mutation {
         }
     }
 
-    /// In what the core is told.
+    /// Applies the bug to what the core is told.
     pub fn of_question(self, application: &mut SparkApplication, seen: &mut Observed) {
         let state = application.state();
         let is_launched = questions(application).launch;
@@ -190,7 +190,7 @@ impl Mutation {
         }
     }
 
-    /// In what the core says.
+    /// Applies the bug to what the core answers.
     pub fn of_plan(self, application: &SparkApplication, plan: &mut Plan) {
         let before = application.status.clone().unwrap_or_default();
         match self {

@@ -1,5 +1,5 @@
-//! What does the operator do? As `src/controller` does it: look, decide, act, record, each a step between which anything
-//! may happen.
+//! Models the operator, which works as `src/controller` does: look, decide, act, record. Each of these is a step of its
+//! own, and anything may happen between two steps.
 
 use super::{
     model::{Edge, Model, Step, is_terminal},
@@ -12,18 +12,18 @@ use super::{
     },
 };
 
-/// How a call of the operator's goes.
+/// The outcome of a call of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     Answered,
-    /// The API server never heard of it.
+    /// The request did not reach the API server.
     Failed,
-    /// It was done, and nobody heard.
+    /// The API server carried out the request, but the answer was lost.
     Unheard,
 }
 
 impl Model {
-    /// A reconcile begins: it looks, and decides. None if there is nothing to do.
+    /// Begins a reconcile: the operator looks and decides. Returns none if there is nothing to do.
     pub fn reconcile(&mut self, before: &World, late: bool) -> Option<World> {
         let operator = &before.operator;
         if operator.doing.is_some() || operator.waits {
@@ -51,7 +51,8 @@ impl Model {
         Some(world)
     }
 
-    /// What `controller` does about an application that is being deleted, or is gone.
+    /// Does what `controller` does about an application that is being deleted or is gone. Returns none if there is
+    /// nothing to do.
     fn forget(&self, before: World) -> Option<World> {
         let mut world = before;
         world.operator.submission = None;
@@ -77,7 +78,7 @@ impl Model {
         (world != before).then_some(world)
     }
 
-    /// `controller::observe`.
+    /// Observes the world as `controller::observe` does.
     fn observe(&mut self, world: &World) -> Seen {
         let operator = &world.operator;
         let application = &operator.application;
@@ -141,7 +142,8 @@ impl Model {
             _ => (cached, operator.executors, operator.submission_pods),
         };
         stray_drivers[name] = None;
-        // A list of metadata has neither, and nobody asks.
+        // A list of metadata contains neither the phase nor the completeness of a pod, and the core does not ask for
+        // them.
         for pod in stray_drivers.iter_mut() {
             *pod = pod.filter(|pod| pod.run.is_some()).map(|pod| Pod {
                 phase: Phase::Pending,
@@ -182,7 +184,7 @@ impl Model {
         }
     }
 
-    /// Whether all that a driver needs is there.
+    /// Returns whether everything that a driver needs exists.
     pub fn is_complete(&self, world: &World, pod: &Pod) -> bool {
         match pod.run {
             Some(run) if self.oracle.is_native() => world.config_maps[usize::from(run.ordinal)].is_some(),
@@ -190,7 +192,7 @@ impl Model {
         }
     }
 
-    /// The reconcile that is under way goes one step on.
+    /// Carries out the next step of the reconcile that is under way.
     pub fn go_on(&mut self, before: &World, call: Call) -> Option<Edge> {
         let doing = before.operator.doing?;
         let decision = self.oracle.decision(doing.plan).clone();
@@ -209,7 +211,7 @@ impl Model {
         let is_last = usize::from(doing.done) + 1 == todo.len();
         let is_on_its_way = self.is_by_pod() && matches!(before.orphan, Some(Orphan::Submission(_)));
         if matches!(now, Todo::Check) && (before.sent.is_some() || is_on_its_way) {
-            // No request is on its way for longer than a new operator takes to submit something.
+            // In this model, no request is on its way for longer than a new operator takes to submit something.
             return None;
         }
         let mut world = match call {
@@ -219,7 +221,7 @@ impl Model {
         };
         let mut broken = None;
         let goes_on = if call == Call::Failed {
-            // What is made beside a driver does not keep it from running.
+            // An object that a driver can run without does not keep the driver from running.
             matches!(now, Todo::Act(Act::Make))
         } else {
             match now {
@@ -240,13 +242,13 @@ impl Model {
             }
         };
         let goes_on = goes_on && call != Call::Unheard && !is_last;
-        // The write has changed whether it is current.
+        // The write may have changed `is_current`, so it is read again.
         let is_current = world.operator.doing.is_some_and(|doing| doing.is_current);
         world.operator.doing = goes_on.then_some(Doing { done: doing.done + 1, is_current, ..doing });
         Some(Edge { step: Step::GoesOn(call), world, broken })
     }
 
-    /// Carries out one action; false if the reconcile ends with it.
+    /// Carries out one action. Returns false if the reconcile ends with this action.
     fn act(
         &self,
         world: &mut World,
@@ -306,7 +308,7 @@ impl Model {
                 let pods = &mut world.drivers[usize::from(name)];
                 if let Some(pod) = pods.as_mut().filter(|pod| pod.uid == uid) {
                     if pod.terminating && protect && !pod.protected {
-                        // Kubernetes refuses it.
+                        // Kubernetes refuses a new finalizer on a pod that is being deleted.
                         return false;
                     }
                     pod.protected = protect;
@@ -327,7 +329,7 @@ impl Model {
         true
     }
 
-    /// The operator is killed, and another one starts.
+    /// Kills the operator and starts another one.
     pub fn crash(&self, before: &World, out: &mut Vec<Edge>) {
         let Some(mut world) = before.troubled(Trouble::Crash) else { return };
         world.operator = fresh(&world.application);
@@ -358,12 +360,13 @@ impl Model {
     }
 }
 
-/// `plan::submission_pod::State::may_go_on`. How a pod that is being deleted has ended counts only if a driver was made.
+/// The same as `plan::submission_pod::State::may_go_on`. The outcome of a pod that is being deleted counts only if a
+/// driver was made.
 fn is_waited_for(pod: &SubmissionPod) -> bool {
     pod.may_go_on() || pod.terminating && pod.stage != Stage::Ended(Exit::Done)
 }
 
-/// An operator that has just started.
+/// Returns an operator that has just started.
 pub fn fresh(application: &Application) -> Operator {
     Operator {
         application: *application,
@@ -383,14 +386,14 @@ pub fn fresh(application: &Application) -> Operator {
 
 #[derive(Clone, Copy)]
 enum Todo {
-    /// Is the application what was decided on?
+    /// Checks that the application is still the one that the decision was made for.
     Check,
     Act(Act),
     Write(u32),
 }
 
 impl Todo {
-    /// Whether it asks the API server.
+    /// Returns whether this step is a call to the API server.
     const fn is_call(self) -> bool {
         !matches!(self, Self::Act(Act::Submit { .. } | Act::StopSubmission))
     }

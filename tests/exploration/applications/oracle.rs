@@ -1,8 +1,7 @@
-//! What does the decision core say? Asked once for each question: the answers are kept, since a model asks the same a
-//! million times.
+//! Asks the decision core each question once and keeps the answers: a model asks the same question a million times.
 //!
-//! All times in a status are made one and the same, and `now` is either that very moment, when no timer has elapsed, or
-//! long after, when all have.
+//! All times in a status are replaced by one moment. `now` is either that moment, when no timer has elapsed, or long
+//! after it, when all timers have elapsed.
 
 use super::{
     mutation::Mutation,
@@ -32,14 +31,14 @@ use std::{
 };
 
 pub const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
-/// The uid of a pod that is somebody else's.
+/// The uid of a pod of another owner.
 pub const FOREIGN: u8 = 0;
 /// The highest ordinal that is followed.
 const ORDINALS: u8 = 7;
 
 type Memory<K, V> = HashMap<K, V, BuildHasherDefault<Folding>>;
 
-/// What was seen, as [`Observed`] has it.
+/// The model's form of [`Observed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
     pub driver: SeenDriver,
@@ -48,7 +47,7 @@ pub struct Seen {
     pub stray_executors: [Option<Executor>; EXECUTORS],
     /// The submission pods that the operator has heard of.
     pub submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
-    /// The submission pod that it has asked for.
+    /// The submission pod that the operator has read from the API server.
     pub live_submission_pod: Option<SubmissionPod>,
     pub stray_submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
     pub departed: Option<(u8, Pod)>,
@@ -64,7 +63,7 @@ pub enum SeenDriver {
     Pod { pod: Pod, name: u8, complete: bool },
 }
 
-/// An action, as the model carries it out.
+/// An action in the form in which the model carries it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     Submit {
@@ -73,7 +72,7 @@ pub enum Act {
     },
     StopSubmission,
     Make,
-    /// Of the runs with these ordinals, one bit each.
+    /// Contains the ordinals of the runs whose ConfigMaps are deleted, one bit each.
     DeleteConfigMaps(u32),
     DeletePod {
         name: u8,
@@ -92,7 +91,7 @@ pub enum Act {
     DeleteApplication,
 }
 
-/// What matters of a status.
+/// The parts of a status that matter to the model.
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub state: State,
@@ -107,28 +106,28 @@ pub struct Facts {
     pub has_time: bool,
 }
 
-/// What the controller has to know of an application before it looks at anything.
+/// What the controller must know of an application before it looks at anything.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     pub questions: Questions,
-    /// The name of its driver.
+    /// The number of the driver's name.
     pub name: u8,
     pub next: RunNo,
 }
 
-/// An application and its admin, for a whole exploration.
+/// The settings of an application and of its admin, for a whole exploration.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// What all specs have.
+    /// The fields that all specs have.
     pub spec: Value,
-    /// The names of the drivers of the first spec and of the second.
+    /// The numbers of the names of the drivers, of the first spec and of the second.
     pub names: [u8; 2],
     pub policy: Policy,
     /// Whether a sidecar runs on in every submission pod.
     pub has_sidecar: bool,
-    /// Whether statuses differ by what they say of a submission pod that is not done.
+    /// Whether statuses keep the message about a submission pod that is not done.
     pub has_messages: bool,
-    /// Whether somebody else's pod has the name and the labels of the first run's submission pod.
+    /// Whether a pod of another owner has the name and the labels of the first run's submission pod.
     pub has_foreign_submission_pod: bool,
 }
 
@@ -142,7 +141,8 @@ pub struct Oracle {
     asked: Memory<Application, Asked>,
     runs: BTreeMap<SubmissionId, RunNo>,
     pub ids: BTreeMap<RunNo, SubmissionId>,
-    /// Of a driver that is made natively, or of a submission pod.
+    /// The names of ConfigMaps by the ordinals of runs: of the driver if it is made natively, otherwise of the
+    /// submission pod.
     pub config_maps: BTreeMap<u8, String>,
     hashes: [String; 2],
 }
@@ -197,14 +197,14 @@ impl Oracle {
         &self.decisions[plan as usize]
     }
 
-    /// What there is to know of an application before anything is looked at.
+    /// Returns what must be known of an application before anything is looked at.
     pub fn asked(&mut self, application: &Application) -> Asked {
         if let Some(asked) = self.asked.get(application) {
             return *asked;
         }
         let real = self.real(application);
         let questions = questions(&real);
-        // As `controller::observe` has it.
+        // The same choice as in `controller::observe`.
         let recorded = real.status.as_ref().and_then(|status| status.driver_info.pod_name.clone());
         let name = recorded.filter(|_| !questions.launch).unwrap_or_else(|| pod_name(&real));
         let asked = Asked { questions, name: number_of(&name), next: self.runs[&Run::next(&real).id] };
@@ -212,7 +212,7 @@ impl Oracle {
         asked
     }
 
-    /// Whether the core takes the cache's word that there are no other pods.
+    /// Returns whether the core trusts the cache that there are no other pods.
     pub fn knows_all_pods(
         &mut self,
         application: &Application,
@@ -224,7 +224,7 @@ impl Oracle {
         knows_all_pods(&self.real(application), departed.as_ref(), ended.as_deref())
     }
 
-    /// What the core plans.
+    /// Returns the number of the core's plan.
     pub fn next(&mut self, application: &Application, seen: &Seen, late: bool) -> u32 {
         let question = (*application, *seen, late);
         if let Some(plan) = self.known.get(&question) {
@@ -247,7 +247,7 @@ impl Oracle {
         plan
     }
 
-    /// What the core says, with the bug that this exploration is to find.
+    /// Returns the core's plan, with the bug that this exploration must find.
     fn mutated(&self, real: &SparkApplication, observed: &Observed, now: Timestamp) -> Plan {
         let (mut real, mut observed) = (real.clone(), observed.clone());
         if let Some(mutation) = self.mutation {
@@ -260,7 +260,7 @@ impl Oracle {
         plan
     }
 
-    /// What must be so in every plan.
+    /// Returns what is wrong with a plan, whatever the world is.
     fn wrong(
         &self,
         real: &SparkApplication,
@@ -289,7 +289,7 @@ impl Oracle {
         {
             return Some("a driver is recorded that its spark-submit may take back".to_owned());
         }
-        // Of one that is being deleted it is said that it is.
+        // For a pod that is being deleted, the status reports the deletion instead.
         let mut staying = observed.submission_pods.iter().filter(|pod| !pod.terminating);
         let held = staying.find_map(|pod| pod.waiting.as_ref());
         let is_waited_for = plan.actions.is_empty() && state == real.state() && questions(real).launch;
@@ -349,7 +349,7 @@ impl Oracle {
         }
     }
 
-    /// The number by which worlds know a status.
+    /// Returns the number by which worlds know a status.
     fn number(&mut self, status: SparkApplicationStatus) -> u32 {
         let status = timeless(status);
         let text = serde_json::to_string(&status).unwrap();
@@ -452,7 +452,7 @@ impl Oracle {
     }
 }
 
-/// Takes out of a status what it says of a submission pod that is not done.
+/// Removes from a status the message about a submission pod that is not done.
 fn unsaid(before: &SparkApplication, status: &mut SparkApplicationStatus) {
     let said = status.application_state.error_message.as_ref();
     let Some(said) = said.filter(|said| said.starts_with("submission pod ")).cloned() else { return };
@@ -463,7 +463,7 @@ fn unsaid(before: &SparkApplication, status: &mut SparkApplicationStatus) {
     status.application_state.error_message = before;
 }
 
-/// The status with one moment for all its times.
+/// Returns the status with the same moment for all its times.
 fn timeless(mut status: SparkApplicationStatus) -> SparkApplicationStatus {
     let timeless = |time: &mut Option<Time>| {
         if let Some(time) = time {

@@ -1,4 +1,4 @@
-//! Pods as the decision core is told of them.
+//! Makes the records of pods that the decision core is given.
 
 use super::{
     oracle::{FOREIGN, Oracle, UID, then},
@@ -81,7 +81,7 @@ impl Oracle {
         }
     }
 
-    /// A pod that somebody else has made with the name and the labels of the first run's submission pod.
+    /// Returns a pod of another owner with the name and the labels of the first run's submission pod.
     pub fn foreign_submission_pod(&self) -> PodRecord {
         let run = RunNo { ordinal: 1, spec: 0 };
         let pod = SubmissionPod {
@@ -104,7 +104,7 @@ const EXCEPTION: &str = "Exception in thread \"main\" java.lang.IllegalArgumentE
 const DRIVER_EXISTS: &str = "Caused by: io.fabric8.kubernetes.client.KubernetesClientException: \
     Status(code=409, details=StatusDetails(kind=pods, name=pi-driver), reason=AlreadyExists)";
 
-/// What all pods have.
+/// Returns a record with the fields that all pods have.
 fn record(name: &str, uid: u8, phase: Phase, terminating: bool) -> PodRecord {
     let ended = |exit_code, reason: &str| Ended { exit_code, reason: reason.to_owned(), message: None };
     let (phase, ended) = match phase {
@@ -130,7 +130,7 @@ fn controller(kind: &str, name: &str, uid: &str) -> Controller {
     Controller { kind: kind.to_owned(), name: name.to_owned(), uid: uid.to_owned() }
 }
 
-/// The ConfigMap that a native submission makes for the driver of a run.
+/// Returns the name of the ConfigMap that a native submission makes for the driver of a run.
 pub fn config_map(application: &SparkApplication, run: &Run, policy: &Policy) -> String {
     let native = submission::objects(application, run, policy, &Surroundings::default(), then());
     let pod = serde_json::from_value(native.unwrap().0.pod).unwrap();

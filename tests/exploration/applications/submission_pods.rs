@@ -1,4 +1,5 @@
-//! Submission pods: how the operator makes one, what `spark-submit` makes in it, and what else happens to it.
+//! Models submission pods: how the operator makes a submission pod, what `spark-submit` makes in it, and what else
+//! happens to it.
 
 use super::{
     cluster::{edge, heard_of_driver},
@@ -10,13 +11,14 @@ use super::{
 };
 
 impl Model {
-    /// Whether there are submission pods.
+    /// Returns whether the operator submits by submission pods.
     pub fn is_by_pod(&self) -> bool {
         !self.oracle.is_native()
     }
 
     /// Makes the next object of a submission by `spark-submit`, as `controller::native::make` does: the ConfigMap, then
-    /// the pod. Whatever another run of the application has left under the pod's name is deleted and waited for.
+    /// the pod. If another run of the application has left a pod under the same name, that pod is deleted and waited
+    /// for.
     pub fn makes_submission_pod(
         &self,
         world: &mut World,
@@ -25,7 +27,7 @@ impl Model {
         let Submission { run, progress, .. } = submission;
         match progress {
             Progress::Begun | Progress::HalfMade if world.is_closing => (Progress::Failed, None),
-            // The pod of that name is somebody else's.
+            // The pod of that name belongs to another owner.
             Progress::HalfMade if self.config.setting.has_foreign_submission_pod && run.ordinal == 1 => {
                 (Progress::Failed, None)
             }
@@ -46,7 +48,8 @@ impl Model {
                     world.submission_pods[run.place()] = Some(SubmissionPod {
                         uid: world.new_uid(),
                         run,
-                        // Until `spark-submit` has made something, the decisions differ only in what the status says.
+                        // Until `spark-submit` has made an object, the decisions differ only in the message of the
+                        // status.
                         stage: if self.config.setting.has_messages { Stage::Pending } else { Stage::Working },
                         terminating: false,
                         made: Made::Nothing,
@@ -58,8 +61,8 @@ impl Model {
         }
     }
 
-    /// Whether a submission waits until another run's pod, which has the name of its submission pod, is gone. It gives up
-    /// after a while.
+    /// Returns whether a submission waits until another run's pod, which has the name of its submission pod, is gone.
+    /// The submission gives up after a while.
     pub fn waits_for_another(&self, world: &World, submission: Submission) -> bool {
         let Submission { run, progress, .. } = submission;
         let there = world.submission_pods[run.place()];
@@ -68,14 +71,14 @@ impl Model {
             && there.is_some_and(|pod| pod.run != run && pod.terminating)
     }
 
-    /// A submission pod is about to be made: what is wrong with that.
+    /// Returns what is wrong with making a submission pod now.
     fn a_submission_pod_is_made(&self, world: &World) -> Option<String> {
         let is_excused = self.config.budget.each[Trouble::Orphan as usize] > 0;
         let is_there = world.submission_pods.iter().any(Option::is_some);
         (is_there && !is_excused).then(|| "there are two submission pods".to_owned())
     }
 
-    /// All that may happen to submission pods.
+    /// Adds all steps that may happen to submission pods.
     pub fn submission_pods(&self, world: &World, out: &mut Vec<Edge>) {
         for place in 0..SUBMISSION_PODS {
             if let Some(pod) = world.submission_pods[place] {
@@ -132,7 +135,7 @@ impl Model {
         {
             let next = change(&next, ended(Stage::Ended(Exit::Failed)));
             out.push(edge(Step::SparkSubmitFails, next));
-            // Spark's client takes back the driver's pod when what comes after it fails.
+            // Spark's client deletes the driver's pod again if a later step of the submission fails.
             out.extend(taken_back(&next, pod.made).map(|next| edge(Step::SparkSubmitFails, next)));
             out.extend(completed(&next, pod.made).map(|next| edge(Step::SparkSubmitFails, next)));
         }
@@ -152,13 +155,13 @@ impl Model {
         }
     }
 
-    /// The pod starts, or its `spark-submit` goes one step on.
+    /// Starts the pod, or carries out the next step of its `spark-submit`.
     pub fn submission_pod_goes_on(&self, world: &World, place: usize, pod: SubmissionPod) -> Option<Edge> {
         let mut next = *world;
         let SubmissionPod { run, made, .. } = pod;
         match pod.stage {
             Stage::Pending | Stage::Held if !pod.terminating => {
-                // A container does not start before its ConfigMap is there.
+                // A container does not start before its ConfigMap exists.
                 let files = world.config_maps[usize::from(run.ordinal)]?;
                 next.submission_pods[place] = Some(SubmissionPod { stage: Stage::Working, ..pod });
                 let broken =
@@ -178,8 +181,8 @@ impl Model {
         }
     }
 
-    /// Makes the next object of a `spark-submit`. Returns what it has made then, or how it ends, and what is wrong with
-    /// that.
+    /// Makes the next object of a `spark-submit`. Returns the objects made so far, or how `spark-submit` ends, and what
+    /// is wrong with that.
     pub fn spark_submit_makes(
         &self,
         world: &mut World,
@@ -204,7 +207,7 @@ impl Model {
         }
     }
 
-    /// Makes the driver's pod under this name. Returns its uid, and what is wrong with that.
+    /// Makes the driver's pod under this name. Returns the pod's uid, and what is wrong with making the pod.
     pub fn makes_driver(&self, world: &mut World, run: RunNo, name: usize) -> (u8, Option<String>) {
         let broken = self.a_driver_is_made(world, run, name).err();
         let uid = world.new_uid();
@@ -220,7 +223,8 @@ impl Model {
     }
 }
 
-/// The operator hears of drivers and submission pods, of which one watch tells in the order in which things happen.
+/// Returns the world in which the operator has heard of drivers and submission pods. One watch reports both, in the
+/// order in which things happen.
 pub fn heard_of_pods(world: &World) -> Option<World> {
     let mut next = *world;
     for name in 0..NAMES {
@@ -230,7 +234,7 @@ pub fn heard_of_pods(world: &World) -> Option<World> {
     (next != *world).then_some(next)
 }
 
-/// The application is deleted with its namespace.
+/// Returns the world in which the application is deleted together with its namespace.
 pub fn collected(world: &World) -> Option<World> {
     let mut next = *world;
     next.application.life = Life::Deleted;
@@ -238,7 +242,7 @@ pub fn collected(world: &World) -> Option<World> {
     (world.is_closing && world.application.life == Life::Alive).then_some(next)
 }
 
-/// The world in which `spark-submit` has made the driver's ConfigMap too before it came to its end.
+/// Returns the world in which `spark-submit` has made the driver's ConfigMap too before it ended.
 fn completed(world: &World, made: Made) -> Option<World> {
     let made = made.driver()?;
     let mut next = *world;
@@ -246,19 +250,19 @@ fn completed(world: &World, made: Made) -> Option<World> {
     Some(next)
 }
 
-/// The world in which `spark-submit` has deleted the driver's pod that it had made.
+/// Returns the world in which `spark-submit` has deleted the driver's pod that it had made.
 fn taken_back(world: &World, made: Made) -> Option<World> {
     let made = made.driver()?;
     let mut next = *world;
     let mut drivers = next.drivers.iter_mut().flatten();
     let driver = drivers.find(|driver| driver.uid == made && !driver.terminating)?;
     driver.terminating = true;
-    // It may have been recorded: it ran, or the operator had not heard of the submission pod.
+    // The driver may have been recorded: it ran, or the operator had not heard of the submission pod.
     next.past.lost |= driver.run?.bit();
     Some(next)
 }
 
-/// Deletes a submission pod. One in which nothing runs is gone at once.
+/// Deletes a submission pod. A pod in which nothing runs is gone at once.
 pub fn delete(pod: &mut Option<SubmissionPod>) {
     *pod = pod.filter(SubmissionPod::may_go_on).map(|pod| SubmissionPod { terminating: true, ..pod });
 }
@@ -270,12 +274,13 @@ pub fn without_submission_pod(world: &World, place: usize) -> World {
 }
 
 impl World {
-    /// The submission pods as the API server shows them.
+    /// Returns the submission pods as the API server shows them.
     pub fn seen_submission_pods(&self) -> [Option<SubmissionPod>; SUBMISSION_PODS] {
         self.submission_pods.map(|pod| pod.map(|pod| SubmissionPod { made: Made::Nothing, ..pod }))
     }
 
-    /// Whether Kubernetes deletes what there is: the namespace goes, or the application has gone.
+    /// Returns whether Kubernetes deletes the objects: the namespace is being deleted, or the application is deleted or
+    /// gone.
     pub fn is_going(&self) -> bool {
         self.is_closing || self.application.life != Life::Alive
     }

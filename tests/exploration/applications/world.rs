@@ -1,39 +1,38 @@
-//! What is a state of the model? The API server, its pods, the operator's memory and what may still go wrong, in some
+//! Defines a state of the model: the API server, its pods, the operator's memory and what may still go wrong, in about
 //! two hundred bytes.
 //!
-//! Where something is forgotten here (times, names, messages), the decision core does not see it either: see
-//! [`super::oracle`].
+//! What a state leaves out (times, names, messages) is hidden from the decision core too: see [`super::oracle`].
 
 use std::fmt;
 
-/// How many names drivers have: an edit may change them.
+/// The number of names that drivers may have: an edit may change the name.
 pub const NAMES: usize = 2;
-/// How many executors there may be at once, of whichever runs.
+/// The most executors at once, of any runs.
 pub const EXECUTORS: usize = 2;
-/// How many submission pods there may be at once: those of runs one after the other.
+/// The most submission pods at once: those of two runs, one after the other.
 pub const SUBMISSION_PODS: usize = 2;
 
-/// All there is.
+/// The whole state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct World {
-    /// As the API server has it.
+    /// The application as the API server has it.
     pub application: Application,
     /// The pods under the names that drivers have.
     pub drivers: [Option<Pod>; NAMES],
-    /// The last of each name that is gone, until the operator hears of it.
+    /// The last pod of each name that is gone, until the operator hears that it is gone.
     pub late: [Option<Pod>; NAMES],
     pub executors: [Option<Executor>; EXECUTORS],
-    /// Each in its run's place: see [`RunNo::place`].
+    /// Each submission pod, in the place of its run: see [`RunNo::place`].
     pub submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
-    /// By the ordinals of runs, for which spec the operator has made their ConfigMap: the driver's, or that of a
-    /// submission pod.
+    /// The ConfigMaps that the operator has made, by the ordinals of runs: the spec that each was made for. A ConfigMap
+    /// belongs to the driver or to the submission pod.
     pub config_maps: [Option<u8>; 8],
     /// Whether the namespace is being deleted.
     pub is_closing: bool,
     pub operator: Operator,
     pub orphan: Option<Orphan>,
-    /// A status that a killed operator has sent and that has not arrived, and whether the application is still what it
-    /// was then.
+    /// A status that a killed operator has sent and that has not arrived, and whether the application has not changed
+    /// since.
     pub sent: Option<(u32, bool)>,
     pub past: Past,
     pub left: Budget,
@@ -42,26 +41,26 @@ pub struct World {
 /// A SparkApplication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Application {
-    /// Which of the specs.
+    /// The number of the spec, 0 or 1.
     pub spec: u8,
     pub generation: u8,
     pub suspend: bool,
-    /// The value of the annotation; none if 0.
+    /// The value of the annotation that asks for another run; 0 means that there is no annotation.
     pub rerun: u8,
     pub life: Life,
-    /// See [`super::oracle::Oracle::status`].
+    /// The number of the status: see [`super::oracle::Oracle::facts`].
     pub status: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Life {
     Alive,
-    /// With a deletionTimestamp.
+    /// The application has a deletionTimestamp.
     Deleted,
     Gone,
 }
 
-/// Which run of the application, and from which spec.
+/// A run of the application, and the number of its spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunNo {
     pub ordinal: u8,
@@ -72,12 +71,12 @@ pub struct RunNo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pod {
     pub uid: u8,
-    /// None: somebody else's.
+    /// The run that the pod belongs to; none if the pod belongs to another owner.
     pub run: Option<RunNo>,
     pub phase: Phase,
     pub terminating: bool,
     pub protected: bool,
-    /// Whether `spark-submit` has made its ConfigMap.
+    /// Whether `spark-submit` has made the pod's ConfigMap.
     pub complete: bool,
 }
 
@@ -85,7 +84,7 @@ pub struct Pod {
 pub enum Phase {
     Pending,
     Running,
-    /// Its node does not answer.
+    /// The node of the pod does not answer.
     Unknown,
     Succeeded,
     Failed,
@@ -97,53 +96,55 @@ impl Phase {
     }
 }
 
-/// A submission pod of the application's. Its name follows from the run's ordinal.
+/// A submission pod of the application. The pod's name follows from the ordinal of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SubmissionPod {
     pub uid: u8,
     pub run: RunNo,
     pub stage: Stage,
     pub terminating: bool,
-    /// What `spark-submit` has made so far. The operator does not see that.
+    /// The objects that `spark-submit` has made so far. The operator does not see this.
     pub made: Made,
 }
 
-/// How far a submission pod is, as Kubernetes shows it.
+/// The stage of a submission pod, as Kubernetes shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// Not started yet.
+    /// The pod has not started yet.
     Pending,
-    /// Not started, and Kubernetes says why: an image that is missing, no node with room.
+    /// The pod has not started, and Kubernetes reports why: an image is missing, or no node has room.
     Held,
     /// `spark-submit` is running.
     Working,
     /// The container of `spark-submit` has ended.
     Ended(Exit),
-    /// The pod has failed and the container's end was never seen: it was evicted, or has outlived its deadline.
+    /// The pod has failed and the end of the container was never seen: the pod was evicted, or has outlived its
+    /// deadline.
     Lost,
 }
 
-/// How `spark-submit` has ended.
+/// The outcome of `spark-submit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit {
     Done,
     Failed,
-    /// There was a pod of the driver's name.
+    /// A pod with the driver's name existed already.
     DriverExists,
 }
 
-/// What a `spark-submit` has made.
+/// The objects that a `spark-submit` has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Made {
     Nothing,
     /// The driver's pod, with this uid.
     Pod(u8),
-    /// The driver's ConfigMap too. It still reads an answer, and if that fails it deletes the driver's pod again.
+    /// The driver's ConfigMap too. `spark-submit` still reads an answer, and deletes the driver's pod again if that
+    /// fails.
     All(u8),
 }
 
 impl Made {
-    /// The uid of the driver's pod.
+    /// Returns the uid of the driver's pod.
     pub const fn driver(self) -> Option<u8> {
         match self {
             Self::Nothing => None,
@@ -152,12 +153,12 @@ impl Made {
     }
 }
 
-/// What outlives the operator or its pod.
+/// A submission that outlives the operator, or a `spark-submit` that outlives its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Orphan {
-    /// A submission that has outlived its operator, or that was ended when it had just asked for something.
+    /// A submission that has outlived its operator, or that was ended just after it had sent a request.
     Submission(Submission),
-    /// A `spark-submit` whose pod is gone, or has failed, before its node has ended it.
+    /// A `spark-submit` whose pod is gone or has failed, and that its node has not ended yet.
     SparkSubmit { run: RunNo, made: Made },
 }
 
@@ -165,44 +166,44 @@ pub enum Orphan {
 pub struct Executor {
     pub uid: u8,
     pub run: RunNo,
-    /// The uid of its driver.
+    /// The uid of the executor's driver.
     pub owner: u8,
     pub ended: bool,
     pub terminating: bool,
 }
 
-/// The process.
+/// The memory of the operator process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Operator {
-    /// Its copy of the application, and whether that is what the API server has.
+    /// The operator's copy of the application. `is_current` is whether the API server has the same application.
     pub application: Application,
     pub is_current: bool,
-    /// It has written since it got that copy.
+    /// Whether the operator has written since it got its copy.
     pub waits: bool,
-    /// Its copies of the pods.
+    /// The operator's copies of the pods.
     pub drivers: [Option<Pod>; NAMES],
     pub executors: [Option<Executor>; EXECUTORS],
     pub submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
-    /// The latest driver that is gone, if its end was seen: under which name.
+    /// The latest driver that is gone, if its end was seen, with the number of its name.
     pub departed: Option<(u8, Pod)>,
-    /// The uid of the last driver that a reconcile has found to have ended.
+    /// The uid of the last driver that has ended according to a reconcile.
     pub ended_driver: Option<u8>,
     pub submission: Option<Submission>,
-    /// Whether it has written a status.
+    /// Whether the operator has written a status.
     pub has_written: bool,
-    /// For which run it has made what a driver does without.
+    /// The run for which the operator has made the objects that a driver can run without.
     pub made_for: Option<RunNo>,
     pub doing: Option<Doing>,
 }
 
-/// What the operator makes in the background: a driver, or a submission pod.
+/// An object that the operator makes in the background: a driver, or a submission pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Submission {
     pub run: RunNo,
-    /// Of its driver.
+    /// The number of the driver's name.
     pub name: u8,
     pub progress: Progress,
-    /// It is about to be ended.
+    /// Whether the submission is about to be ended.
     pub cancelled: bool,
 }
 
@@ -210,13 +211,13 @@ pub struct Submission {
 pub enum Progress {
     /// Nothing was made.
     Begun,
-    /// The ConfigMap was.
+    /// The ConfigMap was made.
     HalfMade,
-    /// The pod was too, and nobody knows.
+    /// The pod was made too, and the operator does not know yet.
     Made,
-    /// There was a pod of the driver's name, and nobody knows.
+    /// A pod with the driver's name existed already, and the operator does not know yet.
     Met,
-    /// There is a driver, or a submission pod.
+    /// The driver or the submission pod exists.
     Succeeded,
     DriverExists,
     Failed,
@@ -228,27 +229,27 @@ impl Progress {
     }
 }
 
-/// A reconcile that has decided and not ended.
+/// A reconcile that has decided but has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Doing {
     pub plan: u32,
-    /// How many of its steps are done.
+    /// The number of steps of the reconcile that are done.
     pub done: u8,
-    /// Whether the application is what was decided on.
+    /// Whether the application is still the one that the decision was made for.
     pub is_current: bool,
 }
 
-/// What the invariants need to remember; one bit a run.
+/// The history that the invariants need; one bit per run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Past {
     pub started: u32,
     pub succeeded: u32,
     pub failed: u32,
-    /// Whose driver was taken away by others than the operator.
+    /// Runs whose driver was taken away by others than the operator.
     pub lost: u32,
-    /// ... before the run was recorded.
+    /// Runs of `lost` whose driver was gone before the run was recorded.
     pub vanished: u32,
-    /// How many pods there were.
+    /// The number of pods so far.
     pub pods: u8,
 }
 
@@ -257,20 +258,20 @@ impl RunNo {
         1 << (self.ordinal * 2 + self.spec)
     }
 
-    /// Where its submission pod is among those that there are.
+    /// Returns the index of the run's submission pod in [`World::submission_pods`].
     pub const fn place(self) -> usize {
         self.ordinal as usize % SUBMISSION_PODS
     }
 }
 
 impl SubmissionPod {
-    /// Whether its `spark-submit` may still make a driver.
+    /// Returns whether the `spark-submit` of this pod may still make a driver.
     pub const fn may_go_on(&self) -> bool {
         matches!(self.stage, Stage::Pending | Stage::Held | Stage::Working)
     }
 }
 
-/// What may go wrong, or be changed by the user.
+/// An event that goes wrong, or a change by the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Trouble {
     /// The spec is edited.
@@ -279,16 +280,16 @@ pub enum Trouble {
     Suspend,
     Rerun,
     Deletion,
-    /// Somebody deletes the driver's pod, or the submission pod.
+    /// A user deletes the driver's pod, or the submission pod.
     Kill,
     NodeLoss,
     /// The operator is killed.
     Crash,
-    /// A call of the operator's fails, its answer is lost, or a watch begins anew.
+    /// A call of the operator fails, its answer is lost, or a watch begins anew.
     Fault,
     /// A submission fails: an object is refused, or `spark-submit` ends with an exception.
     Refusal,
-    /// Something outlives its operator, or its pod.
+    /// A submission outlives its operator, or a `spark-submit` outlives its pod.
     Orphan,
     Executor,
     /// A submission pod cannot start yet.
@@ -316,7 +317,7 @@ const TROUBLES: [Trouble; 14] = [
     Trouble::Closure,
 ];
 
-/// How many troubles may still come, of each kind and in all.
+/// The numbers of troubles that may still come, of each kind and in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Budget {
     pub each: [u8; TROUBLES.len()],
@@ -342,7 +343,7 @@ impl Budget {
 }
 
 impl World {
-    /// This world with one trouble less to come; none if it has had its share.
+    /// Returns this world with one trouble less to come; none if no trouble of this kind may come any more.
     pub fn troubled(&self, trouble: Trouble) -> Option<Self> {
         let mut world = *self;
         let left = &mut world.left;
@@ -358,7 +359,7 @@ impl World {
         Some(world)
     }
 
-    /// The application was changed on the API server.
+    /// Marks the application as changed on the API server, so that the operator's copy is not current.
     pub fn changed(&mut self) {
         self.operator.is_current = false;
         if let Some(doing) = &mut self.operator.doing {

@@ -1,8 +1,9 @@
-//! Does a schedule start each slot once whatever happens? All that can happen to one within some bounds is played
-//! through, against a model of the API server, the operator's memory and the schedule's user.
+//! Checks that a schedule starts each slot once, whatever happens. All that can happen to one schedule within some
+//! bounds is played through, against a model of the API server, the operator's memory and the schedule's user.
 //!
-//! What the model leaves out: requests that are on their way for longer than a new operator takes to start, and an
-//! application that somebody deletes before its start is recorded and while no operator knows of it, which is made again.
+//! The model leaves out requests that are on their way for longer than a new operator takes to start, and an
+//! application that a user deletes before its start is recorded and while no operator knows of it: such an application
+//! is made again.
 
 mod model;
 mod mutation;
@@ -71,11 +72,11 @@ fn a_bug_of_schedules_that_is_made_on_purpose_is_found() {
 
 const FAULTS: [(Trouble, u8); 4] = [(Crash, 1), (Fault, 1), (Deletion, 1), (Foreign, 1)];
 const BY_USER: [(Trouble, u8); 3] = [(Edit, 1), (Suspend, 2), (Trigger, 1)];
-/// An application is to be replaced whose start is not recorded.
+/// For the case that an application must be replaced before its start is recorded.
 const TRIGGERED: [(Trouble, u8); 2] = [(Trigger, 1), (Crash, 1)];
 const PUT_BACK: [(Trouble, u8); 4] = [(PutBack, 1), (Edit, 1), (Crash, 1), (Suspend, 1)];
 
-/// All of them, with so many troubles more than CI has the time for.
+/// Returns all explorations. `more` is the number of additional troubles, for which CI has no time.
 fn configs(more: u8) -> Vec<Config> {
     let everything = [&FAULTS[..], &BY_USER[..]].concat();
     let faults = || Budget::new(2 + more, &FAULTS);
@@ -90,7 +91,7 @@ fn configs(more: u8) -> Vec<Config> {
     });
     let with_deadline = |policy: &str| json!({"concurrencyPolicy": policy, "startingDeadlineSeconds": 200});
     let three = || vec![1, 601, 1201, 1801];
-    // Also between slots, when what waits is too late.
+    // Includes a moment between two slots, when the run that waits is too late.
     let late = || vec![1, 601, 901, 1201];
     vec![
         config("Allow", policy("Allow"), faults()),

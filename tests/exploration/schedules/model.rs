@@ -1,4 +1,4 @@
-//! Which worlds follow from a world, and what must be so when nothing happens any more?
+//! Computes which worlds follow from a world, and checks what must be true when nothing happens any more.
 
 use super::{
     mutation::Mutation,
@@ -17,9 +17,9 @@ use std::{cmp::Reverse, fmt::Write};
 #[derive(Clone, Debug)]
 pub struct Config {
     pub name: &'static str,
-    /// What the spec has beside its schedule.
+    /// The fields of the spec other than the schedule.
     pub spec: Value,
-    /// What a clock may show, in seconds since the schedule was made.
+    /// The moments that the clock may show, in seconds since the schedule was made.
     pub moments: Vec<i64>,
     /// Whether applications may fail.
     pub has_failures: bool,
@@ -30,7 +30,7 @@ pub struct Model {
     pub config: Config,
     pub mutation: Option<Mutation>,
     pub oracle: Oracle,
-    /// How many of a kind are kept.
+    /// The number of completed applications, and of failed ones, that are kept.
     limit: usize,
 }
 
@@ -67,7 +67,7 @@ impl Model {
         self.config.spec["concurrencyPolicy"] != json!("Allow")
     }
 
-    /// Whether the status says that a run was made, or is not to be.
+    /// Returns whether the status records that a run was made, or that it must not be made.
     fn is_recorded(&self, world: &World, run: usize) -> bool {
         let status = self.oracle.status(world.schedule.status);
         if run < SLOTS {
@@ -77,7 +77,7 @@ impl Model {
         status.last_trigger.as_ref() == Some(&value) || world.schedule.trigger.to_string() != value
     }
 
-    /// What happens without anybody's doing.
+    /// Adds the steps that neither the operator nor the user takes.
     fn happenings(&self, world: &World, out: &mut Vec<Edge>) {
         for run in 0..RUNS {
             if let Some(next) = heard_of(world, run) {
@@ -118,7 +118,7 @@ impl Model {
         world
     }
 
-    /// Whether a slot comes when the clock goes on from here.
+    /// Returns whether a slot comes when the clock goes on from here.
     fn comes(&self, clock: u8, run: usize) -> bool {
         !self.oracle.is_due(clock, run) && self.oracle.is_due(clock + 1, run)
     }
@@ -164,7 +164,7 @@ impl Model {
                 }
             });
         }
-        // What the next operator lists first may be as old as what this one had.
+        // The first list of the next operator may be as old as the copy of this operator.
         for is_old in [false, true].into_iter().filter(|is_old| !(*is_old && world.operator.is_current)) {
             change(Trouble::Crash, Step::Crash { is_old }, &|world| {
                 let schedule = if is_old { world.operator.schedule } else { world.schedule };
@@ -175,13 +175,14 @@ impl Model {
         }
     }
 
-    /// Whether a pass is under way that did not know of an application when it began.
+    /// Returns whether a pass is under way that starts the application of this run, because the pass did not know of
+    /// the application when it began.
     fn is_starting(&self, world: &World, run: usize) -> bool {
         let starts = |doing: Doing| self.oracle.decision(doing.plan).acts.contains(&Act::Start(run));
         world.operator.doing.is_some_and(starts)
     }
 
-    /// Whether the schedule is in force, and the operator knows it as it is.
+    /// Returns whether the status shows that the schedule is in force.
     fn is_in_force(&self, world: &World) -> bool {
         let status = self.oracle.status(world.schedule.status);
         status.schedule_state == ScheduleState::Scheduled && !status.suspended
@@ -336,7 +337,7 @@ const fn edge(step: Step, world: World) -> Edge {
     Edge { step, world, broken: None }
 }
 
-/// An application is deleted: at once if it has ended.
+/// Deletes an application. An application that has ended is gone at once.
 pub fn go(world: &mut World, run: usize) {
     let application = &mut world.applications[run];
     *application = application
@@ -344,7 +345,7 @@ pub fn go(world: &mut World, run: usize) {
         .map(|application| Application { is_going: true, ..application });
 }
 
-/// An application that is deleted is gone; if it ran, its pods live on.
+/// Removes an application that is being deleted; if it was running, its pods live on.
 fn gone(before: &World, run: usize) -> World {
     let mut world = *before;
     let application = world.applications[run].take();

@@ -1,5 +1,5 @@
-//! Which bugs must the exploration find? Each is made on purpose, in what the core is told, in what it says, or in how
-//! that is carried out.
+//! Defines the bugs that the exploration must find. Each bug is made on purpose: in what the core is told, in what the
+//! core answers, or in how the answer is carried out.
 
 use api::ScheduledSparkApplication;
 use jiff::Timestamp;
@@ -8,32 +8,33 @@ use plan::schedule::{Action, Observed, Plan};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
-    /// An application is called after the moment at which it is made, and whether it was made is not asked for.
+    /// An application is named after the moment at which it is made, and the operator does not look whether it was made
+    /// already.
     NamedByNow,
-    /// A stale copy of the schedule is believed when something is started.
+    /// A stale copy of the schedule is trusted when an application is started.
     NotCheckedLive,
-    /// Applications are pruned whose start is not recorded yet.
+    /// Applications whose start is not recorded yet are pruned.
     UnrecordedPruned,
-    /// What this process has made and is gone is not remembered.
+    /// Applications that this process has made and that are gone are not remembered.
     DepartedForgotten,
     StatusBeforeActions,
-    /// Pods of applications that are gone are not waited for.
+    /// The operator does not wait for pods of applications that are gone.
     PodsIgnored,
-    /// What is being deleted is taken for gone.
+    /// An application that is being deleted counts as gone.
     GoingTakenForGone,
-    /// An edited schedule is counted from now, whatever the clock showed before.
+    /// After an edit the slots are counted from now, even if a later moment is recorded because the clock was ahead.
     EditedFromNow,
-    /// That it was suspended is not written down.
+    /// That the schedule was suspended is not recorded.
     SuspensionForgotten,
-    /// What is not ours is taken for ours.
+    /// An application of another owner is taken for the schedule's own.
     ForeignTakenForOurs,
-    /// Which trigger was acted on is not written down.
+    /// The trigger that was acted on is not recorded.
     TriggerNotNoted,
-    /// What is to be replaced is deleted though its own start is not recorded.
+    /// An application that is to be replaced is deleted although its own start is not recorded.
     UnrecordedReplaced,
     /// Slots that were dealt with are not recorded.
     HandledNotRecorded,
-    /// Whether something was made, whose answer was lost, is not asked for.
+    /// After a lost answer, the operator does not look whether the application was made.
     LostAnswerForgotten,
 }
 
@@ -55,7 +56,7 @@ impl Mutation {
         Self::LostAnswerForgotten,
     ];
 
-    /// The exploration that finds it.
+    /// Returns the name of the exploration that finds the bug.
     pub const fn shows_in(self) -> &'static str {
         match self {
             Self::NamedByNow | Self::StatusBeforeActions | Self::ForeignTakenForOurs => "Allow",
@@ -68,7 +69,7 @@ impl Mutation {
         }
     }
 
-    /// In what the core is told.
+    /// Applies the bug to what the core is told.
     pub fn of_question(self, schedule: &mut ScheduledSparkApplication, seen: &mut Observed) {
         match self {
             Self::DepartedForgotten => seen.departed.clear(),
@@ -85,7 +86,7 @@ impl Mutation {
         }
     }
 
-    /// In what the core says.
+    /// Applies the bug to what the core answers.
     pub fn of_plan(
         self,
         schedule: &ScheduledSparkApplication,

@@ -1,5 +1,5 @@
-//! What does the operator do? As `src/controller/schedules` does it: look, decide, act, record, each a step between
-//! which anything may happen.
+//! Models the operator, which works as `src/controller/schedules` does: look, decide, act, record. Each of these is a
+//! step of its own, and anything may happen between two steps.
 
 use super::{
     model::{Edge, Model, Step, go},
@@ -9,26 +9,26 @@ use super::{
 };
 use serde_json::json;
 
-/// How a call of the operator's goes.
+/// The outcome of a call of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     Answered,
-    /// The API server never heard of it.
+    /// The request did not reach the API server.
     Failed,
-    /// It was done, and nobody heard.
+    /// The API server carried out the request, but the answer was lost.
     Unheard,
 }
 
 #[derive(Clone, Copy)]
 enum Todo {
-    /// Is the schedule what was decided on?
+    /// Checks that the schedule is still the one that the decision was made for.
     Check,
     Act(Act),
     Write(u32),
 }
 
 impl Model {
-    /// A pass begins: it looks, and decides. None if there is nothing to do.
+    /// Begins a pass: the operator looks and decides. Returns none if there is nothing to do.
     pub fn pass(&mut self, before: &World) -> Option<World> {
         if before.operator.doing.is_some() || before.operator.waits {
             return None;
@@ -59,7 +59,7 @@ impl Model {
         Some(world)
     }
 
-    /// The pass that is under way goes one step on.
+    /// Carries out the next step of the pass that is under way.
     pub fn go_on(&mut self, before: &World, call: Call) -> Option<Edge> {
         let doing = before.operator.doing?;
         let decision = self.oracle.decision(doing.plan).clone();
@@ -97,14 +97,14 @@ impl Model {
                 }
             };
         let goes_on = goes_on && call == Call::Answered && !is_last;
-        // The write has changed whether it is current.
+        // The pass's own write has marked the schedule as changed, which does not count against the pass.
         let is_current = world.operator.doing.is_some_and(|doing| doing.is_current);
         let is_current = is_current || matches!(now, Todo::Write(_));
         world.operator.doing = goes_on.then_some(Doing { done: doing.done + 1, is_current, ..doing });
         Some(Edge { step: Step::GoesOn(call), world, broken })
     }
 
-    /// Makes an application, unless there is one of its name; false if the pass ends with it.
+    /// Makes an application, unless an application of this name exists. Returns false if the pass ends with this step.
     fn start(&self, world: &mut World, run: usize, call: Call, broken: &mut Option<String>) -> bool {
         if world.foreign & bit(run) != 0 {
             return self.mutation == Some(Mutation::ForeignTakenForOurs);
@@ -153,7 +153,7 @@ impl Model {
         true
     }
 
-    /// Writes a status, which says the truth and follows from the one before.
+    /// Writes a status. The error is what is not true in the status, or why it cannot follow the status before.
     fn write(&self, world: &mut World, status: u32) -> Result<(), String> {
         let before = world.schedule.status;
         world.schedule.status = status;

@@ -1,4 +1,4 @@
-//! What does the core say? Asked once for each question: a model asks the same a million times.
+//! Asks the decision core each question once and keeps the answers: a model asks the same question a million times.
 
 use super::{
     mutation::Mutation,
@@ -15,37 +15,37 @@ use plan::schedule::{Action, Child, Observed, Plan, Policy, Precision, Questions
 use serde_json::{Value, json};
 use std::{collections::HashMap, hash::BuildHasherDefault};
 
-/// Valid ones, which have slots in common, and one that is not.
+/// The texts of the schedule: valid ones, which have slots in common, and an invalid one.
 pub const TEXTS: [&str; 3] = ["*/10 * * * *", "*/20 * * * *", "*/10 * * *"];
-/// Every how many slots of the first text the others have one.
+/// For each text, how many slots of the first text there are to one of its own.
 const STRIDES: [usize; 3] = [1, 2, usize::MAX];
-/// 2026-01-01T00:00:00Z, when the schedule is made.
+/// 2026-01-01T00:00:00Z, the time at which the schedule is made.
 const CREATED: i64 = 1_767_225_600;
 const PERIOD: i64 = 600;
 
 type Applications = [Option<Application>; RUNS];
 type Memory<K, V> = HashMap<K, V, BuildHasherDefault<Folding>>;
 
-/// What was seen, as [`Observed`] has it.
+/// The model's form of [`Observed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
     pub applications: [Option<Application>; RUNS],
     pub departed: [Option<(u8, Application)>; 2],
-    /// Names that the operator knows to be somebody else's.
+    /// The runs whose names the operator knows to be used by other owners.
     pub foreign: u8,
     pub has_pods: bool,
 }
 
-/// An action, as the model carries it out.
+/// An action in the form in which the model carries it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     Start(usize),
-    /// As it was seen.
+    /// Contains the application as it was seen.
     Delete(usize, Application),
 }
 
 pub struct Oracle {
-    /// A schedule with nothing that changes.
+    /// A schedule without the fields that change.
     bare: ScheduledSparkApplication,
     mutation: Option<Mutation>,
     policy: Policy,
@@ -56,7 +56,7 @@ pub struct Oracle {
     decisions: Vec<Decision<Act>>,
     known: Memory<(Schedule, u8, Seen), u32>,
     asked: Memory<(Schedule, u8, Applications), (u8, bool)>,
-    /// Of the runs.
+    /// The names of the applications, by run.
     names: Vec<String>,
 }
 
@@ -104,18 +104,19 @@ impl Oracle {
         self.moments[usize::from(clock)]
     }
 
-    /// Up to where all slots are dealt with, counted from the beginning.
+    /// Returns the time up to which all slots are dealt with, counted from the beginning.
     pub fn handled(&self, status: u32) -> SignedDuration {
         let until = self.status(status).handled_until.as_ref();
         until.map_or(SignedDuration::ZERO, |until| until.0.duration_since(at(CREATED)))
     }
 
-    /// Whether a clock shows a moment at or after a slot.
+    /// Returns whether the clock shows a moment at or after the slot of this run.
     pub fn is_due(&self, clock: u8, run: usize) -> bool {
         self.moments[usize::from(clock)] >= slot(run)
     }
 
-    /// What the core asks for: whether the names of these runs are taken, and whether pods live.
+    /// Returns what the core asks for: the runs whose names it wants to be looked up, and whether it wants to know if
+    /// pods are alive.
     pub fn asked(&mut self, schedule: &Schedule, clock: u8, seen: &Seen) -> (u8, bool) {
         let key = (*schedule, clock, seen.applications);
         if let Some(asked) = self.asked.get(&key) {
@@ -129,7 +130,7 @@ impl Oracle {
         (runs, pods)
     }
 
-    /// What the core plans.
+    /// Returns the number of the core's plan.
     pub fn next(&mut self, schedule: &Schedule, clock: u8, seen: &Seen) -> u32 {
         if let Some(plan) = self.known.get(&(*schedule, clock, *seen)) {
             return *plan;
@@ -172,7 +173,7 @@ impl Oracle {
         Decision { acts, status, writes: status != schedule.status, wrong }
     }
 
-    /// What nothing can excuse.
+    /// Checks a plan for what is wrong whatever the world is.
     fn is_wrong(&self, real: &ScheduledSparkApplication, now: Timestamp, plan: &Plan) -> Result<(), String> {
         let before = real.status.clone().unwrap_or_default();
         let is_idle = |status: &Status| status.suspended || status.reason.is_some();
@@ -193,7 +194,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Whether nothing more is planned once all that is planned is so.
+    /// Checks that nothing more is planned once everything planned is carried out.
     fn comes_to_rest(
         &mut self,
         schedule: &Schedule,
@@ -300,12 +301,12 @@ pub fn slot(run: usize) -> Timestamp {
     at(CREATED + PERIOD * (run as i64 + 1))
 }
 
-/// Whether the text means this slot.
+/// Returns whether the schedule with this text has this slot.
 pub fn has_slot(text: u8, run: usize) -> bool {
     (run + 1).is_multiple_of(STRIDES[usize::from(text)])
 }
 
-/// The first slot of a text after a moment.
+/// Returns the first slot of a text after a moment.
 pub fn slot_after(text: u8, moment: Timestamp) -> Timestamp {
     (0..).filter(|run| has_slot(text, *run)).map(slot).find(|slot| *slot > moment).unwrap()
 }

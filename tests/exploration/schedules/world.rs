@@ -1,26 +1,26 @@
-//! What is a state of the model? One schedule and its applications on the API server, the operator's memory, and what
+//! Defines a state of the model: one schedule and its applications on the API server, the operator's memory, and what
 //! may still go wrong.
 
 use std::fmt;
 
-/// How many slots are followed.
+/// The number of slots that are followed.
 pub const SLOTS: usize = 4;
-/// How many triggers there may be.
+/// The most triggers.
 pub const TRIGGERS: usize = 2;
-/// What applications are made for: slots first, then triggers.
+/// The number of runs. Runs are numbered: slots first, then triggers.
 pub const RUNS: usize = SLOTS + TRIGGERS;
 
-/// All there is.
+/// The whole state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct World {
-    /// Which of the moments it is.
+    /// The number of the moment that the clock shows.
     pub clock: u8,
-    /// As the API server has it.
+    /// The schedule as the API server has it.
     pub schedule: Schedule,
     pub applications: [Option<Application>; RUNS],
-    /// Of which runs pods live though the application is gone; one bit each, as everywhere here.
+    /// The runs whose pods are alive although the application is gone; one bit per run, like all sets of runs here.
     pub pods: u8,
-    /// Which runs' names somebody else's objects have.
+    /// The runs whose names are used by objects of other owners.
     pub foreign: u8,
     pub operator: Operator,
     pub past: Past,
@@ -30,12 +30,12 @@ pub struct World {
 /// A ScheduledSparkApplication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Schedule {
-    /// Which of the texts.
+    /// The number of the schedule's text in [`super::oracle::TEXTS`].
     pub text: u8,
     pub suspend: bool,
-    /// The value of the annotation; none if 0.
+    /// The value of the trigger annotation; 0 means that there is no annotation.
     pub trigger: u8,
-    /// See [`super::oracle::Oracle`].
+    /// The number of the status in [`super::oracle::Oracle`].
     pub status: u32,
 }
 
@@ -43,9 +43,9 @@ pub struct Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Application {
     pub end: End,
-    /// It is being deleted.
+    /// Whether the application is being deleted.
     pub is_going: bool,
-    /// When it was made.
+    /// The number of the moment at which the application was made.
     pub made: u8,
 }
 
@@ -56,60 +56,60 @@ pub enum End {
     Failed,
 }
 
-/// The process.
+/// The memory of the operator process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Operator {
-    /// Its copy of the schedule, and whether that is what the API server has.
+    /// The operator's copy of the schedule. `is_current` is whether the API server has the same schedule.
     pub schedule: Schedule,
     pub is_current: bool,
-    /// It has written since it got that copy.
+    /// Whether the operator has written since it got its copy.
     pub waits: bool,
     pub applications: [Option<Application>; RUNS],
     pub foreign: u8,
-    /// Runs of which it does not know whether it has made them: the answers were lost.
+    /// Runs of which the operator does not know whether it has made their applications: the answers were lost.
     pub doubted: u8,
-    /// The latest by slot and by trigger that it has known: of which run.
+    /// The latest application for a slot and the latest for a trigger that the operator has known, each with its run.
     pub latest: [Option<(u8, Application)>; 2],
     pub doing: Option<Doing>,
 }
 
-/// A pass that has decided and not ended.
+/// A pass that has decided but has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Doing {
     pub plan: u32,
-    /// How many of its steps are done.
+    /// The number of steps of the pass that are done.
     pub done: u8,
-    /// Whether the schedule is what was decided on.
+    /// Whether the schedule is still the one that the decision was made for.
     pub is_current: bool,
 }
 
-/// What the invariants need to remember.
+/// The history that the invariants need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Past {
     pub made: u8,
-    /// Runs whose application a user has deleted before anybody recorded it.
+    /// Runs whose application a user has deleted before its start was recorded.
     pub vanished: u8,
-    /// ... and that nobody knows of any more: they may be made again, which is a limit.
+    /// Runs of `vanished` of which no operator knows any more: they may be made again, which is a known limit.
     pub forgotten: u8,
-    /// Slots that came while the schedule was known to be suspended.
+    /// Slots that came while the schedule was suspended and its status showed that.
     pub barred: u8,
-    /// Slots that came when everything was as it should be.
+    /// Slots that came while nothing went wrong: their applications must be made.
     pub wanted: u8,
 }
 
-/// What may go wrong, or be changed by the user.
+/// An event that goes wrong, or a change by the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Trouble {
     Edit,
     Suspend,
     Trigger,
-    /// Somebody deletes an application.
+    /// A user deletes an application.
     Deletion,
     /// The operator is killed.
     Crash,
-    /// A call of the operator's fails, or its answer is lost.
+    /// A call of the operator fails, or the answer is lost.
     Fault,
-    /// Somebody else makes an object with the name of a run.
+    /// Another owner makes an object with the name of a run.
     Foreign,
     /// The operator's clock is put back by a slot.
     PutBack,
@@ -126,7 +126,7 @@ const TROUBLES: [Trouble; 8] = [
     Trouble::PutBack,
 ];
 
-/// How many troubles may still come, of each kind and in all.
+/// The numbers of troubles that may still come, of each kind and in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Budget {
     each: [u8; TROUBLES.len()],
@@ -152,7 +152,7 @@ impl fmt::Display for Budget {
 }
 
 impl World {
-    /// This world with one trouble less to come; none if it has had its share.
+    /// Returns this world with one trouble less to come; none if no trouble of this kind may come any more.
     pub fn troubled(&self, trouble: Trouble) -> Option<Self> {
         let mut world = *self;
         let left = &mut world.left;
@@ -164,7 +164,7 @@ impl World {
         Some(world)
     }
 
-    /// The schedule was changed on the API server.
+    /// Marks the schedule as changed on the API server, so that the operator's copy is not current.
     pub fn changed(&mut self) {
         self.operator.is_current = false;
         if let Some(doing) = &mut self.operator.doing {
@@ -174,7 +174,7 @@ impl World {
 }
 
 impl Operator {
-    /// One that has just started, and knows what there is.
+    /// Returns an operator that has just started and knows everything there is.
     pub fn fresh(schedule: Schedule, applications: [Option<Application>; RUNS], foreign: u8) -> Self {
         let none = Self {
             schedule,
@@ -192,7 +192,7 @@ impl Operator {
         })
     }
 
-    /// Its watch, or its own call, tells of an application.
+    /// Records an application in the operator's memory, as its watch or its own call reports it.
     pub fn hear(&mut self, run: usize, application: Option<Application>) {
         self.applications[run] = application;
         let Some(application) = application else { return };

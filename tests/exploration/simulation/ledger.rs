@@ -1,5 +1,5 @@
-//! What has become of the slots of a schedule? Counted from what the operator does, against slots that were found by
-//! [`super::timetable`].
+//! Counts what has become of the slots of a schedule, from what the operator does, and compares this with the slots
+//! that were found by [`super::timetable`].
 
 use super::timetable::{DAY, HOUR, Rule, Timetable};
 use api::{
@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::schedule::{Outcome, Plan};
 use std::{collections::BTreeSet, ops::AddAssign, rc::Rc};
 
-/// What a timetable means from some moment on, as far as anybody has asked.
+/// The slots of a timetable from some moment on, computed as far as they were asked for.
 struct Walk {
     table: Rc<Timetable>,
     since: i64,
@@ -31,7 +31,7 @@ impl Walk {
         }
     }
 
-    /// How many there are after one moment until another.
+    /// Returns the number of slots after one moment until another.
     fn count(&mut self, after: i64, until: i64) -> usize {
         self.extend(until);
         let place = |moment| self.slots.partition_point(|slot| *slot <= moment);
@@ -44,7 +44,7 @@ impl Walk {
         place.checked_sub(1).map(|place| self.slots[place])
     }
 
-    /// None if there is none within a year.
+    /// Returns the next slot after a moment; none if there is none within a year.
     fn next(&mut self, after: i64) -> Option<i64> {
         let stride = match self.table.rule {
             Rule::Every(period) => 10 * period,
@@ -61,7 +61,7 @@ impl Walk {
     }
 }
 
-/// How many there were of everything.
+/// The counts of everything that happened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub slots: usize,
@@ -95,19 +95,19 @@ impl AddAssign for Tally {
     }
 }
 
-/// One look at a schedule, which means this; nothing if it is invalid.
+/// One look at a schedule. `table` is its meaning; none if the schedule is invalid.
 pub struct Look<'a> {
     pub schedule: &'a ScheduledSparkApplication,
     pub table: Option<&'a Rc<Timetable>>,
     pub now: Timestamp,
-    /// Whether somebody else's object has one of the names asked for.
+    /// Whether an object of another owner has one of the names that the core asked for.
     pub is_taken: bool,
 }
 
 pub struct Ledger {
     walk: Option<Walk>,
     since: i64,
-    /// Whether something has happened that slots may be missed for.
+    /// Whether something has happened that excuses missed slots.
     pub is_excused: bool,
     started: BTreeSet<i64>,
     triggered: BTreeSet<String>,
@@ -133,7 +133,7 @@ impl Look<'_> {
             || before.observed_time_zone != self.schedule.spec.time_zone
     }
 
-    /// Later than can be by more than the core bears with.
+    /// Returns whether a moment lies further ahead of the clock than the core tolerates, which is a day.
     fn is_beyond(&self, moment: i64) -> bool {
         moment - self.now() > DAY
     }
@@ -160,7 +160,7 @@ impl Ledger {
         }
     }
 
-    /// From when `@every` counts, and after which moment slots are to be dealt with now.
+    /// Returns the moment from which `@every` counts, and the moment after which slots must be dealt with now.
     fn stand(&self, look: &Look) -> (i64, i64) {
         let (before, now) = (look.status(), look.now());
         let created = look.schedule.metadata.creation_timestamp.clone();
@@ -178,7 +178,7 @@ impl Ledger {
         (sane(since), start)
     }
 
-    /// The slots that `look` is about, and from where.
+    /// Returns the slots that `look` is about, and the moment after which they must be dealt with.
     fn walk(&mut self, look: &Look) -> Option<(&mut Walk, i64)> {
         let (since, start) = self.stand(look);
         let table = look.table?;
@@ -190,7 +190,7 @@ impl Ledger {
         self.walk.as_mut().map(|walk| (walk, start))
     }
 
-    /// The operator makes an application for a slot.
+    /// Checks and records that the operator makes an application for a slot.
     pub fn make(&mut self, look: &Look, slot: Timestamp, name: &str) {
         assert!(look.is_active(), "started though suspended or invalid");
         let (before, now) = (look.status(), look.now());
@@ -206,14 +206,14 @@ impl Ledger {
         self.made.insert(name.to_owned());
     }
 
-    /// The operator makes an application for a trigger.
+    /// Checks and records that the operator makes an application for a trigger.
     pub fn make_triggered(&mut self, trigger: &str, name: &str) {
         assert!(self.triggered.insert(trigger.to_owned()), "the trigger {trigger} is acted on twice");
         self.made.insert(name.to_owned());
         self.tally.triggered += 1;
     }
 
-    /// What was planned is done, and the status is written, if it is another.
+    /// Checks and counts a plan that was carried out, after its status is written if that differs from the one before.
     pub fn close(&mut self, look: &Look, plan: &Plan) {
         let (before, after, now) = (look.status(), &plan.status, look.now());
         let spec = &look.schedule.spec;
@@ -280,7 +280,7 @@ impl Ledger {
         self.tally.missed += counted.missed;
     }
 
-    /// What is said to have become of slots, without that which was triggered by hand.
+    /// Counts the outcomes that a plan reports for slots, without the outcome of a manual trigger.
     fn count(&self, plan: &Plan, before: &Status) -> Tally {
         let mut counted = Tally::default();
         for outcome in &plan.outcomes {
@@ -293,7 +293,7 @@ impl Ledger {
         let is_triggered =
             before.observed_schedule.is_some() && plan.status.last_trigger != before.last_trigger;
         if is_triggered {
-            // The last that is dealt with in a pass.
+            // The trigger is the last that is dealt with in a pass.
             match plan.outcomes.last().unwrap() {
                 Outcome::Started { .. } => counted.started -= 1,
                 Outcome::Skipped { .. } => counted.skipped -= 1,

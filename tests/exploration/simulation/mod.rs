@@ -1,5 +1,6 @@
-//! Is each slot of a schedule dealt with once, in a year in which everything happens? Schedules, their users, their
-//! operators and what becomes of their applications are drawn, and the year is walked through from one wake to the next.
+//! Checks that each slot of a schedule is dealt with once, in a year in which everything happens. Schedules, their
+//! users, their operators and the outcomes of their applications are drawn at random, and the year is walked through
+//! from one wake to the next.
 
 mod ledger;
 mod operator;
@@ -21,9 +22,9 @@ use std::{
 };
 use timetable::{DAY, Dice, EARLIEST, Rule, Timetable, ZONES, moment, time_zone};
 
-/// How many slots of a schedule are walked through, if its year has more.
+/// The most slots of a schedule that are walked through.
 const SLOTS: usize = 8;
-/// After how many looks it ends at the latest.
+/// The number of passes after which the simulation of a schedule ends at the latest.
 const PASSES: usize = 60;
 const INVALID: &str = "61 * * * *";
 
@@ -52,26 +53,26 @@ fn simulate(seeds: std::ops::Range<u64>) {
     assert!(tally.started > 0 && tally.skipped > 0 && tally.missed > 0 && tally.pruned > 0);
 }
 
-/// All that there is of one schedule. Times are in milliseconds.
+/// The whole state of one schedule. Times are in milliseconds.
 struct World {
     seed: u64,
     dice: Dice,
     policy: Policy,
     local: &'static str,
-    /// As it was made.
+    /// The timetable that the schedule was made with.
     first: Timetable,
     now: i64,
-    /// How far the operator's clock is ahead.
+    /// How far the operator's clock is ahead of `now`.
     ahead: i64,
     end: i64,
-    /// How long it is from slot to slot, more or less.
+    /// The approximate time from slot to slot.
     spacing: i64,
     schedule: Stored,
     applications: BTreeMap<String, Application>,
-    /// Of applications that are gone, and how long they live.
+    /// The pods of applications that are gone: the name of the application, and until when its pods live.
     pods: Vec<(String, i64)>,
     operator: Option<Operator>,
-    /// When the next operator is there.
+    /// The time at which the next operator starts.
     back: i64,
     has_troubles: bool,
     triggers: u32,
@@ -83,7 +84,7 @@ struct World {
 #[derive(Clone)]
 struct Stored {
     object: ScheduledSparkApplication,
-    /// What it means; nothing if it is invalid.
+    /// The meaning of the schedule; none if the schedule is invalid.
     table: Option<Rc<Timetable>>,
     version: u64,
 }
@@ -95,14 +96,14 @@ struct Application {
     ends: i64,
 }
 
-/// The process, as `controller::schedules` has it.
+/// The memory of the operator process, as `controller::schedules` has it.
 struct Operator {
-    /// As the watch has told, or as it has written it since.
+    /// The schedule as the watch has reported it, or as the operator has written it since.
     schedule: Stored,
     children: BTreeMap<String, Child>,
     latest: Option<Child>,
     triggered: Option<Child>,
-    /// The uids of those that it has deleted, as it knows.
+    /// The uids of the applications that the operator knows it has deleted.
     deleted: BTreeSet<String>,
     wake: i64,
 }
@@ -124,7 +125,7 @@ impl Drop for World {
 }
 
 impl Operator {
-    /// As `controller::schedules::Children` has it.
+    /// Works like `controller::schedules::Children`.
     fn insert(&mut self, child: Child) {
         if child.slot.is_some() && self.latest.as_ref().is_none_or(|latest| latest.slot <= child.slot) {
             self.latest = Some(child.clone());
@@ -212,7 +213,7 @@ impl World {
         self.story.push_back(format!("{clock} {what}"));
     }
 
-    /// From wake to wake until the year is over.
+    /// Simulates from wake to wake until the year is over.
     fn live(&mut self) {
         let mut trouble = self.now;
         while self.now < self.end && self.ledger.tally.passes < PASSES {
@@ -234,7 +235,7 @@ impl World {
         }
     }
 
-    /// Nothing goes wrong and nothing runs any more: is all as it should be?
+    /// Lets everything end without further troubles, and checks that the result is right.
     fn rest(&mut self) {
         self.has_troubles = false;
         if self.operator.is_none() {
@@ -263,7 +264,8 @@ impl World {
             (State::Failed, spec.failed_run_history_limit, status.past_failed_run_names),
         ] {
             let ours = self.applications.values().filter(|one| is_ours(one) && one.state == state);
-            // Where the clock was put back before one was recorded, it stays until its slot comes once more.
+            // If the clock was put back before an application was recorded, the application stays until its slot comes
+            // once more.
             let is_to_come = |one: &&Application| child(one).slot.is_some_and(|slot| Some(slot) > handled);
             let to_come = ours.clone().filter(is_to_come).count();
             let mut kept: Vec<_> = ours.map(|one| (created(one), name(one))).collect();
@@ -342,7 +344,8 @@ fn created(application: &Application) -> Timestamp {
     application.metadata.creation_timestamp.clone().unwrap().0
 }
 
-/// When the schedule is made: for half of those that go by a clock in a night in which it is set.
+/// Draws the time at which the schedule is made. Half of the schedules with a cron expression are made within a day
+/// before the clock of their zone is changed.
 fn beginning(dice: &mut Dice, table: &Timetable) -> i64 {
     let any = EARLIEST + 40 * DAY + dice.number(0, 700 * DAY);
     let Rule::At { zone, .. } = &table.rule else { return any };
@@ -350,7 +353,8 @@ fn beginning(dice: &mut Dice, table: &Timetable) -> i64 {
     change.filter(|_| dice.once_in(2)).map_or(any, |change| change - dice.number(0, DAY))
 }
 
-/// How long it is from slot to slot, and when as many as are walked through are over.
+/// Returns the mean time from slot to slot, and the time at which the slots that are walked through are over, in
+/// seconds.
 fn extent(table: &Timetable, created: i64) -> (i64, i64) {
     let (mut slots, mut until) = (Vec::new(), created);
     let most = created + 366 * DAY;

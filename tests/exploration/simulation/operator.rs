@@ -1,4 +1,4 @@
-//! What does the operator do? As `controller::schedules` does it: look, decide, act, record, where any call may fail.
+//! Simulates the operator, which works as `controller::schedules` does: look, decide, act, record. Any call may fail.
 
 use super::{
     Operator, World, child, is_ours, is_over,
@@ -14,16 +14,16 @@ use std::{
     time::Duration,
 };
 
-/// `plan::schedule::LONGEST_SLEEP`.
+/// The same as `plan::schedule::LONGEST_SLEEP`.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 
-/// In how many passes a reconcile ends (`controller::schedules::PASSES`).
+/// The most passes of one reconcile (`controller::schedules::PASSES`).
 const PASSES: usize = 4;
 
-/// How a pass ends.
+/// The outcome of a pass.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Passed {
-    /// There is nothing to do.
+    /// There was nothing to do.
     Idle,
     /// Something was done, or could not be done.
     Busy,
@@ -31,20 +31,20 @@ enum Passed {
     Recorded,
 }
 
-/// How a call of the operator's goes.
+/// The outcome of a call of the operator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Call {
     Answered,
-    /// The API server never heard of it.
+    /// The request did not reach the API server.
     Failed,
-    /// It was done, and nobody heard.
+    /// The API server carried out the request, but the answer was lost.
     Unheard,
-    /// The operator is killed before, or after.
+    /// The operator is killed: after the request is carried out if true, before it if false.
     Killed(bool),
 }
 
 impl World {
-    /// The schedule is reconciled; whether anything was to be done about it.
+    /// Reconciles the schedule. Returns whether there was anything to do.
     pub(super) fn reconcile(&mut self) -> bool {
         let is_late = self.has_troubles && self.dice.once_in(10);
         if !is_late {
@@ -53,7 +53,7 @@ impl World {
         let mut passed = self.pass();
         let is_done = passed != Passed::Idle;
         let mut passes = 1;
-        // What it has written itself nobody tells it of.
+        // The operator's own write does not wake it, so it decides again at once.
         while passed == Passed::Recorded {
             passes += 1;
             assert!(passes <= PASSES, "it does not come to rest");
@@ -130,8 +130,8 @@ impl World {
         if plan.actions.is_empty() { Passed::Idle } else { Passed::Busy }
     }
 
-    /// Until when the operator looks no more. Of the looks in between, where it sleeps longer than it dares without one,
-    /// nothing would come: the first after the clock was set is that which counts.
+    /// Sets the time at which the operator looks again. The core limits every sleep to [`LONGEST_SLEEP`]; the looks in
+    /// between are left out here, because they would find nothing: only the first look after the clock was set matters.
     fn sleep(&mut self, plan: &Plan, deadline: Option<i64>) {
         let until = |moment: Timestamp| moment.as_millisecond() + 1 - self.ahead;
         let wake = match plan.wake {
@@ -152,7 +152,7 @@ impl World {
         self.operator.as_mut().unwrap().wake = wake;
     }
 
-    /// Makes a call as it is to go; whether the pass ends with it.
+    /// Makes a call with the given outcome. Returns whether the pass ends with this call.
     fn goes_wrong(&mut self, call: Call, does: impl FnOnce(&mut Self) -> bool) -> bool {
         let done = !matches!(call, Call::Failed | Call::Killed(false)) && does(self);
         match call {
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// The pass has failed, and is tried again.
+    /// Records that the pass has failed, and retries it after a pause.
     fn again(&mut self) {
         self.tell(format_args!("a pass fails"));
         self.ledger.is_excused = true;
@@ -184,7 +184,7 @@ impl World {
         self.operator.as_mut().unwrap().wake = self.now + pause;
     }
 
-    /// Carries out one action; false if the pass ends with it.
+    /// Carries out one action. Returns false if the pass ends with this action.
     fn execute(&mut self, action: &Action, look: &Look) -> bool {
         match action {
             Action::Start(application) => {
@@ -221,7 +221,7 @@ impl World {
         true
     }
 
-    /// Whether this may be made now, under this name.
+    /// Checks that the application may be made now, under this name.
     fn check_start(&mut self, application: &SparkApplication, look: &Look) {
         let made = application.name_any();
         let running = self.applications.values().find(|one| is_ours(one) && !is_over(one.state));
@@ -250,7 +250,7 @@ impl World {
         self.ledger.make(look, slot, &made);
     }
 
-    /// The operator's watches tell it of everything.
+    /// Updates the operator's memory with everything that its watches report.
     fn hear(&mut self) {
         let Some(operator) = &mut self.operator else { return };
         operator.schedule = self.schedule.clone();
@@ -262,7 +262,7 @@ impl World {
         }
     }
 
-    /// A watch has something to tell.
+    /// Wakes the operator within a second, because a watch has something to report.
     pub(super) fn poke(&mut self) {
         let late = self.dice.size(1000);
         if let Some(operator) = &mut self.operator {

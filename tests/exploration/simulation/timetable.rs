@@ -1,4 +1,4 @@
-//! When is a schedule due, found out in a second way: by walking along the clock and looking at it every minute?
+//! Finds out in a second way when a schedule is due: by walking along the clock and looking at it every minute.
 
 use cron::Zone;
 use jiff::{Timestamp, tz::TimeZone};
@@ -7,12 +7,13 @@ use std::{cell::RefCell, collections::HashMap};
 pub const MINUTE: i64 = 60;
 pub const HOUR: i64 = 3600;
 pub const DAY: i64 = 24 * HOUR;
-/// 2024-01-01T00:00:00Z; nothing here is earlier.
+/// 2024-01-01T00:00:00Z; no moment of a simulation is earlier.
 pub const EARLIEST: i64 = 1_704_067_200;
-/// At no other moments do the zones here change what their clocks show.
+/// The clocks of the zones in [`ZONES`] change only at multiples of a quarter of an hour.
 const QUARTER: i64 = 15 * MINUTE;
 
-/// Those whose clocks are put forward over midnight, by half an hour, in the south and twice for Ramadan are among them.
+/// The zones that are drawn. Among them are zones whose clocks are put forward over midnight, by half an hour, in the
+/// south, and twice for Ramadan.
 pub const ZONES: [&str; 12] = [
     "UTC",
     "Europe/Berlin",
@@ -28,7 +29,7 @@ pub const ZONES: [&str; 12] = [
     "Asia/Beirut",
 ];
 
-/// Numbers that are as good as random, and the same for the same seed (splitmix64).
+/// A source of pseudo-random numbers, which are the same for the same seed (splitmix64).
 pub struct Dice(u64);
 
 impl Dice {
@@ -44,20 +45,20 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// From `least` to `most`.
+    /// Returns a number from `least` to `most`.
     pub fn number(&mut self, least: i64, most: i64) -> i64 {
         let range = u64::try_from(most - least).unwrap() + 1;
         least + i64::try_from(self.next() % range).unwrap()
     }
 
-    /// From 1 to `most`, small ones as likely as large ones.
+    /// Returns a number from 1 to `most`; small numbers are as likely as large ones.
     pub fn size(&mut self, most: i64) -> i64 {
         let bits = 63 - i64::from(most.max(1).leading_zeros());
         let most_bits = self.number(0, bits);
         self.number(1, (2 << most_bits).min(most.max(1)))
     }
 
-    /// Once in so many times.
+    /// Returns true once in `times` times on average.
     pub fn once_in(&mut self, times: i64) -> bool {
         self.number(1, times) == 1
     }
@@ -67,7 +68,7 @@ impl Dice {
     }
 }
 
-/// A schedule as it is written, and what it means.
+/// A schedule's text and zone, and its meaning.
 #[derive(Clone, Debug)]
 pub struct Timetable {
     pub text: String,
@@ -77,15 +78,15 @@ pub struct Timetable {
 
 #[derive(Clone, Debug)]
 pub enum Rule {
-    /// This many seconds after one another.
+    /// A slot every so many seconds.
     Every(i64),
-    /// Sets of minutes, hours, days, months and days of the week as bits, whether a day must be in only one of its
-    /// sets, and the zone.
+    /// Slots at sets of minutes, hours, days, months and days of the week, with one bit per value. `either` is whether
+    /// a day must be in only one of its two sets.
     At { minutes: u64, hours: u64, days: u64, months: u64, weekdays: u64, either: bool, zone: String },
 }
 
 impl Timetable {
-    /// Any, in an operator whose own zone is `local`.
+    /// Draws a timetable for an operator whose own zone is `local`.
     pub fn random(dice: &mut Dice, local: &str) -> Self {
         let zone = (!dice.once_in(3)).then(|| (*dice.pick(&ZONES)).to_owned());
         let prefix = dice.once_in(6).then(|| *dice.pick(&ZONES));
@@ -102,7 +103,7 @@ impl Timetable {
         Self { text, zone, rule }
     }
 
-    /// Which moments it means, in seconds, after `from` until `until`, where `@every` counts from `since`.
+    /// Adds the slots after `from` until `until` to `slots`, in seconds. `@every` counts from `since`.
     pub fn walk(&self, since: i64, from: i64, until: i64, slots: &mut Vec<i64>) {
         match &self.rule {
             Rule::Every(period) => {
@@ -142,7 +143,8 @@ impl Timetable {
     }
 }
 
-/// Month and day of the month of a day since 1970 (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+/// Returns the month and the day of the month of a day since 1970 (Howard Hinnant, "chrono-Compatible Low-Level Date
+/// Algorithms").
 fn civil(day: i64) -> (i64, i64) {
     let shifted = day + 719_468;
     let of_era = shifted.rem_euclid(146_097);
@@ -152,7 +154,7 @@ fn civil(day: i64) -> (i64, i64) {
     (if month < 10 { month + 3 } else { month - 9 }, of_year - (153 * month + 2) / 5 + 1)
 }
 
-/// How far a zone's clock is ahead of UTC's in a quarter of an hour.
+/// Returns how many seconds the clock of a zone is ahead of UTC during the quarter of an hour that begins at `quarter`.
 fn offset(zone: &str, quarter: i64) -> i64 {
     type Known = HashMap<String, (TimeZone, Vec<Option<i32>>)>;
     thread_local! {
@@ -217,11 +219,11 @@ const MONTHS: [&str; 12] =
 const WEEKDAYS: [&str; 7] = ["sun", "Mon", "tue", "WED", "thu", "fri", "sat"];
 
 fn fields(dice: &mut Dice, zone: String) -> (String, Rule) {
-    // Half of them are due often and half at few times of a day.
+    // Half of the timetables are due often, and half at few times of a day.
     let stars = if dice.once_in(2) { [1, 1] } else { [12, 3] };
     let (minute, minutes, _) = field(dice, (0, 59), &[], stars[0]);
     let (hour, hours, _) = field(dice, (0, 23), &[], stars[1]);
-    // There is a 28th in every month.
+    // Every month has a 28th.
     let (day, days, is_any_day) = field(dice, (1, 28), &[], 1);
     let (month, months, _) = field(dice, (1, 12), &MONTHS, 1);
     let (weekday, weekdays, is_any_weekday) = field(dice, (0, 6), &WEEKDAYS, 1);
@@ -230,7 +232,8 @@ fn fields(dice: &mut Dice, zone: String) -> (String, Rule) {
     (text, Rule::At { minutes, hours, days, months, weekdays, either, zone })
 }
 
-/// A field that is a star, but for once in so many times: its text, its values, and whether these are all.
+/// Draws a field, which may be a star only if `no_star_in` is 1. Returns its text, its values as bits, and whether
+/// these are all values.
 fn field(dice: &mut Dice, (least, most): (i64, i64), names: &[&str], no_star_in: i64) -> (String, u64, bool) {
     if no_star_in == 1 && !dice.once_in(3) {
         return ((*dice.pick(&["*", "?", "*/1"])).to_owned(), ALL, true);
@@ -252,7 +255,7 @@ fn field(dice: &mut Dice, (least, most): (i64, i64), names: &[&str], no_star_in:
             _ => (written(dice, first), first, first, 1),
         };
         text.push(part);
-        // Days of the month end later than the 28th.
+        // A range of days of the month without an end ends at the 31st, not at the 28th.
         let to = if most == 28 && to == most && part_is_open(&text[text.len() - 1]) { 31 } else { to };
         let mut value = from;
         while value <= to {

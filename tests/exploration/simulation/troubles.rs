@@ -1,4 +1,5 @@
-//! What may happen to a schedule from outside? Its user, its operator's clock, and others who are there.
+//! Makes the troubles that come to a schedule from outside: from its user, from its operator's clock, and from other
+//! owners.
 
 use super::{
     Application, INVALID, World, extent, is_ours,
@@ -45,7 +46,7 @@ impl World {
             }
             _ => self.tell(format_args!("it is touched")),
         }
-        // One that is suspended or invalid for long is dull.
+        // A schedule that is suspended or invalid for long tests little.
         let is_dull = self.schedule.table.is_none() || self.schedule.object.spec.suspend == Some(true);
         if is_dull && self.dice.once_in(2) {
             self.schedule.object.spec.suspend = None;
@@ -55,7 +56,7 @@ impl World {
         self.poke();
     }
 
-    /// Another schedule or zone, or the same again.
+    /// Edits the schedule: to another text and zone, or to the first ones again.
     fn edit(&mut self) {
         self.ledger.tally.edits += 1;
         let table = if self.dice.once_in(2) { self.first.clone() } else { self.other() };
@@ -66,7 +67,7 @@ impl World {
         self.schedule.table = Some(Rc::new(table));
     }
 
-    /// Another one that is due about as often: a year of seconds is too long.
+    /// Draws another timetable that is due about as often: a year of a timetable that is due every second is too long.
     fn other(&mut self) -> Timetable {
         for _ in 0..8 {
             let other = Timetable::random(&mut self.dice, self.local);
@@ -78,7 +79,7 @@ impl World {
         self.first.clone()
     }
 
-    /// All that is beside the schedule itself.
+    /// Draws all settings other than the schedule itself.
     pub(super) fn settings(&mut self) {
         let policy = match self.dice.number(0, 7) {
             0 => None,
@@ -107,7 +108,7 @@ impl World {
         let most = if self.dice.once_in(20) { 5 * DAY } else { HOUR };
         let far = self.dice.size((most * 1000).min(1000 * self.spacing));
         self.ahead += if self.dice.once_in(2) { far } else { -far };
-        // No clock is wrong by more than that.
+        // No clock is assumed to be wrong by more than five days.
         self.ahead = self.ahead.clamp(-5 * DAY * 1000, 5 * DAY * 1000);
         self.tell(format_args!("so late is it now"));
         let noticed = self.now + self.dice.number(1, 600_000);
@@ -116,7 +117,8 @@ impl World {
         }
     }
 
-    /// Somebody deletes an application. One whose start is not recorded may be made again by another operator.
+    /// Deletes an application, as a user does. An application whose start is not recorded is spared, because another
+    /// operator may make it again.
     fn delete_one(&mut self) {
         let status = self.schedule.object.status.clone().unwrap_or_default();
         let until = status.handled_until.map(|until| until.0);
@@ -138,7 +140,7 @@ impl World {
         }
     }
 
-    /// Somebody else makes an application with the name of the next run.
+    /// Makes an application of another owner with the name of the next run.
     fn take_name(&mut self) {
         let status = self.schedule.object.status.clone().unwrap_or_default();
         let Some(slot) = status.next_run.map(|next| next.0) else { return };
