@@ -1,12 +1,12 @@
-//! The conditions in the status, for `kubectl wait --for=condition=…` and other tools.
+//! Derives the conditions of an application from its state, for `kubectl wait --for=condition=…` and other tools.
 
 use super::history;
 use api::{SparkApplication, SparkApplicationStatus, State};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// `Submitted`, `Running`, `Succeeded` and `Failed`, as they follow from `status`; none of a new application. A
-/// condition that is what it was keeps its time.
+/// Returns the conditions `Submitted`, `Running`, `Succeeded` and `Failed` that follow from `status`; a new application
+/// gets none of them. A condition that has not changed keeps its time.
 pub(super) fn of(
     status: &SparkApplicationStatus,
     application: &SparkApplication,
@@ -41,7 +41,7 @@ const SUCCEEDED: &str = "Succeeded";
 const FAILED: &str = "Failed";
 const TYPES: [&str; 4] = [SUBMITTED, RUNNING, SUCCEEDED, FAILED];
 
-/// Whether a condition holds, and why.
+/// Returns the status of a condition (`True`, `False` or `Unknown`) and its reason.
 fn holds(type_: &str, state: State, status: &SparkApplicationStatus) -> (&'static str, String) {
     let run = history::run(status, status.run_ordinal.unwrap_or_default());
     let has_driver = match state {
@@ -79,21 +79,21 @@ fn holds(type_: &str, state: State, status: &SparkApplicationStatus) -> (&'stati
     (if holds { "True" } else { "False" }, reason)
 }
 
-/// What the driver waits for, as a word.
+/// Returns what the driver waits for, as a single word; none if there is no such word.
 fn waiting(status: &SparkApplicationStatus) -> Option<String> {
     let message = status.application_state.error_message.as_deref()?;
     let word = message.split(':').next().unwrap_or_default();
     is_word(word).then(|| word.to_owned())
 }
 
-/// Kubernetes refuses a condition whose reason is none.
+/// Whether `reason` is a single word. Kubernetes refuses a condition whose reason is no such word.
 fn is_word(reason: &str) -> bool {
     reason.starts_with(|c: char| c.is_ascii_alphabetic())
         && reason.len() <= 256
         && reason.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// `SUBMISSION_FAILED` as `SubmissionFailed`.
+/// Returns the state as a single word: `SUBMISSION_FAILED` as `SubmissionFailed`.
 fn word(state: State) -> String {
     let capitalised = |part: &str| format!("{}{}", &part[..1], part[1..].to_ascii_lowercase());
     state.as_str().split('_').filter(|part| !part.is_empty()).map(capitalised).collect()

@@ -1,19 +1,20 @@
-//! Finds out whether the spec was edited since the recorded run was made from it.
+//! Decides whether the spec was edited since the recorded run was made from it.
 //!
-//! It has if `metadata.generation` differs from the recorded one and the hash does so too. Where nothing is
-//! recorded, or a hash of another version, nothing has changed, and it is recorded now: neither a new version of
-//! the operator nor one that takes over from KF's runs anything again.
+//! The spec was edited if both `metadata.generation` and the hash differ from the recorded ones. If nothing is
+//! recorded, or a hash of another version, the spec counts as not edited, and its generation and hash are recorded now.
+//! So neither a new version of the operator nor an operator that takes over from Kubeflow's operator runs any
+//! application again.
 
 use crate::spec_hash::{hash_version, spec_hash};
 use api::{SparkApplication, SparkApplicationStatus, State};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
-    /// The spec is what is recorded.
+    /// The spec is the recorded spec.
     None,
-    /// Nothing to compare with is recorded, or what was edited does not make another run of it.
+    /// There is no record to compare with, or the edit does not make another run necessary.
     Immaterial,
-    /// The run is another one.
+    /// The edited spec asks for another run.
     Material,
 }
 
@@ -33,7 +34,7 @@ pub(super) fn of(application: &SparkApplication) -> Edit {
     }
 }
 
-/// Records which spec was seen. An edit starts the counting of attempts anew.
+/// Records which spec was seen. After an edit that asks for another run, attempts are counted from zero again.
 pub(super) fn take_note(application: &SparkApplication, edit: Edit, status: &mut SparkApplicationStatus) {
     if edit == Edit::None {
         return;
@@ -47,8 +48,8 @@ pub(super) fn take_note(application: &SparkApplication, edit: Edit, status: &mut
     }
 }
 
-/// Whether an application in this state has a run that an edit puts an end to, or one that has ended already. The
-/// others make their next run from the spec as it will be then.
+/// Whether an application in this state has a run that is ended by an edit, or that has ended already. In the other
+/// states the next run is made from the spec as it is at that time.
 pub(super) const fn ends_run(state: State) -> bool {
     match state {
         State::Submitted

@@ -1,4 +1,4 @@
-//! SUCCEEDING, FAILING, COMPLETED, FAILED and INVALIDATING: a run is over. Decides whether another run follows.
+//! Handles SUCCEEDING, FAILING, COMPLETED, FAILED and INVALIDATING: a run is over, and another run follows or not.
 
 use super::{
     Pass, SOON, driver_name,
@@ -41,7 +41,7 @@ impl Pass<'_> {
         self.end(State::Failed, events::application_failed(self.name(), why))
     }
 
-    /// Into a terminal state: the one place that does it, so that none lacks its time.
+    /// Moves to a terminal state. Only this function does so, so that no terminal state lacks its `terminationTime`.
     fn end(&self, state: State, event: Event) -> Plan {
         let mut status = self.status.clone();
         status.application_state.state = state;
@@ -55,13 +55,15 @@ impl Pass<'_> {
         Plan { actions: self.clean_up(), ..self.with_executors(status, vec![event], wake) }
     }
 
-    /// COMPLETED and FAILED, until the application is edited, is to run again or has lived long enough.
+    /// Handles COMPLETED and FAILED, until the application is edited, is to run again, or has exceeded its time to
+    /// live.
     pub(super) fn rest(&self) -> Plan {
         if self.rerun_asked_for().is_some_and(|asked| self.status.last_rerun.as_ref() != Some(asked)) {
             return self.run_again(Cause::RerunRequested);
         }
         let mut status = self.status.clone();
-        // KF leaves some without. It ended when it was last heard of.
+        // Kubeflow's operator leaves some ended applications without a termination time. Such an application gets the
+        // time of its last submission, the last time that is known about it.
         let last_heard_of = || status.last_submission_attempt_time.clone().unwrap_or(Time(self.now));
         if status.termination_time.is_none() {
             status.termination_time = Some(last_heard_of());
@@ -75,8 +77,9 @@ impl Pass<'_> {
         Plan { actions: self.without_late_driver(), ..plan }
     }
 
-    /// Deletes a driver that was made late, by a submission pod on a node that was lost or by an operator before this one: of an
-    /// earlier run it goes while it lives; of the last one, whose submission has failed, with what belongs to it.
+    /// Deletes a driver that was made late, by a submission pod on a lost node or by an earlier operator process. A
+    /// late driver of an earlier run is deleted unless it has ended. A late driver of the last run, whose submission
+    /// has failed, is deleted together with what belongs to it.
     fn without_late_driver(&self) -> Vec<Action> {
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
         if let Some(earlier) = self.own_driver().filter(|driver| !driver.is_of(Role::Driver, recorded)) {
@@ -89,21 +92,22 @@ impl Pass<'_> {
         late.map_or_else(Vec::new, |delete| [delete].into_iter().chain(self.clean_up()).collect())
     }
 
-    /// How long an application that has ended still lives: `spec.timeToLiveSeconds`, else what the admin says.
+    /// Returns how long an application that has ended is still kept: `spec.timeToLiveSeconds`, else the admin's
+    /// default, counted from its end.
     fn rest_of_life(&self, status: &SparkApplicationStatus) -> Life {
         let own = self.application.spec.time_to_live_seconds;
         let Some(ttl) = own.or(self.policy.default_time_to_live_seconds) else { return Life::Unlimited };
         let ended = status.termination_time.as_ref().map_or(self.now, |time| time.0);
-        // What is deleted is lost, and a clock that is put ahead would delete everything that has ended. So it has to be
-        // old by the API server's clock as well.
+        // A deleted application is lost, and if the local clock jumped forward, every application that has ended would
+        // be deleted. So the time to live has to be over by the API server's clock as well.
         let now = self.seen.server_time.map_or(self.now, |server| server.min(self.now));
         let ttl = SignedDuration::from_secs(ttl.max(0));
         let rest = Duration::try_from(ttl.saturating_sub(now.duration_since(ended)));
-        // Strictly longer, as KF.
+        // The age must be strictly greater than the time to live, as in Kubeflow.
         rest.map_or(Life::Over, |rest| Life::For(rest + Duration::from_millis(1)))
     }
 
-    /// Into PENDING_RERUN; what belongs to the run that is over goes.
+    /// Moves to PENDING_RERUN and deletes what belongs to the run that is over.
     fn run_again(&self, cause: Cause) -> Plan {
         let mut status = self.status.clone();
         if cause == Cause::RerunRequested {
@@ -129,7 +133,8 @@ impl Pass<'_> {
         )
     }
 
-    /// The spec was edited: whatever there is of the run that was made from the old one goes, and the new one runs.
+    /// Ends the run after an edit of the spec: everything that is left of the run from the old spec is deleted, and
+    /// then the new spec runs.
     pub(super) fn invalidate(&self) -> Plan {
         let mut status = self.moved(State::Invalidating, None);
         self.end_early(&mut status, Outcome::new(State::Invalidating, "SpecEdited", None));
@@ -146,7 +151,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What still has to be done until nothing of this application runs any more, or None.
+    /// Returns what still has to be done until no pod of this application runs any more; none if none runs.
     pub(super) fn clear(&self) -> Option<Vec<Action>> {
         if self.is_submitting() {
             return Some(vec![Action::StopSubmission]);
@@ -159,7 +164,7 @@ impl Pass<'_> {
         Some(driver.and_then(Self::delete_pod).into_iter().chain(Self::delete_strays(&strays)).collect())
     }
 
-    /// What the run that is over has left beside its pods.
+    /// Deletes what the run that is over has left in addition to its pods.
     pub(super) fn clean_up(&self) -> Vec<Action> {
         let beside = children::possible(&driver_name(self), self.policy);
         let beside = (!beside.is_empty()).then_some(Action::DeleteChildren(beside));
@@ -177,7 +182,8 @@ impl Pass<'_> {
         let around = &self.seen.surroundings;
         let mut children = submission::children(self.application, &run, self.policy, around, driver);
         if matches!(self.application.state(), State::Invalidating | State::Suspending) {
-            // The spec that the run was made from may not be there to ask any more.
+            // The spec from which the run was made may be lost by now, so everything that may have been made for any
+            // spec is included.
             let possible = spark_client::possible_children(self.name(), &run.ids());
             let files = submission_pod::config_map(&submission_pod::name(self.application, &run));
             let possible = possible.into_iter().chain([monitoring.clone(), files]);
@@ -185,7 +191,8 @@ impl Pass<'_> {
             children.extend(others);
         }
         let made = |config_map: &String| children.iter().any(|child: &Child| child.name == *config_map);
-        // Those of spark-submit go with the driver's pod, which owns them. Ours is what was made before it.
+        // Objects that `spark-submit` made are owned by the driver's pod and are deleted with it. In that case, the
+        // operator deletes only what it made before the driver's pod.
         let is_ours = match &self.seen.driver {
             Driver::Pod { pod, .. } => pod.driver_config_map.as_ref().is_none_or(made),
             Driver::Unseen | Driver::Gone => true,

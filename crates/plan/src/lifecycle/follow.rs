@@ -1,4 +1,4 @@
-//! SUBMITTED, RUNNING and UNKNOWN: the application's state is its driver's.
+//! Handles SUBMITTED, RUNNING and UNKNOWN: the application's state is the state of its driver.
 
 use super::{EVENTUALLY, Pass, SOON, driver_name, history::Outcome};
 use crate::{
@@ -11,7 +11,7 @@ use api::{ApplicationState, Role, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// The word for a driver that vanished before its end was seen.
+/// The reason that is recorded for a run whose driver disappeared before its end was seen.
 const OUTCOME_UNKNOWN: &str = "DriverOutcomeUnknown";
 
 impl Pass<'_> {
@@ -33,7 +33,7 @@ impl Pass<'_> {
                 let event = events::driver_failed(&pod.name, &why);
                 (State::Failing, Some(why), event)
             }
-            // The node may come back; if it does not, the pod is deleted, and that is seen.
+            // The node may come back. If it does not, the pod is deleted, and the deletion is seen.
             DriverState::Unknown => (State::Unknown, pod.message.clone(), events::driver_unknown(&pod.name)),
         };
         let mut status = self.status.clone();
@@ -60,7 +60,8 @@ impl Pass<'_> {
         status.application_state = ApplicationState { state, error_message: message };
         let wake = match state {
             State::Succeeding | State::Failing => SOON,
-            // Kubernetes tells of a volume that cannot be mounted by an event alone.
+            // Kubernetes reports a volume that cannot be mounted only by an event, so the operator has to look for that
+            // event.
             State::Submitted => driver::until_next_mount_question(pod, self.now).unwrap_or(EVENTUALLY),
             _ => EVENTUALLY,
         };
@@ -75,7 +76,7 @@ impl Pass<'_> {
         plan
     }
 
-    /// What a driver that does not run yet waits for.
+    /// Returns what a driver that does not run yet waits for.
     fn waiting(&self, pod: &PodRecord) -> Option<String> {
         pod.waiting_for()
             .or_else(|| self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}")))
@@ -111,7 +112,7 @@ impl Pass<'_> {
     }
 }
 
-/// What a driver waits for begins with a word; what stands behind it changes all the time.
+/// Returns the first word of what a driver waits for. The text after that word changes often and is not worth an event.
 fn first_word(message: Option<&str>) -> Option<&str> {
     message.and_then(|message| message.split(':').next())
 }

@@ -1,9 +1,10 @@
-//! Records a run that was submitted and never recorded, because its spec was edited or the application was suspended
-//! before.
+//! Records the forerunner: a run that was submitted but not recorded, because the spec was edited or the application
+//! was suspended first.
 //!
-//! The run is recorded before its driver is deleted: no other run may have its number, and so, once the edit is taken
-//! back or the application is resumed, its id. Otherwise what is still known of its driver would be taken for the
-//! driver of the later run.
+//! The forerunner is recorded before its driver is deleted, so that no other run gets its number. With that number, a
+//! run that starts after the edit is reverted, or after the application is resumed, would have the forerunner's id too.
+//! The facts that the operator still has about the forerunner's driver would then be taken for facts about the driver
+//! of that run.
 
 use super::{
     Pass, SOON,
@@ -14,15 +15,16 @@ use crate::{Action, Plan, run::Run, submission_pod};
 use api::{Role, SparkApplicationStatus, State};
 
 impl Pass<'_> {
-    /// Records a run that another one, `next`, takes the place of, if there is one.
+    /// Returns the plan that records the forerunner, which `next` replaces; none if there is no forerunner.
     pub(super) fn forerunner_recorded(&self, next: &Run) -> Option<Plan> {
         let id = self.forerunner().filter(|id| next.id.as_str() != *id)?;
         let mut status = self.status.clone();
         let outcome = Outcome::new(State::Invalidating, "SpecEdited", None);
         self.record(&mut status, id, outcome);
         Self::announce(&mut status, Cause::SpecEdited);
-        // Nothing may be left by which they could be found later: somebody may have deleted the submission pod. They are called by the
-        // run's ordinal, which was to be that of `next`.
+        // Deletes the ConfigMap of the forerunner's submission pod now: if that pod was deleted by others, nothing
+        // would lead to the ConfigMap later. The ConfigMap is named after the forerunner's ordinal, which was to be
+        // that of `next`.
         let files = submission_pod::config_map(&submission_pod::name(self.application, next));
         Some(Plan {
             actions: vec![Action::DeleteChildren(vec![files])],
@@ -30,7 +32,8 @@ impl Pass<'_> {
         })
     }
 
-    /// Writes down how the present run has ended, and the one that was about to be.
+    /// Records how the present run has ended. If the next run was submitted but not recorded, records it with the same
+    /// outcome.
     pub(super) fn end_early(&self, status: &mut SparkApplicationStatus, outcome: Outcome) {
         if status.submission_id.is_some() {
             Self::ended(status, outcome.clone(), self.now);
@@ -42,7 +45,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The id of a run that has a driver, or a submission that may have made one, and is not written down.
+    /// Returns the id of a run that has a driver, or a submission that may have made a driver, and is not recorded.
     fn forerunner(&self) -> Option<&str> {
         let submitted = self.seen.submission.as_ref().map(|submission| submission.id.as_str());
         let strays = self.strays(None).into_iter().filter(|pod| pod.role == Some(Role::Driver));

@@ -1,4 +1,4 @@
-//! The runs of an application and their outcomes, as `status.runs` has them.
+//! Records the runs of an application and their outcomes in `status.runs`.
 
 use super::Pass;
 use crate::{pod_record::PodRecord, run::Run};
@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::fmt;
 
-/// How many runs are remembered.
+/// How many runs `status.runs` keeps.
 const REMEMBERED: usize = 10;
 
-/// Why there is a run.
+/// The cause of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     Created,
@@ -32,7 +32,7 @@ impl fmt::Display for Cause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub state: State,
-    /// A word.
+    /// One word.
     pub reason: String,
     pub exit_code: Option<i32>,
     pub message: Option<String>,
@@ -43,7 +43,7 @@ impl Outcome {
         Self { state, reason: reason.to_owned(), exit_code: None, message }
     }
 
-    /// What the driver's pod says, where it has ended.
+    /// Returns the outcome that the pod of a driver shows, once the driver has ended.
     pub(super) fn of_driver(state: State, pod: &PodRecord, message: Option<String>) -> Self {
         let ended = pod.ended.as_ref();
         let word = match (ended, &pod.message) {
@@ -62,14 +62,15 @@ impl Outcome {
 }
 
 impl Pass<'_> {
-    /// Writes down that there will be another run, and why; the latest reason counts.
+    /// Records that there will be another run, and its cause. If several causes are announced for the same run, the
+    /// latest counts.
     pub(super) fn announce(status: &mut SparkApplicationStatus, cause: Cause) {
         let ordinal = status.run_ordinal.unwrap_or_default() + 1;
         let run = entry(status, ordinal);
         run.cause = Some(cause.to_string());
     }
 
-    /// Writes down that a run was submitted.
+    /// Records that a run was submitted.
     pub(super) fn began(status: &mut SparkApplicationStatus, run: &Run, cause: Cause, now: Timestamp) {
         let entry = entry(status, run.ordinal);
         entry.submission_id = Some(run.id.to_string());
@@ -77,7 +78,7 @@ impl Pass<'_> {
         entry.submitted_time = Some(Time(now));
     }
 
-    /// Writes down how the present run has ended, unless that is written down already.
+    /// Records how the present run has ended, unless its end is recorded already.
     pub(super) fn ended(status: &mut SparkApplicationStatus, outcome: Outcome, now: Timestamp) {
         let ordinal = status.run_ordinal.unwrap_or_default();
         let (submission_id, submitted) =
@@ -86,7 +87,7 @@ impl Pass<'_> {
         if run.state.is_some() {
             return;
         }
-        // One of KF's was never written down.
+        // A run of Kubeflow's operator has no record yet, so id and time are taken from the status.
         run.submission_id = run.submission_id.take().or(submission_id);
         run.submitted_time = run.submitted_time.take().or(submitted);
         run.finished_time = Some(Time(now));
@@ -97,7 +98,7 @@ impl Pass<'_> {
     }
 }
 
-/// What is written down of the run with this number.
+/// Returns the record of the run with this number.
 pub(super) fn run(status: &SparkApplicationStatus, ordinal: i64) -> Option<&RunRecord> {
     status.runs.iter().find(|run| run.ordinal == ordinal)
 }

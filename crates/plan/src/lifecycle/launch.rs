@@ -1,8 +1,8 @@
-//! New, PENDING_RERUN, RESUMING and SUBMISSION_FAILED: makes the driver of the next run, and only one.
+//! Handles New, PENDING_RERUN, RESUMING and SUBMISSION_FAILED: makes the driver of the next run, and only one driver.
 //!
-//! A run is submitted by the operator itself, whose progress is in memory ([`SubmissionProgress`]), or by a submission
-//! pod, whose state is read from the pod ([`submission_pod::state`]). Either way the driver's pod decides: one that is
-//! complete is followed, whatever became of the submission.
+//! A run is submitted either by the operator itself, whose progress is in memory ([`SubmissionProgress`]), or by a
+//! submission pod, whose state is read from the pod ([`submission_pod::state`]). In both cases the driver's pod
+//! decides: a complete driver is followed, whatever the outcome of the submission is.
 
 use super::{
     EVENTUALLY, Pass, SOON,
@@ -27,20 +27,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Pass<'_> {
-    /// Submits the next run, unless an earlier try has made the driver, or is about to.
+    /// Submits the next run, unless an earlier attempt has made the driver or is about to.
     pub(super) fn launch(&self) -> Plan {
         let run = Run::next(self.application);
         let progress = self.seen.submission_of(&run.id);
         if progress.is_none() && self.is_submitting() {
-            // Its spec has been edited since. What it has made by then is found by the next look.
+            // The running submission is for another run, because the spec was edited since. The next reconcile finds
+            // what that submission has made until it stops.
             return self.acting(Vec::from([Action::StopSubmission]));
         }
         let submission = self.submission_pod(&run.id);
         let may_go_on = submission.as_ref().is_some_and(|(_, submission)| submission.may_go_on());
         match (&self.seen.driver, progress) {
             (_, Some(SubmissionProgress::Running)) => self.stay(Some(SOON)),
-            // Whoever made all of it was told that it is there. Should the driver have come and gone already,
-            // following it will find out what became of it.
+            // The submission has ended with the API server's confirmation that all objects exist. If the driver has
+            // disappeared again already, its outcome is determined in SUBMITTED.
             (Driver::Unseen | Driver::Gone, Some(SubmissionProgress::Succeeded { spark_application_id })) => {
                 self.submitted(run, spark_application_id.clone())
             }
@@ -50,7 +51,8 @@ impl Pass<'_> {
             },
             (Driver::Pod { pod, complete }, _) => {
                 match driver::standing(pod, *complete, self.uid(), &run.id, self.now) {
-                    // What fails `spark-submit` after it has made everything makes it delete its driver again.
+                    // If `spark-submit` fails after it has made everything, it deletes its driver again. So a pending
+                    // driver is not followed while its `spark-submit` may continue.
                     Standing::Adoptable
                         if may_go_on && matches!(driver::state(pod), DriverState::Pending) =>
                     {
@@ -58,7 +60,7 @@ impl Pass<'_> {
                     }
                     Standing::Adoptable => self.submitted(run, pod.spark_application_id.clone()),
                     Standing::InTheMaking => self.stay(Some(SOON)),
-                    // Its submission pod is at work on it, however long that takes.
+                    // The submission pod is still at work on this driver, however long that takes.
                     Standing::Leftover if may_go_on && pod.is_of(Role::Driver, run.id.as_str()) => {
                         self.stay(Some(SOON))
                     }
@@ -66,7 +68,8 @@ impl Pass<'_> {
                         let beside = if pod.terminating { Vec::new() } else { self.clean_up() };
                         self.acting(Self::delete_pod(pod).into_iter().chain(beside).collect())
                     }),
-                    // Whoever had our name before is gone, and Kubernetes takes away what was its.
+                    // The pod belongs to an earlier application of the same name, which is gone. Kubernetes deletes the
+                    // pods of that application.
                     Standing::Foreign if pod.is_of_application(self.name()) => self.stay(Some(SOON)),
                     Standing::Foreign => {
                         let why = taken(pod);
@@ -75,7 +78,7 @@ impl Pass<'_> {
                 }
             }
             (Driver::Gone, Some(SubmissionProgress::Failed(why))) => self.submission_failed(run, why.clone()),
-            // Whatever had its name is gone now.
+            // If another pod had the driver's name, that pod is gone now.
             (Driver::Gone, None | Some(SubmissionProgress::DriverExists | SubmissionProgress::PodMade)) => {
                 let strays = self.strays(Some(&run.id));
                 if !strays.is_empty() {
@@ -84,7 +87,7 @@ impl Pass<'_> {
                 }
                 match submission {
                     None => self.submit(run),
-                    // The driver has come and gone already: following it will find out what became of it.
+                    // The driver has disappeared again already. Its outcome is determined in SUBMITTED.
                     Some((_, Submission::Succeeded)) => self.submitted(run, None),
                     Some((_, Submission::Failed(why))) => self.submission_failed(run, why),
                     Some((pod, Submission::DriverExists)) => self.acting(Self::delete_submission_pod(pod)),
@@ -94,16 +97,16 @@ impl Pass<'_> {
         }
     }
 
-    /// The submission pod of the run `id`, and how far it is.
+    /// Returns the submission pod of the run `id`, and how far the submission has come.
     fn submission_pod(&self, id: &SubmissionId) -> Option<(&PodRecord, Submission)> {
         let pods = self.seen.submission_pods.iter();
         let pod = pods.into_iter().find(|pod| pod.submits_for(self.uid(), id.as_str()))?;
         Some((pod, submission_pod::state(pod)))
     }
 
-    /// Waits for the submission pod, and lets the status say what that waits for.
+    /// Waits for the submission pod, and writes to the status what the submission pod waits for.
     fn await_submission(&self, pod: &PodRecord, submission: &Submission) -> Plan {
-        // Kubernetes tells of a volume that cannot be mounted by an event alone.
+        // Kubernetes reports a volume that cannot be mounted only by an event.
         let unmounted = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
         let held = match submission {
             Submission::Waiting(why) => why.as_ref().or(unmounted.as_ref()),
@@ -117,15 +120,15 @@ impl Pass<'_> {
         let message = excerpt::beginning(format!("submission pod {}: {what}", pod.name), LONGEST_EXPLANATION);
         let mut status = self.status.clone();
         let is_news = status.application_state.error_message.as_ref() != Some(&message);
-        // What it waits for is worth an event; that it works is not.
+        // An event reports what the pod waits for, but not that `spark-submit` is running.
         let told = held.filter(|_| is_news).map(|why| events::submission_pending(&pod.name, why));
         status.application_state.error_message = Some(message);
-        // Its watch tells when it has ended.
+        // The watch of pods reports the end of the submission pod, so no short timer is needed.
         let wake = driver::until_next_mount_question(pod, self.now).unwrap_or(EVENTUALLY);
         self.plan(status, Vec::from_iter(told), Some(wake))
     }
 
-    /// SUBMISSION_FAILED: try again, when it is time, as often as the restart policy says.
+    /// Handles SUBMISSION_FAILED: retries when it is time, as often as the restart policy allows.
     pub(super) fn after_failed_submission(&self) -> Plan {
         match restart::of_submission(&self.application.spec, &self.status, self.now) {
             Retry::Never => self.fail(),
@@ -159,7 +162,7 @@ impl Pass<'_> {
     }
 
     fn submission_failed(&self, run: Run, why: String) -> Plan {
-        // It may quote a property, of whatever length that is.
+        // The reason may quote a property of any length.
         let why = excerpt::beginning(why, LONGEST_NOTE);
         let event = events::submission_failed(self.name(), &why);
         let around = &self.seen.surroundings;
@@ -173,7 +176,7 @@ impl Pass<'_> {
         Plan { actions: Vec::from_iter(actions), ..self.plan(status, vec![event], Some(SOON)) }
     }
 
-    /// The status with `run` as its present one, and nothing of the one before but the counts.
+    /// Returns the status with `run` as the present run. Of the run before, only the counts are kept.
     fn with_run(&self, run: Run) -> SparkApplicationStatus {
         let mut status = self.status.clone();
         reset(&mut status);
@@ -190,7 +193,7 @@ impl Pass<'_> {
         status
     }
 
-    /// Why there is a run now, where nobody has announced it.
+    /// Returns the cause of the next run for the case that no cause was announced.
     pub(super) fn cause(&self) -> Cause {
         match self.application.state() {
             State::SubmissionFailed => Cause::SubmissionRetry,
@@ -199,13 +202,14 @@ impl Pass<'_> {
         }
     }
 
-    /// The value of the annotation that asks for another run.
+    /// Returns the value of the annotation that asks for another run.
     pub(super) fn rerun_asked_for(&self) -> Option<&String> {
         self.application.metadata.annotations.as_ref()?.get(annotation::RERUN)
     }
 
-    /// The pods that have to be gone before a driver is made for the run `id`, or none at all: executors and submission
-    /// pods of other runs, and drivers of this application under other names.
+    /// Returns the pods that have to be gone before a driver is made for the run `id`: executors and submission pods of
+    /// other runs, and drivers of this application under other names. Without `id`, executors and submission pods of
+    /// all runs are included, for the case that no driver is to be made.
     pub(super) fn strays(&self, id: Option<&SubmissionId>) -> Vec<&PodRecord> {
         let is_of_other =
             |pod: &PodRecord| id.is_none_or(|id| pod.submission_id.as_deref() != Some(id.as_str()));
@@ -217,7 +221,7 @@ impl Pass<'_> {
         self.seen.strays.iter().filter(is_stray).collect()
     }
 
-    /// Drivers and submission pods one by one, executors by their run.
+    /// Returns the actions that delete `strays`: drivers and submission pods one by one, executors run by run.
     pub(super) fn delete_strays(strays: &[&PodRecord]) -> Vec<Action> {
         let of_role = |role| strays.iter().filter(move |pod| pod.role == Some(role) && !pod.terminating);
         let runs: BTreeSet<_> = of_role(Role::Executor).filter_map(|pod| pod.submission_id.clone()).collect();
@@ -229,20 +233,20 @@ impl Pass<'_> {
             .collect()
     }
 
-    /// Deletes a submission pod and its ConfigMap, unless it is being deleted. The pod is the last, since by it the
-    /// ConfigMap is found.
+    /// Deletes a submission pod and its ConfigMap, unless the pod is being deleted already. The pod is deleted last,
+    /// because the ConfigMap is found through the pod.
     pub(super) fn delete_submission_pod(pod: &PodRecord) -> Vec<Action> {
         let files = || Action::DeleteChildren(vec![submission_pod::config_map(&pod.name)]);
         Self::delete_pod(pod).into_iter().flat_map(|delete| [files(), delete]).collect()
     }
 
-    /// Stays in its state until what `actions` do is seen.
+    /// Returns the plan that carries out `actions` and keeps the state until their effect is seen.
     pub(super) fn acting(&self, actions: Vec<Action>) -> Plan {
         Plan { actions, ..self.stay(Some(SOON)) }
     }
 }
 
-/// Forgets what belongs to a run that is over.
+/// Removes from `status` what belongs to a run that is over.
 pub(super) fn reset(status: &mut SparkApplicationStatus) {
     status.spark_application_id = None;
     status.termination_time = None;
@@ -250,7 +254,7 @@ pub(super) fn reset(status: &mut SparkApplicationStatus) {
     status.executor_state = BTreeMap::<String, ExecutorState>::new();
 }
 
-/// Why a pod that is not ours keeps a driver from being made.
+/// Returns why no driver can be made: a pod of another owner has the driver's name.
 fn taken(pod: &PodRecord) -> String {
     let owner = pod.controller.as_ref().map_or_else(
         || "has no controller".to_owned(),

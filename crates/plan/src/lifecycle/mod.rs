@@ -1,8 +1,9 @@
-//! Decides what comes next for an application in a given state, from what was observed.
+//! Decides the next step of an application from its state and from what was seen of it.
 //!
-//! One function a state; `launch` has those in which a driver is to be made, `follow` those in which there is
-//! one, and `end` what comes after it. Every pass looks at the whole of what was seen (level-triggered), every
-//! non-terminal state has a timer, and a plan whose actions have taken effect plans nothing more.
+//! There is one function for each state. `launch` contains the states in which a driver is to be made, `follow` those
+//! in which there is a driver, and `end` those that come after it. Every pass looks at everything that was seen
+//! (level-triggered), every non-terminal state has a timer, and a plan whose actions have taken effect plans nothing
+//! more.
 
 mod conditions;
 mod edits;
@@ -32,36 +33,37 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{collections::BTreeSet, time::Duration};
 
-/// How soon to look again where an event is due: long enough that the event comes first, short enough that
-/// nobody notices if not.
+/// The pause before the next look when an event is expected: long enough that the event usually comes first, short
+/// enough that users do not notice if the event does not come.
 const SOON: Duration = Duration::from_secs(5);
-/// How soon to look again where nothing is due. Watches do the work; this is for what no watch tells.
+/// The pause before the next look when nothing is expected. Watches report the changes; this pause is for changes that
+/// no watch reports.
 const EVENTUALLY: Duration = Duration::from_secs(300);
-/// How long what changes while the state stays the same is collected before it is written: executors come and go
-/// by the thousand.
+/// How long changes that leave the state unchanged are collected before they are written: executors come and go by the
+/// thousand.
 const COLLECT: Duration = Duration::from_secs(1);
 
-/// What the next decision depends on, so that nothing else is asked of the API server.
+/// The facts on which the next decision depends. Nothing else is asked of the API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Questions {
-    /// Is there a pod under the driver's name? The API server is asked if the cache knows of none.
+    /// Whether there is a pod under the driver's name. The API server is asked if the cache contains no such pod.
     pub driver: bool,
-    /// Is a driver to be made? Then it is the API server's word that counts, on whether there is one and whether
-    /// its submission has created everything, and what a submission finds around it is looked up.
+    /// Whether a driver is to be made. In this case the API server is asked, not the cache, whether there is a driver
+    /// and whether its submission has created everything; and the admin's part of a submission is looked up.
     pub launch: bool,
-    /// Does a driver matter that is of another run than the recorded one? Where nothing of the application runs any more, it is one that
-    /// somebody has made late.
+    /// Whether a driver matters that is not of the recorded run. In the states in which nothing of the application runs
+    /// any more, such a driver was made late.
     pub late_driver: bool,
-    /// Which other pods does the application have? See [`Observed::strays`].
+    /// Whether the application's other pods are needed: see [`Observed::strays`].
     pub strays: bool,
 }
 
-/// What to find out before [`next`] is asked about `application`.
+/// Returns what to find out about `application` before [`next`] is called.
 #[must_use]
 pub fn questions(application: &SparkApplication) -> Questions {
     let spec = &application.spec;
     match application.state() {
-        // Only another run has to wait for its pods.
+        // No retry follows. Only another run has to wait until the pods of earlier runs are gone.
         State::SubmissionFailed
             if application
                 .status
@@ -86,19 +88,21 @@ pub fn questions(application: &SparkApplication) -> Questions {
     }
 }
 
-/// The driver of the recorded run, if `driver` shows that it has ended.
+/// Returns the driver of the recorded run, if `driver` shows that this driver has ended.
 #[must_use]
 pub fn ended_driver<'a>(application: &SparkApplication, driver: &'a Driver) -> Option<&'a PodRecord> {
     let Driver::Pod { pod, .. } = driver else { return None };
     Some(&**pod).filter(|pod| has_ended(application, pod))
 }
 
-/// Whether the watch of pods has told of all pods that `application` still has, given the last driver that it has told to be gone, and
-/// the uid of the last that [`ended_driver`] has found.
+/// Whether the watch of pods has reported all pods that `application` still has. `departed` is the last driver that the
+/// watch has reported as gone; `ended` is the uid of the last driver that [`ended_driver`] has found.
 ///
-/// It has if that was the driver of the recorded run, and had ended: all executors were created before, and so was its submission pod.
-/// The uid counts: a driver that somebody deletes before its run is recorded is made anew, for the same run. What a later run has that
-/// the watch is late to tell of has names of its own only after an edit of the spec; under the same names it is asked for.
+/// The watch has reported all pods if `departed` is the driver of the recorded run and had ended: all executors, and
+/// the run's submission pod, were created before its end. The uid has to match because a driver that was deleted before
+/// its run was recorded is made anew, for the same run. A later run may have pods that the watch has not reported yet.
+/// Such pods have other names only if the spec was edited, hence the condition on `metadata.generation`; pods under the
+/// same names are looked up at the API server.
 #[must_use]
 pub fn knows_all_pods(
     application: &SparkApplication,
@@ -116,19 +120,19 @@ fn has_ended(application: &SparkApplication, pod: &PodRecord) -> bool {
         && matches!(driver::state(pod), DriverState::Completed | DriverState::Failed(_))
 }
 
-/// Whether pods of the application may exist that are not those of the run that is next: those of a run before, or
-/// a driver under the name that it had before an edit.
+/// Whether the application may have pods that do not belong to its next run: pods of an earlier run, or a driver under
+/// the name that the driver had before an edit.
 fn has_a_past(application: &SparkApplication) -> bool {
     let is_edited = application.metadata.generation.is_some_and(|generation| generation > 1);
     is_edited || is_recorded(application)
 }
 
-/// Whether a run is recorded: without one there is nothing to follow, whatever state somebody has written.
+/// Whether a run is recorded. Without a recorded run there is nothing to follow, whatever state others have written.
 fn is_recorded(application: &SparkApplication) -> bool {
     application.status.as_ref().is_some_and(|status| status.submission_id.is_some())
 }
 
-/// What to do about `application`, given what was seen of it at `now`.
+/// Decides what to do about `application`, given what was seen of it at `now`.
 pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, policy: &Policy) -> Plan {
     let edit = edits::of(application);
     let mut status = application.status.clone().unwrap_or_default();
@@ -146,11 +150,11 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     plan
 }
 
-/// One decision: the application and all that is known of it.
+/// One decision: the application and everything that is known about it.
 struct Pass<'a> {
     application: &'a SparkApplication,
     edit: Edit,
-    /// As it is recorded, but for the edit that it has taken note of.
+    /// The recorded status, in which only the edit has been noted.
     status: SparkApplicationStatus,
     seen: &'a Observed,
     now: Timestamp,
@@ -178,14 +182,15 @@ impl Pass<'_> {
         }
     }
 
-    /// SUBMITTED, RUNNING, UNKNOWN, SUCCEEDING and FAILING have a run whose spec may have been edited since; so have
-    /// those that rest. The others have none that lives, and take note.
+    /// Whether an edit of the spec ends the present run. This applies to SUBMITTED, RUNNING, UNKNOWN, SUCCEEDING,
+    /// FAILING and SUBMISSION_FAILED, which have a run whose spec may have been edited since, and to COMPLETED and
+    /// FAILED. The other states have no live run, and the edit is only recorded.
     fn is_to_be_invalidated(&self, state: State) -> bool {
         self.edit == Edit::Material && edits::ends_run(state)
     }
 
-    /// The status with its executors as they were seen. What has changed in them alone is written at most once in
-    /// so long.
+    /// Plans `status` with the executors as they were seen. While the state stays the same, changes are written at most
+    /// once per [`COLLECT`].
     fn with_executors(
         &self,
         mut status: SparkApplicationStatus,
@@ -209,7 +214,7 @@ impl Pass<'_> {
         self.plan(status, events, wake)
     }
 
-    /// How long to wait before a change that nobody waits for is written.
+    /// Returns how long a change that is not urgent has to wait until it is written; none if it can be written now.
     fn collecting(&self) -> Option<Duration> {
         let since = self.now.duration_since(self.seen.recorded?);
         COLLECT.checked_sub(Duration::try_from(since).unwrap_or_default()).filter(|rest| !rest.is_zero())
@@ -223,7 +228,7 @@ impl Pass<'_> {
         Plan { actions: Vec::new(), status, events, aside: Vec::new(), wake }
     }
 
-    /// `status` with another state, and why.
+    /// Returns the status with another state and its message.
     fn moved(&self, state: State, message: Option<String>) -> SparkApplicationStatus {
         let mut status = self.status.clone();
         status.application_state = ApplicationState { state, error_message: message };
@@ -238,7 +243,7 @@ impl Pass<'_> {
         self.application.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// The pod under the driver's name, if it is this application's.
+    /// Returns the pod under the driver's name, if it belongs to this application.
     fn own_driver(&self) -> Option<&PodRecord> {
         match &self.seen.driver {
             Driver::Pod { pod, .. } if pod.is_controlled_by(self.uid()) => Some(pod),
@@ -246,19 +251,20 @@ impl Pass<'_> {
         }
     }
 
-    /// Deletes a pod, unless it is being deleted.
+    /// Deletes a pod, unless it is being deleted already.
     fn delete_pod(pod: &PodRecord) -> Option<Action> {
         let delete = || Action::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
         (!pod.terminating).then(delete)
     }
 
-    /// Whether a submission of this application is on its way, for whichever run.
+    /// Whether a submission of this application is running, for any run.
     fn is_submitting(&self) -> bool {
         let progress = self.seen.submission.as_ref().map(|submission| &submission.progress);
         progress == Some(&SubmissionProgress::Running)
     }
 
-    /// What the user of an application has to know that another operator has submitted; told when it is seen first.
+    /// Returns the event for the user about what executors lack because another operator has submitted the application.
+    /// Sent once, when the application is first seen.
     fn taken_over(&self, next: &SparkApplicationStatus) -> Option<Event> {
         let known = self.application.status.as_ref().and_then(|status| status.observed_generation);
         if known.is_some() || !is_followed(next.application_state.state) {
@@ -268,7 +274,7 @@ impl Pass<'_> {
         (!lacking.is_empty()).then(|| events::taken_over(self.name(), &lacking))
     }
 
-    /// What the user of an application has to know of addresses that cannot be made; told once a run.
+    /// Returns the events for the user about addresses that cannot be made. Sent once for each run.
     fn without_address(&self, next: &SparkApplicationStatus) -> Vec<Event> {
         if next.submission_id == self.status.submission_id || !is_followed(next.application_state.state) {
             return Vec::new();
@@ -278,8 +284,8 @@ impl Pass<'_> {
         why.iter().map(|why| events::not_exposed(why)).collect()
     }
 
-    /// A driver's pod is kept by a finalizer, where the admin wants that, until its outcome is recorded; one whose
-    /// outcome is recorded, or of no interest any more, is let go.
+    /// Keeps the driver's pod by a finalizer until its outcome is recorded, if the admin wants that. Releases a driver
+    /// whose outcome is recorded or does not matter any more.
     fn keep_or_release(&self, plan: &mut Plan) {
         let Some(pod) = self.own_driver() else { return };
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
@@ -288,15 +294,16 @@ impl Pass<'_> {
         let protect = match (is_followed, pod.protected) {
             (true, false) if wanted && is_followed_on(plan) => true,
             (false, true) => false,
-            // The admin has thought better of it.
+            // The admin has turned the protection off since.
             (true, true) if !self.policy.protects_driver_outcome => false,
             _ => return,
         };
         plan.actions.push(Action::ProtectDriver { name: pod.name.clone(), uid: pod.uid.clone(), protect });
     }
 
-    /// Deletes the submission pods of runs that are recorded: nobody reads their outcome any more. Where a run is to be
-    /// submitted, what may be its own pod stays, and one of a run that was never recorded is among the strays.
+    /// Deletes the submission pods of recorded runs: their outcome is not read any more. If a run is to be submitted, a
+    /// submission pod that may belong to that run stays. A submission pod of a run that was never recorded is among the
+    /// strays.
     fn delete_old_submission_pods(&self, plan: &mut Plan) {
         let launches = questions(self.application).launch;
         for pod in self.seen.submission_pods.iter().filter(|pod| pod.is_controlled_by(self.uid())) {
@@ -309,14 +316,14 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether the run with this id is written down, be it the present one or one of those before.
+    /// Whether the run with this id is recorded, as the present run or as an earlier one.
     fn has_recorded(&self, id: &str) -> bool {
         let recorded = self.status.runs.iter().filter_map(|run| run.submission_id.as_deref());
         recorded.chain(self.status.submission_id.as_deref()).any(|recorded| recorded == id)
     }
 }
 
-/// Whether an application in this state is what its driver's pod is.
+/// Whether an application in this state has the state of its driver's pod.
 pub(super) const fn is_followed(state: State) -> bool {
     matches!(state, State::Submitted | State::Running | State::Unknown)
 }
@@ -325,14 +332,15 @@ const fn is_followed_on(plan: &Plan) -> bool {
     is_followed(plan.status.application_state.state)
 }
 
-/// The name of the present run's driver.
+/// Returns the name of the present run's driver.
 fn driver_name(pass: &Pass) -> String {
     let recorded = pass.status.driver_info.pod_name.clone();
     recorded.unwrap_or_else(|| driver::pod_name(pass.application))
 }
 
-/// What is done about `pods` of the application with this uid when its namespace ceases to be driven: none of its drivers is
-/// kept for an outcome that nobody records. A driver may be kept though its record does not say so yet.
+/// Returns what to do about `pods` of the application with this uid when the operator stops driving its namespace: all
+/// its drivers are released, because this operator does not record their outcome any more. A driver may have the
+/// finalizer although its record does not show it yet.
 #[must_use]
 pub fn leave(pods: &[PodRecord], uid: &str, policy: &Policy) -> Vec<Action> {
     let drivers = pods.iter().filter(|pod| pod.role == Some(Role::Driver) && pod.is_controlled_by(uid));
@@ -344,18 +352,19 @@ fn release(driver: &PodRecord) -> Action {
     Action::ProtectDriver { name: driver.name.clone(), uid: driver.uid.clone(), protect: false }
 }
 
-/// What is done about `pods`, of an application that is being deleted, or is gone: they go at once, not only when
-/// Kubernetes has found that their owners have, and no driver is kept for an outcome that nobody records. `there` is
-/// the application that has the name now.
+/// Returns what to do about `pods` of an application that is being deleted or is gone: they are deleted at once, before
+/// Kubernetes' garbage collection would do so, and no driver is kept for an outcome that is not recorded any more.
+/// `there` is the application that has the name now.
 #[must_use]
 pub fn farewell(pods: &[PodRecord], there: Option<&ObjectMeta>) -> Vec<Action> {
-    /// The finalizer of whoever deletes an application and wants to keep its pods.
+    /// The finalizer on an application that is deleted while its pods are to be kept
+    /// (`kubectl delete --cascade=orphan`).
     const ORPHAN: &str = "orphan";
     let is_orphaned = there.is_some_and(|there| there.finalizers.iter().flatten().any(|name| name == ORPHAN));
     let living =
         there.filter(|there| there.deletion_timestamp.is_none()).and_then(|there| there.uid.as_deref());
     let is_of_living = |pod: &PodRecord| living.is_some_and(|uid| pod.is_controlled_by(uid));
-    // One that has no owner any more was kept on purpose.
+    // A pod that has no owner any more was kept on purpose.
     let is_left =
         |pod: &PodRecord| pod.application.as_deref().is_some_and(|name| pod.is_of_application(name));
     let drivers: Vec<_> =
@@ -367,7 +376,7 @@ pub fn farewell(pods: &[PodRecord], there: Option<&ObjectMeta>) -> Vec<Action> {
     let has_driver = |run: &str, is: &dyn Fn(&PodRecord) -> bool| {
         drivers.iter().any(|driver| driver.submission_id.as_deref() == Some(run) && is(driver))
     };
-    // Another application of the name may have executors of its own.
+    // Another application of the same name may have executors of its own.
     let is_over = |run: &&str| match living {
         None => !has_driver(run, &|driver| !is_left(driver)),
         Some(_) => has_driver(run, &is_left),

@@ -1,25 +1,25 @@
-//! Decides whether a run or its submission is retried, and when.
+//! Decides whether and when a failed run or a failed submission is retried.
 
 use api::{RestartPolicyType, SparkApplicationSpec, SparkApplicationStatus, with_defaults};
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// Whether there is another try.
+/// Whether there is another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retry {
     Never,
-    /// In so long; at once, if it is zero.
+    /// After this time; at once if it is zero.
     In(Duration),
 }
 
-/// After a run that has failed.
+/// Decides about another attempt after a failed run.
 pub(super) fn of_run(spec: &SparkApplicationSpec, status: &SparkApplicationStatus, now: Timestamp) -> Retry {
     let policy = with_defaults(spec.clone()).restart_policy;
     let (retries, interval) = (policy.on_failure_retries, policy.on_failure_retry_interval);
     retry(policy.restart_type, retries, status.execution_attempts, interval, status, now)
 }
 
-/// After a submission that has failed.
+/// Decides about another attempt after a failed submission.
 pub(super) fn of_submission(
     spec: &SparkApplicationSpec,
     status: &SparkApplicationStatus,
@@ -31,13 +31,14 @@ pub(super) fn of_submission(
     retry(policy.restart_type, retries, status.submission_attempts, interval, status, now)
 }
 
-/// Whether a submission that has failed is tried again, at whatever time.
+/// Whether a failed submission is retried, now or later.
 pub(super) fn is_submitted_again(spec: &SparkApplicationSpec, status: &SparkApplicationStatus) -> bool {
     of_submission(spec, status, Timestamp::UNIX_EPOCH) != Retry::Never
 }
 
-/// So many retries mean one attempt more. The pause grows with the number of submissions and begins with the last
-/// one, as KF's does: a run that took longer than it is tried again at once.
+/// Decides about another attempt. `retries` retries allow one attempt more than `retries`. As in Kubeflow's operator,
+/// the pause grows with the number of submissions and begins with the last submission: a run that took longer than the
+/// pause is retried at once.
 fn retry(
     policy: RestartPolicyType,
     retries: Option<i32>,

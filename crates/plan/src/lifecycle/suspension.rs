@@ -1,4 +1,4 @@
-//! SUSPENDING and SUSPENDED: nothing of the application runs while `spec.suspend` is true.
+//! Handles SUSPENDING and SUSPENDED: no pod of the application runs while `spec.suspend` is true.
 
 use super::{
     EVENTUALLY, Pass, SOON,
@@ -8,7 +8,8 @@ use super::{
 use crate::{Plan, events};
 use api::{ApplicationState, State};
 
-/// What has ended stays as it is: there is nothing to suspend.
+/// Whether an application in this state can be suspended. An application that has ended stays as it is: it has nothing
+/// to suspend.
 pub(super) const fn can_be_suspended(state: State) -> bool {
     !matches!(state, State::Completed | State::Failed | State::Suspended | State::Suspending)
 }
@@ -24,7 +25,8 @@ impl Pass<'_> {
         self.plan(status, vec![events::application_suspending(self.name())], Some(SOON))
     }
 
-    /// Suspended it is only when nothing of it runs: whoever gave it room to run may give that to another.
+    /// Moves to SUSPENDED only when no pod of the application runs any more: a queue such as Kueue, which gave the
+    /// application room to run, may then give that room to another application.
     pub(super) fn finish_suspending(&self) -> Plan {
         if let Some(actions) = self.clear() {
             return self.acting(actions);
@@ -42,7 +44,7 @@ impl Pass<'_> {
             Self::announce(&mut status, Cause::Resumed);
             return self.plan(status, vec![events::application_resuming(self.name())], Some(SOON));
         }
-        // One that was on its way when the application was suspended.
+        // Deletes a driver that was still being made when the application was suspended.
         let late = self.own_driver().and_then(Self::delete_pod);
         Plan { actions: Vec::from_iter(late), ..self.stay(Some(EVENTUALLY)) }
     }

@@ -1,5 +1,5 @@
-//! The table of states and the transitions between them, for people. The exploration checks that the table has every
-//! transition that happens, and no other.
+//! Lists for people which state of an application follows which, and when. The exploration of the state machine checks
+//! that the list is complete and contains no other step.
 
 use api::State;
 use std::fmt::Write;
@@ -14,8 +14,8 @@ pub struct Transition {
 
 macro_rules! transitions {
     ($($from:ident => $($to:ident: $when:literal),+;)+) => {
-        /// Every step that [`next`](super::next) makes, but for those between following and edited or suspended
-        /// states, which [`interruptions`] has.
+        /// Every step that [`next`](super::next) makes, except the steps by which an edit or a suspension interrupts
+        /// other states: those are in [`interruptions`].
         pub const TRANSITIONS: &[Transition] =
             &[$($(Transition { from: State::$from, to: State::$to, when: $when },)+)+];
     };
@@ -41,7 +41,7 @@ transitions! {
     Failed => PendingRerun: "re-run asked for";
 }
 
-/// The steps that a user's edit makes from almost everywhere.
+/// Returns the steps that a user's edit makes possible from almost every state.
 #[must_use]
 pub fn interruptions() -> Vec<Transition> {
     let of = |to, when, applies: fn(State) -> bool| {
@@ -55,7 +55,7 @@ pub fn interruptions() -> Vec<Transition> {
     of(State::Invalidating, "spec edited", super::edits::ends_run).chain(suspends).collect()
 }
 
-/// The steps as a Mermaid diagram, as the README shows it.
+/// Returns the steps of [`TRANSITIONS`] as a Mermaid diagram, which docs/user/applications.md contains.
 #[must_use]
 pub fn diagram() -> String {
     let name = |state: State| if state == State::New { "NEW" } else { state.as_str() };

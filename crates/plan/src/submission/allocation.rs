@@ -1,4 +1,4 @@
-//! Properties of dynamic allocation.
+//! Sets the properties of dynamic allocation, with which Spark may change the number of executors while it runs.
 
 use super::{Context, Properties};
 use api::names::conf;
@@ -12,7 +12,7 @@ pub(super) fn dynamic_allocation(context: &Context, properties: &mut Properties)
     properties.set_some(conf::DYNAMIC_ALLOCATION_INITIAL, allocation.initial_executors);
     properties.set_some(conf::DYNAMIC_ALLOCATION_MIN, allocation.min_executors);
     properties.set_some(conf::DYNAMIC_ALLOCATION_MAX, allocation.max_executors);
-    // Kubernetes has no external shuffle service, so without tracking Spark refuses to start.
+    // Kubernetes has no external shuffle service, so Spark refuses to start without shuffle tracking.
     properties.set(conf::SHUFFLE_TRACKING, allocation.shuffle_tracking_enabled.unwrap_or(true).to_string());
     properties.set_some(conf::SHUFFLE_TRACKING_TIMEOUT, allocation.shuffle_tracking_timeout);
 }

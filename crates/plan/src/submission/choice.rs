@@ -17,22 +17,22 @@ use jiff::Timestamp;
 use spark_client::NotNative;
 use std::{fmt, str::FromStr};
 
-/// Who submits, as an admin or an application says.
+/// The admin's or an application's choice of who submits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Submitter {
-    /// The operator, and a submission pod what only `spark-submit` can do.
+    /// The operator submits; a submission pod does what only `spark-submit` can do.
     #[default]
     Auto,
-    /// The operator alone.
+    /// Only the operator submits.
     Native,
-    /// A submission pod alone.
+    /// Only a submission pod submits.
     SparkSubmit,
 }
 
 impl Submitter {
     const ALL: [Self; 3] = [Self::Auto, Self::Native, Self::SparkSubmit];
 
-    /// As flags, annotations and metrics name it.
+    /// Returns the name in flags, annotations and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -42,18 +42,18 @@ impl Submitter {
         }
     }
 
-    /// The one that `application` asks for by its annotation, if it does.
+    /// Returns the submitter that `application` asks for by its annotation; none if it has no such annotation.
     ///
     /// # Errors
     ///
-    /// When it asks for one that there is not.
+    /// When the annotation names a submitter that does not exist.
     pub fn asked_by(application: &SparkApplication) -> Result<Option<Self>, String> {
         let asked = application.metadata.annotations.as_ref().and_then(|all| all.get(annotation::SUBMITTER));
         asked.map(|text| text.trim().parse()).transpose()
     }
 
-    /// What is left of this choice of the admin's once an application has asked for `asked`: the same or less; none if
-    /// the admin has excluded it.
+    /// Returns what remains of this choice of the admin's if an application asks for `asked`: the same choice or a
+    /// narrower one; none if the admin has excluded `asked`.
     fn narrowed(self, asked: Self) -> Option<Self> {
         match (self, asked) {
             (allowed, Self::Auto) => Some(allowed),
@@ -63,11 +63,11 @@ impl Submitter {
     }
 }
 
-/// Who submits `application`, by the admin's choice and what its annotation leaves of that.
+/// Returns the submitter of `application`: the admin's choice, narrowed by the application's annotation.
 ///
 /// # Errors
 ///
-/// When the annotation names no submitter, or one that the admin has excluded.
+/// When the annotation names no submitter, or a submitter that the admin has excluded.
 pub(super) fn submitter(application: &SparkApplication, policy: &Policy) -> Result<Submitter, String> {
     let refused = |why: String| format!("metadata.annotations[{}]: {why}", annotation::SUBMITTER);
     let allowed = policy.submitter;
@@ -95,18 +95,18 @@ impl FromStr for Submitter {
     }
 }
 
-/// A submission, and what there is to say about it.
+/// A planned submission, and the events that report on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chosen {
     pub request: SubmitRequest,
     pub events: Vec<Event>,
 }
 
-/// How `run` of `application` is submitted.
+/// Decides how `run` of `application` is submitted.
 ///
 /// # Errors
 ///
-/// Why it cannot be, in words for the user.
+/// When the run cannot be submitted: the reason, in words for the user.
 pub fn choose(
     application: &SparkApplication,
     run: &Run,
@@ -145,7 +145,8 @@ pub fn choose(
     }
 }
 
-/// That the links of the web UI lead nowhere, where its path depends on what nobody knows in time.
+/// Returns a note that the links of the web UI do not work, if the path of the web UI contains Spark's id of the
+/// application and `spark-submit` draws this id: the path is then not known when the properties are written.
 fn without_path(application: &SparkApplication, by: &By, policy: &Policy) -> Option<String> {
     let is_late = matches!(by, By::Pod { .. }) && has_id_in_ui_path(application, policy);
     is_late.then(|| {
@@ -157,7 +158,8 @@ fn without_path(application: &SparkApplication, by: &By, policy: &Policy) -> Opt
     })
 }
 
-/// What does not reach executors where no webhook customizes them.
+/// Returns a note about settings that do not reach executors because no webhook customizes them; none if the operator
+/// runs with its webhook or no setting is lost.
 fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<String> {
     if policy.has_webhook {
         return None;
@@ -177,7 +179,8 @@ fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<St
     })
 }
 
-/// Where the user finds what stands in `property`, which may be a flag of `spark-submit`.
+/// Returns the field of the spec that sets `property`, as the user finds it, else `property` itself. `property` may
+/// also be a flag of `spark-submit` or the application's program.
 fn spec_field(application: &SparkApplication, property: &str) -> String {
     let deps = &application.spec.deps;
     let lists = [

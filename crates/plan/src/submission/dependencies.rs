@@ -1,8 +1,9 @@
-//! The lists of jars, files, archives, Python files and packages of an application.
+//! Lists the jars, files, archives, Python files and packages that an application needs.
 
 use api::{Dependencies, names::submit_conf};
 
-/// `spark-submit`'s flags for them, each with the property that it sets and the list that it takes, comma-joined.
+/// Returns the flags of `spark-submit` for dependencies, each with the property that it sets and the list that is its
+/// value, to be joined with commas.
 pub(super) fn lists(deps: &Dependencies) -> [(&'static str, &'static str, &[String]); 7] {
     [
         ("--jars", submit_conf::JARS, &deps.jars),

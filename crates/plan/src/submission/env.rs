@@ -1,4 +1,4 @@
-//! Properties for the environment variables of `envVars` and `envSecretKeyRefs`.
+//! Sets the environment variables that go through Spark's configuration: `envVars` and `envSecretKeyRefs`.
 
 use super::{Context, Properties};
 use api::{Role, names::conf};

@@ -1,16 +1,17 @@
-//! Extracts the cause of a failure from the stderr of `spark-submit`.
+//! Reads from the stderr of `spark-submit` why the submission failed.
 
 use api::excerpt::LONGEST_EXPLANATION;
 
-/// The exception that ended `spark-submit` and its innermost cause, or its last words; none if it said
-/// nothing.
+/// Returns the exception that ended `spark-submit` and its innermost cause. Without an exception, returns the first
+/// line that begins with `Error: `, else the last line; none if stderr is empty.
 #[must_use]
 pub fn cause(stderr: &str) -> Option<String> {
     const THROWN: &str = "Exception in thread \"main\" ";
     let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let thrown = lines().filter_map(|line| line.strip_prefix(THROWN)).map(message).next_back();
     let causes = || lines().filter_map(|line| line.strip_prefix("Caused by: ")).map(message);
-    // Of those that say the same, the one that says most: an outer one may add the address.
+    // The innermost cause counts, or an outer cause that repeats its text and adds to it: an outer cause may add the
+    // address.
     let root = causes().rev().reduce(|root, outer| if outer.contains(words(root)) { outer } else { root });
     let usage = || lines().find(|line| line.starts_with("Error: "));
     let said = match (thrown, root) {
@@ -22,7 +23,7 @@ pub fn cause(stderr: &str) -> Option<String> {
     Some(said[..end].to_owned())
 }
 
-/// What an exception says, without what every one of its kind says.
+/// Returns the message of an exception, without the parts that all exceptions of its kind have in common.
 fn message(exception: &str) -> &str {
     const SAYS_NOTHING: [&str; 3] = [
         "org.apache.spark.SparkException: ",
@@ -30,7 +31,8 @@ fn message(exception: &str) -> &str {
         "java.lang.RuntimeException: ",
     ];
     let message = SAYS_NOTHING.iter().find_map(|class| exception.strip_prefix(class)).unwrap_or(exception);
-    // The API server's words stand between the request and the same once more in the client's own syntax.
+    // The Kubernetes client writes the request before the API server's message, and after it the same message once more
+    // in a syntax of its own.
     let said = message.split_once(". Received status: Status(").map_or(message, |(said, _)| said);
     if said.starts_with("Failure executing: ") {
         said.split_once(". Message: ").map_or(said, |(_, words)| words)
@@ -39,15 +41,15 @@ fn message(exception: &str) -> &str {
     }
 }
 
-/// What stands behind the exception's class.
+/// Returns the text after the name of the exception's class.
 fn words(message: &str) -> &str {
     let is_class = |text: &str| text.contains('.') && !text.contains(' ');
     message.split_once(": ").filter(|(class, _)| is_class(class)).map_or(message, |(_, words)| words)
 }
 
-/// Whether a pod of the driver's name exists already. Spark's Kubernetes client tells the API server's answer
-/// in its exception's text, and there alone. (Other 409s, a ResourceQuota that is being changed for one, are
-/// failures.)
+/// Whether a pod with the driver's name exists already. Spark's Kubernetes client reports the API server's answer only
+/// in the text of its exception. (Other answers with status 409 are failures, for example when a ResourceQuota is being
+/// changed.)
 #[must_use]
 pub fn is_driver_there(stderr: &str) -> bool {
     stderr.lines().any(|line| line.contains("kind=pods") && line.contains("reason=AlreadyExists"))

@@ -1,4 +1,5 @@
-//! Properties for names, labels, annotations and service accounts, and the user's own configuration.
+//! Sets the properties that identify an application: names, labels, annotations and service accounts; also the user's
+//! own configuration.
 
 use super::{Context, Properties};
 use crate::driver;
@@ -8,7 +9,7 @@ use api::{
 };
 use pod_customization;
 
-/// sparkConf and hadoopConf.
+/// Sets the properties of `sparkConf` and `hadoopConf`.
 pub(super) fn user_configuration(context: &Context, properties: &mut Properties) {
     properties.set_all("", &context.spec.spark_conf);
     properties.set_all(conf::HADOOP_PREFIX, &context.spec.hadoop_conf);
@@ -37,8 +38,9 @@ pub(super) fn labels_and_annotations(context: &Context, properties: &mut Propert
     properties.set_all(conf::DRIVER_SERVICE_ANNOTATION_PREFIX, &driver.service_annotations);
 }
 
-/// What an application may not change, since the operator finds its pods by it or would wait for it. (In KF
-/// the user's value wins.)
+/// Sets the properties that an application may not change: the operator finds the application's pods by them, or the
+/// submission would wait for the end of the application (`waitAppCompletion`). (In Kubeflow's operator the user's value
+/// wins.)
 pub(super) fn operator_owned(context: &Context, properties: &mut Properties) {
     properties.set(conf::NAMESPACE, context.namespace());
     properties.set(conf::WAIT_APP_COMPLETION, "false");

@@ -1,4 +1,4 @@
-//! Properties for the images of driver and executors.
+//! Sets the images from which driver and executors start.
 
 use super::{Context, Properties};
 use api::{Role, names::conf, stated};

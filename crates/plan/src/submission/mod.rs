@@ -1,5 +1,6 @@
-//! What `spark-submit` is given for an application. Each concern has a file; [`CONCERNS`] lists them in the order of
-//! precedence of Kubeflow's operator, in which later ones win.
+//! Makes the input of `spark-submit` for an application: arguments, properties and pod templates. Each file covers one
+//! concern. [`CONCERNS`] lists the concerns in the precedence of Kubeflow's operator: a later concern overrides an
+//! earlier one.
 
 mod allocation;
 mod choice;
@@ -34,8 +35,7 @@ use serde_json::Value;
 use spark_client::{Environment, read_properties};
 use std::collections::BTreeMap;
 
-/// Everything that goes into the properties, in the order of precedence of Kubeflow's operator: a later concern overwrites an earlier one, and the
-/// properties that the operator must own come last.
+/// Everything that sets properties, in order of precedence. The properties that the operator must own come last.
 const CONCERNS: [Concern; 15] = [
     images::common,
     resources::memory_overhead_factor,
@@ -57,21 +57,21 @@ const CONCERNS: [Concern; 15] = [
 /// Sets the properties of one concern.
 type Concern = fn(&Context, &mut Properties);
 
-/// One invocation of `spark-submit`: its arguments, and the files that they name.
+/// One invocation of `spark-submit`: its arguments, and the files that the arguments name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SparkSubmit {
     /// All arguments after the program's name.
     pub arguments: Vec<String>,
-    /// Contents by the file's name in [`DIRECTORY`]: the properties and the pod templates.
+    /// The contents of the properties file and of the pod templates, by the file's name in [`DIRECTORY`].
     pub files: BTreeMap<&'static str, String>,
     /// All properties that the properties file and the arguments set, by key.
     pub properties: BTreeMap<String, String>,
 }
 
-/// What a submission finds around it: the admin's part of it.
+/// The admin's part of a submission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
-    /// The text of `spark-defaults.conf`, below all other properties.
+    /// The text of `spark-defaults.conf`. All other properties override it.
     pub defaults: String,
     pub environment: Environment,
 }
@@ -90,15 +90,15 @@ mod file {
     }
 }
 
-/// What a concern may look at.
+/// The input of a concern.
 struct Context<'a> {
     application: &'a SparkApplication,
-    /// The spec with defaults filled in.
+    /// The spec, with its defaults filled in.
     spec: &'a SparkApplicationSpec,
     run: &'a Run,
-    /// The properties of `spark-defaults.conf`, below all others.
+    /// The properties of `spark-defaults.conf`, which all others override.
     defaults: &'a BTreeMap<String, String>,
-    /// The path under which others see the driver's web UI.
+    /// The path under which users see the driver's web UI.
     ui_path: Option<String>,
 }
 
@@ -116,31 +116,32 @@ impl Context<'_> {
     }
 }
 
-/// Where the file `name` of a submission is.
+/// Returns the path of the file `name` of a submission.
 fn path(name: &str) -> String {
     format!("{DIRECTORY}/{name}")
 }
 
-/// Spark before 3.0 has no pod templates.
+/// Whether this version of Spark has pod templates: Spark before 3.0 has none.
 pub(super) fn has_templates(spark_version: &str) -> bool {
     is_since(spark_version, 3)
 }
 
-/// Whether it is that major version of Spark or a later one; whatever is not a version is newer than all.
+/// Whether `spark_version` is of this major version or a later one. A text that is not a version counts as newer than
+/// all versions.
 pub(super) fn is_since(spark_version: &str, major: u32) -> bool {
     let found = spark_version.split('.').next().and_then(|found| found.parse::<u32>().ok());
     found.is_none_or(|found| found >= major)
 }
 
-/// The invocation that makes `run` of `application`. `defaults` is the text of a `spark-defaults.conf`, below all other
-/// properties.
+/// Returns the invocation of `spark-submit` that makes `run` of `application`. `defaults` is the text of a
+/// `spark-defaults.conf`; all other properties override it.
 ///
-/// Spark reads that file itself only where there is no `--properties-file`. Both have the format of
-/// `java.util.Properties`, in which the last line about a key counts.
+/// `defaults` becomes part of the properties file, because Spark reads `spark-defaults.conf` itself only if there is no
+/// `--properties-file`. Both files have the format of `java.util.Properties`, in which the last line for a key counts.
 ///
 /// # Errors
 ///
-/// When the application cannot be run as it is written: with all that is wrong.
+/// When the application cannot be run as it is written: everything that is wrong with it.
 pub fn spark_submit(
     application: &SparkApplication,
     run: &Run,
@@ -149,16 +150,16 @@ pub fn spark_submit(
 ) -> Result<SparkSubmit, Refusal> {
     validation::validate(application)?;
     let spec = with_defaults(application.spec.clone());
-    // What cannot be read Spark will refuse.
+    // Spark refuses a file that cannot be read.
     let read = read_properties(defaults).unwrap_or_default();
-    // What Spark calls the application is drawn by spark-submit.
+    // The id that Spark gives the application is not known here: `spark-submit` draws it.
     let ui_path = children::ui_path(application, None, policy);
     let context = Context { application, spec: &spec, run, defaults: &read, ui_path };
 
     let properties = properties(&context);
     let arguments = arguments(&context, policy, &properties);
     let own = properties.to_file();
-    // The blank line ends a last line that says it goes on.
+    // The blank line ends the last line of `defaults`, which may end in a backslash and would otherwise continue.
     let text = if defaults.is_empty() { own } else { format!("{defaults}\n\n{own}") };
     let mut files = BTreeMap::from([(file::PROPERTIES, text)]);
     if context.has_templates() {
@@ -171,11 +172,11 @@ pub fn spark_submit(
     Ok(SparkSubmit { arguments, files, properties: all })
 }
 
-/// The driver's or executors' pod template with everything that the contract's annotations ask for carried out.
+/// Returns the driver's or the executors' pod template, changed in every way that the contract's annotations ask for.
 ///
 /// # Errors
 ///
-/// What cannot be carried out.
+/// When an annotation cannot be carried out: the reason.
 pub(super) fn customized_template(
     application: &SparkApplication,
     spec: &SparkApplicationSpec,
@@ -184,7 +185,7 @@ pub(super) fn customized_template(
     templates::customized(application, spec, role)
 }
 
-/// The template that Spark is given for pods of `role`.
+/// Returns the template that Spark gets for pods of `role`.
 fn template(context: &Context, role: Role, policy: &Policy) -> Result<Value, Refusal> {
     let Context { application, spec, .. } = context;
     if policy.has_webhook {
@@ -202,7 +203,7 @@ fn properties(context: &Context) -> Properties {
     properties
 }
 
-/// The properties and, for each role, the pod template from which Spark makes its pods in the next run of a
+/// Returns the properties and, for each role, the pod template from which Spark makes its pods in the next run of a
 /// valid application.
 pub(super) fn starting_point(application: &SparkApplication) -> (Properties, [Value; 2]) {
     let spec = with_defaults(application.spec.clone());
@@ -226,7 +227,7 @@ fn arguments(context: &Context, policy: &Policy, properties: &Properties) -> Vec
             flag(name, &list.join(","));
         }
     }
-    // Not `--conf`: Linux refuses a single argument of over 128 KiB (KF issue 433).
+    // Not `--conf`: Linux refuses a single argument of more than 128 KiB (Kubeflow issue 433).
     flag("--properties-file", &path(file::PROPERTIES));
     for property in properties.for_arguments() {
         flag("--conf", &property);

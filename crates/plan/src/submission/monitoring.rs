@@ -1,10 +1,11 @@
-//! Properties for metrics: the path of `metrics.properties`, the namespace of the metrics, the exporter as a Java
-//! agent, and the annotations by which Prometheus finds it.
+//! Sets the properties of Spark's metrics: where `metrics.properties` is, the namespace of the metrics' names, the JVM
+//! option that runs the exporter, and the pod annotations by which Prometheus finds the exporter.
 
 use super::{Context, Properties};
 use api::{Role, monitoring::Monitoring, names::conf};
 
-/// What fields and sparkConf say of the same stands in `properties` by now.
+/// Sets the properties of monitoring. What the spec's fields and `sparkConf` set for the same keys is in `properties`
+/// already.
 pub(super) fn metrics(context: &Context, properties: &mut Properties) {
     let Some(monitoring) = Monitoring::of(context.application) else { return };
     properties.set(conf::METRICS_CONF, monitoring.metrics_properties());

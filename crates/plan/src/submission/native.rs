@@ -1,5 +1,6 @@
-//! What native submission is given for an application, which is the same as for `spark-submit`, and the objects that
-//! are created from it: those of Spark, with the application as owner, the operator's labels, and a customized driver.
+//! Prepares native submission for an application. Its input is the same as that of `spark-submit`, and the objects are
+//! those that Spark would make, except that the application owns them, they have the operator's labels, and the driver
+//! is already customized.
 
 use super::{
     Context, Submitter, Surroundings, choice::submitter, dependencies, properties, template, templates,
@@ -24,11 +25,11 @@ use spark_client::{
 const RESOLVED: [&str; 4] =
     [submit_conf::JARS, submit_conf::FILES, submit_conf::ARCHIVES, submit_conf::PY_FILES];
 
-/// The objects of `run`, as they are to be created, and what its user should know about them.
+/// Returns the objects of `run`, as they are to be created, and a note for the user about them.
 ///
 /// # Errors
 ///
-/// When there is nothing to make: see [`NotNative`].
+/// When no objects can be made: see [`NotNative`].
 pub fn objects(
     application: &SparkApplication,
     run: &Run,
@@ -50,7 +51,7 @@ pub fn objects(
             metadata["labels"][label] = value.into();
         }
     }
-    // The driver's own ConfigMap stays the last: where it is there, everything is.
+    // The driver's own ConfigMap stays the last of all objects: if it exists, all objects exist.
     children.splice(0..0, monitoring::config_map(application, run));
     let patch = pod_customization::patch(&(&pod).into()).map_err(|denials| {
         NotNative::Refused(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
@@ -59,16 +60,17 @@ pub fn objects(
     Ok((Objects { pod, children }, Line::nearest(&submission.spark_version).1))
 }
 
-/// What the operator may have made beside pods for `run`: what [`objects`] makes beside the driver's pod, or the ConfigMap of
-/// the submission pod, and what monitoring needs.
+/// Returns the objects that the operator may have made for `run` in addition to pods: those that [`objects`] makes in
+/// addition to the driver's pod, or the ConfigMap of the submission pod, and the ConfigMap of monitoring.
 ///
-/// It is found by its names, which follow from the application and the run, and not from what the admin has configured: that
-/// may have changed since. (To list by label would take the right to list all ConfigMaps and claims, and a list of those of
-/// the namespace for every run that ends.) Whoever deletes has to look at the owner of each.
+/// The objects are found by their names. The names follow from the application and the run, not from the admin's
+/// configuration, which may have changed since. (To find the objects by label, the operator would need the right to
+/// list all ConfigMaps and claims, and would have to list those of the namespace for every run that ends.) Before an
+/// object is deleted, the caller has to check its owner.
 ///
-/// The names of claims follow from all volumes of the driver. `driver`, the run's driver, has them; without it they are
-/// planned from `surroundings`, those of the submission or at least the best guess. Claims that have a name of the user's are
-/// not among them: they may be somebody else's.
+/// The names of claims depend on all volumes of the driver. They are taken from `driver`, the pod of the run's driver.
+/// Without `driver`, the claims are planned from `surroundings`: those of the submission, or at least the best guess.
+/// Claims whose name the user has chosen are not returned: they may belong to another user.
 #[must_use]
 pub fn children(
     application: &SparkApplication,
@@ -86,7 +88,8 @@ pub fn children(
         (Some(is_native), _) => (is_native, !is_native),
         (None, Ok(Submitter::Native)) => (true, false),
         (None, Ok(Submitter::SparkSubmit)) => (false, true),
-        // What the operator cannot make it has left to a submission pod.
+        // With `auto`, the operator leaves a run that it cannot submit itself to a submission pod, so both are
+        // possible.
         (None, Ok(Submitter::Auto) | Err(_)) => (true, true),
     };
 
@@ -113,7 +116,7 @@ fn claim(name: String) -> Child {
     Child { kind: CLAIM.to_owned(), name }
 }
 
-/// The claims that are made for the driver of `run`; none where its submission cannot be planned.
+/// Returns the claims that are made for the driver of `run`; none if its submission cannot be planned.
 fn planned_claims(
     application: &SparkApplication,
     run: &Run,
@@ -127,8 +130,8 @@ fn planned_claims(
     children.iter().filter_map(Child::of).filter(|child| child.kind == CLAIM).collect()
 }
 
-/// The native submission of `run`. `defaults` is the text of a `spark-defaults.conf`, below all other
-/// properties; `environment` is what `spark-submit` would find around it.
+/// Returns the native submission of `run`. `defaults` is the text of a `spark-defaults.conf`, which all other
+/// properties override; `environment` is the environment that `spark-submit` would have.
 ///
 /// # Errors
 ///

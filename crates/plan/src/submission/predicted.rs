@@ -1,4 +1,5 @@
-//! Predicts what `spark-submit` would create for an application, as far as that is possible without running it.
+//! Predicts the objects that `spark-submit` would create for an application, without running `spark-submit`, as far as
+//! that is possible.
 
 use super::{Surroundings, file, native::native, spark_submit, starting_point};
 use crate::{Policy, children::has_id_in_ui_path, monitoring, run::Run};
@@ -8,14 +9,15 @@ use serde_json::json;
 use spark_client::{self, NotNative, Objects, trimmed};
 use std::collections::BTreeSet;
 
-/// The objects that Spark's own client makes of what it is handed for `run`, before any webhook sees them: the
-/// pod first, then the children in their order; and at the end what the operator makes before. Names and ids that Spark draws are those of
-/// [`Run::ids`]; the pod's uid in the children's owner reference is missing.
+/// Returns the objects that Spark's own client makes for `run`, before any webhook sees them: the pod, its children in
+/// the order in which Spark creates them, and as the last child the ConfigMap of monitoring, which the operator creates
+/// before the submission. The names and ids that Spark would draw at random are those of [`Run::ids`]. The owner
+/// references of the children do not contain the pod's uid.
 ///
 /// # Errors
 ///
-/// [`NotNative::Refused`] where `spark-submit` would refuse it, and [`NotNative::Fallback`] where only the JVM
-/// knows.
+/// [`NotNative::Refused`] if `spark-submit` would refuse the run, and [`NotNative::Fallback`] if only the JVM can
+/// determine the objects.
 pub fn predicted(
     application: &SparkApplication,
     run: &Run,
@@ -28,11 +30,12 @@ pub fn predicted(
     let command = spark_submit(application, run, policy, "");
     let command = command.map_err(|refusal| NotNative::Refused(refusal.brief()))?;
     let template = command.files.get(file::template(Role::Driver));
-    // Without a webhook it has what the webhook would add.
+    // Without a webhook, the template contains what the webhook would add.
     submission.driver_template = template.map(|text| serde_json::from_str(text).expect("it was JSON before"));
     let properties = starting_point(application).0;
     if has_id_in_ui_path(application, policy) {
-        // It cannot tell its readers' path by an id that it has yet to draw.
+        // The path of the web UI depends on Spark's id of the application. `spark-submit` draws this id only after the
+        // properties are written, so the properties cannot contain the path.
         for key in [conf::UI_PROXY_BASE, conf::UI_PROXY_REDIRECT_URI] {
             if properties.get(key).is_none() {
                 submission.properties.remove(key);
@@ -41,7 +44,8 @@ pub fn predicted(
     }
     let arguments: BTreeSet<_> = properties.for_arguments().into_iter().collect();
     for (key, value) in properties.into_map() {
-        // What is no argument stands in the file, from which Spark takes no blanks around a value.
+        // A property that is not an argument is in the properties file. Spark drops the blanks around values in that
+        // file.
         if !arguments.contains(&format!("{key}={value}"))
             && let Some(read) = submission.properties.get_mut(&key).filter(|read| **read == value)
         {
@@ -49,7 +53,7 @@ pub fn predicted(
         }
     }
     for argument in &mut submission.arguments {
-        // Spark's script `spark-class` deletes them.
+        // Spark's script `spark-class` deletes carriage returns.
         argument.retain(|c| c != '\r');
     }
     let Objects { pod, mut children } = spark_client::objects(&submission)?;

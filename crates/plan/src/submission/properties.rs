@@ -1,13 +1,13 @@
-//! Spark's configuration as a map, and as a file that Spark reads.
+//! Holds Spark's configuration as a map, and writes it as a file that Spark reads.
 
 use api::names::conf;
 use spark_client::{SYNTAX, escaped, trimmed};
 use std::{collections::BTreeMap, fmt::Write};
 
-/// How many bytes of properties may stand among the arguments, to stay far below Linux's 128 KiB for one.
+/// How many bytes of properties may be passed as arguments. Far below 128 KiB, Linux's limit for a single argument.
 const ROOM_IN_ARGUMENTS: usize = 64 * 1024;
 
-/// Spark properties; setting one again replaces it.
+/// Spark properties. Setting a property again replaces its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties(BTreeMap<String, String>);
 
@@ -37,10 +37,10 @@ impl Properties {
         self.0.get(key).map(String::as_str)
     }
 
-    /// The text of a file in the format of `java.util.Properties`, in UTF-8, which is how Spark reads its
-    /// `--properties-file`.
+    /// Returns the text of a file in the format of `java.util.Properties`, in UTF-8, the encoding in which Spark reads
+    /// its `--properties-file`.
     ///
-    /// Spark cuts blanks off both ends of a value when it reads the file: see [`Properties::for_arguments`].
+    /// Spark removes blanks from both ends of a value when it reads the file: see [`Properties::for_arguments`].
     pub(super) fn to_file(&self) -> String {
         self.0.iter().fold(String::new(), |mut text, (key, value)| {
             writeln!(text, "{}={}", escaped(key, true, &SYNTAX), escaped(value, false, &[]))
@@ -49,11 +49,13 @@ impl Properties {
         })
     }
 
-    /// Those whose value would not survive the file, as `key=value` for `--conf`, which goes before the file:
-    /// with blanks at its ends, as the value of a variable or an annotation may have.
+    /// Returns the properties whose values would be changed by the file, as `key=value` for `--conf`, which takes
+    /// precedence over the file. These are values with blanks at their ends; the value of an environment variable or an
+    /// annotation may have such blanks.
     ///
-    /// Not there: what would not arrive that way either (the script `spark-class` deletes carriage returns, a
-    /// JVM in the POSIX locale knows ASCII only, Linux has no zeros in arguments), and what there is no room for.
+    /// Left out are properties that would not arrive unchanged as arguments either (the script `spark-class` deletes
+    /// carriage returns, a JVM in the POSIX locale knows only ASCII, Linux allows no NUL in arguments), and properties
+    /// for which there is no room.
     pub(super) fn for_arguments(&self) -> Vec<String> {
         let mut room = ROOM_IN_ARGUMENTS;
         let cut = self.0.iter().filter(|(_, value)| trimmed(value) != *value);

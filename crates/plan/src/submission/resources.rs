@@ -1,4 +1,4 @@
-//! Properties for CPU, memory and JVM options of driver and executors.
+//! Sets the CPU, the memory and the JVM options of driver and executors.
 
 use super::{Context, Properties};
 use api::{Role, names::conf, stated};

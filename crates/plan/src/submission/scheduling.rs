@@ -1,4 +1,4 @@
-//! The node selector for the pods of both roles. The selector of a role goes through the webhook.
+//! Sets the node selector for the pods of both roles. A role's own selector is applied by the webhook.
 
 use super::{Context, Properties};
 use api::names::conf;

@@ -1,4 +1,4 @@
-//! Properties for Secrets that are mounted into driver and executors.
+//! Sets which Secrets are mounted into driver and executors.
 
 use super::{Context, Properties};
 use api::{
@@ -25,8 +25,8 @@ pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
     }
 }
 
-/// The path of the file `name` in `directory`, without empty steps, `.` and `..`: Go's `filepath.Join`, which
-/// KF has it from.
+/// Returns the path of the file `name` in `directory`, without empty parts and `.`, and with `..` resolved: the result
+/// of Go's `filepath.Join`, with which Kubeflow's operator makes the path.
 fn file_in(directory: &str, name: &str) -> String {
     let root = if directory.starts_with('/') { "/" } else { "" };
     let mut steps: Vec<&str> = Vec::new();
@@ -34,7 +34,7 @@ fn file_in(directory: &str, name: &str) -> String {
         match step {
             "" | "." => {}
             ".." if steps.last().is_some_and(|last| *last != "..") => drop(steps.pop()),
-            // Nothing is above the root.
+            // There is nothing above the root.
             ".." if !root.is_empty() => {}
             step => steps.push(step),
         }
@@ -46,7 +46,7 @@ fn file_in(directory: &str, name: &str) -> String {
 mod tests {
     use super::file_in;
 
-    /// What Go's `filepath.Join` says.
+    /// The expected paths are the results of Go's `filepath.Join`.
     #[test]
     fn the_path_of_a_file_is_the_shortest() {
         for (directory, expected) in [

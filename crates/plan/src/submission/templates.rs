@@ -1,5 +1,6 @@
-//! The pod templates that Spark starts from: the user's, with the annotations of the contract and, for the driver, its
-//! owner. Without a webhook the template itself has what the annotations ask for.
+//! Makes the pod templates from which Spark starts: the user's templates, with the contract's annotations for the
+//! webhook and, on the driver, the owner. If there is no webhook, the template itself contains what the annotations ask
+//! for.
 
 use api::{
     Role, SparkApplication, SparkApplicationSpec,
@@ -11,16 +12,16 @@ use pod_customization;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// The text of the file from which Spark reads `template`: JSON, which is YAML too.
+/// Returns the text of the file from which Spark reads `template`: JSON, which is also YAML.
 ///
-/// Spark puts the executors' into a ConfigMap for the driver by server-side apply, and what is applied the API
-/// server reads as YAML: it refuses control characters, and takes a line end of Unicode for a blank without a
-/// word. Escaped, they arrive.
+/// Spark writes the executors' template into a ConfigMap for the driver by server-side apply, and the API server reads
+/// what is applied as YAML. Its YAML reader refuses control characters, and silently replaces a Unicode line end by a
+/// blank. Escaped characters arrive unchanged.
 pub(crate) fn text(template: &Value) -> String {
     let json = template.to_string();
     json.chars().fold(String::with_capacity(json.len()), |mut text, c| {
         match c {
-            // JSON has them in strings only, where `\u` and four digits mean the same.
+            // In JSON, these characters occur only in strings, where `\u` and four digits mean the same.
             '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
                 write!(text, "\\u{:04x}", u32::from(c)).expect("writing to a String cannot fail");
             }
@@ -30,17 +31,17 @@ pub(crate) fn text(template: &Value) -> String {
     })
 }
 
-/// The template of `role`.
+/// Returns the template of `role`.
 ///
-/// A template of the user's is one, as validation has found out: it has objects where they are expected.
+/// Validation has checked a template of the user's: it contains objects where objects are expected.
 pub(crate) fn template(application: &SparkApplication, spec: &SparkApplicationSpec, role: Role) -> Value {
     let mut template = match &role.pod(spec).template {
         Some(template) => template.json().clone(),
         None => json!({"spec": {"containers": [{"name": role.container()}]}}),
     };
     if template["spec"].is_null() {
-        // A template of labels only. Spark refuses one without a spec ("Could not load pod from template
-        // file.").
+        // The user's template contains only labels. Spark refuses a template without a spec ("Could not load pod from
+        // template file.").
         template["spec"] = json!({"containers": []});
     }
     if Monitoring::of(application).is_some_and(|monitoring| monitoring.exporter(role).is_some()) {
@@ -52,8 +53,8 @@ pub(crate) fn template(application: &SparkApplication, spec: &SparkApplicationSp
         template["metadata"]["annotations"][key] = value.into();
     }
     if role == Role::Driver {
-        // Also as an annotation, but other controllers look for the owner when the pod is created: Kueue, for
-        // one.
+        // The owner is in an annotation too, but other controllers, such as Kueue, look for the owner when the pod is
+        // created.
         let owner = serde_json::to_value(owner_reference(application)).expect("an owner reference is JSON");
         let owners = &mut template["metadata"]["ownerReferences"];
         match owners.as_array_mut() {
@@ -65,15 +66,15 @@ pub(crate) fn template(application: &SparkApplication, spec: &SparkApplicationSp
     template
 }
 
-/// Lets the end of its log stand for the termination message of Spark's container, unless its template says what
-/// does: a JVM that cannot load the exporter says so there and nowhere else.
+/// Makes the end of the log the termination message of Spark's container, unless the template sets a policy: a JVM that
+/// cannot load the exporter reports this only in its log.
 fn keeps_last_words(containers: &mut Value, role: Role) {
     const POLICY: &str = "terminationMessagePolicy";
     if containers.as_array().is_none_or(Vec::is_empty) {
         *containers = json!([{"name": role.container()}]);
     }
     let Some(containers) = containers.as_array_mut() else { return };
-    // As Spark finds it.
+    // Spark finds its container in the same way: by name, else the first.
     let named = containers.iter().position(|container| container["name"] == role.container());
     let container = &mut containers[named.unwrap_or(0)];
     if container[POLICY].is_null() {
@@ -81,18 +82,18 @@ fn keeps_last_words(containers: &mut Value, role: Role) {
     }
 }
 
-/// The template of `role` where no webhook customizes the pods that are made from it.
+/// Returns the template of `role` for the case that no webhook customizes the pods that are made from it.
 ///
 /// # Errors
 ///
-/// What cannot be carried out.
+/// When an annotation cannot be carried out: the reason.
 pub(super) fn customized(
     application: &SparkApplication,
     spec: &SparkApplicationSpec,
     role: Role,
 ) -> Result<Value, String> {
     let mut template = template(application, spec, role);
-    // Spark makes a container where there is none, and labels the pod. Both must be there to be customized.
+    // Spark adds a container if there is none, and labels the pod. Customization needs both, so both are added here.
     if template["spec"]["containers"].as_array().is_none_or(Vec::is_empty) {
         template["spec"]["containers"] = json!([{"name": role.container()}]);
     }
@@ -105,8 +106,8 @@ pub(super) fn customized(
     Ok(customized)
 }
 
-/// What Spark overwrites in the executors' template, of what `application` asks for: the fields, as the user
-/// finds them.
+/// Returns the settings of `application` that are lost because Spark overwrites them in the executors' template, by the
+/// names of their fields in the spec.
 pub(super) fn overwritten(application: &SparkApplication) -> Vec<&'static str> {
     let asked = pod_customization::annotations(application, Role::Executor);
     let decommissions = application.spec.spark_conf.get(conf::DECOMMISSION).is_some_and(|on| on == "true");

@@ -1,5 +1,5 @@
-//! Properties for scratch space: the volumes named `spark-local-dir-…`. The webhook mounts all other volumes
-//! (`crates/pod-customization/src/volumes.rs`).
+//! Makes the volumes whose names begin with `spark-local-dir-` Spark's scratch space. All other volumes are mounted by
+//! the webhook (`crates/pod-customization/src/volumes.rs`).
 
 use super::{Context, Properties};
 use api::{
@@ -10,12 +10,14 @@ use api::{
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// In Kubernetes' own notation, as KF has it from its decoder.
+/// The size is passed on in the notation that Kubernetes itself writes. Kubeflow's operator has this notation from its
+/// decoder.
 const SIZE_LIMIT: &str = "sizeLimit";
-/// Empty for the node's disk, as if it were not stated.
+/// An empty medium means the node's disk, the same as an unset medium.
 const MEDIUM: &str = "medium";
 
-/// The volume types that Spark can mount itself, each with its options, which Spark calls as Kubernetes does.
+/// The volume types that Spark can mount itself, each with its options. Spark and Kubernetes use the same names for the
+/// options.
 const TYPES: [(&str, &[&str]); 4] = [
     ("emptyDir", &[SIZE_LIMIT, MEDIUM]),
     ("hostPath", &["path", "type"]),
@@ -23,14 +25,15 @@ const TYPES: [(&str, &[&str]); 4] = [
     ("persistentVolumeClaim", &["claimName", "readOnly"]),
 ];
 
-/// The type of `volume` and its options, if Spark can mount it.
+/// Returns the type of `volume` and its options, if Spark can mount it.
 pub(crate) fn type_of(volume: &Value) -> Option<(&'static str, &'static [&'static str])> {
     TYPES.into_iter().find(|(kind, _)| !volume[kind].is_null())
 }
 
-/// Each has a volume of such a type, as validation has found out.
+/// Sets the properties of the scratch volumes. Validation has checked that each of them has one of [`TYPES`].
 pub(super) fn scratch_space(context: &Context, properties: &mut Properties) {
-    // Of several of one name the first: the last one that is put in stays.
+    // If several volumes have one name, the first counts: the list is reversed, and the last volume put into the map
+    // stays.
     let volumes = context.spec.volumes.iter().rev().map(|volume| volume.json());
     let volumes: BTreeMap<_, _> = volumes.map(|volume| (volume["name"].as_str(), volume)).collect();
     for role in Role::ALL {
@@ -66,7 +69,7 @@ fn option_value(option: &str, stated: &Value) -> Option<String> {
     }
 }
 
-/// A stated value as Spark takes it; none for what is unset or false.
+/// Returns a value as Spark takes it; none if it is unset or false.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -1,10 +1,10 @@
 //! The submission pod: a pod of the application's own, in which Spark's `spark-submit` runs for one run.
 //!
-//! The operator never runs Spark itself, since `spark-submit` runs code and reads files that the application names.
+//! The operator never runs Spark itself, because `spark-submit` runs code and reads files that the application names.
 //! What native submission cannot do is done by a pod with the driver's image and service account, in the application's
-//! namespace: it can do what a driver of that application can do, and no more. [`objects`] plans the pod and the
-//! ConfigMap with the properties and pod templates of the run; [`state()`] reads from the pod how far the submission is.
-//! Everything is named after the run, so that whoever repeats a submission finds what the first try has made.
+//! namespace. That pod can do what a driver of that application can do, and no more. [`objects`] plans the pod and the
+//! ConfigMap with the properties and pod templates of the run; [`state()`] reads from the pod how far the submission
+//! has come. All objects are named after the run, so that a repeated submission finds what the first attempt has made.
 
 mod pod;
 mod state;
@@ -25,14 +25,15 @@ use spark_client::{Child, Objects};
 pub use state::{State, state};
 use std::time::Duration;
 
-/// Where the ConfigMap is mounted: the properties, the pod templates, and the two directories below.
+/// The directory at which the ConfigMap is mounted: it contains the properties, the pod templates, and the two
+/// directories below.
 pub const DIRECTORY: &str = "/etc/spark-submission";
-/// Below [`DIRECTORY`]: the files of the admin's `SPARK_CONF_DIR`.
+/// The directory below [`DIRECTORY`] with the files of the admin's `SPARK_CONF_DIR`.
 const SPARK_CONF: &str = "conf";
-/// Below [`DIRECTORY`]: the files of the admin's `HADOOP_CONF_DIR`.
+/// The directory below [`DIRECTORY`] with the files of the admin's `HADOOP_CONF_DIR`.
 const HADOOP_CONF: &str = "hadoop";
 
-/// What the admin decides about submission pods.
+/// The admin's settings for submission pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The CPU request, a Kubernetes quantity.
@@ -41,7 +42,7 @@ pub struct Settings {
     pub memory: String,
     /// The path of `spark-submit` in the applications' images.
     pub program: String,
-    /// How long a submission pod may work, from the moment a node has it.
+    /// How long a submission pod may work, counted from the moment when it has a node.
     pub deadline: Duration,
 }
 
@@ -58,11 +59,11 @@ impl Default for Settings {
     }
 }
 
-/// The objects by which `run` is submitted: the ConfigMap, and the submission pod in place of the driver.
+/// Returns the objects by which `run` is submitted: the ConfigMap, and the submission pod in place of the driver's pod.
 ///
 /// # Errors
 ///
-/// When the application cannot be run as it is written, with the fields that are wrong.
+/// When the application cannot be run as it is written: the fields that are wrong.
 pub fn objects(
     application: &SparkApplication,
     run: &Run,
@@ -80,7 +81,7 @@ pub fn objects(
         "spec": pod::spec(application, &command, policy, surroundings, volume_source(application, run, &files))?,
     });
     pod["metadata"]["labels"][annotation::ISTIO_INJECT] = "false".into();
-    // Nobody needs a mesh for one call of the API server, and a proxy that goes on would keep the pod from ending.
+    // One call of the API server needs no service mesh, and a proxy that keeps running would keep the pod from ending.
     pod["metadata"]["annotations"] =
         json!({annotation::ISTIO_INJECT: "false", annotation::LINKERD_INJECT: "disabled"});
     let data: Map<_, _> = files.into_iter().map(|file| (file.key, Value::from(file.content))).collect();
@@ -96,24 +97,24 @@ pub fn objects(
 
 const CONFIG_MAP: &str = "ConfigMap";
 
-/// The name of the submission pod of `run` and of its ConfigMap: `<application>-<16 hexadecimal digits>-submission`. It
-/// follows from the application and the run's number alone, so that of two runs that are made from one edit after the
-/// other, without either being recorded, only one can have a pod.
+/// Returns the name of the submission pod of `run` and of its ConfigMap:
+/// `<application>-<16 hexadecimal digits>-submission`. The name depends only on the application and the run's number.
+/// So if two runs are made from two edits in a row and neither run is recorded, only one of them can have a pod.
 #[must_use]
 pub fn name(application: &SparkApplication, run: &Run) -> String {
-    // Validation lets no name of an application be so long that this were too long for a pod.
+    // Validation limits the length of an application's name, so this name is not too long for a pod.
     let application = application.metadata.name.as_deref().unwrap_or_default();
     format!("{application}-{}-submission", run.ids().prefix)
 }
 
-/// The ConfigMap of the submission pod called `name`.
+/// Returns the ConfigMap of the submission pod called `name`.
 #[must_use]
 pub fn config_map(name: &str) -> Child {
     Child { kind: CONFIG_MAP.to_owned(), name: name.to_owned() }
 }
 
 impl PodRecord {
-    /// Whether it is the submission pod of the run with this id, made for the application with this uid.
+    /// Whether the pod is the submission pod of the run with this id, made for the application with this uid.
     #[must_use]
     pub fn submits_for(&self, application_uid: &str, submission_id: &str) -> bool {
         self.submits
@@ -137,9 +138,9 @@ fn metadata(application: &SparkApplication, run: &Run) -> Value {
 
 /// A file that `spark-submit` reads.
 struct File {
-    /// Its key in the ConfigMap, where there are no directories.
+    /// The file's key in the ConfigMap, which has no directories.
     key: String,
-    /// Its path below [`DIRECTORY`].
+    /// The file's path below [`DIRECTORY`].
     path: String,
     content: String,
 }
@@ -163,7 +164,7 @@ fn files(command: &SparkSubmit, surroundings: &Surroundings) -> Vec<File> {
     of_run.chain(admins).collect()
 }
 
-/// The volume's source, with each file at its path.
+/// Returns the source of the volume in which each file has its path.
 fn volume_source(application: &SparkApplication, run: &Run, files: &[File]) -> Value {
     let items: Vec<_> = files.iter().map(|file| json!({"key": file.key, "path": file.path})).collect();
     json!({"configMap": {"name": name(application, run), "items": items}})

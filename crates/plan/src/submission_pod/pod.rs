@@ -1,4 +1,4 @@
-//! The spec of a submission pod: scheduling, security contexts, environment and volumes are those of the driver.
+//! Makes the spec of a submission pod: scheduling, security contexts, environment and volumes are those of the driver.
 
 use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
 use crate::{
@@ -18,13 +18,15 @@ use std::collections::{BTreeMap, BTreeSet};
 const SCRIPT: &str = include_str!("submit.sh");
 /// The volume with the run's properties and templates.
 const FILES: &str = "spark-submission";
-/// The volume for temporary files, which a read-only root file system has no place for.
+/// The volume for temporary files: a read-only root file system has no place for them.
 const SCRATCH: &str = "spark-submission-tmp";
 const TMP: &str = "/tmp";
-/// How long `spark-submit` may go on once its pod is deleted. It has nothing to tidy up: what is half made is replaced.
+/// How many seconds `spark-submit` may continue once its pod is deleted. `spark-submit` has nothing to clean up:
+/// objects that are only partly made are replaced.
 const GRACE_SECONDS: u8 = 2;
 
-/// The fields of the driver's pod that say where it may run, as whom, and how it finds names.
+/// The fields that the submission pod has from the driver's pod: where a pod may run, as which user, and how it
+/// resolves names.
 const SHARED: [&str; 14] = [
     "affinity",
     "dnsConfig",
@@ -41,11 +43,11 @@ const SHARED: [&str; 14] = [
     "serviceAccountName",
     "tolerations",
 ];
-/// Where the driver finds a configuration of the application's own. `spark-submit` would copy it for the driver, which
-/// has it already.
+/// The variables that name a configuration directory of the application's own for the driver. In the submission pod,
+/// `spark-submit` would copy that configuration for the driver, which has it already.
 const OF_DRIVER_ALONE: [&str; 2] = [env::HADOOP_CONF_DIR, env::SPARK_CONF_DIR];
 
-/// The pod's spec. `files` is the source of the volume that holds what `command` names.
+/// Returns the pod's spec. `files` is the source of the volume with the files that `command` names.
 pub(super) fn spec(
     application: &SparkApplication,
     command: &SparkSubmit,
@@ -102,7 +104,8 @@ pub(super) fn spec(
     Ok(pod)
 }
 
-/// An argument as it has to stand in a container's `args`, where Kubernetes replaces `$(NAME)` and makes one of `$$`.
+/// Returns an argument as it has to be written in a container's `args`, where Kubernetes replaces `$(NAME)` and turns
+/// `$$` into `$`.
 fn escaped(argument: &str) -> String {
     let mut characters = argument.chars().peekable();
     let mut escaped = String::with_capacity(argument.len());
@@ -115,7 +118,8 @@ fn escaped(argument: &str) -> String {
     escaped
 }
 
-/// What the admin gives it. It has a CPU limit where the driver has one, since a quota may want one of every container.
+/// Returns the resources that the admin has set. The container has a CPU limit if the driver has one, because a
+/// ResourceQuota may demand a CPU limit of every container.
 fn resources(settings: &Settings, properties: &BTreeMap<String, String>) -> Value {
     let Settings { cpu, memory, .. } = settings;
     let mut resources = json!({"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory}});
@@ -126,7 +130,7 @@ fn resources(settings: &Settings, properties: &BTreeMap<String, String>) -> Valu
     resources
 }
 
-/// Spark's container in the driver's template: by its name, else the first, as Spark finds it.
+/// Returns Spark's container in the driver's template as Spark finds it: by its name, else the first container.
 fn sparks_container(driver: &Value) -> &Value {
     let containers = driver["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
     let named = containers.iter().find(|container| container["name"] == Role::Driver.container());
@@ -135,7 +139,7 @@ fn sparks_container(driver: &Value) -> &Value {
 
 /// # Errors
 ///
-/// When there is none, or none that can be known without running Spark.
+/// When there is no image, or when the image cannot be known without running Spark.
 fn image(command: &SparkSubmit) -> Result<&str, String> {
     let of_driver = conf::kubernetes(Role::Driver, conf::CONTAINER_IMAGE);
     let image = command.properties.get(&of_driver).or_else(|| command.properties.get(conf::IMAGE));
@@ -148,7 +152,7 @@ fn image(command: &SparkSubmit) -> Result<&str, String> {
     }
 }
 
-/// What Spark's properties say beside the template.
+/// Adds what Spark's properties set in addition to the template.
 fn scheduling(pod: &mut Value, properties: &BTreeMap<String, String>) {
     for prefix in [conf::NODE_SELECTOR_PREFIX, submit_conf::DRIVER_NODE_SELECTOR_PREFIX] {
         for (name, value) in behind(properties, prefix) {
@@ -166,7 +170,7 @@ fn scheduling(pod: &mut Value, properties: &BTreeMap<String, String>) {
     }
     let secrets = properties.get(conf::IMAGE_PULL_SECRETS).map(|names| list_elements(names));
     let there = pod["imagePullSecrets"].as_array();
-    // What says more than a name is another entry.
+    // An entry that contains more than a name counts as a different entry.
     let mut there: BTreeSet<_> = there.into_iter().flatten().map(Value::to_string).collect();
     for secret in secrets.into_iter().flatten().map(|name| json!({"name": name})) {
         if !there.insert(secret.to_string()) {
@@ -179,7 +183,8 @@ fn scheduling(pod: &mut Value, properties: &BTreeMap<String, String>) {
     }
 }
 
-/// The driver's environment variables, and after them, so that they win, those by which `spark-submit` finds its files.
+/// Returns the driver's environment variables. After them, so that they win, come the variables by which `spark-submit`
+/// finds its files.
 fn environment(
     sparks: &Value,
     properties: &BTreeMap<String, String>,
@@ -205,7 +210,7 @@ fn environment(
         Some(json!({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}))
     }));
     variables.retain(|variable| !OF_DRIVER_ALONE.iter().any(|name| variable["name"] == *name));
-    // A JVM takes letters in arguments for what the locale says; without one it makes question marks of them.
+    // A JVM decodes arguments by the locale. Without a locale it replaces non-ASCII letters by question marks.
     variables.push(plain("LC_ALL", "C.UTF-8"));
     if !admins.spark_conf.is_empty() {
         variables.push(plain(env::SPARK_CONF_DIR, &format!("{DIRECTORY}/{SPARK_CONF}")));
@@ -213,7 +218,7 @@ fn environment(
     if admins.hadoop_conf.is_some() {
         variables.push(plain(env::HADOOP_CONF_DIR, &format!("{DIRECTORY}/{HADOOP_CONF}")));
     }
-    // Of several entries of one name the last counts.
+    // If several entries have the same name, the last one counts.
     let mut seen = BTreeSet::new();
     variables.reverse();
     variables.retain(|variable| seen.insert(variable["name"].to_string()));
@@ -221,8 +226,9 @@ fn environment(
     variables
 }
 
-/// The volumes that Spark's container of the driver mounts, and the mounts: local files that are to be uploaded, keytabs
-/// and credentials are there. Scratch space and claims that are made for the driver are the driver's alone.
+/// Returns the volumes that Spark's container of the driver mounts, and the mounts: they contain local files that are
+/// to be uploaded, keytabs and credentials. Scratch space and claims that are made for the driver are left out: only
+/// the driver uses them.
 fn volumes(
     driver: &Value,
     sparks: &Value,
@@ -249,7 +255,7 @@ fn volumes(
     Ok((volumes, mounts))
 }
 
-/// What stands behind `prefix`, and its value, for every key that begins so.
+/// Returns, for every key that begins with `prefix`, the rest of the key and the value.
 fn behind<'a>(
     properties: &'a BTreeMap<String, String>,
     prefix: &str,
@@ -263,7 +269,7 @@ fn behind<'a>(
 mod tests {
     use super::escaped;
 
-    /// As `k8s.io/kubernetes/third_party/forked/golang/expansion` reads them.
+    /// Kubernetes' `k8s.io/kubernetes/third_party/forked/golang/expansion` turns each expected text into the argument.
     #[test]
     fn arguments_arrive_as_they_are_written() {
         for (argument, expected) in [

@@ -1,4 +1,4 @@
-//! How far a submission has come, read from its pod.
+//! Reads from a submission pod how far the submission has come.
 
 use crate::{
     pod_record::{Phase, PodRecord},
@@ -8,17 +8,19 @@ use crate::{
 /// How far the submission has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// `spark-submit` does not run yet: what the pod waits for, where Kubernetes says so (`ImagePullBackOff: …`).
+    /// `spark-submit` does not run yet. Contains what the pod waits for, if Kubernetes reports it
+    /// (`ImagePullBackOff: …`).
     Waiting(Option<String>),
     /// `spark-submit` is running.
     Working,
     /// `spark-submit` has ended with exit code 0.
     Succeeded,
-    /// There was a pod of the driver's name already. That is no failure: whose pod it is decides what is next.
+    /// A pod with the driver's name existed already. This is no failure: the next step depends on the owner of that
+    /// pod.
     DriverExists,
-    /// Why there is no driver, in words for the user.
+    /// There is no driver. Contains the reason, in words for the user.
     Failed(String),
-    /// Somebody has deleted the pod before `spark-submit` had ended; it is made anew when it is gone.
+    /// The pod was deleted before `spark-submit` ended. A new pod is made when this pod is gone.
     Leaving,
 }
 
@@ -30,12 +32,12 @@ impl State {
     }
 }
 
-/// The reason that Kubernetes gives for a pod that has outlived its `activeDeadlineSeconds`.
+/// The reason that Kubernetes gives for a pod that has exceeded its `activeDeadlineSeconds`.
 const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 const FAILED: &str = "failed to run spark-submit";
 
-/// The state of a submission pod. The exit of the container in which `spark-submit` runs counts, not the pod's phase: a
-/// sidecar that somebody has injected may run on.
+/// Returns the state of a submission pod. The exit of the container in which `spark-submit` runs counts, not the pod's
+/// phase: an injected sidecar may keep running.
 #[must_use]
 pub fn state(pod: &PodRecord) -> State {
     if pod.ended.as_ref().is_some_and(|ended| ended.exit_code == 0) {
@@ -64,7 +66,7 @@ pub fn state(pod: &PodRecord) -> State {
             let why = of_pod.unwrap_or("Kubernetes does not say why");
             State::Failed(format!("{FAILED}: its pod failed: {why}"))
         }
-        // Kubernetes says so of a pod whose containers have all ended with 0.
+        // Kubernetes reports this phase if all containers of a pod have ended with exit code 0.
         (None, Phase::Succeeded) => State::Succeeded,
         (None, Phase::Unknown) => State::Waiting(Some("the node does not answer".to_owned())),
         (None, Phase::Pending | Phase::Running) if pod.started => State::Working,
