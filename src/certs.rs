@@ -4,7 +4,9 @@ use crate::{
     operator,
     plan::renewal::{Reason, Step, Waits, Wish},
     settings::{CertsCommand, WebhookObjects},
-    webhook::{Certificates, Configurations, Memory, SharedSecret, Shown, own_certificates, x509},
+    webhook::{
+        Certificates, Configurations, Memory, PresentedCertificate, SharedSecret, own_certificates, x509,
+    },
 };
 use anyhow::{Context, bail, ensure};
 use jiff::{Timestamp, Unit};
@@ -42,7 +44,8 @@ async fn show(client: Client, objects: &WebhookObjects) -> anyhow::Result<String
     let place = place(objects);
     let secret = secret(client.clone(), objects).read().await?;
     let secret = secret.with_context(|| format!("Secret {place} does not exist: the operator makes it"))?;
-    let shown = Shown::of(&secret).with_context(|| format!("Secret {place} holds no certificates"))?;
+    let shown =
+        PresentedCertificate::of(&secret).with_context(|| format!("Secret {place} holds no certificates"))?;
     let configurations =
         Configurations::read(&client, &objects.mutating_webhook_name, &objects.validating_webhook_name)
             .await?;

@@ -67,9 +67,6 @@ pub mod controller;
 pub mod installation;
 #[cfg(feature = "operator")]
 #[doc(hidden)]
-pub mod kernel;
-#[cfg(feature = "operator")]
-#[doc(hidden)]
 pub mod manifests;
 #[cfg(feature = "operator")]
 #[doc(hidden)]
@@ -80,6 +77,9 @@ pub mod operator;
 #[cfg(feature = "operator")]
 #[doc(hidden)]
 pub mod panics;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub mod process_limits;
 #[cfg(feature = "operator")]
 #[doc(hidden)]
 pub mod settings;

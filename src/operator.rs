@@ -5,11 +5,12 @@ use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests},
     controller::{
-        self, ApplicationMetrics, Leadership, ReadMetrics, ScheduleMetrics, Setup, SubmissionMetrics,
-        SubmitterSettings, Surroundings, Workloads,
+        self, ApplicationMetrics, Leadership, ReadMetrics, ScheduleMetrics, Setup, SubmissionEnvironment,
+        SubmissionMetrics, SubmitterSettings, Workloads,
     },
-    installation, kernel, manifests, metrics,
+    installation, manifests, metrics,
     plan::{Policy, executors::ExecutorLimits, schedule},
+    process_limits,
     settings::{Settings, VERSION},
     shutdown, telemetry,
     webhook::{
@@ -74,10 +75,10 @@ use condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, RUNNING, WEBHOOK
 /// When it cannot start, or a part of it has ended early.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     telemetry::init(settings.zap_encoder, &settings.zap_log_level);
-    if let Err(error) = kernel::take_small_pages() {
+    if let Err(error) = process_limits::take_small_pages() {
         warn!(%error, "memory is taken in pages of any size");
     }
-    if let Err(error) = kernel::raise_open_files() {
+    if let Err(error) = process_limits::raise_open_files() {
         warn!(%error, "the limit of open files stays as it is");
     }
     let spark_configuration = settings.spark_configuration().map_err(|why| anyhow!(why))?;
@@ -141,7 +142,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         },
         schedule_policy: schedule::Policy { precision, zone: TimeZone::system() },
         submitter: SubmitterSettings { at_once: settings.max_submissions, has_webhook },
-        surroundings: Surroundings::of_process(spark_configuration),
+        submission_environment: SubmissionEnvironment::of_process(spark_configuration),
         application_metrics: applications.clone(),
         submission_metrics: SubmissionMetrics::new(&mut registry),
         schedule_metrics: ScheduleMetrics::new(&mut registry),

@@ -1,6 +1,6 @@
 //! Compares the Secret of the certificates with the webhook configurations, and reports what does not match.
 
-use crate::webhook::{Hook, Shown, x509};
+use crate::webhook::{Hook, PresentedCertificate, x509};
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use std::io::Write;
@@ -12,7 +12,11 @@ const NONE: &str = "<none>";
 const DIGITS: usize = 12;
 
 /// Two tables, certificates and webhooks, and what is wrong with them.
-pub(super) fn report(shown: &Shown, hooks: &[Hook], now: Timestamp) -> anyhow::Result<(String, Vec<String>)> {
+pub(super) fn report(
+    shown: &PresentedCertificate,
+    hooks: &[Hook],
+    now: Timestamp,
+) -> anyhow::Result<(String, Vec<String>)> {
     let cas = x509::certificates(&shown.cas).unwrap_or_default();
     let chain = x509::certificates(&shown.certificate)?;
     let issuer = x509::issuer(&chain, &cas);
@@ -97,7 +101,10 @@ mod tests {
             ca_bundle: Some(bundle.into()),
         };
         let report = |hook| {
-            let shown = Shown { certificate: both.certificate.clone(), cas: both.ca_certificate.clone() };
+            let shown = PresentedCertificate {
+                certificate: both.certificate.clone(),
+                cas: both.ca_certificate.clone(),
+            };
             report(&shown, &[hook], now).unwrap()
         };
         let (text, complaints) = report(hook("x.y.svc", &both.ca_certificate));

@@ -1,6 +1,6 @@
 //! Defines the reasons for which a reconcile fails, including a bug of the operator.
 
-use super::{events::Events, surroundings, workload::Workload};
+use super::{events::Events, submission_environment, workload::Workload};
 use crate::panics::{Panicked, caught};
 use jiff::Timestamp;
 use kube::Resource;
@@ -13,7 +13,7 @@ pub(super) enum Error {
     #[error("the object has changed since it was read")]
     Conflict,
     #[error(transparent)]
-    Surroundings(#[from] surroundings::Unreadable),
+    SubmissionEnvironment(#[from] submission_environment::Unreadable),
     #[error(transparent)]
     Panicked(#[from] Panicked),
 }

@@ -3,7 +3,7 @@
 
 use super::{
     Context, Error, calls,
-    native::{self, InFlight},
+    objects::{self, InFlight},
 };
 use crate::{
     api::{
@@ -43,7 +43,7 @@ pub(super) async fn execute(
             Ok(())
         }
         Action::DeleteChildren(children) => {
-            let deleted = native::delete(&context.client, &namespace, &uid, &children).await;
+            let deleted = objects::delete(&context.client, &namespace, &uid, &children).await;
             deleted.map_err(Error::api("DELETE of what belongs to a driver"))
         }
         Action::DeleteApplication => {
@@ -115,7 +115,7 @@ async fn make(context: &Context, application: &SparkApplication, objects: &[Valu
     let run = application.status.as_ref().and_then(|status| status.submission_id.clone()).unwrap_or_default();
     for object in objects {
         let made =
-            timeout(PATIENCE, native::make(&context.client, &namespace, &uid, object, &InFlight::default()))
+            timeout(PATIENCE, objects::make(&context.client, &namespace, &uid, object, &InFlight::default()))
                 .await;
         let why = match made {
             Ok(Ok(())) => continue,
@@ -126,7 +126,7 @@ async fn make(context: &Context, application: &SparkApplication, objects: &[Valu
         context.events.send(application, &run, &events::not_made(&why), super::now()).await;
         return;
     }
-    context.notes.with(&uid, |note| note.made_for = Some(run));
+    context.memory.with(&uid, |note| note.made_for = Some(run));
 }
 
 /// Deletes an application if `preconditions` hold. An application that is gone counts as deleted.

@@ -1,7 +1,7 @@
 //! Lets this process drive applications only while it holds the lease. Everything else (the webhook) runs in every
 //! process.
 
-use super::notes::version;
+use super::reconcile_memory::version;
 use crate::{
     api::Lenient,
     plan::lease::{self, Step, Timing},

@@ -4,51 +4,51 @@
 //! retried, and every action can be repeated, so nothing has to be remembered across a crash.
 
 mod application_metrics;
-mod aside;
+mod auxiliary_index;
+mod auxiliary_objects;
 mod calls;
-mod companions;
+mod deletion;
 mod error;
 mod events;
 mod execute;
-mod farewell;
+mod kube_runtime_workaround;
 mod leadership;
 mod mount_failures;
 mod namespaces;
-mod native;
-mod notes;
+mod objects;
 mod observe;
 mod pods;
+mod reconcile;
+mod reconcile_memory;
 mod schedules;
 mod slots;
 mod status;
-mod stopping;
+mod submission_environment;
 mod submission_metrics;
 mod submitter;
-mod surroundings;
 mod unreadable;
 mod watch;
-mod way;
+mod webhook_probe;
 mod workload;
 
 use crate::{
     api::{Lenient, SparkApplication},
-    plan::{Action as Act, Plan, Policy, lifecycle, namespaces::Namespaces, schedule},
+    plan::{Policy, namespaces::Namespaces, schedule},
 };
 pub use application_metrics::ApplicationMetrics;
 use application_metrics::Caches;
-use aside::Asides;
-use calls::Metadata;
-use companions::CompanionIndex;
-use error::{Error, guarded};
+use auxiliary_index::AuxiliaryIndex;
+use auxiliary_objects::AuxiliaryWorker;
+use deletion::Deletions;
+use error::Error;
 use events::Events;
-use farewell::Farewells;
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use kube::{
     Api, Client, ResourceExt,
     runtime::{
         Controller, WatchStreamExt,
-        controller::{self, Action, Config},
+        controller::{self, Config},
         reflector::{self, ObjectRef},
         watcher,
     },
@@ -56,20 +56,20 @@ use kube::{
 pub use leadership::Leadership;
 use mount_failures::MountFailures;
 use namespaces::OurNamespaces;
-use notes::Notes;
 use pods::PodIndex;
+use reconcile::{again, take_turn};
+use reconcile_memory::ReconcileMemory;
 pub use schedules::ScheduleMetrics;
 use schedules::{Children, Occasions};
 use std::{sync::Arc, time::Duration};
+pub use submission_environment::SubmissionEnvironment;
 pub use submission_metrics::SubmissionMetrics;
 use submitter::Submitter;
 pub use submitter::SubmitterSettings;
-pub use surroundings::Surroundings;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use tracing::{Span, debug, field, info, instrument, warn};
+use tracing::warn;
 pub use watch::ReadMetrics;
-use workload::Outcome;
 pub use workload::{Workload, Workloads};
 
 /// An application as the watch delivers it. An application that cannot be decoded is an error of its own and does not
@@ -97,7 +97,7 @@ pub struct Setup {
     pub namespaces: Namespaces,
     pub submitter: SubmitterSettings,
     /// The environment variables and configuration files that submissions use.
-    pub surroundings: Surroundings,
+    pub submission_environment: SubmissionEnvironment,
     pub application_metrics: ApplicationMetrics,
     pub submission_metrics: SubmissionMetrics,
     pub schedule_metrics: ScheduleMetrics,
@@ -119,13 +119,13 @@ struct Context {
     namespaces: Arc<OurNamespaces>,
     pods: Arc<PodIndex>,
     mount_failures: Arc<MountFailures>,
-    asides: Asides,
+    auxiliary_worker: AuxiliaryWorker,
     submitter: Submitter,
-    surroundings: Surroundings,
+    submission_environment: SubmissionEnvironment,
     metrics: ApplicationMetrics,
     events: Events,
     workload: Workload,
-    notes: Notes,
+    memory: ReconcileMemory,
     /// The cache of applications, fed by the watch.
     applications: reflector::Store<Watched>,
     /// The permits to reconcile, first come, first served. The limit of kube's controller picks any application that
@@ -143,7 +143,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         schedule_policy,
         namespaces,
         submitter,
-        surroundings,
+        submission_environment,
         application_metrics,
         submission_metrics,
         schedule_metrics,
@@ -168,14 +168,15 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
             dirty.send(application).ok();
             std::future::ready(())
         });
-    let companions = Arc::new(CompanionIndex::default());
+    let auxiliary_index = Arc::new(AuxiliaryIndex::default());
     let (beside, companions_changed) = mpsc::unbounded_channel();
     let (aside_ended, mounts) = (beside.clone(), beside.clone());
-    let follow_companions =
-        Arc::clone(&companions).follow(&client, watch_seconds, &reporting).for_each(move |application| {
+    let follow_companions = Arc::clone(&auxiliary_index).follow(&client, watch_seconds, &reporting).for_each(
+        move |application| {
             beside.send(application).ok();
             std::future::ready(())
-        });
+        },
+    );
     let mount_failures = Arc::new(MountFailures::default());
     let follow_mounts =
         mount_failures.follow(client.clone(), watch_seconds, &read_metrics, move |application| {
@@ -208,10 +209,10 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let stop_asides = stop.child_token();
     // Stops the background work also when this future is dropped because another process leads now.
     let _stopped = stop_asides.clone().drop_guard();
-    let asides = Asides::new(
+    let auxiliary_worker = AuxiliaryWorker::new(
         client.clone(),
         events.clone(),
-        Arc::clone(&companions),
+        Arc::clone(&auxiliary_index),
         aside_ended,
         stop_asides.clone(),
     );
@@ -223,7 +224,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         pods: Arc::clone(&pods),
         applications: reader.clone(),
         events: events.clone(),
-        notes: Notes::default(),
+        memory: ReconcileMemory::default(),
         metrics: schedule_metrics,
         reads: read_metrics.clone(),
         workload: workloads.schedules,
@@ -234,13 +235,13 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         namespaces: Arc::clone(&namespaces),
         pods: Arc::clone(&pods),
         mount_failures: Arc::clone(&mount_failures),
-        asides,
+        auxiliary_worker,
         submitter,
-        surroundings,
+        submission_environment,
         metrics: application_metrics.clone(),
         events,
         workload: workload.clone(),
-        notes: Notes::default(),
+        memory: ReconcileMemory::default(),
         applications: reader.clone(),
         turns: Semaphore::new(usize::from(concurrency)),
         server_time,
@@ -255,8 +256,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         let inside = applications.filter(|application| application.namespace.as_ref() == Some(&namespace));
         futures::stream::iter(inside.collect::<Vec<_>>())
     });
-    let farewells = Arc::new(Farewells::default());
-    let (watching, deleted, listing) = (Arc::clone(&context), Arc::clone(&farewells), Arc::clone(&context));
+    let deletions = Arc::new(Deletions::default());
+    let (watching, deleted, listing) = (Arc::clone(&context), Arc::clone(&deletions), Arc::clone(&context));
     let applications =
         watch::events(Api::<Watched>::all(client), watch::config(watch_seconds), &read_metrics)
             .inspect_ok(move |event| children.apply(event))
@@ -280,7 +281,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let reconcile_all = async {
         // Until the caches are complete, a pod that is not in the cache may still exist, and its application would be
         // treated as an application that has lost the pod.
-        let known = async { futures::join!(pods.synced(), companions.synced(), namespaces.synced()) };
+        let known = async { futures::join!(pods.synced(), auxiliary_index.synced(), namespaces.synced()) };
         if stop.run_until_cancelled(known).await.is_none() {
             return;
         }
@@ -295,8 +296,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
             .for_each(|ended| {
                 if let Err(controller::Error::ObjectNotFound(application)) = ended {
                     let namespace = application.namespace.as_deref().unwrap_or_default();
-                    workload.is_gone(namespace, &application.name);
-                    farewells.waits(namespace, &application.name);
+                    workload.remove(namespace, &application.name);
+                    deletions.waits(namespace, &application.name);
                 }
                 std::future::ready(())
             });
@@ -312,7 +313,10 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
                 AbortOnDropHandle::new(tokio::spawn(run)).await.expect("it neither panics nor is aborted");
             }
         };
-        futures::join!(stopping::until_stopped(controller, listed, stop.clone()), follow_schedules);
+        futures::join!(
+            kube_runtime_workaround::until_stopped(controller, listed, stop.clone()),
+            follow_schedules
+        );
     };
     tokio::select! {
         () = reconcile_all => {}
@@ -321,10 +325,10 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         () = follow_mounts => {}
         () = follow_namespaces => {}
         () = report => {}
-        () = farewells.say(&context) => {}
+        () = deletions.say(&context) => {}
     }
     stop_asides.cancel();
-    context.asides.stopped().await;
+    context.auxiliary_worker.stopped().await;
     context.submitter.stop().await;
 }
 
@@ -334,167 +338,10 @@ fn unbounded<T: Send + 'static>(
     futures::stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|item| (item, receiver)))
 }
 
-/// Waits for a permit, then reconciles the application as the cache contains it by then.
-async fn take_turn(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
-    let Some(Ok(_turn)) = context.stop.run_until_cancelled(context.turns.acquire()).await else {
-        return Ok(Action::await_change());
-    };
-    let application = ObjectRef::from_obj(&*watched);
-    let Some(watched) = context.applications.get(&application) else {
-        let namespace = application.namespace.as_deref().unwrap_or_default();
-        context.workload.is_gone(namespace, &application.name);
-        context.bid_farewell(namespace, &application.name).await;
-        return Ok(Action::await_change());
-    };
-    // Boxed because the future of `reconcile` is large, and thousands of futures of `take_turn` may wait.
-    Box::pin(reconcile(watched, Arc::clone(&context))).await
-}
-
-#[instrument(skip_all, fields(
-    kind = "SparkApplication",
-    namespace = watched.namespace(),
-    name = field::Empty,
-    state = field::Empty,
-    submission_id = field::Empty,
-))]
-async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
-    let now = now();
-    // Not in the attribute above: the JSON log layer overwrites a `name` that is set there with the span's own.
-    Span::current().record("name", watched.name_any());
-    let work = context.workload.begin(&watched.namespace().unwrap_or_default(), &watched.name_any());
-    let look = async {
-        match &watched.0 {
-            _ if !context.namespaces.include(&watched.namespace().unwrap_or_default()) => {
-                context.leave(&watched).await.map(|()| None)
-            }
-            Ok(application) => context.reconcile(application, now).await,
-            Err(invalid) => {
-                context.events.unreadable(events::reference(&*watched), &invalid.error, now).await;
-                Ok(None)
-            }
-        }
-    };
-    let wake = guarded(&*watched, &context.workload, &context.events, now, look).await;
-    work.end(Outcome::of(&wake));
-    wake.map(|wake| wake.map_or_else(Action::await_change, Action::requeue))
-}
-
 #[expect(
     clippy::disallowed_methods,
     reason = "the one clock of the controller: once a reconcile, at its top, and once a report"
 )]
 fn now() -> Timestamp {
     Timestamp::now()
-}
-
-fn again(watched: Arc<Watched>, error: &Error, context: Arc<Context>) -> Action {
-    context.notes.again(&*watched, error)
-}
-
-impl Context {
-    /// Brings one application a step further. Returns when to look again if nothing happens before.
-    async fn reconcile(
-        &self,
-        application: &SparkApplication,
-        now: Timestamp,
-    ) -> Result<Option<Duration>, Error> {
-        let uid = application.uid().unwrap_or_default();
-        let state = application.state();
-        Span::current().record("state", state.as_str());
-        if application.metadata.deletion_timestamp.is_some() {
-            // Kubernetes deletes the pods too, because the application is their owner.
-            self.forget(&uid);
-            self.bid_farewell(&application.namespace().unwrap_or_default(), &application.name_any()).await;
-            return Ok(None);
-        }
-        if self.notes.have_newer(application) {
-            debug!("the cache has not seen our last write yet");
-            return Ok(Some(FRESH_FACTS));
-        }
-
-        self.metrics.seen(application, now, self.policy.executor_limits);
-        let seen = observe::observe(self, application, now).await?;
-        self.notes.driver_ended(&uid, lifecycle::ended_driver(application, &seen.driver));
-        let Plan { actions, status, events, aside, wake } =
-            lifecycle::next(application, &seen, now, &self.policy);
-        Span::current().record("submission_id", status.submission_id.as_deref());
-        if actions.iter().any(|action| matches!(action, Act::Submit(_)))
-            && !self.is_current(application).await?
-        {
-            // A submission based on a stale copy is the only remaining way to run an application twice.
-            return Ok(Some(FRESH_FACTS));
-        }
-        for action in actions {
-            execute::execute(self, application, action).await?;
-        }
-        if application.status.clone().unwrap_or_default() != status {
-            let written = status::write(&self.client, application, &application.status, &status).await;
-            if written.as_ref().is_err_and(Error::is_unanswered) {
-                self.metrics.maybe_written(application, status.clone());
-            }
-            let written = written?;
-            self.metrics.written(application, &status, now, self.policy.executor_limits);
-            let to = status.application_state.state;
-            if to != state {
-                info!(from = state.as_str(), to = to.as_str(), "state changed");
-            }
-            self.notes.with(&uid, |note| {
-                note.wrote(&written);
-                note.recorded = Some(now);
-            });
-        }
-        // With the generation, because a run may be suspended and resumed more than once before it begins.
-        let generation = application.metadata.generation.unwrap_or_default();
-        let run = status.submission_id.unwrap_or_default();
-        let occasion = format!("{run}/{generation}");
-        for event in &events {
-            self.events.send(application, &occasion, event, now).await;
-        }
-        self.asides.start(application, &run, aside, now);
-        self.notes.with(&uid, |note| note.failures = 0);
-        Ok(wake)
-    }
-
-    /// Returns the application's metadata as the API server has it now; none if the application does not exist.
-    async fn live(&self, namespace: &str, name: &str) -> Result<Option<Metadata<SparkApplication>>, Error> {
-        let applications = Api::<SparkApplication>::namespaced(self.client.clone(), namespace);
-        calls::metadata(&applications, name).await.map_err(Error::api("GET of the application"))
-    }
-
-    /// Whether the API server has the same version of the application as this copy.
-    async fn is_current(&self, application: &SparkApplication) -> Result<bool, Error> {
-        let namespace = application.namespace().unwrap_or_default();
-        let live = self.live(&namespace, &application.name_any()).await?;
-        Ok(live.is_some_and(|live| live.resource_version() == application.resource_version()))
-    }
-
-    /// Forgets what is remembered of an application that is gone, or about to be.
-    fn forget(&self, uid: &str) {
-        self.submitter.forget(uid);
-        self.metrics.forget(uid);
-        self.asides.forget(uid);
-        self.notes.forget(uid);
-    }
-
-    /// Forgets, once the watch has listed all applications, what is remembered of all others: the watch does not report
-    /// applications that were deleted while no watch was running.
-    fn take_note<K>(&self, event: &watcher::Event<K>) {
-        match event {
-            watcher::Event::Init => self.notes.list_begins(),
-            watcher::Event::InitDone => {
-                let applications = self.applications.state();
-                let uids = applications.iter().filter_map(|application| application.uid()).collect();
-                let names = applications
-                    .iter()
-                    .map(|application| (application.namespace().unwrap_or_default(), application.name_any()))
-                    .collect();
-                self.submitter.forget_others(&uids);
-                self.metrics.forget_others(&uids);
-                self.asides.forget_others(&uids);
-                self.notes.list_ends(&uids);
-                self.pods.forget_others(&names);
-            }
-            watcher::Event::InitApply(_) | watcher::Event::Apply(_) | watcher::Event::Delete(_) => {}
-        }
-    }
 }

@@ -10,9 +10,9 @@ use crate::{
     plan::{
         Driver, Observed, SubmissionProgress, driver,
         lifecycle::{Questions, knows_all_pods, questions},
-        pod_record::PodRecord,
+        pod_summary::PodSummary,
         run::Run,
-        submission::Surroundings,
+        submission::SubmissionEnvironment,
         submission_pod,
     },
 };
@@ -78,16 +78,16 @@ pub(super) async fn observe(
         _ if asked.driver => live_driver(context, &namespace, &driver_name, asked).await?,
         _ => Driver::Unseen,
     };
-    let surroundings = match &driver {
-        Driver::Gone if asked.launch => context.surroundings.found().await?,
-        _ => Surroundings::default(),
+    let submission_environment = match &driver {
+        Driver::Gone if asked.launch => context.submission_environment.found().await?,
+        _ => SubmissionEnvironment::default(),
     };
     let starting = match &driver {
         Driver::Pod { pod, .. } => Some(&**pod),
         Driver::Unseen | Driver::Gone => awaited,
     };
     let is_late =
-        |pod: &&PodRecord| driver::mounting(pod, now).is_some_and(|waited| waited >= driver::MOUNTING);
+        |pod: &&PodSummary| driver::mounting(pod, now).is_some_and(|waited| waited >= driver::MOUNTING);
     let mount_failure = match starting.filter(is_late) {
         Some(pod) => {
             let application = ApplicationRef::new(&application.name_any()).within(&namespace);
@@ -96,7 +96,7 @@ pub(super) async fn observe(
         None => None,
     };
     let (recorded, made_for, ended) =
-        context.notes.with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
+        context.memory.with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
     let strays = match &driver {
         Driver::Gone
             if asked.strays
@@ -117,9 +117,9 @@ pub(super) async fn observe(
         mount_failure,
         recorded,
         made: made_for.as_deref() == Some(submission_id),
-        companions: context.asides.seen(&namespace, &application.name_any(), &uid),
+        auxiliary: context.auxiliary_worker.seen(&namespace, &application.name_any(), &uid),
         submission,
-        surroundings,
+        submission_environment,
         server_time: (context.server_time)(),
     })
 }
@@ -153,7 +153,7 @@ async fn live_pod(
     namespace: &str,
     name: &str,
     what: &'static str,
-) -> Result<Option<PodRecord>, Error> {
+) -> Result<Option<PodSummary>, Error> {
     let pods = Api::<Lenient<Pod>>::namespaced(context.client.clone(), namespace);
     let pod = pods.get_opt(name).await.map_err(Error::api(what))?;
     Ok(pod.as_ref().map(pods::record))
@@ -166,11 +166,11 @@ async fn live_pods(
     namespace: &str,
     application: &str,
     driver: &str,
-) -> Result<Vec<PodRecord>, Error> {
+) -> Result<Vec<PodSummary>, Error> {
     let pods = Api::<Pod>::namespaced(context.client.clone(), namespace);
     let ours = format!("{}={application},{}=true", label::APP_NAME, label::LAUNCHED_BY);
     let found = calls::list_metadata(&pods, &ListParams::default().labels(&ours)).await;
     let found = found.map_err(Error::api("LIST of the application's pods"))?;
-    let record = |pod: Metadata<Pod>| PodRecord::of_metadata(pod.meta());
+    let record = |pod: Metadata<Pod>| PodSummary::of_metadata(pod.meta());
     Ok(found.into_iter().map(record).filter(|pod| pod.name != driver).collect())
 }

@@ -8,7 +8,7 @@ use crate::{
     },
     plan::{
         executors,
-        pod_record::{Phase, PodRecord},
+        pod_summary::{Phase, PodSummary},
     },
 };
 use futures::{Stream, StreamExt, stream};
@@ -25,7 +25,7 @@ use tracing::warn;
 /// Namespace and name of an application.
 type ApplicationKey = (String, String);
 /// Pods by their names.
-type Pods = BTreeMap<String, PodRecord>;
+type Pods = BTreeMap<String, PodSummary>;
 
 /// The driver, executor and submission pods that the API server has reported.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct PodIndex {
     by_application: RwLock<BTreeMap<ApplicationKey, Pods>>,
     /// For each application, the last state of its latest driver that is gone. The event that reports the deletion may
     /// be the only event that contains the driver's outcome.
-    departed: RwLock<BTreeMap<ApplicationKey, Box<PodRecord>>>,
+    departed: RwLock<BTreeMap<ApplicationKey, Box<PodSummary>>>,
     synced: state::Sender<bool>,
 }
 
@@ -56,7 +56,7 @@ impl PodIndex {
     }
 
     /// Returns the pods of an application, by name, and the last state of its latest driver that is gone.
-    pub fn of(&self, namespace: &str, application: &str) -> (Pods, Option<Box<PodRecord>>) {
+    pub fn of(&self, namespace: &str, application: &str) -> (Pods, Option<Box<PodSummary>>) {
         let key = (namespace.to_owned(), application.to_owned());
         let index = self.by_application.read().expect("no code panics while it holds this lock");
         let departed = self.departed.read().expect("no code panics while it holds this lock");
@@ -74,7 +74,7 @@ impl PodIndex {
     /// Returns the number of running executors for each application that has any.
     pub fn running_executors(&self) -> Vec<(ApplicationKey, u64)> {
         let index = self.by_application.read().expect("no code panics while it holds this lock");
-        let runs = |pod: &&PodRecord| {
+        let runs = |pod: &&PodSummary| {
             pod.role == Some(Role::Executor) && executors::state(pod) == ExecutorState::Running
         };
         let running = index.iter().map(|(key, pods)| (key, pods.values().filter(runs).count()));
@@ -94,7 +94,7 @@ impl PodIndex {
         departed.retain(|application, _| listed.contains(application));
     }
 
-    fn departed<'a>(&self, pods: impl IntoIterator<Item = (&'a ApplicationKey, &'a PodRecord)>) {
+    fn departed<'a>(&self, pods: impl IntoIterator<Item = (&'a ApplicationKey, &'a PodSummary)>) {
         let mut departed = self.departed.write().expect("no code panics while it holds this lock");
         for (key, pod) in pods {
             if pod.role == Some(Role::Driver) {
@@ -177,7 +177,7 @@ impl PodIndex {
     fn change(
         &self,
         pod: &Lenient<Pod>,
-        change: impl FnOnce(&mut Pods, PodRecord),
+        change: impl FnOnce(&mut Pods, PodSummary),
     ) -> BTreeSet<ApplicationKey> {
         let Some((key, record)) = keyed(pod) else { return BTreeSet::new() };
         let mut index = self.by_application.write().expect("no code panics while it holds this lock");
@@ -190,15 +190,15 @@ impl PodIndex {
     }
 }
 
-fn keyed(pod: &Lenient<Pod>) -> Option<(ApplicationKey, PodRecord)> {
+fn keyed(pod: &Lenient<Pod>) -> Option<(ApplicationKey, PodSummary)> {
     let record = record(pod);
     Some(((pod.namespace()?, record.application.clone()?), record))
 }
 
 /// Reduces a pod to its record. A pod that cannot be read has a record too: its metadata contains the application to
 /// which the pod belongs.
-pub(super) fn record(pod: &Lenient<Pod>) -> PodRecord {
-    pod.0.as_ref().map_or_else(|invalid| PodRecord::of_metadata(&invalid.metadata), PodRecord::of)
+pub(super) fn record(pod: &Lenient<Pod>) -> PodSummary {
+    pod.0.as_ref().map_or_else(|invalid| PodSummary::of_metadata(&invalid.metadata), PodSummary::of)
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 
 use super::{
     ApplicationRef,
-    native::{self, InFlight},
+    objects::{self, InFlight},
     slots::Slots,
     submission_metrics::{Outcome, SubmissionMetrics},
-    way::Way,
+    webhook_probe::WebhookProbe,
 };
 use crate::{
     api::SparkApplication,
@@ -47,7 +47,7 @@ pub(super) struct Submitter {
 struct Means {
     client: Client,
     /// The check that the API server reaches the webhook; none if there is no webhook.
-    way: Option<Way>,
+    webhook_probe: Option<WebhookProbe>,
     /// Limits how many submissions run at once.
     slots: Slots,
     metrics: SubmissionMetrics,
@@ -86,7 +86,7 @@ impl Submitter {
     ) -> Self {
         let SubmitterSettings { at_once, has_webhook } = settings;
         let means = Means {
-            way: has_webhook.then(|| Way::new(client.clone())),
+            webhook_probe: has_webhook.then(|| WebhookProbe::new(client.clone())),
             client,
             slots: Slots::new(at_once),
             metrics,
@@ -211,16 +211,18 @@ impl Means {
         if let By::Pod { fallback: Some(reason), .. } = &by {
             self.metrics.fell_back(*reason);
         }
-        if let Some(way) = &self.way {
-            way.opens(namespace).await;
+        if let Some(webhook_probe) = &self.webhook_probe {
+            webhook_probe.reached(namespace).await;
         }
         let make = async {
             match &by {
-                By::Native(objects) => native::create(&self.client, namespace, uid, objects, in_flight).await,
+                By::Native(objects) => {
+                    objects::create(&self.client, namespace, uid, objects, in_flight).await
+                }
                 // A submission pod of this run may exist already, in any state: that pod is used.
                 By::Pod { objects, .. } => {
                     let all = objects.children.iter().chain([&objects.pod]);
-                    native::make_all(&self.client, namespace, uid, all, in_flight).await
+                    objects::make_all(&self.client, namespace, uid, all, in_flight).await
                 }
             }
         };

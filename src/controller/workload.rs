@@ -176,7 +176,7 @@ impl Workload {
     }
 
     /// Records that the object does not exist any more, so that no reconcile will look at it.
-    pub(super) fn is_gone(&self, namespace: &str, name: &str) {
+    pub(super) fn remove(&self, namespace: &str, name: &str) {
         self.locked().waiting.remove(&key(namespace, name));
     }
 
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(after(100_000), None);
 
         workload.waits("default", "gone");
-        workload.is_gone("default", "gone");
+        workload.remove("default", "gone");
         assert_eq!(after(100_000), None);
     }
 

@@ -5,12 +5,12 @@ use super::{
     cluster::Cluster,
     completion,
     failure::of_call,
-    log::{is_gone, next_driver},
+    log::{next_driver, without_driver},
     names,
     show::{complain, print},
     waiting::Waiting,
 };
-use crate::plan::children::ui_port;
+use crate::plan::auxiliary::ui_port;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
@@ -109,7 +109,7 @@ pub(super) async fn through(
     if was_open {
         return Ok(());
     }
-    bail!(is_gone(&cluster.application(name).await?))
+    bail!(without_driver(&cluster.application(name).await?))
 }
 
 /// Returns when the driver has ended, or its pod does not exist any more.

@@ -5,11 +5,11 @@ use super::{
     cluster::Cluster,
     completion,
     forward::{DEFAULT_PORT, Door, has_ended, through, ui_port_of},
-    log::{is_gone, next_driver},
+    log::{next_driver, without_driver},
     names,
     show::{complain, line, print},
 };
-use crate::{api::names::conf, plan::children::is_ui_off};
+use crate::{api::names::conf, plan::auxiliary::is_ui_off};
 use anyhow::bail;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
@@ -46,7 +46,7 @@ pub(super) async fn ui(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
             driver = next_driver(cluster, name, ended.uid().as_deref()).await?;
         }
         if driver.is_none() {
-            bail!(is_gone(&cluster.application(name).await?));
+            bail!(without_driver(&cluster.application(name).await?));
         }
         return flags.show(&address);
     }

@@ -1,6 +1,6 @@
 //! The flags of the Services and Ingresses of drivers.
 
-use crate::plan::children::{Exposure, UrlFormat};
+use crate::plan::auxiliary::{Exposure, UrlFormat};
 use clap::{ArgAction, Args};
 use k8s_openapi::api::networking::v1::IngressTLS;
 use serde_json::Value;

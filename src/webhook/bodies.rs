@@ -41,7 +41,7 @@ struct Arriving<'a> {
     all: &'a Bodies,
     number: u64,
     held: usize,
-    ousted: Arc<Notify>,
+    evicted: Arc<Notify>,
 }
 
 /// Why a request is not answered.
@@ -64,23 +64,23 @@ impl Bodies {
             return Err(Refused::TooLarge);
         }
         let mut arriving = self.begun();
-        let ousted = Arc::clone(&arriving.ousted);
+        let evicted = Arc::clone(&arriving.evicted);
         tokio::select! {
             biased;
-            () = ousted.notified() => Err(Refused::Ousted),
+            () = evicted.notified() => Err(Refused::Ousted),
             whole = timeout(DEADLINE, arriving.whole(&mut body)) => whole.unwrap_or(Err(Refused::TooSlow)),
         }
     }
 
     fn begun(&self) -> Arriving<'_> {
-        let ousted = Arc::new(Notify::new());
+        let evicted = Arc::new(Notify::new());
         let mut guard = self.arriving();
         let (last, arriving) = &mut *guard;
         *last += 1;
         let number = *last;
-        arriving.insert(number, Arc::clone(&ousted));
+        arriving.insert(number, Arc::clone(&evicted));
         drop(guard);
-        let mut begun = Arriving { all: self, number, held: 0, ousted };
+        let mut begun = Arriving { all: self, number, held: 0, evicted };
         begun.holds(EACH);
         begun
     }

@@ -8,8 +8,8 @@
 
 use super::{
     bodies::Bodies,
-    crowd::Place,
-    lent::{Lent, hear_out},
+    connection_limit::Place,
+    graceful_close::{ReturningStream, read_to_end},
 };
 use axum::{
     Router,
@@ -78,19 +78,19 @@ impl Connection {
     /// closed.
     pub(super) async fn serve(self: Arc<Self>, stream: Box<TlsStream<TcpStream>>) {
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let (stream, returned) = Lent::new(stream);
+        let (stream, returned) = ReturningStream::new(stream);
         let is_in_order = self.converse(stream, is_http2).await;
         // Over HTTP/1.1 the client knows that nothing more is heard.
         if is_in_order
             && is_http2
             && let Ok(stream) = returned.await
         {
-            timeout(GOODBYE, hear_out(stream)).await.ok();
+            timeout(GOODBYE, read_to_end(stream)).await.ok();
         }
     }
 
     /// Whether it has ended as both sides can know.
-    async fn converse(self: &Arc<Self>, stream: Lent, is_http2: bool) -> bool {
+    async fn converse(self: &Arc<Self>, stream: ReturningStream, is_http2: bool) -> bool {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().max_buf_size(LARGEST_HEAD);
         let answer = service_fn(|request| Arc::clone(self).answer(request));
@@ -107,7 +107,7 @@ impl Connection {
                 () = self.host.closed.cancelled() => (LAST_ANSWERS, true),
                 () = self.place.idle() => (GOODBYE, true),
                 // Its place is wanted.
-                () = self.place.ousted() => {
+                () = self.place.evicted() => {
                     debug!("closed for others");
                     (GOODBYE, false)
                 }

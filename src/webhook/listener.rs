@@ -2,8 +2,8 @@
 //! so slow and silent clients delay nobody.
 
 use super::{
+    connection_limit::{ConnectionLimit, Place},
     connections::{Connection, Host},
-    crowd::{Crowd, Place},
 };
 use std::{
     io::{self, ErrorKind},
@@ -29,7 +29,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// hangs up.
 pub(super) async fn receive(tcp: TcpListener, acceptor: TlsAcceptor, host: Host) {
     let host = Arc::new(host);
-    let crowd = Crowd::limited();
+    let limit = ConnectionLimit::limited();
     let connections = TaskTracker::new();
     let mut is_told = false;
     let mut end = pin!(async {
@@ -44,7 +44,7 @@ pub(super) async fn receive(tcp: TcpListener, acceptor: TlsAcceptor, host: Host)
         match accepted {
             Ok((stream, peer)) => {
                 is_told = false;
-                let served = serve(stream, acceptor.clone(), Arc::clone(&host), crowd.opened());
+                let served = serve(stream, acceptor.clone(), Arc::clone(&host), limit.opened());
                 connections.spawn(served.instrument(debug_span!("connection", %peer)));
             }
             Err(error) if is_about_one(&error) => debug!(%error, "hung up before it was accepted"),
@@ -81,7 +81,7 @@ async fn serve(tcp: TcpStream, acceptor: TlsAcceptor, host: Arc<Host>, place: Pl
             Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
             Err(_) => return debug!("TLS handshake took too long"),
         },
-        () = place.ousted() => return debug!("closed for others during its TLS handshake"),
+        () = place.evicted() => return debug!("closed for others during its TLS handshake"),
         () = host.closed.cancelled() => return,
     };
     Box::pin(Connection::new(host, place).serve(stream)).await;

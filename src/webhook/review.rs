@@ -264,7 +264,7 @@ impl Asked {
         // Neither leaves an object that could be changed or wrong: the object of a CONNECT is what is asked of a pod.
         let is_unread = request.too_deep.is_some();
         if ["DELETE", "CONNECT"].contains(&&*request.operation) || object.is_null() && !is_unread {
-            request.is_admitted(Outcome::Allowed, None);
+            request.log_admission(Outcome::Allowed, None);
             return (Verdict::allowed(uid), Outcome::Allowed);
         }
         let Some((_, kind, decide)) = decider else {
@@ -284,15 +284,15 @@ impl Asked {
         }
         match decision {
             Decision::Allowed { warnings } => {
-                request.is_admitted(Outcome::Allowed, None);
+                request.log_admission(Outcome::Allowed, None);
                 (Verdict { warnings, ..Verdict::allowed(uid) }, Outcome::Allowed)
             }
             Decision::Changed(patch) => {
                 if patch.0.is_empty() {
-                    request.is_admitted(Outcome::Allowed, Some(0));
+                    request.log_admission(Outcome::Allowed, Some(0));
                     return (Verdict::allowed(uid), Outcome::Allowed);
                 }
-                request.is_admitted(Outcome::Patched, Some(patch.0.len()));
+                request.log_admission(Outcome::Patched, Some(patch.0.len()));
                 let patch = ByteString(serde_json::to_vec(&patch).expect("a JSON patch is JSON"));
                 let patched =
                     Verdict { patch_type: Some("JSONPatch"), patch: Some(patch), ..Verdict::allowed(uid) };
@@ -319,7 +319,7 @@ impl Asked {
 
 impl Request<'_> {
     /// Says so.
-    fn is_admitted(&self, outcome: Outcome, operations: Option<usize>) {
+    fn log_admission(&self, outcome: Outcome, operations: Option<usize>) {
         if enabled!(Level::DEBUG) {
             self.span(outcome, None).in_scope(|| debug!(operations, "admitted"));
         }

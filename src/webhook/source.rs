@@ -1,7 +1,7 @@
 //! Reads the webhook's certificates from where they come from if they are not the operator's own (cert-manager's
 //! Secret, mounted files), and checks them.
 
-use super::{shown::Shown, x509};
+use super::{presented_certificate::PresentedCertificate, x509};
 use crate::plan::renewal::Waits;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -42,7 +42,7 @@ const CA: &str = "ca.crt";
 pub(super) struct Foreign {
     /// Where they were found.
     place: String,
-    pub shown: Shown,
+    pub shown: PresentedCertificate,
     pub key: String,
 }
 
@@ -67,9 +67,10 @@ impl Foreign {
     pub(super) fn in_secret(name: &str, secret: Option<&Secret>) -> Result<Self, Error> {
         let secret = secret.ok_or_else(|| Error::NoSecret(name.to_owned()))?;
         let text = |key: &'static str| {
-            Shown::text(secret, key).ok_or_else(|| Error::NoKey { secret: name.to_owned(), key })
+            PresentedCertificate::text(secret, key)
+                .ok_or_else(|| Error::NoKey { secret: name.to_owned(), key })
         };
-        let shown = Shown { certificate: text("tls.crt")?, cas: text(CA)? };
+        let shown = PresentedCertificate { certificate: text("tls.crt")?, cas: text(CA)? };
         Ok(Self { place: format!("Secret {name}"), shown, key: text("tls.key")? })
     }
 
@@ -83,7 +84,7 @@ impl Foreign {
             Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => String::new(),
             cas => cas?,
         };
-        let shown = Shown { certificate: read(&files.certificate)?, cas };
+        let shown = PresentedCertificate { certificate: read(&files.certificate)?, cas };
         Ok(Self {
             place: files.directory.join(&files.certificate).display().to_string(),
             shown,

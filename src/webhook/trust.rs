@@ -2,12 +2,12 @@
 //! configurations.
 
 use super::{
+    certificate_secret::{self, Memory, SharedSecret},
     configurations::{self, Configurations, Hook},
     expiry::{Expiry, NotValid},
-    own::{self, Memory, SharedSecret},
+    presented_certificate::PresentedCertificate,
     registration::Registration,
     serving_certificate::{self, ServingCertificate},
-    shown::Shown,
     source::{self, Files, Foreign, Source},
     x509,
 };
@@ -72,7 +72,7 @@ pub struct Places {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
-    Secret(#[from] own::Error),
+    Secret(#[from] certificate_secret::Error),
     #[error(transparent)]
     Configurations(#[from] configurations::Error),
     #[error(transparent)]
@@ -105,7 +105,7 @@ pub struct Trust {
     /// The CAs that the API server trusts, as far as we know.
     trusted: StdMutex<Option<String>>,
     /// What is shown, if it is somebody else's.
-    shown: StdMutex<Option<Shown>>,
+    shown: StdMutex<Option<PresentedCertificate>>,
 }
 
 impl Trust {
@@ -182,7 +182,7 @@ impl Trust {
         memory.holds(&certificates, &certificates.held(&names));
         self.expiry.shown(&certificates.certificate, &certificates.ca_certificate, now)?;
         let still = configurations?.publish(&certificates.ca_certificate).await?;
-        memory.is_trusted(still);
+        memory.record_trust(still);
         *locked(&self.trusted) = Some(certificates.ca_certificate);
         Ok(match step {
             Step::Keep(wait) => wait.max(BETWEEN_STEPS),

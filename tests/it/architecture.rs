@@ -230,7 +230,7 @@ fn violations(name: &str, text: &str) -> Vec<String> {
             "installation",
             "manifests",
             "metrics",
-            "kernel",
+            "process_limits",
             "operator",
             "panics",
             "plan",

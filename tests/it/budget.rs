@@ -16,7 +16,7 @@ use spark_operator::{
     plan::{
         Driver, Observed, Policy, lifecycle,
         run::Run,
-        submission::{Surroundings, objects},
+        submission::{SubmissionEnvironment, objects},
         validation::examine,
     },
     pod_customization::{annotations, borrowed_json::BorrowedJson, patch},
@@ -92,9 +92,17 @@ fn a_request_that_was_not_made_before_exceeds_the_budget() {
 #[test]
 fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {
     let application = typical();
-    let (policy, surroundings) = (Policy::new("k8s://https://10.96.0.1:443"), Surroundings::default());
-    let planned =
-        || objects(&application, &Run::next(&application), &policy, &surroundings, Timestamp::UNIX_EPOCH);
+    let (policy, submission_environment) =
+        (Policy::new("k8s://https://10.96.0.1:443"), SubmissionEnvironment::default());
+    let planned = || {
+        objects(
+            &application,
+            &Run::next(&application),
+            &policy,
+            &submission_environment,
+            Timestamp::UNIX_EPOCH,
+        )
+    };
     let (Objects { pod: driver, .. }, _) = planned().unwrap();
     let executor = json!({
         "apiVersion": "v1", "kind": "Pod",

@@ -12,7 +12,7 @@ use spark_operator::{
     plan::{
         By, Policy,
         run::Run,
-        submission::{Chosen, Submitter, Surroundings, choose},
+        submission::{Chosen, SubmissionEnvironment, Submitter, choose},
     },
     spark_client::{Objects, Reason},
 };
@@ -62,7 +62,8 @@ fn an_application_narrows_what_the_admin_allows_and_never_widens_it() {
     ] {
         let application = asking(program(json!({})), annotation);
         let policy = Policy { submitter: flag, ..policy() };
-        let chosen = choose(&application, &Run::next(&application), &surroundings(), &policy, now());
+        let chosen =
+            choose(&application, &Run::next(&application), &submission_environment(), &policy, now());
         match (chosen, is_native) {
             (Ok(chosen), Ok(is_native)) => {
                 assert_eq!(matches!(chosen.request.by, By::Native(_)), is_native, "{flag} {annotation:?}");
@@ -86,7 +87,8 @@ fn what_runs_tenants_code_or_reads_files_never_does_so_in_the_operator() {
     });
     for submitter in [None, Some("native"), Some("spark-submit")] {
         let injected = asking(program(injected.clone()), submitter);
-        let why = choose(&injected, &Run::next(&injected), &surroundings(), &policy(), now()).unwrap_err();
+        let why = choose(&injected, &Run::next(&injected), &submission_environment(), &policy(), now())
+            .unwrap_err();
         assert!(why.starts_with("spec.mainApplicationFile: `--master` begins with `-`"), "{why}");
     }
     let token = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -111,7 +113,8 @@ fn what_runs_tenants_code_or_reads_files_never_does_so_in_the_operator() {
         assert_eq!(objects.pod["metadata"]["labels"]["spark-role"], "submission");
         // Nor may the application have it otherwise where the admin says so.
         let native = Policy { submitter: Submitter::Native, ..policy() };
-        choose(&application, &Run::next(&application), &surroundings(), &native, now()).unwrap_err();
+        choose(&application, &Run::next(&application), &submission_environment(), &native, now())
+            .unwrap_err();
     }
 }
 
@@ -166,8 +169,8 @@ fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
             "choose another",
         ),
     ] {
-        let why =
-            choose(&application, &Run::next(&application), &surroundings(), &policy, now()).unwrap_err();
+        let why = choose(&application, &Run::next(&application), &submission_environment(), &policy, now())
+            .unwrap_err();
         assert!(why.starts_with(beginning) && why.ends_with(end), "{why}");
     }
 }
@@ -191,14 +194,19 @@ fn without_the_webhook_drivers_are_the_same_and_executors_have_a_template() {
         application.spec.image =
             application.spec.image.filter(|image| !image.is_empty()).or(Some("spark".to_owned()));
         application.spec.main_class.get_or_insert_with(|| "Main".to_owned());
-        let made =
-            |policy| match choose(&application, &Run::next(&application), &surroundings(), policy, now()) {
-                Ok(Chosen { request, .. }) => match request.by {
-                    By::Native(objects) => Some(objects),
-                    By::Pod { .. } => None,
-                },
-                Err(_) => None,
-            };
+        let made = |policy| match choose(
+            &application,
+            &Run::next(&application),
+            &submission_environment(),
+            policy,
+            now(),
+        ) {
+            Ok(Chosen { request, .. }) => match request.by {
+                By::Native(objects) => Some(objects),
+                By::Pod { .. } => None,
+            },
+            Err(_) => None,
+        };
         let (Some(with), Some(without)) = (made(&policy()), made(&without)) else { continue };
         assert_eq!(with.pod, without.pod, "{name}");
         let template = |objects: &Objects| -> Option<Value> {
@@ -244,11 +252,11 @@ fn what_spark_overwrites_in_the_executors_template_is_said() {
 }
 
 fn chosen(application: &SparkApplication, policy: &Policy) -> Chosen {
-    choose(application, &Run::next(application), &surroundings(), policy, now()).unwrap()
+    choose(application, &Run::next(application), &submission_environment(), policy, now()).unwrap()
 }
 
-fn surroundings() -> Surroundings {
-    Surroundings::default()
+fn submission_environment() -> SubmissionEnvironment {
+    SubmissionEnvironment::default()
 }
 
 fn policy() -> Policy {

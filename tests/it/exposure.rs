@@ -12,11 +12,11 @@ use spark_operator::{
     api::{DriverInfo, SparkApplication, State},
     plan::{
         Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
-        children::{Aside, Companion, Companions, Try},
+        auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try},
         lifecycle,
-        pod_record::{Phase, PodRecord},
+        pod_summary::{Phase, PodSummary},
         run::Run,
-        submission::{self, Submitter, Surroundings},
+        submission::{self, SubmissionEnvironment, Submitter},
     },
     settings::{Command, Flags},
     spark_client::Child,
@@ -30,7 +30,7 @@ fn an_application_has_the_services_and_ingresses_that_its_case_says() {
     let mut golden = Golden::default();
     for case in cases("exposure") {
         let (application, policy) = read(&case);
-        let plan = next(&application, Companions::default(), 0, &policy);
+        let plan = next(&application, AuxiliaryObjects::default(), 0, &policy);
         let mut made = made(&plan);
         for object in &mut made {
             let metadata = &mut object["metadata"];
@@ -40,9 +40,9 @@ fn an_application_has_the_services_and_ingresses_that_its_case_says() {
             let owners = metadata.as_object_mut().unwrap().remove("ownerReferences").unwrap();
             assert_eq!((&owners[0]["uid"], &owners[0]["controller"]), (&json!(UID), &json!(true)));
         }
-        let seen = companions(&made_with_owner(&plan));
+        let seen = auxiliary(&made_with_owner(&plan));
         let followed = next(&application, seen, 1, &policy);
-        assert_eq!(followed.aside, [], "{}: as it should be", case.display());
+        assert_eq!(followed.auxiliary, [], "{}: as it should be", case.display());
         let info = DriverInfo { pod_name: None, ..followed.status.driver_info };
         golden.compare_yaml(&case.join("objects.yaml"), &json!({"driverInfo": info, "objects": made}));
     }
@@ -52,7 +52,7 @@ fn an_application_has_the_services_and_ingresses_that_its_case_says() {
 #[test]
 fn what_somebody_edits_is_mended_and_what_others_add_stays() {
     let (application, policy) = host_and_path();
-    let first = next(&application, Companions::default(), 0, &policy);
+    let first = next(&application, AuxiliaryObjects::default(), 0, &policy);
     let mut standing = made_with_owner(&first);
     assert_eq!(standing.len(), 2);
     standing[0]["spec"]["ports"][0]["port"] = json!(80);
@@ -62,8 +62,10 @@ fn what_somebody_edits_is_mended_and_what_others_add_stays() {
     standing[1]["spec"]["tls"] = json!([{"hosts": ["x"]}]);
     standing[1]["spec"]["ingressClassName"] = json!("the-clusters");
     standing[1]["metadata"]["labels"]["sparkoperator.k8s.io/app-name"] = json!("other");
-    let plan = next(&application, companions(&standing), 1, &policy);
-    let [Aside::Mend(service), Aside::Mend(ingress)] = &plan.aside[..] else { panic!("{:?}", plan.aside) };
+    let plan = next(&application, auxiliary(&standing), 1, &policy);
+    let [AuxiliaryAction::Mend(service), AuxiliaryAction::Mend(ingress)] = &plan.auxiliary[..] else {
+        panic!("{:?}", plan.auxiliary)
+    };
     assert_eq!(
         *service,
         json!({
@@ -94,28 +96,28 @@ fn what_kubernetes_does_not_keep_of_what_a_user_writes_is_no_difference() {
     let (mut application, policy) = host_and_path();
     let tls = json!([{"hosts": [], "secretName": "ui", "secretname": "typo"}]);
     application.spec.spark_ui_options = Some(serde_json::from_value(json!({"ingressTLS": tls})).unwrap());
-    let mut standing = made_with_owner(&next(&application, Companions::default(), 0, &policy));
+    let mut standing = made_with_owner(&next(&application, AuxiliaryObjects::default(), 0, &policy));
     assert_eq!(standing[1]["spec"]["tls"], tls, "it may be known to a newer Kubernetes");
     standing[1]["spec"]["tls"] = json!([{"secretName": "ui"}]);
-    assert_eq!(next(&application, companions(&standing), 1, &policy).aside, []);
+    assert_eq!(next(&application, auxiliary(&standing), 1, &policy).auxiliary, []);
     standing[1]["spec"]["tls"] = json!([{"secretName": "other"}]);
-    assert_eq!(next(&application, companions(&standing), 1, &policy).aside.len(), 1);
+    assert_eq!(next(&application, auxiliary(&standing), 1, &policy).auxiliary.len(), 1);
 }
 
 #[test]
 fn what_was_for_another_run_becomes_this_ones_and_keeps_nothing_of_it() {
     let (application, policy) = host_and_path();
-    let first = next(&application, Companions::default(), 0, &policy);
+    let first = next(&application, AuxiliaryObjects::default(), 0, &policy);
     let mut standing = made_with_owner(&first);
     for object in &mut standing {
         object["metadata"]["labels"]["sparkoperator.k8s.io/submission-id"] = json!("other");
         object["metadata"]["labels"]["team"] = json!("old");
         object["metadata"]["annotations"]["old"] = json!("x");
     }
-    let plan = next(&application, companions(&standing), 1, &policy);
-    assert_eq!(plan.aside.len(), 2);
-    for aside in &plan.aside {
-        let Aside::Mend(patch) = aside else { panic!("{aside:?}") };
+    let plan = next(&application, auxiliary(&standing), 1, &policy);
+    assert_eq!(plan.auxiliary.len(), 2);
+    for action in &plan.auxiliary {
+        let AuxiliaryAction::Mend(patch) = action else { panic!("{action:?}") };
         let id = json!(plan.status.submission_id);
         assert_eq!(
             patch["metadata"]["labels"],
@@ -133,51 +135,62 @@ fn what_is_wanted_no_more_goes_and_what_is_not_the_applications_stays() {
         {"servicePort": 8888, "servicePortName": "a", "ingressURLFormat": "a.example.com"},
     ]))
     .unwrap();
-    let before = next(&application, Companions::default(), 0, &policy);
-    assert_eq!(before.aside.len(), 4);
+    let before = next(&application, AuxiliaryObjects::default(), 0, &policy);
+    assert_eq!(before.auxiliary.len(), 4);
     let mut standing = made_with_owner(&before);
     application.spec.driver_ingress_options.clear();
-    let plan = next(&application, companions(&standing), 1, &policy);
-    let deleted = |kind: &str, name: &str| Aside::Delete(Child { kind: kind.into(), name: name.into() });
+    let plan = next(&application, auxiliary(&standing), 1, &policy);
+    let deleted =
+        |kind: &str, name: &str| AuxiliaryAction::Delete(Child { kind: kind.into(), name: name.into() });
     let expected = [deleted("Service", "pi-driver-8888"), deleted("Ingress", "pi-ing-8888")];
-    assert_eq!(plan.aside.iter().filter(|aside| expected.contains(aside)).count(), 2, "{:?}", plan.aside);
+    assert_eq!(
+        plan.auxiliary.iter().filter(|action| expected.contains(action)).count(),
+        2,
+        "{:?}",
+        plan.auxiliary
+    );
 
     // Of an application that had its name before.
     for object in &mut standing {
         object["metadata"]["ownerReferences"][0]["uid"] = json!("other");
     }
-    let plan = next(&application, companions(&standing), 1, &policy);
-    assert!(plan.aside.iter().all(|aside| matches!(aside, Aside::Make(_))), "{:?}", plan.aside);
+    let plan = next(&application, auxiliary(&standing), 1, &policy);
+    assert!(
+        plan.auxiliary.iter().all(|action| matches!(action, AuxiliaryAction::Make(_))),
+        "{:?}",
+        plan.auxiliary
+    );
 }
 
 /// Until the next run, so that the address is the same; unless the admin says otherwise.
 #[test]
 fn they_stay_when_the_run_has_ended_and_go_with_a_suspension() {
     let (mut application, mut policy) = host_and_path();
-    let plan = next(&application, Companions::default(), 0, &policy);
-    let standing = companions(&made_with_owner(&plan));
+    let plan = next(&application, AuxiliaryObjects::default(), 0, &policy);
+    let standing = auxiliary(&made_with_owner(&plan));
     let resting = |application: &SparkApplication, policy: &Policy, state: State| {
         let mut application = application.clone();
         application.status.as_mut().unwrap().application_state.state = state;
         application.spec.suspend = Some(state == State::Suspended);
-        let seen = Observed { companions: standing.clone(), ..nothing() };
-        lifecycle::next(&application, &seen, begin(), policy).aside
+        let seen = Observed { auxiliary: standing.clone(), ..nothing() };
+        lifecycle::next(&application, &seen, begin(), policy).auxiliary
     };
     application.status = Some(plan.status);
     let rests = [State::Completed, State::Failed, State::PendingRerun, State::Failing, State::Suspending];
     for state in rests {
         assert_eq!(resting(&application, &policy, state), [], "{state}");
     }
-    let all_go =
-        |asides: &[Aside]| asides.len() == 2 && asides.iter().all(|aside| matches!(aside, Aside::Delete(_)));
+    let all_go = |actions: &[AuxiliaryAction]| {
+        actions.len() == 2 && actions.iter().all(|action| matches!(action, AuxiliaryAction::Delete(_)))
+    };
     assert!(all_go(&resting(&application, &policy, State::Suspended)));
     policy.exposure.ends_with_run = true;
     for state in rests {
-        let asides = resting(&application, &policy, state);
+        let actions = resting(&application, &policy, state);
         assert_eq!(
-            all_go(&asides),
+            all_go(&actions),
             matches!(state, State::Completed | State::Failed | State::Failing),
-            "{state}: {asides:?}"
+            "{state}: {actions:?}"
         );
     }
 }
@@ -190,7 +203,7 @@ fn what_fails_or_is_undone_is_tried_again_ever_more_rarely() {
     let mut tried: Option<Try> = None;
     let (mut tries, mut second) = (Vec::new(), 0);
     while second < 3600 {
-        let mut seen = Companions::default();
+        let mut seen = AuxiliaryObjects::default();
         if let Some(tried) = &tried {
             seen.tries.insert(child.clone(), tried.clone());
         }
@@ -215,28 +228,32 @@ fn what_fails_or_is_undone_is_tried_again_ever_more_rarely() {
 fn of_a_kind_that_nobody_tells_of_one_is_made_once_a_run() {
     let (application, policy) = host_and_path();
     let unwatched = vec!["Ingress".to_owned()];
-    let first =
-        next(&application, Companions { unwatched: unwatched.clone(), ..Companions::default() }, 0, &policy);
-    assert_eq!(first.aside.len(), 2);
+    let first = next(
+        &application,
+        AuxiliaryObjects { unwatched: unwatched.clone(), ..AuxiliaryObjects::default() },
+        0,
+        &policy,
+    );
+    assert_eq!(first.auxiliary.len(), 2);
     let child = Child { kind: "Ingress".into(), name: "pi-ui-ingress".into() };
     let begun = Try::begun(None, at(0));
-    let mut seen = Companions { unwatched, ..companions(&made_with_owner(&first)[..1]) };
+    let mut seen = AuxiliaryObjects { unwatched, ..auxiliary(&made_with_owner(&first)[..1]) };
     let made = Try { is_under_way: false, made_for: first.status.submission_id.clone(), ..begun };
     seen.tries.insert(child.clone(), made.clone());
     let later = next(&application, seen.clone(), 600, &policy);
-    assert_eq!(later.aside, []);
+    assert_eq!(later.auxiliary, []);
     let address = later.status.driver_info.web_ui_ingress_address;
     assert_eq!(address.as_deref(), Some("http://ui.example.com/data/pi"));
     seen.tries.insert(child, Try { made_for: Some("another run".into()), ..made });
-    assert_eq!(next(&application, seen, 600, &policy).aside.len(), 1);
+    assert_eq!(next(&application, seen, 600, &policy).auxiliary.len(), 1);
 }
 
 #[test]
 fn an_address_inside_the_cluster_may_be_of_the_sixth_version() {
     let (application, policy) = host_and_path();
-    let mut standing = made_with_owner(&next(&application, Companions::default(), 0, &policy));
+    let mut standing = made_with_owner(&next(&application, AuxiliaryObjects::default(), 0, &policy));
     let address = |standing: &[Value]| {
-        next(&application, companions(standing), 1, &policy).status.driver_info.web_ui_address
+        next(&application, auxiliary(standing), 1, &policy).status.driver_info.web_ui_address
     };
     standing[0]["spec"]["clusterIP"] = json!("10.0.0.7");
     assert_eq!(address(&standing).as_deref(), Some("10.0.0.7:4040"));
@@ -263,9 +280,10 @@ fn the_web_ui_knows_under_which_path_it_is_seen() {
                 line.map(str::to_owned)
             });
         }
-        let surroundings = Surroundings::default();
+        let submission_environment = SubmissionEnvironment::default();
         let native =
-            submission::native(&application, &run, &policy, "", surroundings.environment, begin()).unwrap();
+            submission::native(&application, &run, &policy, "", submission_environment.environment, begin())
+                .unwrap();
         [base, redirect].map(|key| native.properties.get(key).cloned())
     };
     let some = |base: &str, redirect: &str| [Some(base.to_owned()), Some(redirect.to_owned())];
@@ -283,7 +301,7 @@ fn the_web_ui_knows_under_which_path_it_is_seen() {
         &application,
         &Run::next(&application),
         &policy,
-        &Surroundings::default(),
+        &SubmissionEnvironment::default(),
         begin(),
     )
     .unwrap();
@@ -295,7 +313,8 @@ fn the_web_ui_knows_under_which_path_it_is_seen() {
         let policy = Policy { submitter, ..policy.clone() };
         let run = Run::next(&application);
         let chosen =
-            submission::choose(&application, &run, &Surroundings::default(), &policy, begin()).unwrap();
+            submission::choose(&application, &run, &SubmissionEnvironment::default(), &policy, begin())
+                .unwrap();
         chosen.events.into_iter().map(|event| event.note).collect::<Vec<_>>()
     };
     assert_eq!(notes(Submitter::Native), Vec::<String>::new());
@@ -318,7 +337,7 @@ fn an_address_that_cannot_be_made_is_told_when_a_run_is_recorded() {
     assert_eq!(event.reason, "SparkApplicationAuxiliaryFailed");
     assert!(event.note.contains("has 65 characters, at most 63 are possible"), "{}", event.note);
     assert_eq!(made(&plan).len(), 1, "the Service alone");
-    let later = next(&application, Companions::default(), 1, &policy);
+    let later = next(&application, AuxiliaryObjects::default(), 1, &policy);
     assert_eq!(later.events, []);
 }
 
@@ -343,7 +362,7 @@ fn policy(flags: &[&str]) -> Policy {
 }
 
 /// What is planned so many seconds after the beginning for `application`, whose driver runs beside these.
-fn next(application: &SparkApplication, companions: Companions, second: i64, policy: &Policy) -> Plan {
+fn next(application: &SparkApplication, auxiliary: AuxiliaryObjects, second: i64, policy: &Policy) -> Plan {
     let mut application = application.clone();
     let run = Run::next(&application);
     application.status = Some(
@@ -357,7 +376,7 @@ fn next(application: &SparkApplication, companions: Companions, second: i64, pol
         }))
         .unwrap(),
     );
-    let driver: PodRecord = serde_json::from_value(json!({
+    let driver: PodSummary = serde_json::from_value(json!({
         "name": "pi-driver",
         "uid": "d1",
         "role": "driver",
@@ -366,10 +385,10 @@ fn next(application: &SparkApplication, companions: Companions, second: i64, pol
         "controller": {"kind": "SparkApplication", "name": "pi", "uid": UID},
     }))
     .unwrap();
-    let driver = PodRecord { phase: Phase::Running, started: true, ..driver };
+    let driver = PodSummary { phase: Phase::Running, started: true, ..driver };
     let seen = Observed {
         driver: Driver::Pod { pod: Box::new(driver), complete: true },
-        companions,
+        auxiliary,
         made: true,
         ..nothing()
     };
@@ -377,11 +396,11 @@ fn next(application: &SparkApplication, companions: Companions, second: i64, pol
 }
 
 fn made(plan: &Plan) -> Vec<Value> {
-    let made = |aside: &Aside| match aside {
-        Aside::Make(object) => Some(object.clone()),
-        Aside::Mend(_) | Aside::Delete(_) => None,
+    let made = |action: &AuxiliaryAction| match action {
+        AuxiliaryAction::Make(object) => Some(object.clone()),
+        AuxiliaryAction::Mend(_) | AuxiliaryAction::Delete(_) => None,
     };
-    plan.aside.iter().filter_map(made).collect()
+    plan.auxiliary.iter().filter_map(made).collect()
 }
 
 /// What is made, as the API server then has it.
@@ -396,9 +415,9 @@ fn made_with_owner(plan: &Plan) -> Vec<Value> {
     made
 }
 
-fn companions(objects: &[Value]) -> Companions {
-    let companion = |object: &Value| Companion::of(object["kind"].as_str().unwrap(), object).unwrap().1;
-    Companions { there: objects.iter().map(companion).collect(), ..Companions::default() }
+fn auxiliary(objects: &[Value]) -> AuxiliaryObjects {
+    let read = |object: &Value| AuxiliaryObject::of(object["kind"].as_str().unwrap(), object).unwrap().1;
+    AuxiliaryObjects { there: objects.iter().map(read).collect(), ..AuxiliaryObjects::default() }
 }
 
 fn begin() -> Timestamp {

@@ -20,7 +20,7 @@ use spark_operator::{
     api::{Lenient, SparkApplication},
     plan::{
         Policy,
-        pod_record::PodRecord,
+        pod_summary::PodSummary,
         run::Run,
         submission,
         validation::{self, MOST_FINDINGS, Refusal},
@@ -180,7 +180,7 @@ pub fn items(bytes: &[u8]) {
     let states = applications.iter().map(SparkApplication::state);
     assert!(states.count() >= 2);
     let pods = read::<Pod>(&list);
-    pods.iter().for_each(|pod| drop(PodRecord::of(pod)));
+    pods.iter().for_each(|pod| drop(PodSummary::of(pod)));
     read::<Service>(&list);
 }
 

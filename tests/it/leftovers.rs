@@ -9,9 +9,9 @@ use spark_operator::{
     plan::{
         Action, By, Driver, Observed, Policy, Submission, SubmissionProgress,
         lifecycle::next,
-        pod_record::PodRecord,
+        pod_summary::PodSummary,
         run::Run,
-        submission::{Surroundings, choose},
+        submission::{SubmissionEnvironment, choose},
     },
     spark_client::{Child, Environment, Objects},
 };
@@ -24,8 +24,8 @@ const CLAIMS: [(&str, &str); 2] = [("scratch", "OnDemand"), ("data", "data")];
 /// spark-defaults.conf nothing could be planned, and everything stayed.
 #[test]
 fn what_a_run_has_made_goes_with_its_end_however_the_admin_has_configured_spark() {
-    for (name, application, surroundings) in cases() {
-        let (application, objects) = made(application, &surroundings);
+    for (name, application, submission_environment) in cases() {
+        let (application, objects) = made(application, &submission_environment);
         let driver = driver(&application, &objects);
         let seen =
             Observed { driver: Driver::Pod { pod: Box::new(driver.clone()), complete: true }, ..nothing() };
@@ -39,14 +39,14 @@ fn what_a_run_has_made_goes_with_its_end_however_the_admin_has_configured_spark(
 /// Quotas, for example, refuse the driver's pod, which is made last.
 #[test]
 fn what_a_failed_submission_has_made_goes_with_it() {
-    for (name, application, surroundings) in cases() {
-        let (_, objects) = made(application.clone(), &surroundings);
+    for (name, application, submission_environment) in cases() {
+        let (_, objects) = made(application.clone(), &submission_environment);
         let id = Run::next(&application).id;
         let progress = SubmissionProgress::Failed("exceeded quota".to_owned());
         let seen = Observed {
             driver: Driver::Gone,
             submission: Some(Submission { id, progress }),
-            surroundings,
+            submission_environment,
             ..nothing()
         };
         assert_eq!(left(&application, &objects, &seen), [], "{name}");
@@ -55,7 +55,8 @@ fn what_a_failed_submission_has_made_goes_with_it() {
 
 #[test]
 fn a_claim_that_has_a_name_of_the_users_stays() {
-    let (application, objects) = made(program(json!({"sparkConf": claims()})), &Surroundings::default());
+    let (application, objects) =
+        made(program(json!({"sparkConf": claims()})), &SubmissionEnvironment::default());
     let driver = Driver::Pod { pod: Box::new(driver(&application, &objects)), complete: true };
     let deleted = deleted(&application, &Observed { driver, ..nothing() });
     let is_claim = |child: &&Child| child.kind == "PersistentVolumeClaim";
@@ -67,8 +68,9 @@ fn a_claim_that_has_a_name_of_the_users_stays() {
 }
 
 /// Applications and what their operator finds around it.
-fn cases() -> [(&'static str, SparkApplication, Surroundings); 5] {
-    let defaults = |text: String| Surroundings { defaults: text, ..Surroundings::default() };
+fn cases() -> [(&'static str, SparkApplication, SubmissionEnvironment); 5] {
+    let defaults =
+        |text: String| SubmissionEnvironment { defaults: text, ..SubmissionEnvironment::default() };
     let file = ("core-site.xml".to_owned(), "<configuration/>".to_owned());
     let hadoop = Environment { hadoop_conf: Some([file].into()), ..Environment::default() };
     let lines = claims()
@@ -77,8 +79,8 @@ fn cases() -> [(&'static str, SparkApplication, Surroundings); 5] {
         .iter()
         .fold(String::new(), |text, (key, value)| format!("{text}{key} {}\n", value.as_str().unwrap()));
     [
-        ("nothing", program(json!({})), Surroundings::default()),
-        ("Spark 4.2", program(json!({"sparkVersion": "4.2.0"})), Surroundings::default()),
+        ("nothing", program(json!({})), SubmissionEnvironment::default()),
+        ("Spark 4.2", program(json!({"sparkVersion": "4.2.0"})), SubmissionEnvironment::default()),
         (
             "the image",
             program(json!({"image": null})),
@@ -87,7 +89,7 @@ fn cases() -> [(&'static str, SparkApplication, Surroundings); 5] {
         (
             "HADOOP_CONF_DIR",
             program(json!({})),
-            Surroundings { environment: hadoop, ..Surroundings::default() },
+            SubmissionEnvironment { environment: hadoop, ..SubmissionEnvironment::default() },
         ),
         (
             "claims",
@@ -115,9 +117,13 @@ fn claims() -> Value {
 }
 
 /// The application while its run is about to be over, and what was made for the run.
-fn made(mut application: SparkApplication, surroundings: &Surroundings) -> (SparkApplication, Objects) {
+fn made(
+    mut application: SparkApplication,
+    submission_environment: &SubmissionEnvironment,
+) -> (SparkApplication, Objects) {
     let run = Run::next(&application);
-    let chosen = choose(&application, &run, surroundings, &policy(), Timestamp::UNIX_EPOCH).unwrap();
+    let chosen =
+        choose(&application, &run, submission_environment, &policy(), Timestamp::UNIX_EPOCH).unwrap();
     let By::Native(objects) = chosen.request.by else { panic!("{:?}", chosen.request.by) };
     let status = json!({
         "applicationState": {"state": "SUCCEEDING"},
@@ -130,10 +136,10 @@ fn made(mut application: SparkApplication, surroundings: &Surroundings) -> (Spar
 }
 
 /// The driver as the API server has it.
-fn driver(application: &SparkApplication, objects: &Objects) -> PodRecord {
+fn driver(application: &SparkApplication, objects: &Objects) -> PodSummary {
     let mut pod: Pod = from_value(objects.pod.clone()).unwrap();
     pod.metadata.uid = Some("d1".to_owned());
-    let record = PodRecord::of(&pod);
+    let record = PodSummary::of(&pod);
     assert!(record.is_controlled_by(application.metadata.uid.as_deref().unwrap()));
     record
 }

@@ -9,13 +9,13 @@ use spark_operator::{
     api::{ExecutorState, Role, RunRecord, SparkApplication, State},
     plan::{
         Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
-        children::Companions,
+        auxiliary::AuxiliaryObjects,
         events::Event,
         executors::ExecutorLimits,
         lifecycle::{self, questions},
-        pod_record::{Phase, PodRecord},
+        pod_summary::{Phase, PodSummary},
         run::{Run, SubmissionId},
-        submission::{Submitter, Surroundings},
+        submission::{SubmissionEnvironment, Submitter},
     },
 };
 use std::{collections::BTreeMap, fs};
@@ -420,7 +420,7 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
                 pods.into_iter().for_each(|pod| pod.terminating = true);
             }
             Action::DeleteExecutors { submission_id } => {
-                let of_run = |pod: &&mut PodRecord| pod.is_of(Role::Executor, submission_id);
+                let of_run = |pod: &&mut PodSummary| pod.is_of(Role::Executor, submission_id);
                 seen.strays.iter_mut().filter(of_run).for_each(|pod| pod.terminating = true);
             }
             Action::ProtectDriver { protect, .. } => match &mut seen.driver {
@@ -446,9 +446,9 @@ pub(crate) fn nothing() -> Observed {
         mount_failure: None,
         recorded: None,
         made: false,
-        companions: Companions::default(),
+        auxiliary: AuxiliaryObjects::default(),
         submission: None,
-        surroundings: Surroundings::default(),
+        submission_environment: SubmissionEnvironment::default(),
         server_time: None,
     }
 }
@@ -517,19 +517,19 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         mount_failure: seen.mount_failure.clone(),
         recorded: seen.recorded.map(|ago| now - ago),
         made: seen.made,
-        companions: Companions::default(),
+        auxiliary: AuxiliaryObjects::default(),
         submission,
-        surroundings: Surroundings::default(),
+        submission_environment: SubmissionEnvironment::default(),
         server_time: seen.server_time.map(|since| begin() + since),
     }
 }
 
 /// A pod of the run `id` but for what `differs` (RFC 7386). A pod that is in phase Running has started.
-fn record(mut pod: Value, differs: &Value, id: &SubmissionId) -> PodRecord {
+fn record(mut pod: Value, differs: &Value, id: &SubmissionId) -> PodSummary {
     pod["application"] = "pi".into();
     pod["submissionId"] = id.as_str().into();
     json_patch::merge(&mut pod, differs);
-    let mut record: PodRecord = serde_json::from_value(pod).unwrap();
+    let mut record: PodSummary = serde_json::from_value(pod).unwrap();
     record.started |= record.phase == Phase::Running || record.ended.is_some();
     record
 }

@@ -11,7 +11,7 @@ use spark_operator::{
         By, Policy,
         monitoring::{config_map, possible_child},
         run::Run,
-        submission::{Surroundings, children, choose},
+        submission::{SubmissionEnvironment, children, choose},
     },
     spark_client::{Child, read_properties},
 };
@@ -58,7 +58,9 @@ fn the_config_map_is_the_runs_own() {
     assert_eq!(metadata["labels"], labels);
     let child = Child { kind: "ConfigMap".to_owned(), name: "pi-prom-conf".to_owned() };
     assert_eq!(possible_child(&application), child);
-    assert!(children(&application, &run, &policy(), &Surroundings::default(), None).contains(&child));
+    assert!(
+        children(&application, &run, &policy(), &SubmissionEnvironment::default(), None).contains(&child)
+    );
 }
 
 #[test]
@@ -69,7 +71,13 @@ fn whoever_submits_the_pods_find_it() {
             Some([(annotation::SUBMITTER.to_owned(), submitter.to_owned())].into());
         let run = Run::next(&application);
         let made = config_map(&application, &run).unwrap();
-        let by = choose(&application, &run, &Surroundings::default(), &policy(), jiff::Timestamp::UNIX_EPOCH);
+        let by = choose(
+            &application,
+            &run,
+            &SubmissionEnvironment::default(),
+            &policy(),
+            jiff::Timestamp::UNIX_EPOCH,
+        );
         match by.unwrap().request.by {
             By::Native(objects) => {
                 assert_eq!(objects.children[0], made);
@@ -100,8 +108,11 @@ fn the_agent_stands_behind_the_options_that_count() {
             json!({"prometheus": {"jmxExporterJar": JAR}}),
             json!({"sparkConf": spark_conf, "driver": {"javaOptions": field}}),
         );
-        let surroundings = Surroundings { defaults: format!("{key} {default}\n"), ..Surroundings::default() };
-        for (submitter, properties) in both_ways(application, &surroundings) {
+        let submission_environment = SubmissionEnvironment {
+            defaults: format!("{key} {default}\n"),
+            ..SubmissionEnvironment::default()
+        };
+        for (submitter, properties) in both_ways(application, &submission_environment) {
             assert_eq!(properties[key], expected, "{submitter}");
             assert_eq!(properties[conf::METRICS_NAMESPACE], "default.pi", "{submitter}");
         }
@@ -119,7 +130,7 @@ fn metrics_properties_of_the_users_own_are_read() {
         (json!({"metricsPropertiesFile": "/file", "metricsProperties": "a.b=c"}), "/file"),
     ] {
         let application = monitored(monitoring, spark_conf.clone());
-        for (submitter, properties) in both_ways(application, &Surroundings::default()) {
+        for (submitter, properties) in both_ways(application, &SubmissionEnvironment::default()) {
             assert_eq!(properties[conf::METRICS_CONF], expected, "{submitter}");
             assert_eq!(properties[conf::METRICS_NAMESPACE], "my", "{submitter}");
         }
@@ -160,13 +171,14 @@ fn the_default_configuration_has_one_rule_for_each_metric_of_kubeflows() {
 /// The driver's properties by both submitters.
 fn both_ways(
     mut application: SparkApplication,
-    surroundings: &Surroundings,
+    submission_environment: &SubmissionEnvironment,
 ) -> [(&'static str, BTreeMap<String, String>); 2] {
     ["native", "spark-submit"].map(|submitter| {
         application.metadata.annotations =
             Some([(annotation::SUBMITTER.to_owned(), submitter.to_owned())].into());
         let run = Run::next(&application);
-        let chosen = choose(&application, &run, surroundings, &policy(), jiff::Timestamp::UNIX_EPOCH);
+        let chosen =
+            choose(&application, &run, submission_environment, &policy(), jiff::Timestamp::UNIX_EPOCH);
         let text = match chosen.unwrap().request.by {
             By::Native(objects) => {
                 let config_map = objects.children.last().unwrap();

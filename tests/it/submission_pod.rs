@@ -10,9 +10,9 @@ use spark_operator::{
     api::SparkApplication,
     plan::{
         Policy,
-        pod_record::PodRecord,
+        pod_summary::PodSummary,
         run::Run,
-        submission::Surroundings,
+        submission::SubmissionEnvironment,
         submission_pod::{State, objects, state},
     },
     spark_client::{Environment, Objects},
@@ -32,10 +32,12 @@ fn the_pod_is_the_drivers_sister_and_reads_its_files_from_a_config_map() {
             hadoop_conf: Some([file("core-site.xml")].into()),
             ..Environment::default()
         };
-        let surroundings = Surroundings { defaults: "spark.default 1".to_owned(), environment };
+        let submission_environment =
+            SubmissionEnvironment { defaults: "spark.default 1".to_owned(), environment };
         let policy = Policy::new("k8s://https://10.96.0.1:443");
         let run = Run::next(&application);
-        let Objects { pod, children } = objects(&application, &run, &policy, &surroundings).unwrap();
+        let Objects { pod, children } =
+            objects(&application, &run, &policy, &submission_environment).unwrap();
         let [config_map] = &children[..] else { panic!("{children:?}") };
         assert_eq!(config_map["metadata"]["name"], pod["metadata"]["name"]);
         let mut keys: Vec<_> = config_map["data"].as_object().unwrap().keys().collect();
@@ -70,7 +72,8 @@ fn without_script(mut pod: Value) -> Value {
 fn the_script_keeps_the_exception_and_its_causes_and_the_exit_code() {
     let application = application(&cases("submission_pod")[0]);
     let policy = Policy::new("k8s://https://10.96.0.1:443");
-    let made = objects(&application, &Run::next(&application), &policy, &Surroundings::default()).unwrap();
+    let made =
+        objects(&application, &Run::next(&application), &policy, &SubmissionEnvironment::default()).unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     for (what, program, code, message) in [
         (
@@ -104,7 +107,7 @@ fn the_exit_of_its_container_counts_and_a_pod_that_somebody_deletes_has_not_fail
         if deleted {
             pod["metadata"]["deletionTimestamp"] = "2026-11-23T08:00:00Z".into();
         }
-        state(&PodRecord::of(&serde_json::from_value(pod).unwrap()))
+        state(&PodSummary::of(&serde_json::from_value(pod).unwrap()))
     };
     let container = |state: Value| json!({"name": "spark-submit", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state});
     let sidecar = || json!({"name": "istio-proxy", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {}}});

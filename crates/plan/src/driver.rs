@@ -3,7 +3,7 @@
 
 use crate::{
     monitoring,
-    pod_record::{Phase, PodRecord},
+    pod_summary::{Phase, PodSummary},
     run::SubmissionId,
 };
 use api::{
@@ -54,20 +54,20 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Returns how long to wait before the next lookup of why the volumes of a pod are not mounted; none if the pod does
 /// not wait for volumes.
 #[must_use]
-pub fn until_next_mount_question(pod: &PodRecord, now: Timestamp) -> Option<Duration> {
+pub fn until_next_mount_question(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
     mounting(pod, now).map(|waited| waited.clamp(MOUNTING, LONGEST_PAUSE))
 }
 
 /// Returns how long ago the pod got its node, if the pod is still pending there and does not report what it waits for.
 #[must_use]
-pub fn mounting(pod: &PodRecord, now: Timestamp) -> Option<Duration> {
+pub fn mounting(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
     let is_silent = pod.phase == Phase::Pending && !pod.started && pod.waiting.is_none();
     pod.assigned.filter(|_| is_silent).map(|assigned| elapsed(assigned, now))
 }
 
 /// Returns the time since the pod was created; zero if the creation time is not known.
 #[must_use]
-pub fn age(pod: &PodRecord, now: Timestamp) -> Duration {
+pub fn age(pod: &PodSummary, now: Timestamp) -> Duration {
     pod.created.map(|created| elapsed(created, now)).unwrap_or_default()
 }
 
@@ -79,7 +79,7 @@ fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
 /// whether every object that the submission had to create exists.
 #[must_use]
 pub fn standing(
-    pod: &PodRecord,
+    pod: &PodSummary,
     complete: bool,
     application_uid: &str,
     id: &SubmissionId,
@@ -113,7 +113,7 @@ pub enum DriverState {
 /// Returns the state of a driver pod. Once Spark's container has ended, its exit code decides, even if sidecars still
 /// run.
 #[must_use]
-pub fn state(pod: &PodRecord) -> DriverState {
+pub fn state(pod: &PodSummary) -> DriverState {
     match (pod.phase, &pod.ended) {
         (Phase::Succeeded, _) => DriverState::Completed,
         (Phase::Running | Phase::Failed, Some(ended)) if ended.exit_code == 0 => DriverState::Completed,
@@ -126,7 +126,7 @@ pub fn state(pod: &PodRecord) -> DriverState {
 
 /// Returns why a driver failed, in the words of Kubeflow's operator, followed by Kubernetes' own explanation of the
 /// pod.
-fn failure(pod: &PodRecord) -> String {
+fn failure(pod: &PodSummary) -> String {
     let (said, message) = match &pod.ended {
         Some(ended) if ended.exit_code != 0 => (
             format!("driver container failed with ExitCode: {}, Reason: {}", ended.exit_code, ended.reason),

@@ -3,7 +3,7 @@
 use crate::{
     driver,
     events::{self, Event},
-    pod_record::{Phase, PodRecord},
+    pod_summary::{Phase, PodSummary},
 };
 use api::{ExecutorState, State};
 use jiff::Timestamp;
@@ -34,12 +34,12 @@ const STARTING: Duration = Duration::from_secs(5);
 /// Returns how long it takes until the first of the newly made `pods` has used up its time to start; none if no pod is
 /// starting.
 #[must_use]
-pub fn starting(pods: &[PodRecord], now: Timestamp) -> Option<Duration> {
+pub fn starting(pods: &[PodSummary], now: Timestamp) -> Option<Duration> {
     pods.iter().filter_map(|pod| time_to_start(pod, now)).min()
 }
 
 /// Returns how much of its time to start a pod has left; none if the pod has started or its time is over.
-fn time_to_start(pod: &PodRecord, now: Timestamp) -> Option<Duration> {
+fn time_to_start(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
     pod.created.filter(|_| pod.phase == Phase::Pending)?;
     STARTING.checked_sub(driver::age(pod, now)).filter(|rest| !rest.is_zero())
 }
@@ -56,13 +56,13 @@ const PUNCTUATION: usize = 6;
 #[must_use]
 pub fn executor_states(
     recorded: &BTreeMap<String, ExecutorState>,
-    pods: &[PodRecord],
+    pods: &[PodSummary],
     application: State,
     now: Timestamp,
     limits: ExecutorLimits,
 ) -> (BTreeMap<String, ExecutorState>, Vec<Event>) {
     let mut states = recorded.clone();
-    let seen: BTreeMap<&str, &PodRecord> = pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
+    let seen: BTreeMap<&str, &PodSummary> = pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
     for pod in pods.iter().filter(|pod| time_to_start(pod, now).is_none()) {
         states.insert(pod.name.clone(), state(pod));
     }
@@ -152,7 +152,7 @@ fn number(name: &str) -> u64 {
 /// Returns Spark's application id from the executors' labels. The driver's own label is wrong if `spark.app.id` was set
 /// (SPARK-25922).
 #[must_use]
-pub fn spark_application_id(pods: &[PodRecord]) -> Option<String> {
+pub fn spark_application_id(pods: &[PodSummary]) -> Option<String> {
     let first = pods
         .iter()
         .filter(|pod| pod.spark_application_id.is_some())
@@ -163,7 +163,7 @@ pub fn spark_application_id(pods: &[PodRecord]) -> Option<String> {
 /// Returns the state of an executor pod. As for a driver: once Spark's container has ended, its exit code decides, even
 /// if sidecars still run.
 #[must_use]
-pub fn state(pod: &PodRecord) -> ExecutorState {
+pub fn state(pod: &PodSummary) -> ExecutorState {
     match (pod.phase, &pod.ended) {
         (Phase::Pending, _) => ExecutorState::Pending,
         (Phase::Running, None) => ExecutorState::Running,
@@ -179,7 +179,7 @@ const fn has_ended(state: ExecutorState) -> bool {
 }
 
 /// Returns why an executor failed, in Kubeflow's words.
-fn failure(pod: &PodRecord) -> String {
+fn failure(pod: &PodSummary) -> String {
     let message = pod.message.as_deref().unwrap_or_default();
     let (exit_code, reason) = match &pod.ended {
         Some(ended) => (ended.exit_code, ended.reason.as_str()),

@@ -2,7 +2,7 @@
 //! logging. All that a function needs to know is an argument, and the whole answer is a returned value.
 
 pub mod application_metrics;
-pub mod children;
+pub mod auxiliary;
 pub mod digest;
 pub mod driver;
 pub mod events;
@@ -13,7 +13,7 @@ pub mod lifecycle;
 pub mod monitoring;
 pub mod namespaces;
 pub mod nesting;
-pub mod pod_record;
+pub mod pod_summary;
 pub mod quota;
 pub mod registration;
 pub mod renewal;
@@ -26,16 +26,16 @@ pub mod takeover;
 pub mod validation;
 
 use api::{SparkApplicationStatus, names::label};
-use children::{Aside, Companions, Exposure};
+use auxiliary::{AuxiliaryAction, AuxiliaryObjects, Exposure};
 use events::Event;
 use executors::ExecutorLimits;
 use jiff::Timestamp;
-use pod_record::PodRecord;
+use pod_summary::PodSummary;
 use run::{Run, SubmissionId};
 use serde_json::Value;
 use spark_client::{Child, Objects, Reason};
 use std::time::Duration;
-use submission::{Submitter, Surroundings};
+use submission::{SubmissionEnvironment, Submitter};
 
 /// All that the controller saw of one application. Built by `controller::observe`; tests build it from YAML.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,14 +43,14 @@ pub struct Observed {
     /// The pod under the driver's name.
     pub driver: Driver,
     /// The executor pods of the current run.
-    pub executors: Vec<PodRecord>,
+    pub executors: Vec<PodSummary>,
     /// Pods that carry the application's name, other than the pod under the driver's name and the executors of a run
     /// that is followed. All such pods if the decision depends on them, otherwise none.
-    pub strays: Vec<PodRecord>,
+    pub strays: Vec<PodSummary>,
     /// The application's submission pods, of all runs.
-    pub submission_pods: Vec<PodRecord>,
+    pub submission_pods: Vec<PodSummary>,
     /// The last state in which a driver was seen that no longer exists.
-    pub departed: Option<Box<PodRecord>>,
+    pub departed: Option<Box<PodSummary>>,
     /// Why the volumes of the driver's pod or of the submission pod are not mounted. Looked up only if the pod has
     /// waited for its volumes for at least [`driver::MOUNTING`].
     pub mount_failure: Option<String>,
@@ -59,11 +59,11 @@ pub struct Observed {
     /// Whether this process has made the objects that belong to the current run beside its pods.
     pub made: bool,
     /// The Services and Ingresses of the application.
-    pub companions: Companions,
+    pub auxiliary: AuxiliaryObjects,
     /// The progress of the submission that was last started for this application, as far as this process knows.
     pub submission: Option<Submission>,
     /// The admin's settings for a submission; empty if no submission is due.
-    pub surroundings: Surroundings,
+    pub submission_environment: SubmissionEnvironment,
     /// The time by the API server's clock, rounded down to the second; none before the first answer of the API server.
     pub server_time: Option<Timestamp>,
 }
@@ -78,7 +78,7 @@ pub enum Driver {
     Gone,
     /// The pod exists.
     Pod {
-        pod: Box<PodRecord>,
+        pod: Box<PodSummary>,
         /// Whether every object that the submission had to create exists; true where the decision does not depend on
         /// it.
         complete: bool,
@@ -110,14 +110,14 @@ pub enum SubmissionProgress {
 }
 
 /// What to do and what to record. The actions are carried out first, then the status is written, then the events are
-/// sent; `aside` comes last, and nothing waits for it.
+/// sent; `auxiliary` comes last, and nothing waits for it.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Plan {
     pub actions: Vec<Action>,
     pub status: SparkApplicationStatus,
     pub events: Vec<Event>,
-    pub aside: Vec<Aside>,
+    pub auxiliary: Vec<AuxiliaryAction>,
     /// When to look at the application again if nothing happens before; never in terminal states.
     pub wake: Option<Duration>,
 }

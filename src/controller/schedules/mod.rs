@@ -5,17 +5,17 @@ mod children;
 mod metrics;
 
 use super::{
-    ApplicationRef, Error, FRESH_FACTS, Outcome, Watched as WatchedApplication, Workload, calls,
+    ApplicationRef, Error, FRESH_FACTS, Watched as WatchedApplication, Workload, calls,
     error::guarded,
     events::{self, Events},
     execute,
+    kube_runtime_workaround::until_stopped,
     namespaces::OurNamespaces,
-    notes::{self, Notes},
     pods::PodIndex,
-    status,
-    stopping::until_stopped,
-    unbounded,
+    reconcile_memory::{self, ReconcileMemory},
+    status, unbounded,
     watch::{self, ReadMetrics},
+    workload::Outcome,
 };
 use crate::{
     api::{Lenient, ScheduledSparkApplication, SparkApplication, names::label},
@@ -67,7 +67,7 @@ pub(super) struct Context {
     /// The cache of applications, fed by their watch.
     pub applications: reflector::Store<WatchedApplication>,
     pub events: Events,
-    pub notes: Notes,
+    pub memory: ReconcileMemory,
     pub metrics: ScheduleMetrics,
     pub reads: ReadMetrics,
     pub workload: Workload,
@@ -113,10 +113,14 @@ pub(super) async fn run(
         .reconcile_on(unbounded(occasions.children).inspect(poked.clone()))
         .reconcile_on(moved.inspect(poked))
         .graceful_shutdown_on(stop.clone().cancelled_owned())
-        .run(reconcile, |watched, error, context| context.notes.again(&*watched, error), Arc::clone(&context))
+        .run(
+            reconcile,
+            |watched, error, context| context.memory.again(&*watched, error),
+            Arc::clone(&context),
+        )
         .for_each(|ended| {
             if let Err(controller::Error::ObjectNotFound(schedule)) = ended {
-                gone.is_gone(schedule.namespace.as_deref().unwrap_or_default(), &schedule.name);
+                gone.remove(schedule.namespace.as_deref().unwrap_or_default(), &schedule.name);
             }
             std::future::ready(())
         });
@@ -142,7 +146,7 @@ fn watched(
         // Watch events caused by this process's own status write are ignored: the reconcile that wrote it has already
         // acted on it. Listed objects are not ignored, because a write may have been undone before the list.
         .try_filter(move |event| {
-            let is_echo = matches!(event, watcher::Event::Apply(schedule) if seeing.notes.is_echo(schedule));
+            let is_echo = matches!(event, watcher::Event::Apply(schedule) if seeing.memory.is_echo(schedule));
             std::future::ready(!is_echo)
         })
         .applied_objects()
@@ -190,7 +194,7 @@ impl Context {
             self.forget(schedule);
             return Ok(None);
         }
-        if self.notes.have_newer(schedule) {
+        if self.memory.have_newer(schedule) {
             debug!("the cache has not seen our last write yet");
             return Ok(Some(FRESH_FACTS));
         }
@@ -214,7 +218,7 @@ impl Context {
         // A stale copy may ask for an application that was started already and is gone again. The version that this
         // process wrote last needs no check: no newer record of a start exists, because no other process starts
         // anything.
-        let is_ours = self.notes.with(&uid, |note| note.written) == notes::version(schedule);
+        let is_ours = self.memory.with(&uid, |note| note.written) == reconcile_memory::version(schedule);
         if starts && !is_ours && !self.is_current(schedule).await? {
             return Ok(Passed::Rests(Some(FRESH_FACTS)));
         }
@@ -223,9 +227,9 @@ impl Context {
         }
         let mut passed = Passed::Rests(wake);
         if schedule.status.clone().unwrap_or_default() != status {
-            self.notes.begin_write(&uid);
+            self.memory.begin_write(&uid);
             let written = status::write(&self.client, schedule, &schedule.status, &status).await;
-            let is_outdated = self.notes.end_write(&uid, written.as_ref().ok());
+            let is_outdated = self.memory.end_write(&uid, written.as_ref().ok());
             passed = match written? {
                 _ if is_outdated => Passed::Rests(Some(Duration::ZERO)),
                 written => Passed::Recorded(Box::new(written)),
@@ -238,7 +242,7 @@ impl Context {
         for event in &events {
             self.events.send(schedule, &occasion, event, now).await;
         }
-        self.notes.with(&uid, |note| note.failures = 0);
+        self.memory.with(&uid, |note| note.failures = 0);
         Ok(passed)
     }
 
@@ -388,10 +392,10 @@ impl Context {
     /// is forgotten: the watch does not report schedules that were deleted while no watch was running.
     fn take_note(&self, event: &watcher::Event<Watched>, cache: &reflector::Store<Watched>) {
         match event {
-            watcher::Event::Init => self.notes.list_begins(),
+            watcher::Event::Init => self.memory.list_begins(),
             watcher::Event::InitDone => {
                 let schedules = cache.state();
-                self.notes.list_ends(&schedules.iter().filter_map(|schedule| schedule.uid()).collect());
+                self.memory.list_ends(&schedules.iter().filter_map(|schedule| schedule.uid()).collect());
                 self.children
                     .forget_others(schedules.iter().map(|schedule| Owner::of(&**schedule)).collect());
             }
@@ -402,6 +406,6 @@ impl Context {
 
     fn forget(&self, schedule: &impl ResourceExt) {
         self.children.forget(&Owner::of(schedule));
-        self.notes.forget(&schedule.uid().unwrap_or_default());
+        self.memory.forget(&schedule.uid().unwrap_or_default());
     }
 }

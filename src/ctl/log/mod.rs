@@ -110,7 +110,7 @@ pub(super) async fn log(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> 
             show::print(&last_words(&application, &flags.how)?)
         }
         None => match of_driver(cluster, &flags.name, &flags.how).await? {
-            0 => bail!(is_gone(&cluster.application(&flags.name).await?)),
+            0 => bail!(without_driver(&cluster.application(&flags.name).await?)),
             _ => Ok(()),
         },
         Some(which) => of_executors(cluster, &flags.name, which, &flags.how).await,
@@ -140,7 +140,7 @@ pub(super) async fn of_driver(cluster: &Cluster, name: &str, how: &How) -> anyho
 }
 
 /// Returns the message that `application`, which has ended, has no driver, with its state and the reason.
-pub(super) fn is_gone(application: &SparkApplication) -> String {
+pub(super) fn without_driver(application: &SparkApplication) -> String {
     format!("{} has no driver: it is {}", application.name_any(), show::state_and_why(application))
 }
 

@@ -14,7 +14,7 @@ use crate::{
     plan::{
         By, Policy,
         run::Run,
-        submission::{Chosen, Submitter, Surroundings, choose, predicted, spark_submit},
+        submission::{Chosen, SubmissionEnvironment, Submitter, choose, predicted, spark_submit},
     },
     spark_client::{Environment, NotNative, Objects},
 };
@@ -118,12 +118,12 @@ impl Flags {
             policy.submitter = submitter;
             application.metadata.annotations.get_or_insert_default().remove(annotation::SUBMITTER);
         }
-        choose(&application, &Run::next(&application), &surroundings(), &policy, TIME)
+        choose(&application, &Run::next(&application), &submission_environment(), &policy, TIME)
     }
 
     fn predicted(&self, found: &Found) -> Result<Objects, NotNative> {
         let application = &found.application;
-        predicted(application, &Run::next(application), &self.policy(), &surroundings(), TIME)
+        predicted(application, &Run::next(application), &self.policy(), &submission_environment(), TIME)
     }
 
     fn policy(&self) -> Policy {
@@ -131,7 +131,7 @@ impl Flags {
     }
 }
 
-fn surroundings() -> Surroundings {
+fn submission_environment() -> SubmissionEnvironment {
     let environment = Environment { os_user: OPERATOR.to_owned(), ..Environment::default() };
-    Surroundings { environment, ..Surroundings::default() }
+    SubmissionEnvironment { environment, ..SubmissionEnvironment::default() }
 }

@@ -5,7 +5,7 @@ use api::{SparkApplication, State, owner_reference};
 use plan::{
     Action, Driver, Observed, Plan,
     lifecycle::questions,
-    pod_record::{Controller, Phase, PodRecord},
+    pod_summary::{Controller, Phase, PodSummary},
     spec_hash::{hash_version, spec_hash},
     submission_pod::{State as Submission, state as state_of},
 };
@@ -141,7 +141,7 @@ impl Mutation {
                 }
             }
             (Self::EvictedTakenForSuccess, ..) => {
-                let evicted = |pod: &&mut PodRecord| pod.phase == Phase::Failed && pod.ended.is_none();
+                let evicted = |pod: &&mut PodSummary| pod.phase == Phase::Failed && pod.ended.is_none();
                 for pod in seen.submission_pods.iter_mut().filter(evicted) {
                     pod.phase = Phase::Succeeded;
                 }

@@ -14,13 +14,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::{
     Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
-    children::Companions,
+    auxiliary::AuxiliaryObjects,
     driver::pod_name,
     lifecycle::{self, Questions, knows_all_pods, questions},
-    pod_record::Phase as PodPhase,
+    pod_summary::Phase as PodPhase,
     run::{Run, SubmissionId},
     spec_hash::spec_hash,
-    submission::{Submitter, Surroundings},
+    submission::{SubmissionEnvironment, Submitter},
     submission_pod,
 };
 use serde_json::{Value, json};
@@ -434,7 +434,7 @@ impl Oracle {
             mount_failure: None,
             recorded: seen.has_written.then(then),
             made: seen.made,
-            companions: Companions::default(),
+            auxiliary: AuxiliaryObjects::default(),
             submission: seen.submission.map(|(run, progress)| Submission {
                 id: id(run),
                 progress: match progress {
@@ -446,7 +446,7 @@ impl Oracle {
                     Progress::Failed => SubmissionProgress::Failed("refused".to_owned()),
                 },
             }),
-            surroundings: Surroundings::default(),
+            submission_environment: SubmissionEnvironment::default(),
             server_time: None,
         }
     }

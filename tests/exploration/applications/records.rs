@@ -7,13 +7,13 @@ use super::{
 use api::{Role, SparkApplication};
 use plan::{
     Policy,
-    pod_record::{Controller, Ended, Phase as PodPhase, PodRecord, Waiting},
+    pod_summary::{Controller, Ended, Phase as PodPhase, PodSummary, Waiting},
     run::Run,
-    submission::{self, Surroundings},
+    submission::{self, SubmissionEnvironment},
 };
 
 impl Oracle {
-    pub fn driver(&self, pod: Pod, name: u8) -> PodRecord {
+    pub fn driver(&self, pod: Pod, name: u8) -> PodSummary {
         let record = record(name_of(name), pod.uid, pod.phase, pod.terminating);
         let Some(run) = pod.run else { return record };
         let config_map = if self.is_native() {
@@ -21,7 +21,7 @@ impl Oracle {
         } else {
             format!("spark-drv-{}-conf-map", pod.uid)
         };
-        PodRecord {
+        PodSummary {
             application: Some("pi".to_owned()),
             role: Some(Role::Driver),
             submission_id: Some(self.ids[&run].to_string()),
@@ -32,10 +32,10 @@ impl Oracle {
         }
     }
 
-    pub fn executor(&self, executor: &Executor) -> PodRecord {
+    pub fn executor(&self, executor: &Executor) -> PodSummary {
         let Executor { uid, run, owner, ended, terminating } = *executor;
         let phase = if ended { Phase::Succeeded } else { Phase::Running };
-        PodRecord {
+        PodSummary {
             application: Some("pi".to_owned()),
             role: Some(Role::Executor),
             submission_id: Some(self.ids[&run].to_string()),
@@ -45,7 +45,7 @@ impl Oracle {
         }
     }
 
-    pub fn submission_pod(&self, pod: &SubmissionPod) -> PodRecord {
+    pub fn submission_pod(&self, pod: &SubmissionPod) -> PodSummary {
         let SubmissionPod { uid, run, stage, terminating, .. } = *pod;
         let ended = |exit_code, said: &str| Ended {
             exit_code,
@@ -62,7 +62,7 @@ impl Oracle {
             Stage::Ended(Exit::Failed) => (has_ended(PodPhase::Failed), Some(ended(1, EXCEPTION))),
             Stage::Ended(Exit::DriverExists) => (has_ended(PodPhase::Failed), Some(ended(1, DRIVER_EXISTS))),
         };
-        PodRecord {
+        PodSummary {
             name: self.config_maps[&run.ordinal].clone(),
             uid: format!("d{uid}"),
             application: Some("pi".to_owned()),
@@ -77,12 +77,12 @@ impl Oracle {
             message: (stage == Stage::Lost).then(|| why.to_owned()),
             waiting: (stage == Stage::Held)
                 .then(|| Waiting { reason: "ImagePullBackOff".to_owned(), message: None }),
-            ..PodRecord::default()
+            ..PodSummary::default()
         }
     }
 
     /// Returns a pod of another owner with the name and the labels of the first run's submission pod.
-    pub fn foreign_submission_pod(&self) -> PodRecord {
+    pub fn foreign_submission_pod(&self) -> PodSummary {
         let run = RunNo { ordinal: 1, spec: 0 };
         let pod = SubmissionPod {
             uid: FOREIGN,
@@ -91,7 +91,7 @@ impl Oracle {
             terminating: false,
             made: Made::Nothing,
         };
-        PodRecord {
+        PodSummary {
             controller: Some(controller("ReplicaSet", "other", "other")),
             ..self.submission_pod(&pod)
         }
@@ -105,7 +105,7 @@ const DRIVER_EXISTS: &str = "Caused by: io.fabric8.kubernetes.client.KubernetesC
     Status(code=409, details=StatusDetails(kind=pods, name=pi-driver), reason=AlreadyExists)";
 
 /// Returns a record with the fields that all pods have.
-fn record(name: &str, uid: u8, phase: Phase, terminating: bool) -> PodRecord {
+fn record(name: &str, uid: u8, phase: Phase, terminating: bool) -> PodSummary {
     let ended = |exit_code, reason: &str| Ended { exit_code, reason: reason.to_owned(), message: None };
     let (phase, ended) = match phase {
         Phase::Pending => (PodPhase::Pending, None),
@@ -114,7 +114,7 @@ fn record(name: &str, uid: u8, phase: Phase, terminating: bool) -> PodRecord {
         Phase::Succeeded => (PodPhase::Succeeded, Some(ended(0, "Completed"))),
         Phase::Failed => (PodPhase::Failed, Some(ended(1, "Error"))),
     };
-    PodRecord {
+    PodSummary {
         name: name.to_owned(),
         uid: format!("d{uid}"),
         created: Some(then()),
@@ -122,7 +122,7 @@ fn record(name: &str, uid: u8, phase: Phase, terminating: bool) -> PodRecord {
         phase,
         ended,
         terminating,
-        ..PodRecord::default()
+        ..PodSummary::default()
     }
 }
 
@@ -132,9 +132,9 @@ fn controller(kind: &str, name: &str, uid: &str) -> Controller {
 
 /// Returns the name of the ConfigMap that a native submission makes for the driver of a run.
 pub fn config_map(application: &SparkApplication, run: &Run, policy: &Policy) -> String {
-    let native = submission::objects(application, run, policy, &Surroundings::default(), then());
+    let native = submission::objects(application, run, policy, &SubmissionEnvironment::default(), then());
     let pod = serde_json::from_value(native.unwrap().0.pod).unwrap();
-    PodRecord::of(&pod).driver_config_map.unwrap()
+    PodSummary::of(&pod).driver_config_map.unwrap()
 }
 
 pub const fn name_of(number: u8) -> &'static str {

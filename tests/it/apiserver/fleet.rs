@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use spark_operator::{
     api::SparkApplication,
-    plan::{Driver, Observed, Policy, lifecycle, pod_record::PodRecord},
+    plan::{Driver, Observed, Policy, lifecycle, pod_summary::PodSummary},
 };
 use std::collections::BTreeMap;
 
@@ -110,7 +110,7 @@ async fn make_one(namespace: &Namespace, name: &str, state: &str) {
             kubelet::runs(namespace, &driver).await;
         }
         let pod = serde_json::from_value(namespace.pod(&driver).await.unwrap()).unwrap();
-        Driver::Pod { pod: Box::new(PodRecord::of(&pod)), complete: true }
+        Driver::Pod { pod: Box::new(PodSummary::of(&pod)), complete: true }
     };
     let status = settled(&made, status, seen);
     namespace.patch_status::<SparkApplication>(name, &status).await;

@@ -13,7 +13,7 @@ use super::{
 };
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{Api, Client};
-use spark_operator::webhook::{Shown, x509};
+use spark_operator::webhook::{PresentedCertificate, x509};
 use std::{collections::BTreeMap, fmt, time::Duration};
 use tokio::{
     task::spawn_blocking,
@@ -150,7 +150,7 @@ async fn signers(ended: CancellationToken) -> BTreeMap<String, String> {
     let secrets = Api::<Secret>::namespaced(Client::try_default().await.unwrap(), NAMESPACE);
     let mut signers = BTreeMap::new();
     while !ended.is_cancelled() {
-        let shown = Shown::of(&secrets.get(SECRET).await.unwrap()).unwrap();
+        let shown = PresentedCertificate::of(&secrets.get(SECRET).await.unwrap()).unwrap();
         let [leaf, cas] = [shown.certificate, shown.cas].map(|pem| x509::certificates(&pem).unwrap());
         let fingerprint =
             |certificate| x509::description(certificate).unwrap().fingerprint[..DIGITS].to_owned();

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use spark_operator::{
     api::ScheduledSparkApplication,
     controller::{
-        self, ApplicationMetrics, ReadMetrics, ScheduleMetrics, Setup, SubmissionMetrics, SubmitterSettings,
-        Surroundings, Workloads,
+        self, ApplicationMetrics, ReadMetrics, ScheduleMetrics, Setup, SubmissionEnvironment,
+        SubmissionMetrics, SubmitterSettings, Workloads,
     },
     metrics,
     plan::{Policy, namespaces::Namespaces, schedule},
@@ -120,7 +120,7 @@ fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setu
         schedule_policy: schedule::Policy { precision: schedule::Precision::default(), zone: TimeZone::UTC },
         namespaces: Namespaces::new([namespace.to_owned()], None),
         submitter: SubmitterSettings { at_once: 4, has_webhook: false },
-        surroundings: Surroundings::of_process(None),
+        submission_environment: SubmissionEnvironment::of_process(None),
         application_metrics: ApplicationMetrics::new(Default::default()),
         submission_metrics: SubmissionMetrics::new(registry),
         schedule_metrics: ScheduleMetrics::new(registry),

@@ -13,7 +13,7 @@ use spark_operator::{
     plan::{
         Policy,
         run::Run,
-        submission::{Surroundings, predicted},
+        submission::{SubmissionEnvironment, predicted},
     },
     spark_client::{Environment, read_properties},
 };
@@ -51,10 +51,10 @@ async fn spark_submit_creates_what_was_predicted() {
     let properties = made.iter().find_map(|object| object["data"]["spark.properties"].as_str()).unwrap();
     let properties = read_properties(properties).unwrap();
     let environment = Environment { os_user: "spark".to_owned(), ..Environment::default() };
-    let surroundings = Surroundings { environment, ..Surroundings::default() };
+    let submission_environment = SubmissionEnvironment { environment, ..SubmissionEnvironment::default() };
     let policy = Policy::new(&properties["spark.master"]);
     let time = jiff::Timestamp::UNIX_EPOCH;
-    let expected = predicted(&application, &run, &policy, &surroundings, time).unwrap();
+    let expected = predicted(&application, &run, &policy, &submission_environment, time).unwrap();
 
     assert_eq!(made.len(), expected.children.len());
     let made: Vec<_> = iter::once(&driver).chain(&made).map(comparable).collect();

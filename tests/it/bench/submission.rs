@@ -27,7 +27,7 @@ use spark_operator::{
     plan::{
         By, Policy,
         run::Run,
-        submission::{Surroundings, choose, objects},
+        submission::{SubmissionEnvironment, choose, objects},
     },
     spark_client::Objects,
 };
@@ -72,12 +72,18 @@ fn planning() {
             serde_json::from_value(made).unwrap()
         })
         .collect();
-    let (policy, surroundings) = (Policy::new("k8s://https://10.96.0.1:443"), Surroundings::default());
+    let (policy, submission_environment) =
+        (Policy::new("k8s://https://10.96.0.1:443"), SubmissionEnvironment::default());
     for (what, application) in ["least", "typical"].iter().zip(&applications) {
         let plan = || {
             let begun = Instant::now();
-            let chosen =
-                choose(application, &Run::next(application), &surroundings, &policy, Timestamp::UNIX_EPOCH);
+            let chosen = choose(
+                application,
+                &Run::next(application),
+                &submission_environment,
+                &policy,
+                Timestamp::UNIX_EPOCH,
+            );
             assert!(matches!(chosen.unwrap().request.by, By::Native(_)));
             begun.elapsed()
         };
@@ -128,7 +134,7 @@ async fn write_all(namespace: &Namespace, seen: &Seen, i: usize) {
     let typed: SparkApplication = serde_json::from_value(made.clone()).unwrap();
     let run = Run::next(&typed);
     let policy = Policy::new("k8s://https://10.96.0.1:443");
-    let planned = objects(&typed, &run, &policy, &Surroundings::default(), Timestamp::UNIX_EPOCH);
+    let planned = objects(&typed, &run, &policy, &SubmissionEnvironment::default(), Timestamp::UNIX_EPOCH);
     let (Objects { mut pod, children }, _) = planned.unwrap();
     // Nobody asks a webhook about it then.
     pod["metadata"]["annotations"].take();

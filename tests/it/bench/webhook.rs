@@ -14,7 +14,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 use serde_json::{Map, Value, json};
-use spark_operator::kernel;
+use spark_operator::process_limits;
 use spark_operator::webhook::{
     Certificates, Closing, ReviewMetrics, ServingCertificate, Tls, serve, serve_routes,
 };
@@ -141,7 +141,7 @@ fn hostile_review(spec: &Value) -> Bytes {
 async fn server() {
     let Ok(what) = env::var(SERVE) else { return };
     // As the operator does.
-    kernel::take_small_pages().unwrap();
+    process_limits::take_small_pages().unwrap();
     let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let certificate = Arc::new(ServingCertificate::default());
     let made = Certificates::generate(&["localhost".to_owned()], now()).unwrap();

@@ -7,10 +7,10 @@ use super::{
     restart::{self, Retry},
 };
 use crate::{
-    Action, Driver, Plan, children,
+    Action, Driver, Plan, auxiliary,
     events::{self, Event},
     monitoring,
-    pod_record::Phase,
+    pod_summary::Phase,
     run::Run,
     submission, submission_pod,
 };
@@ -46,7 +46,7 @@ impl Pass<'_> {
         let mut status = self.status.clone();
         status.application_state.state = state;
         status.termination_time.get_or_insert(Time(self.now));
-        children::note_end(self.application, &mut status, self.policy);
+        auxiliary::note_end(self.application, &mut status, self.policy);
         let wake = match self.rest_of_life(&status) {
             Life::Unlimited => None,
             Life::For(rest) => Some(rest),
@@ -68,7 +68,7 @@ impl Pass<'_> {
         if status.termination_time.is_none() {
             status.termination_time = Some(last_heard_of());
         }
-        children::note_end(self.application, &mut status, self.policy);
+        auxiliary::note_end(self.application, &mut status, self.policy);
         let plan = match self.rest_of_life(&status) {
             Life::Unlimited => self.with_executors(status, Vec::new(), None),
             Life::For(rest) => self.with_executors(status, Vec::new(), Some(rest)),
@@ -166,7 +166,7 @@ impl Pass<'_> {
 
     /// Deletes what the run that is over has left in addition to its pods.
     pub(super) fn clean_up(&self) -> Vec<Action> {
-        let beside = children::possible(&driver_name(self), self.policy);
+        let beside = auxiliary::possible(&driver_name(self), self.policy);
         let beside = (!beside.is_empty()).then_some(Action::DeleteChildren(beside));
         beside.into_iter().chain(self.leftovers()).collect()
     }
@@ -179,7 +179,7 @@ impl Pass<'_> {
             Driver::Unseen | Driver::Gone => self.seen.departed.as_ref(),
         };
         let driver = driver.filter(|pod| pod.is_of(Role::Driver, run.id.as_str())).map(|pod| &**pod);
-        let around = &self.seen.surroundings;
+        let around = &self.seen.submission_environment;
         let mut children = submission::children(self.application, &run, self.policy, around, driver);
         if matches!(self.application.state(), State::Invalidating | State::Suspending) {
             // The spec from which the run was made may be lost by now, so everything that may have been made for any

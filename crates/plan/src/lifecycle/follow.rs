@@ -2,10 +2,10 @@
 
 use super::{EVENTUALLY, Pass, SOON, driver_name, history::Outcome};
 use crate::{
-    Action, Driver, Plan, children,
+    Action, Driver, Plan, auxiliary,
     driver::{self, DriverState},
     events, executors,
-    pod_record::PodRecord,
+    pod_summary::PodSummary,
 };
 use api::{ApplicationState, Role, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -24,7 +24,7 @@ impl Pass<'_> {
         }
     }
 
-    fn driver_seen(&self, pod: &PodRecord) -> Plan {
+    fn driver_seen(&self, pod: &PodSummary) -> Plan {
         let (state, message, event) = match driver::state(pod) {
             DriverState::Pending => (State::Submitted, self.waiting(pod), self.pending(pod)),
             DriverState::Running => (State::Running, None, events::driver_running(&pod.name)),
@@ -50,7 +50,7 @@ impl Pass<'_> {
         }
         let has_ended = matches!(state, State::Succeeding | State::Failing);
         if !has_ended {
-            children::note(self.application, &mut status, &self.seen.companions, self.policy);
+            auxiliary::note(self.application, &mut status, &self.seen.auxiliary, self.policy);
         }
         if has_ended {
             status.termination_time = Some(Time(self.now));
@@ -67,7 +67,7 @@ impl Pass<'_> {
         };
         let mut plan = self.with_executors(status, told, Some(wake));
         if !has_ended && !self.seen.made {
-            let objects = children::of(self.application, &pod.name, self.policy);
+            let objects = auxiliary::of(self.application, &pod.name, self.policy);
             if !objects.is_empty() {
                 plan.actions.push(Action::Make(objects));
                 plan.wake = Some(SOON);
@@ -77,12 +77,12 @@ impl Pass<'_> {
     }
 
     /// Returns what a driver that does not run yet waits for.
-    fn waiting(&self, pod: &PodRecord) -> Option<String> {
+    fn waiting(&self, pod: &PodSummary) -> Option<String> {
         pod.waiting_for()
             .or_else(|| self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}")))
     }
 
-    fn pending(&self, pod: &PodRecord) -> events::Event {
+    fn pending(&self, pod: &PodSummary) -> events::Event {
         events::driver_pending(&pod.name, self.waiting(pod).as_deref())
     }
 

@@ -1,7 +1,7 @@
 //! Records the runs of an application and their outcomes in `status.runs`.
 
 use super::Pass;
-use crate::{pod_record::PodRecord, run::Run};
+use crate::{pod_summary::PodSummary, run::Run};
 use api::{RunRecord, SparkApplicationStatus, State};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -44,7 +44,7 @@ impl Outcome {
     }
 
     /// Returns the outcome that the pod of a driver shows, once the driver has ended.
-    pub(super) fn of_driver(state: State, pod: &PodRecord, message: Option<String>) -> Self {
+    pub(super) fn of_driver(state: State, pod: &PodSummary, message: Option<String>) -> Self {
         let ended = pod.ended.as_ref();
         let word = match (ended, &pod.message) {
             (Some(ended), _) if !ended.reason.is_empty() => ended.reason.clone(),

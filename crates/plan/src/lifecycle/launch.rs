@@ -10,10 +10,10 @@ use super::{
     restart::{self, Retry},
 };
 use crate::{
-    Action, Driver, Plan, SubmissionProgress, children,
+    Action, Driver, Plan, SubmissionProgress, auxiliary,
     driver::{self, DriverState, Standing},
     events::{self, LONGEST_NOTE},
-    pod_record::PodRecord,
+    pod_summary::PodSummary,
     run::{Run, SubmissionId},
     submission::{self, Chosen},
     submission_pod::{self, State as Submission},
@@ -98,14 +98,14 @@ impl Pass<'_> {
     }
 
     /// Returns the submission pod of the run `id`, and how far the submission has come.
-    fn submission_pod(&self, id: &SubmissionId) -> Option<(&PodRecord, Submission)> {
+    fn submission_pod(&self, id: &SubmissionId) -> Option<(&PodSummary, Submission)> {
         let pods = self.seen.submission_pods.iter();
         let pod = pods.into_iter().find(|pod| pod.submits_for(self.uid(), id.as_str()))?;
         Some((pod, submission_pod::state(pod)))
     }
 
     /// Waits for the submission pod, and writes to the status what the submission pod waits for.
-    fn await_submission(&self, pod: &PodRecord, submission: &Submission) -> Plan {
+    fn await_submission(&self, pod: &PodSummary, submission: &Submission) -> Plan {
         // Kubernetes reports a volume that cannot be mounted only by an event.
         let unmounted = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
         let held = match submission {
@@ -139,7 +139,13 @@ impl Pass<'_> {
 
     fn submit(&self, run: Run) -> Plan {
         let state = self.application.state();
-        match submission::choose(self.application, &run, &self.seen.surroundings, self.policy, self.now) {
+        match submission::choose(
+            self.application,
+            &run,
+            &self.seen.submission_environment,
+            self.policy,
+            self.now,
+        ) {
             Ok(Chosen { request, events }) => {
                 let added = (state == State::New).then(|| events::application_added(self.name()));
                 Plan {
@@ -157,7 +163,7 @@ impl Pass<'_> {
         status.spark_application_id = spark_application_id;
         status.execution_attempts += 1;
         status.application_state = ApplicationState { state: State::Submitted, error_message: None };
-        children::note(self.application, &mut status, &self.seen.companions, self.policy);
+        auxiliary::note(self.application, &mut status, &self.seen.auxiliary, self.policy);
         self.plan(status, vec![events::application_submitted(self.name())], Some(SOON))
     }
 
@@ -165,7 +171,7 @@ impl Pass<'_> {
         // The reason may quote a property of any length.
         let why = excerpt::beginning(why, LONGEST_NOTE);
         let event = events::submission_failed(self.name(), &why);
-        let around = &self.seen.surroundings;
+        let around = &self.seen.submission_environment;
         let children = submission::children(self.application, &run, self.policy, around, None);
         let mut status = self.with_run(run);
         let outcome = Outcome::new(State::SubmissionFailed, "SubmissionFailed", Some(why.clone()));
@@ -210,10 +216,10 @@ impl Pass<'_> {
     /// Returns the pods that have to be gone before a driver is made for the run `id`: executors and submission pods of
     /// other runs, and drivers of this application under other names. Without `id`, executors and submission pods of
     /// all runs are included, for the case that no driver is to be made.
-    pub(super) fn strays(&self, id: Option<&SubmissionId>) -> Vec<&PodRecord> {
+    pub(super) fn strays(&self, id: Option<&SubmissionId>) -> Vec<&PodSummary> {
         let is_of_other =
-            |pod: &PodRecord| id.is_none_or(|id| pod.submission_id.as_deref() != Some(id.as_str()));
-        let is_stray = |pod: &&PodRecord| match pod.role {
+            |pod: &PodSummary| id.is_none_or(|id| pod.submission_id.as_deref() != Some(id.as_str()));
+        let is_stray = |pod: &&PodSummary| match pod.role {
             Some(Role::Driver) => pod.is_controlled_by(self.uid()),
             Some(Role::Executor) => is_of_other(pod),
             None => pod.submits && pod.is_controlled_by(self.uid()) && is_of_other(pod),
@@ -222,7 +228,7 @@ impl Pass<'_> {
     }
 
     /// Returns the actions that delete `strays`: drivers and submission pods one by one, executors run by run.
-    pub(super) fn delete_strays(strays: &[&PodRecord]) -> Vec<Action> {
+    pub(super) fn delete_strays(strays: &[&PodSummary]) -> Vec<Action> {
         let of_role = |role| strays.iter().filter(move |pod| pod.role == Some(role) && !pod.terminating);
         let runs: BTreeSet<_> = of_role(Role::Executor).filter_map(|pod| pod.submission_id.clone()).collect();
         let drivers = of_role(Role::Driver).filter_map(|pod| Self::delete_pod(pod));
@@ -235,7 +241,7 @@ impl Pass<'_> {
 
     /// Deletes a submission pod and its ConfigMap, unless the pod is being deleted already. The pod is deleted last,
     /// because the ConfigMap is found through the pod.
-    pub(super) fn delete_submission_pod(pod: &PodRecord) -> Vec<Action> {
+    pub(super) fn delete_submission_pod(pod: &PodSummary) -> Vec<Action> {
         let files = || Action::DeleteChildren(vec![submission_pod::config_map(&pod.name)]);
         Self::delete_pod(pod).into_iter().flat_map(|delete| [files(), delete]).collect()
     }
@@ -255,7 +261,7 @@ pub(super) fn reset(status: &mut SparkApplicationStatus) {
 }
 
 /// Returns why no driver can be made: a pod of another owner has the driver's name.
-fn taken(pod: &PodRecord) -> String {
+fn taken(pod: &PodSummary) -> String {
     let owner = pod.controller.as_ref().map_or_else(
         || "has no controller".to_owned(),
         |owner| format!("belongs to {} {}", owner.kind, owner.name),

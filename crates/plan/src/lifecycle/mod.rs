@@ -9,21 +9,21 @@ mod conditions;
 mod edits;
 mod end;
 mod follow;
-mod forerunner;
 mod history;
 mod launch;
 mod restart;
 mod suspension;
 mod transitions;
+mod unrecorded_run;
 
 pub use transitions::{TRANSITIONS, Transition, diagram, interruptions};
 
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
 use crate::{
-    children, driver,
+    auxiliary, driver,
     events::{self, Event},
     executors,
-    pod_record::PodRecord,
+    pod_summary::PodSummary,
     takeover,
 };
 use api::{ApplicationState, Role, SparkApplication, SparkApplicationStatus, State};
@@ -90,7 +90,7 @@ pub fn questions(application: &SparkApplication) -> Questions {
 
 /// Returns the driver of the recorded run, if `driver` shows that this driver has ended.
 #[must_use]
-pub fn ended_driver<'a>(application: &SparkApplication, driver: &'a Driver) -> Option<&'a PodRecord> {
+pub fn ended_driver<'a>(application: &SparkApplication, driver: &'a Driver) -> Option<&'a PodSummary> {
     let Driver::Pod { pod, .. } = driver else { return None };
     Some(&**pod).filter(|pod| has_ended(application, pod))
 }
@@ -106,15 +106,15 @@ pub fn ended_driver<'a>(application: &SparkApplication, driver: &'a Driver) -> O
 #[must_use]
 pub fn knows_all_pods(
     application: &SparkApplication,
-    departed: Option<&PodRecord>,
+    departed: Option<&PodSummary>,
     ended: Option<&str>,
 ) -> bool {
-    let is_last = |pod: &PodRecord| ended == Some(&pod.uid) && has_ended(application, pod);
+    let is_last = |pod: &PodSummary| ended == Some(&pod.uid) && has_ended(application, pod);
     departed.is_some_and(is_last) && application.metadata.generation == Some(1)
 }
 
 /// Whether `pod` is the driver of the recorded run, and has ended.
-fn has_ended(application: &SparkApplication, pod: &PodRecord) -> bool {
+fn has_ended(application: &SparkApplication, pod: &PodSummary) -> bool {
     let submission_id = application.status.as_ref().and_then(|status| status.submission_id.as_deref());
     submission_id.is_some_and(|id| pod.is_of(Role::Driver, id))
         && matches!(driver::state(pod), DriverState::Completed | DriverState::Failed(_))
@@ -144,8 +144,8 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     plan.events.extend(pass.without_address(&plan.status));
     pass.keep_or_release(&mut plan);
     pass.delete_old_submission_pods(&mut plan);
-    let (aside, due) = children::aside(application, &plan.status, &seen.companions, now, policy);
-    plan.aside = aside;
+    let (auxiliary, due) = auxiliary::plan(application, &plan.status, &seen.auxiliary, now, policy);
+    plan.auxiliary = auxiliary;
     plan.wake = plan.wake.into_iter().chain(due).min();
     plan
 }
@@ -225,7 +225,7 @@ impl Pass<'_> {
     }
 
     fn plan(&self, status: SparkApplicationStatus, events: Vec<Event>, wake: Option<Duration>) -> Plan {
-        Plan { actions: Vec::new(), status, events, aside: Vec::new(), wake }
+        Plan { actions: Vec::new(), status, events, auxiliary: Vec::new(), wake }
     }
 
     /// Returns the status with another state and its message.
@@ -244,7 +244,7 @@ impl Pass<'_> {
     }
 
     /// Returns the pod under the driver's name, if it belongs to this application.
-    fn own_driver(&self) -> Option<&PodRecord> {
+    fn own_driver(&self) -> Option<&PodSummary> {
         match &self.seen.driver {
             Driver::Pod { pod, .. } if pod.is_controlled_by(self.uid()) => Some(pod),
             Driver::Pod { .. } | Driver::Unseen | Driver::Gone => None,
@@ -252,7 +252,7 @@ impl Pass<'_> {
     }
 
     /// Deletes a pod, unless it is being deleted already.
-    fn delete_pod(pod: &PodRecord) -> Option<Action> {
+    fn delete_pod(pod: &PodSummary) -> Option<Action> {
         let delete = || Action::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
         (!pod.terminating).then(delete)
     }
@@ -280,7 +280,7 @@ impl Pass<'_> {
             return Vec::new();
         }
         let id = next.spark_application_id.as_deref();
-        let why = children::without_address(self.application, id, self.policy);
+        let why = auxiliary::without_address(self.application, id, self.policy);
         why.iter().map(|why| events::not_exposed(why)).collect()
     }
 
@@ -342,13 +342,13 @@ fn driver_name(pass: &Pass) -> String {
 /// its drivers are released, because this operator does not record their outcome any more. A driver may have the
 /// finalizer although its record does not show it yet.
 #[must_use]
-pub fn leave(pods: &[PodRecord], uid: &str, policy: &Policy) -> Vec<Action> {
+pub fn leave(pods: &[PodSummary], uid: &str, policy: &Policy) -> Vec<Action> {
     let drivers = pods.iter().filter(|pod| pod.role == Some(Role::Driver) && pod.is_controlled_by(uid));
     let kept = drivers.filter(|pod| pod.protected || policy.protects_driver_outcome);
     kept.map(release).collect()
 }
 
-fn release(driver: &PodRecord) -> Action {
+fn release(driver: &PodSummary) -> Action {
     Action::ProtectDriver { name: driver.name.clone(), uid: driver.uid.clone(), protect: false }
 }
 
@@ -356,24 +356,24 @@ fn release(driver: &PodRecord) -> Action {
 /// Kubernetes' garbage collection would do so, and no driver is kept for an outcome that is not recorded any more.
 /// `there` is the application that has the name now.
 #[must_use]
-pub fn farewell(pods: &[PodRecord], there: Option<&ObjectMeta>) -> Vec<Action> {
+pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Action> {
     /// The finalizer on an application that is deleted while its pods are to be kept
     /// (`kubectl delete --cascade=orphan`).
     const ORPHAN: &str = "orphan";
     let is_orphaned = there.is_some_and(|there| there.finalizers.iter().flatten().any(|name| name == ORPHAN));
     let living =
         there.filter(|there| there.deletion_timestamp.is_none()).and_then(|there| there.uid.as_deref());
-    let is_of_living = |pod: &PodRecord| living.is_some_and(|uid| pod.is_controlled_by(uid));
+    let is_of_living = |pod: &PodSummary| living.is_some_and(|uid| pod.is_controlled_by(uid));
     // A pod that has no owner any more was kept on purpose.
     let is_left =
-        |pod: &PodRecord| pod.application.as_deref().is_some_and(|name| pod.is_of_application(name));
+        |pod: &PodSummary| pod.application.as_deref().is_some_and(|name| pod.is_of_application(name));
     let drivers: Vec<_> =
         pods.iter().filter(|pod| pod.role == Some(Role::Driver) && !is_of_living(pod)).collect();
     let kept = drivers.iter().filter(|pod| pod.protected).map(|pod| release(pod));
     if is_orphaned {
         return kept.collect();
     }
-    let has_driver = |run: &str, is: &dyn Fn(&PodRecord) -> bool| {
+    let has_driver = |run: &str, is: &dyn Fn(&PodSummary) -> bool| {
         drivers.iter().any(|driver| driver.submission_id.as_deref() == Some(run) && is(driver))
     };
     // Another application of the same name may have executors of its own.

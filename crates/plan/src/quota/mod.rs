@@ -10,7 +10,7 @@ mod spark;
 use super::{
     By, Policy,
     run::Run,
-    submission::{Surroundings, choose, starting_point},
+    submission::{SubmissionEnvironment, choose, starting_point},
     validation::{Invalid, Refusal, is_same_run, validate},
 };
 use api::{
@@ -160,7 +160,7 @@ fn submission_pod(application: &SparkApplication, policy: &Policy) -> Option<Pod
     // Before the application is stored it has no uid, and its pods would have no owner.
     application.metadata.uid.get_or_insert_with(|| "not stored yet".to_owned());
     let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
-    let chosen = choose(&application, &run, &Surroundings::default(), policy, now).ok()?;
+    let chosen = choose(&application, &run, &SubmissionEnvironment::default(), policy, now).ok()?;
     let By::Pod { objects, .. } = chosen.request.by else { return None };
     serde_json::from_value(objects.pod).ok().map(PodClaim::of)
 }

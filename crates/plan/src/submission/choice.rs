@@ -1,9 +1,9 @@
 //! Decides who submits an application: the operator itself, or Spark's own `spark-submit` in a submission pod.
 
-use super::{Surroundings, has_templates, native, templates};
+use super::{SubmissionEnvironment, has_templates, native, templates};
 use crate::{
     By, Policy, SubmitRequest,
-    children::has_id_in_ui_path,
+    auxiliary::has_id_in_ui_path,
     events::{self, Event},
     monitoring,
     run::Run,
@@ -110,7 +110,7 @@ pub struct Chosen {
 pub fn choose(
     application: &SparkApplication,
     run: &Run,
-    surroundings: &Surroundings,
+    submission_environment: &SubmissionEnvironment,
     policy: &Policy,
     now: Timestamp,
 ) -> Result<Chosen, String> {
@@ -122,14 +122,14 @@ pub fn choose(
         Chosen { request, events: notes.iter().map(|note| events::submission_note(note)).collect() }
     };
     let by_pod = |fallback| {
-        let mut objects = submission_pod::objects(application, run, policy, surroundings)?;
+        let mut objects = submission_pod::objects(application, run, policy, submission_environment)?;
         objects.children.splice(0..0, monitoring::config_map(application, run));
         Ok::<_, String>(By::Pod { objects, fallback })
     };
     if submitter == Submitter::SparkSubmit {
         return Ok(chosen(by_pod(None)?, Vec::new()));
     }
-    match native::objects(application, run, policy, surroundings, now) {
+    match native::objects(application, run, policy, submission_environment, now) {
         Ok((objects, note)) => Ok(chosen(By::Native(objects), Vec::from_iter(note))),
         Err(NotNative::Refused(why)) => Err(why),
         Err(NotNative::Fallback { reason, field, why }) => {

@@ -21,7 +21,7 @@ pub(super) mod templates;
 pub(super) mod volumes;
 
 use crate::{
-    Policy, children,
+    Policy, auxiliary,
     run::Run,
     submission_pod::DIRECTORY,
     validation::{self, Invalid, Refusal},
@@ -70,7 +70,7 @@ pub struct SparkSubmit {
 
 /// The admin's part of a submission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct SubmissionEnvironment {
     /// The text of `spark-defaults.conf`. All other properties override it.
     pub defaults: String,
     pub environment: Environment,
@@ -153,7 +153,7 @@ pub fn spark_submit(
     // Spark refuses a file that cannot be read.
     let read = read_properties(defaults).unwrap_or_default();
     // The id that Spark gives the application is not known here: `spark-submit` draws it.
-    let ui_path = children::ui_path(application, None, policy);
+    let ui_path = auxiliary::ui_path(application, None, policy);
     let context = Context { application, spec: &spec, run, defaults: &read, ui_path };
 
     let properties = properties(&context);

@@ -3,10 +3,11 @@
 //! is already customized.
 
 use super::{
-    Context, Submitter, Surroundings, choice::submitter, dependencies, properties, template, templates,
+    Context, SubmissionEnvironment, Submitter, choice::submitter, dependencies, properties, template,
+    templates,
 };
 use crate::{
-    Policy, children::ui_path, monitoring, pod_record::PodRecord, run::Run, submission_pod, validation,
+    Policy, auxiliary::ui_path, monitoring, pod_summary::PodSummary, run::Run, submission_pod, validation,
 };
 use api::{
     Role, SparkApplication,
@@ -34,10 +35,10 @@ pub fn objects(
     application: &SparkApplication,
     run: &Run,
     policy: &Policy,
-    surroundings: &Surroundings,
+    submission_environment: &SubmissionEnvironment,
     now: Timestamp,
 ) -> Result<(Objects, Option<String>), NotNative> {
-    let Surroundings { defaults, environment } = surroundings;
+    let SubmissionEnvironment { defaults, environment } = submission_environment;
     let submission = native(application, run, policy, defaults, environment.clone(), now)?;
     let Objects { mut pod, mut children } = spark_client::objects(&submission)?;
     for child in &mut children {
@@ -69,15 +70,15 @@ pub fn objects(
 /// object is deleted, the caller has to check its owner.
 ///
 /// The names of claims depend on all volumes of the driver. They are taken from `driver`, the pod of the run's driver.
-/// Without `driver`, the claims are planned from `surroundings`: those of the submission, or at least the best guess.
+/// Without `driver`, the claims are planned from `submission_environment`: those of the submission, or at least the best guess.
 /// Claims whose name the user has chosen are not returned: they may belong to another user.
 #[must_use]
 pub fn children(
     application: &SparkApplication,
     run: &Run,
     policy: &Policy,
-    surroundings: &Surroundings,
-    driver: Option<&PodRecord>,
+    submission_environment: &SubmissionEnvironment,
+    driver: Option<&PodSummary>,
 ) -> Vec<Child> {
     let name = application.metadata.name.as_deref().unwrap_or_default();
     let ids = run.ids();
@@ -100,7 +101,7 @@ pub fn children(
         let is_ours = |claim: &Child| claim.name.contains(&ids.prefix);
         let claims = match driver.filter(|_| is_native.is_some()) {
             Some(driver) => driver.claims.iter().map(|name| claim(name.clone())).collect(),
-            None => planned_claims(application, run, policy, surroundings),
+            None => planned_claims(application, run, policy, submission_environment),
         };
         named.extend(claims.into_iter().filter(is_ours));
     }
@@ -121,9 +122,9 @@ fn planned_claims(
     application: &SparkApplication,
     run: &Run,
     policy: &Policy,
-    surroundings: &Surroundings,
+    submission_environment: &SubmissionEnvironment,
 ) -> Vec<Child> {
-    let Surroundings { defaults, environment } = surroundings;
+    let SubmissionEnvironment { defaults, environment } = submission_environment;
     let planned = native(application, run, policy, defaults, environment.clone(), Timestamp::UNIX_EPOCH)
         .and_then(|submission| spark_client::objects(&submission));
     let children = planned.map(|objects| objects.children).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Predicts the objects that `spark-submit` would create for an application, without running `spark-submit`, as far as
 //! that is possible.
 
-use super::{Surroundings, file, native::native, spark_submit, starting_point};
-use crate::{Policy, children::has_id_in_ui_path, monitoring, run::Run};
+use super::{SubmissionEnvironment, file, native::native, spark_submit, starting_point};
+use crate::{Policy, auxiliary::has_id_in_ui_path, monitoring, run::Run};
 use api::{Role, SparkApplication, names::conf};
 use jiff::Timestamp;
 use serde_json::json;
@@ -22,10 +22,10 @@ pub fn predicted(
     application: &SparkApplication,
     run: &Run,
     policy: &Policy,
-    surroundings: &Surroundings,
+    submission_environment: &SubmissionEnvironment,
     now: Timestamp,
 ) -> Result<Objects, NotNative> {
-    let Surroundings { defaults, environment } = surroundings;
+    let SubmissionEnvironment { defaults, environment } = submission_environment;
     let mut submission = native(application, run, policy, defaults, environment.clone(), now)?;
     let command = spark_submit(application, run, policy, "");
     let command = command.map_err(|refusal| NotNative::Refused(refusal.brief()))?;

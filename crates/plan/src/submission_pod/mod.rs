@@ -11,9 +11,9 @@ mod state;
 
 use super::{
     Policy,
-    pod_record::PodRecord,
+    pod_summary::PodSummary,
     run::Run,
-    submission::{SparkSubmit, Surroundings, spark_submit},
+    submission::{SparkSubmit, SubmissionEnvironment, spark_submit},
 };
 use api::{
     SparkApplication,
@@ -68,17 +68,17 @@ pub fn objects(
     application: &SparkApplication,
     run: &Run,
     policy: &Policy,
-    surroundings: &Surroundings,
+    submission_environment: &SubmissionEnvironment,
 ) -> Result<Objects, String> {
-    let command = spark_submit(application, run, policy, &surroundings.defaults);
+    let command = spark_submit(application, run, policy, &submission_environment.defaults);
     let command = command.map_err(|refusal| refusal.brief())?;
-    let files = files(&command, surroundings);
+    let files = files(&command, submission_environment);
     let metadata = metadata(application, run);
     let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": pod::spec(application, &command, policy, surroundings, volume_source(application, run, &files))?,
+        "spec": pod::spec(application, &command, policy, submission_environment, volume_source(application, run, &files))?,
     });
     pod["metadata"]["labels"][annotation::ISTIO_INJECT] = "false".into();
     // One call of the API server needs no service mesh, and a proxy that keeps running would keep the pod from ending.
@@ -113,7 +113,7 @@ pub fn config_map(name: &str) -> Child {
     Child { kind: CONFIG_MAP.to_owned(), name: name.to_owned() }
 }
 
-impl PodRecord {
+impl PodSummary {
     /// Whether the pod is the submission pod of the run with this id, made for the application with this uid.
     #[must_use]
     pub fn submits_for(&self, application_uid: &str, submission_id: &str) -> bool {
@@ -145,8 +145,8 @@ struct File {
     content: String,
 }
 
-fn files(command: &SparkSubmit, surroundings: &Surroundings) -> Vec<File> {
-    let environment = &surroundings.environment;
+fn files(command: &SparkSubmit, submission_environment: &SubmissionEnvironment) -> Vec<File> {
+    let environment = &submission_environment.environment;
     let of_run = command.files.iter().map(|(name, content)| File {
         key: (*name).to_owned(),
         path: (*name).to_owned(),

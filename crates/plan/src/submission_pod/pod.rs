@@ -3,7 +3,7 @@
 use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
 use crate::{
     Policy,
-    submission::{SparkSubmit, Surroundings, customized_template},
+    submission::{SparkSubmit, SubmissionEnvironment, customized_template},
 };
 use api::{
     Role, SparkApplication,
@@ -52,7 +52,7 @@ pub(super) fn spec(
     application: &SparkApplication,
     command: &SparkSubmit,
     policy: &Policy,
-    surroundings: &Surroundings,
+    submission_environment: &SubmissionEnvironment,
     mut files: Value,
 ) -> Result<Value, String> {
     let settings = &policy.submission_pod;
@@ -77,7 +77,7 @@ pub(super) fn spec(
         "image": image(command)?,
         "imagePullPolicy": properties.get(conf::IMAGE_PULL_POLICY).map_or("IfNotPresent", String::as_str),
         "args": args,
-        "env": environment(sparks, properties, surroundings),
+        "env": environment(sparks, properties, submission_environment),
         "volumeMounts": mounts,
         "resources": resources(settings, properties),
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -188,9 +188,9 @@ fn scheduling(pod: &mut Value, properties: &BTreeMap<String, String>) {
 fn environment(
     sparks: &Value,
     properties: &BTreeMap<String, String>,
-    surroundings: &Surroundings,
+    submission_environment: &SubmissionEnvironment,
 ) -> Vec<Value> {
-    let admins = &surroundings.environment;
+    let admins = &submission_environment.environment;
     let plain = |name: &str, value: &str| json!({"name": name, "value": value});
     let of_admin = [
         (env::SPARK_USER, &admins.spark_user),

@@ -1,7 +1,7 @@
 //! Reads from a submission pod how far the submission has come.
 
 use crate::{
-    pod_record::{Phase, PodRecord},
+    pod_summary::{Phase, PodSummary},
     submission::failure,
 };
 
@@ -39,7 +39,7 @@ const FAILED: &str = "failed to run spark-submit";
 /// Returns the state of a submission pod. The exit of the container in which `spark-submit` runs counts, not the pod's
 /// phase: an injected sidecar may keep running.
 #[must_use]
-pub fn state(pod: &PodRecord) -> State {
+pub fn state(pod: &PodSummary) -> State {
     if pod.ended.as_ref().is_some_and(|ended| ended.exit_code == 0) {
         return State::Succeeded;
     }

@@ -1,7 +1,7 @@
 //! Checks that the driver's web UI and its further ports can be reached: each by one Service and one address.
 
 use super::{Findings, Subject, names};
-use crate::children::{UrlFormat, Variables, is_ui_off, ui_port};
+use crate::auxiliary::{UrlFormat, Variables, is_ui_off, ui_port};
 use api::names::conf;
 use std::collections::BTreeSet;
 

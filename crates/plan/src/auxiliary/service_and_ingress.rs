@@ -1,7 +1,7 @@
 //! Makes the objects by which a port of a driver can be reached: a Service, and an Ingress if the port has an address
 //! from outside.
 
-use super::exposure::{Door, others, ui};
+use super::exposure::{ExposedPort, others, ui};
 use crate::Policy;
 use api::{
     SparkApplication, SparkApplicationStatus,
@@ -26,32 +26,32 @@ pub(super) fn wanted(
     status: &SparkApplicationStatus,
     policy: &Policy,
 ) -> Vec<Value> {
-    let doors = ui(application, policy).into_iter().chain(others(application, policy));
-    let of_door = |door: Door| {
-        let ingress = ingress(application, status, &door, policy);
-        [Some(service(application, status, &door)), ingress].into_iter().flatten()
+    let all_exposed = ui(application, policy).into_iter().chain(others(application, policy));
+    let of_exposed = |exposed: ExposedPort| {
+        let ingress = ingress(application, status, &exposed, policy);
+        [Some(service(application, status, &exposed)), ingress].into_iter().flatten()
     };
-    doors.flat_map(of_door).collect()
+    all_exposed.flat_map(of_exposed).collect()
 }
 
-fn service(application: &SparkApplication, status: &SparkApplicationStatus, door: &Door) -> Value {
-    let mut metadata = metadata(application, status, &door.service);
-    for (name, value) in door.service_labels.iter() {
+fn service(application: &SparkApplication, status: &SparkApplicationStatus, exposed: &ExposedPort) -> Value {
+    let mut metadata = metadata(application, status, &exposed.service);
+    for (name, value) in exposed.service_labels.iter() {
         // The operator's own labels take precedence: the object is found and deleted by them.
         if metadata["labels"][name].is_null() {
             metadata["labels"][name] = value.as_str().into();
         }
     }
-    if !door.service_annotations.is_empty() {
-        metadata["annotations"] = json!(door.service_annotations);
+    if !exposed.service_annotations.is_empty() {
+        metadata["annotations"] = json!(exposed.service_annotations);
     }
     json!({
         "apiVersion": "v1",
         "kind": SERVICE,
         "metadata": metadata,
         "spec": {
-            "type": door.service_type,
-            "ports": [{"name": door.port_name, "port": door.port, "targetPort": door.target_port}],
+            "type": exposed.service_type,
+            "ports": [{"name": exposed.port_name, "port": exposed.port, "targetPort": exposed.target_port}],
             "selector": {label::APP_NAME: application.metadata.name, label::SPARK_ROLE: role::DRIVER},
         },
     })
@@ -60,13 +60,13 @@ fn service(application: &SparkApplication, status: &SparkApplicationStatus, door
 fn ingress(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
-    door: &Door,
+    exposed: &ExposedPort,
     policy: &Policy,
 ) -> Option<Value> {
-    let url = door.url(application, status.spark_application_id.as_deref()).ok().flatten()?;
-    let mut metadata = metadata(application, status, &door.ingress);
-    let mut annotations = door.ingress_annotations.clone();
-    let backend = json!({"service": {"name": door.service, "port": {"number": door.port}}});
+    let url = exposed.url(application, status.spark_application_id.as_deref()).ok().flatten()?;
+    let mut metadata = metadata(application, status, &exposed.ingress);
+    let mut annotations = exposed.ingress_annotations.clone();
+    let backend = json!({"service": {"name": exposed.service, "port": {"number": exposed.port}}});
     let mut path = json!({"pathType": "ImplementationSpecific", "backend": backend});
     if !url.path.is_empty() {
         path["path"] = format!("{}{BELOW}", url.path).into();
@@ -80,8 +80,8 @@ fn ingress(
     if let Some(class) = &policy.exposure.ingress_class {
         spec["ingressClassName"] = class.as_str().into();
     }
-    if !door.ingress_tls.is_empty() {
-        spec["tls"] = json!(door.ingress_tls);
+    if !exposed.ingress_tls.is_empty() {
+        spec["tls"] = json!(exposed.ingress_tls);
     }
     Some(json!({
         "apiVersion": "networking.k8s.io/v1",

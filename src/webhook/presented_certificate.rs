@@ -1,22 +1,22 @@
 //! The certificate that the webhook serves, and the CAs that have to be trusted for it.
 
-use super::{own, x509};
+use super::{certificate_secret, x509};
 use k8s_openapi::api::core::v1::Secret;
 
 /// A certificate and those who vouch for it, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct PresentedCertificate {
     /// The leaf, and what is between it and a CA.
     pub certificate: String,
     /// The CAs; empty where they are not told.
     pub cas: String,
 }
 
-impl Shown {
+impl PresentedCertificate {
     /// What is in `secret`, be it our own or cert-manager's.
     #[must_use]
     pub fn of(secret: &Secret) -> Option<Self> {
-        if let Some(found) = own::certificates(secret) {
+        if let Some(found) = certificate_secret::certificates(secret) {
             return Some(Self { certificate: found.certificate, cas: found.ca_certificate });
         }
         let cas = Self::text(secret, "ca.crt").unwrap_or_default();

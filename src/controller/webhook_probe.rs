@@ -31,7 +31,7 @@ const FOUND_WITHIN: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_millis(250);
 
 /// The API server's way to the webhook.
-pub(super) struct Way {
+pub(super) struct WebhookProbe {
     client: Client,
     is_open: state::Sender<bool>,
     /// One check for each namespace in which a driver waits: in a namespace with a broken webhook of its own, the API
@@ -39,14 +39,14 @@ pub(super) struct Way {
     looks: Mutex<HashMap<String, Arc<OnceCell<()>>>>,
 }
 
-impl Way {
+impl WebhookProbe {
     pub(super) fn new(client: Client) -> Self {
         Self { client, is_open: state::Sender::new(false), looks: Mutex::default() }
     }
 
     /// Waits until the API server reaches the webhook for a driver in any namespace, or until the check in `namespace`
     /// has taken [`FOUND_WITHIN`]. Once the webhook has been reached, no further check is made.
-    pub(super) async fn opens(&self, namespace: &str) {
+    pub(super) async fn reached(&self, namespace: &str) {
         if *self.is_open.borrow() {
             return;
         }
@@ -122,15 +122,15 @@ mod tests {
             let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
             Ok::<_, Infallible>(answer.unwrap())
         });
-        let way = Way::new(ClientBuilder::new(service, "default").build());
+        let webhook_probe = WebhookProbe::new(ClientBuilder::new(service, "default").build());
         let begun = Instant::now();
         let broken = async {
-            way.opens("broken").await;
+            webhook_probe.reached("broken").await;
             begun.elapsed()
         };
         let other = async {
             sleep(AGAIN * 2).await;
-            way.opens("other").await;
+            webhook_probe.reached("other").await;
             begun.elapsed()
         };
         let (broken, other) = tokio::join!(broken, other);
@@ -139,8 +139,8 @@ mod tests {
             "{broken:?}, {other:?}: found in one, found"
         );
 
-        let way = Way::new(way.client);
-        way.opens("broken").await;
+        let webhook_probe = WebhookProbe::new(webhook_probe.client);
+        webhook_probe.reached("broken").await;
         assert!(begun.elapsed() >= FOUND_WITHIN, "alone it waits as long as ever");
     }
 }

@@ -3,16 +3,16 @@
 
 use super::{
     ApplicationRef,
+    auxiliary_index::AuxiliaryIndex,
     calls::send,
-    companions::CompanionIndex,
     events::Events,
-    native::{already_exists, delete_that, in_words, is_owned, is_taken, metadata, path, still_goes},
+    objects::{already_exists, delete_that, in_words, is_owned, is_taken, metadata, path, still_goes},
 };
 use crate::{
     api::SparkApplication,
     panics::caught,
     plan::{
-        children::{Aside, Companion, Companions, Try, mend},
+        auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend},
         events,
     },
     spark_client::Child,
@@ -45,12 +45,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Makes, mends and deletes objects in the background. Cheap to clone: all clones share one state.
 #[derive(Clone)]
-pub(super) struct Asides(Arc<Inner>);
+pub(super) struct AuxiliaryWorker(Arc<Inner>);
 
 struct Inner {
     client: Client,
     events: Events,
-    index: Arc<CompanionIndex>,
+    index: Arc<AuxiliaryIndex>,
     slots: Semaphore,
     /// For each application, by uid: what was done about each of its objects.
     done: Mutex<HashMap<String, BTreeMap<Child, Done>>>,
@@ -68,11 +68,11 @@ struct Done {
     told: Option<(String, String)>,
 }
 
-impl Asides {
+impl AuxiliaryWorker {
     pub(super) fn new(
         client: Client,
         events: Events,
-        index: Arc<CompanionIndex>,
+        index: Arc<AuxiliaryIndex>,
         ended: mpsc::UnboundedSender<ApplicationRef>,
         stop: CancellationToken,
     ) -> Self {
@@ -89,12 +89,12 @@ impl Asides {
     }
 
     /// Returns the Services and Ingresses of an application, and what was done about each.
-    pub(super) fn seen(&self, namespace: &str, application: &str, uid: &str) -> Companions {
+    pub(super) fn seen(&self, namespace: &str, application: &str, uid: &str) -> AuxiliaryObjects {
         let (there, unwatched) = self.0.index.of(namespace, application);
         let done = self.0.locked();
         let tried = |(child, done): (&Child, &Done)| (child.clone(), done.tried.clone());
         let tries = done.get(uid).map(|done| done.iter().map(tried).collect()).unwrap_or_default();
-        Companions { there, unwatched, tries }
+        AuxiliaryObjects { there, unwatched, tries }
     }
 
     /// Forgets an application that is gone, or about to be.
@@ -107,15 +107,15 @@ impl Asides {
         self.0.locked().retain(|uid, _| listed.contains(uid));
     }
 
-    /// Starts the work on all of `asides` for the run `run` of `application`, in the background.
+    /// Starts the work on all of `auxiliary_worker` for the run `run` of `application`, in the background.
     pub(super) fn start(
         &self,
         application: &SparkApplication,
         run: &str,
-        asides: Vec<Aside>,
+        auxiliary_worker: Vec<AuxiliaryAction>,
         now: Timestamp,
     ) {
-        if asides.is_empty() {
+        if auxiliary_worker.is_empty() {
             return;
         }
         let application = Arc::new(SparkApplication {
@@ -124,8 +124,8 @@ impl Asides {
             status: None,
         });
         let uid = application.uid().unwrap_or_default();
-        for aside in asides {
-            let child = child(&aside);
+        for auxiliary in auxiliary_worker {
+            let child = child(&auxiliary);
             {
                 let mut done = self.0.locked();
                 let known = done.entry(uid.clone()).or_default();
@@ -135,7 +135,7 @@ impl Asides {
             let (inner, application, run) = (Arc::clone(&self.0), Arc::clone(&application), run.to_owned());
             let stop = self.0.stop.clone();
             self.0.tasks.spawn(async move {
-                stop.run_until_cancelled(inner.carry_out(&application, run, &child, aside)).await;
+                stop.run_until_cancelled(inner.carry_out(&application, run, &child, auxiliary)).await;
             });
         }
     }
@@ -147,26 +147,34 @@ impl Asides {
     }
 }
 
-fn child(aside: &Aside) -> Child {
-    match aside {
-        Aside::Make(object) | Aside::Mend(object) => Child::of(object).unwrap_or_default(),
-        Aside::Delete(child) => child.clone(),
+fn child(auxiliary: &AuxiliaryAction) -> Child {
+    match auxiliary {
+        AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => {
+            Child::of(object).unwrap_or_default()
+        }
+        AuxiliaryAction::Delete(child) => child.clone(),
     }
 }
 
 impl Inner {
-    async fn carry_out(&self, application: &SparkApplication, run: String, child: &Child, aside: Aside) {
+    async fn carry_out(
+        &self,
+        application: &SparkApplication,
+        run: String,
+        child: &Child,
+        auxiliary: AuxiliaryAction,
+    ) {
         let namespace = application.namespace().unwrap_or_default();
         let uid = application.uid().unwrap_or_default();
-        let is_made = matches!(aside, Aside::Make(_));
+        let is_made = matches!(auxiliary, AuxiliaryAction::Make(_));
         let done = async {
             // The semaphore is never closed.
             let _slot = self.slots.acquire().await;
-            timeout(PATIENCE, caught(self.act(&namespace, &uid, child, aside))).await
+            timeout(PATIENCE, caught(self.act(&namespace, &uid, child, auxiliary))).await
         };
         let why = match done.await {
             Ok(Ok(Ok(()))) => {
-                debug!(kind = child.kind, name = child.name, "done aside");
+                debug!(kind = child.kind, name = child.name, "done in the background");
                 None
             }
             Ok(Ok(Err(why))) => Some(why),
@@ -200,11 +208,17 @@ impl Inner {
         is_news
     }
 
-    async fn act(&self, namespace: &str, uid: &str, child: &Child, aside: Aside) -> Result<(), String> {
-        match aside {
-            Aside::Make(object) => self.make(namespace, uid, child, &object).await,
-            Aside::Mend(patch) => self.patch(namespace, child, &patch).await,
-            Aside::Delete(_) => {
+    async fn act(
+        &self,
+        namespace: &str,
+        uid: &str,
+        child: &Child,
+        auxiliary: AuxiliaryAction,
+    ) -> Result<(), String> {
+        match auxiliary {
+            AuxiliaryAction::Make(object) => self.make(namespace, uid, child, &object).await,
+            AuxiliaryAction::Mend(patch) => self.patch(namespace, child, &patch).await,
+            AuxiliaryAction::Delete(_) => {
                 let delete = async {
                     match metadata(&self.client, namespace, child).await? {
                         Some(there) if is_owned(&there, uid) => {
@@ -236,7 +250,7 @@ impl Inner {
             Err(kube::Error::Api(status)) if status.is_not_found() => return Err(still_goes(child)),
             Err(error) => return Err(in_words("read", child, &error)),
         };
-        match Companion::of(&child.kind, &there).map(|(_, companion)| companion) {
+        match AuxiliaryObject::of(&child.kind, &there).map(|(_, auxiliary)| auxiliary) {
             Some(there) if there.owner == uid && there.terminating => Err(still_goes(child)),
             Some(there) if there.owner == uid => match mend(object, &there) {
                 Some(patch) => self.patch(namespace, child, &patch).await,

@@ -6,8 +6,8 @@
 //! holds up the application: it is done in the background, and retried with growing pauses if it fails.
 
 use super::{
-    doors::{INGRESS, SERVICE, wanted},
-    exposure::{Door, others, ui},
+    exposure::{ExposedPort, others, ui},
+    service_and_ingress::{INGRESS, SERVICE, wanted},
 };
 use crate::{Policy, lifecycle::is_followed};
 use api::{DriverInfo, SparkApplication, SparkApplicationStatus, State, names::label};
@@ -22,7 +22,7 @@ use std::{
 
 /// One effect that nothing waits for. Each can be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Aside {
+pub enum AuxiliaryAction {
     /// Creates the object. If an object of this application has the name already, that object is changed to match.
     Make(Value),
     /// Changes an object by this merge patch, which contains the object's kind, its name and its expected uid.
@@ -33,7 +33,7 @@ pub enum Aside {
 
 /// A Service or an Ingress of an application, reduced to what decisions depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Companion {
+pub struct AuxiliaryObject {
     pub child: Child,
     pub uid: String,
     /// The uid of the application that controls the object.
@@ -48,8 +48,8 @@ pub struct Companion {
 
 /// The Services and Ingresses of an application.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Companions {
-    pub there: Vec<Companion>,
+pub struct AuxiliaryObjects {
+    pub there: Vec<AuxiliaryObject>,
     /// The kinds that are not watched: the cluster does not have the kind, or the operator may not watch it.
     pub unwatched: Vec<String>,
     /// What this process has done about each object.
@@ -100,7 +100,7 @@ fn since(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(then)).unwrap_or_default()
 }
 
-impl Companion {
+impl AuxiliaryObject {
     /// Reads a Service or an Ingress; returns the name of its application with it, or none if no application controls
     /// it.
     #[must_use]
@@ -110,7 +110,7 @@ impl Companion {
         let owners = metadata["ownerReferences"].as_array()?;
         let owner =
             owners.iter().find(|owner| owner["controller"] == true && owner["kind"] == APPLICATION)?;
-        let companion = Self {
+        let auxiliary = Self {
             child: Child { kind: kind.to_owned(), name: text(&metadata["name"])? },
             uid: text(&metadata["uid"]).unwrap_or_default(),
             owner: text(&owner["uid"])?,
@@ -118,7 +118,7 @@ impl Companion {
             cluster_ip: text(&object["spec"]["clusterIP"]).filter(|ip| !ip.is_empty() && ip != "None"),
             content: content(kind, object).to_string().into(),
         };
-        Some((text(&owner["name"])?, companion))
+        Some((text(&owner["name"])?, auxiliary))
     }
 
     fn content(&self) -> Value {
@@ -163,7 +163,7 @@ fn certificates(tls: &Value) -> Value {
 /// Labels and annotations that others have added stay as long as the run is the same: cloud controllers write them.
 /// Those for another run are removed.
 #[must_use]
-pub fn mend(wanted: &Value, there: &Companion) -> Option<Value> {
+pub fn mend(wanted: &Value, there: &AuxiliaryObject) -> Option<Value> {
     let (is, should) = (there.content(), content(&there.child.kind, wanted));
     let run = |content: &Value| content["labels"][label::SUBMISSION_ID].clone();
     let is_of_other_run = run(&is) != run(&should);
@@ -210,46 +210,49 @@ fn changed(is: &Value, should: &Value, others_go: bool) -> Map<String, Value> {
 /// Returns what to do about the Services and Ingresses of `application`, and when to look at them again. `status` is
 /// the status that is about to be recorded.
 #[must_use]
-pub fn aside(
+pub fn plan(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
-    seen: &Companions,
+    seen: &AuxiliaryObjects,
     now: Timestamp,
     policy: &Policy,
-) -> (Vec<Aside>, Option<Duration>) {
+) -> (Vec<AuxiliaryAction>, Option<Duration>) {
     let state = status.application_state.state;
     let mut due = Due { seen, now, wake: None };
-    let own = || there(application, seen).filter(|companion| !companion.terminating);
+    let own = || there(application, seen).filter(|auxiliary| !auxiliary.terminating);
     let kept = kept(application, status, policy);
-    let unwanted = own().filter(|companion| !kept.contains(&companion.child));
-    let mut aside: Vec<_> = unwanted
-        .filter(|companion| due.is_now(&companion.child))
-        .map(|companion| Aside::Delete(companion.child.clone()))
+    let unwanted = own().filter(|auxiliary| !kept.contains(&auxiliary.child));
+    let mut auxiliary: Vec<_> = unwanted
+        .filter(|auxiliary| due.take_if_due(&auxiliary.child))
+        .map(|auxiliary| AuxiliaryAction::Delete(auxiliary.child.clone()))
         .collect();
     if !is_followed(state) {
-        return (aside, due.wake);
+        return (auxiliary, due.wake);
     }
     let all: BTreeMap<_, _> =
-        there(application, seen).map(|companion| (&companion.child, companion)).collect();
+        there(application, seen).map(|auxiliary| (&auxiliary.child, auxiliary)).collect();
     for object in wanted(application, status, policy) {
         let Some(child) = Child::of(&object) else { continue };
         let next = match all.get(&child) {
             Some(there) if there.terminating => None,
-            Some(there) => mend(&object, there).map(Aside::Mend),
+            Some(there) => mend(&object, there).map(AuxiliaryAction::Mend),
             None if seen.has_made(&child, status) => None,
-            None => Some(Aside::Make(object)),
+            None => Some(AuxiliaryAction::Make(object)),
         };
-        aside.extend(next.filter(|_| due.is_now(&child)));
+        auxiliary.extend(next.filter(|_| due.take_if_due(&child)));
     }
-    (aside, due.wake)
+    (auxiliary, due.wake)
 }
 
-fn there<'a>(application: &SparkApplication, seen: &'a Companions) -> impl Iterator<Item = &'a Companion> {
+fn there<'a>(
+    application: &SparkApplication,
+    seen: &'a AuxiliaryObjects,
+) -> impl Iterator<Item = &'a AuxiliaryObject> {
     let uid = application.metadata.uid.clone();
-    seen.there.iter().filter(move |companion| Some(&companion.owner) == uid.as_ref())
+    seen.there.iter().filter(move |auxiliary| Some(&auxiliary.owner) == uid.as_ref())
 }
 
-impl Companions {
+impl AuxiliaryObjects {
     /// Whether an object of a kind that is not watched was made for the present run.
     fn has_made(&self, child: &Child, status: &SparkApplicationStatus) -> bool {
         let made_for = || self.tries.get(child).and_then(|tried| tried.made_for.as_ref());
@@ -261,13 +264,13 @@ impl Companions {
 
 /// Decides what may be done now, and collects when the rest may be done.
 struct Due<'a> {
-    seen: &'a Companions,
+    seen: &'a AuxiliaryObjects,
     now: Timestamp,
     wake: Option<Duration>,
 }
 
 impl Due<'_> {
-    fn is_now(&mut self, child: &Child) -> bool {
+    fn take_if_due(&mut self, child: &Child) -> bool {
         let Some(tried) = self.seen.tries.get(child) else { return true };
         let rest = tried.rest(self.now);
         // An attempt that is under way needs no wake-up: its end is reported.
@@ -288,13 +291,13 @@ fn kept(application: &SparkApplication, status: &SparkApplicationStatus, policy:
         _ => {}
     }
     let id = status.spark_application_id.as_deref();
-    let of_door = |door: Door| {
-        let has_address = door.url_format.is_some() && door.url(application, id).is_ok();
-        let service = Child { kind: SERVICE.to_owned(), name: door.service };
-        let ingress = Child { kind: INGRESS.to_owned(), name: door.ingress };
+    let of_exposed = |exposed: ExposedPort| {
+        let has_address = exposed.url_format.is_some() && exposed.url(application, id).is_ok();
+        let service = Child { kind: SERVICE.to_owned(), name: exposed.service };
+        let ingress = Child { kind: INGRESS.to_owned(), name: exposed.ingress };
         [Some(service), has_address.then_some(ingress)].into_iter().flatten()
     };
-    ui(application, policy).into_iter().chain(others(application, policy)).flat_map(of_door).collect()
+    ui(application, policy).into_iter().chain(others(application, policy)).flat_map(of_exposed).collect()
 }
 
 /// Removes the web UI's address from the status of an application that has ended, unless the web UI's objects stay.
@@ -309,11 +312,11 @@ pub fn note_end(application: &SparkApplication, status: &mut SparkApplicationSta
 pub fn note(
     application: &SparkApplication,
     status: &mut SparkApplicationStatus,
-    seen: &Companions,
+    seen: &AuxiliaryObjects,
     policy: &Policy,
 ) {
     let pod_name = status.driver_info.pod_name.take();
-    let Some(door) = ui(application, policy) else {
+    let Some(exposed) = ui(application, policy) else {
         status.driver_info = DriverInfo { pod_name, ..DriverInfo::default() };
         return;
     };
@@ -324,22 +327,26 @@ pub fn note(
         seen.has_made(&Child { kind: kind.to_owned(), name: name.to_owned() }, status)
     };
     let mut info = DriverInfo { pod_name, ..status.driver_info.clone() };
-    let service = standing(SERVICE, &door.service);
-    if service.is_some() || is_made(SERVICE, &door.service) {
-        info.web_ui_port = Some(door.port);
+    let service = standing(SERVICE, &exposed.service);
+    if service.is_some() || is_made(SERVICE, &exposed.service) {
+        info.web_ui_port = Some(exposed.port);
         info.web_ui_address = service.and_then(|service| service.cluster_ip.as_ref()).map(|ip| {
-            if ip.contains(':') { format!("[{ip}]:{}", door.port) } else { format!("{ip}:{}", door.port) }
+            if ip.contains(':') {
+                format!("[{ip}]:{}", exposed.port)
+            } else {
+                format!("{ip}:{}", exposed.port)
+            }
         });
-        info.web_ui_service_name = Some(door.service.clone());
+        info.web_ui_service_name = Some(exposed.service.clone());
     }
-    match door.url(application, status.spark_application_id.as_deref()) {
+    match exposed.url(application, status.spark_application_id.as_deref()) {
         Ok(Some(url)) => {
-            if standing(INGRESS, &door.ingress).is_some() || is_made(INGRESS, &door.ingress) {
-                info.web_ui_ingress_address = Some(door.address(&url));
-                info.web_ui_ingress_name = Some(door.ingress);
+            if standing(INGRESS, &exposed.ingress).is_some() || is_made(INGRESS, &exposed.ingress) {
+                info.web_ui_ingress_address = Some(exposed.address(&url));
+                info.web_ui_ingress_name = Some(exposed.ingress);
             }
         }
-        Ok(None) if door.url_format.is_some() => {}
+        Ok(None) if exposed.url_format.is_some() => {}
         Ok(None) | Err(_) => {
             info.web_ui_ingress_address = None;
             info.web_ui_ingress_name = None;

@@ -17,7 +17,7 @@ use serde::Deserialize;
 /// A driver, executor or submission pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct PodRecord {
+pub struct PodSummary {
     pub name: String,
     pub uid: String,
     /// The `app-name` label.
@@ -92,7 +92,7 @@ pub struct Waiting {
     pub message: Option<String>,
 }
 
-impl PodRecord {
+impl PodSummary {
     /// Builds a record from a pod's metadata alone. The record does not show how the pod is doing.
     #[must_use]
     pub fn of_metadata(metadata: &ObjectMeta) -> Self {

@@ -1,7 +1,7 @@
 //! Remembers what a reconcile loop knows of an object between two reconciles.
 
 use super::Error;
-use crate::plan::pod_record::PodRecord;
+use crate::plan::pod_summary::PodSummary;
 use jiff::Timestamp;
 use kube::{ResourceExt, runtime::controller::Action};
 use std::{
@@ -16,7 +16,7 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
 /// What is remembered of all objects, by uid.
 #[derive(Default)]
-pub(super) struct Notes(Mutex<HashMap<String, Note>>);
+pub(super) struct ReconcileMemory(Mutex<HashMap<String, Note>>);
 
 /// What is remembered of one object.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +47,7 @@ impl Note {
     }
 }
 
-impl Notes {
+impl ReconcileMemory {
     pub(super) fn with<T>(&self, uid: &str, with: impl FnOnce(&mut Note) -> T) -> T {
         with(self.locked().entry(uid.to_owned()).or_default())
     }
@@ -127,7 +127,7 @@ impl Notes {
     }
 
     /// Records the driver that a reconcile has seen as ended, if there is one.
-    pub(super) fn driver_ended(&self, uid: &str, driver: Option<&PodRecord>) {
+    pub(super) fn driver_ended(&self, uid: &str, driver: Option<&PodSummary>) {
         if let Some(driver) = driver {
             self.with(uid, |note| note.ended_driver = Some(driver.uid.clone()));
         }
@@ -178,31 +178,31 @@ mod tests {
 
     #[test]
     fn what_we_have_written_ourselves_is_no_news_whenever_the_watch_tells_of_it() {
-        let notes = Notes::default();
-        assert!(!notes.is_echo(&copy(5)), "nothing was written");
-        notes.begin_write("u");
-        assert!(!notes.end_write("u", Some(&copy(6))));
-        assert!(notes.is_echo(&copy(6)), "after the answer");
-        assert!(!notes.is_echo(&copy(7)), "somebody else's");
+        let memory = ReconcileMemory::default();
+        assert!(!memory.is_echo(&copy(5)), "nothing was written");
+        memory.begin_write("u");
+        assert!(!memory.end_write("u", Some(&copy(6))));
+        assert!(memory.is_echo(&copy(6)), "after the answer");
+        assert!(!memory.is_echo(&copy(7)), "somebody else's");
 
-        notes.begin_write("u");
-        assert!(notes.is_echo(&copy(8)), "before the answer");
-        assert!(!notes.end_write("u", Some(&copy(8))));
+        memory.begin_write("u");
+        assert!(memory.is_echo(&copy(8)), "before the answer");
+        assert!(!memory.end_write("u", Some(&copy(8))));
     }
 
     #[test]
     fn what_somebody_else_writes_while_we_write_is_looked_at_by_whoever_writes() {
-        let notes = Notes::default();
-        notes.begin_write("u");
-        assert!(notes.is_echo(&copy(6)));
-        assert!(notes.is_echo(&copy(7)));
-        assert!(notes.end_write("u", Some(&copy(6))));
+        let memory = ReconcileMemory::default();
+        memory.begin_write("u");
+        assert!(memory.is_echo(&copy(6)));
+        assert!(memory.is_echo(&copy(7)));
+        assert!(memory.end_write("u", Some(&copy(6))));
 
         // A write that has failed is retried by a reconcile that reads the object again.
-        notes.begin_write("u");
-        assert!(notes.is_echo(&copy(8)));
-        notes.end_write("u", None::<&ScheduledSparkApplication>);
-        assert!(!notes.is_echo(&copy(9)));
+        memory.begin_write("u");
+        assert!(memory.is_echo(&copy(8)));
+        memory.end_write("u", None::<&ScheduledSparkApplication>);
+        assert!(!memory.is_echo(&copy(9)));
     }
 
     fn listed(uids: &[&str]) -> HashSet<String> {
@@ -212,36 +212,36 @@ mod tests {
     /// Issue 22: after a restore of etcd, objects that had been written recently were not reconciled until a restart.
     #[test]
     fn what_is_listed_anew_counts_though_its_version_is_older_than_our_last_write() {
-        let notes = Notes::default();
-        notes.with("u", |note| note.wrote(&copy(1000)));
-        notes.list_begins();
-        assert!(notes.have_newer(&copy(10)), "the cache still has what it had");
-        notes.list_ends(&listed(&["u"]));
-        assert!(!notes.have_newer(&copy(10)) && !notes.is_echo(&copy(10)));
+        let memory = ReconcileMemory::default();
+        memory.with("u", |note| note.wrote(&copy(1000)));
+        memory.list_begins();
+        assert!(memory.have_newer(&copy(10)), "the cache still has what it had");
+        memory.list_ends(&listed(&["u"]));
+        assert!(!memory.have_newer(&copy(10)) && !memory.is_echo(&copy(10)));
     }
 
     #[test]
     fn what_is_written_while_a_list_is_read_is_newer_than_the_list() {
-        let notes = Notes::default();
-        notes.list_begins();
-        notes.with("u", |note| note.wrote(&copy(1000)));
-        notes.list_ends(&listed(&["u"]));
-        assert!(notes.have_newer(&copy(999)));
-        notes.list_begins();
+        let memory = ReconcileMemory::default();
+        memory.list_begins();
+        memory.with("u", |note| note.wrote(&copy(1000)));
+        memory.list_ends(&listed(&["u"]));
+        assert!(memory.have_newer(&copy(999)));
+        memory.list_begins();
         // The list has failed, and another list begins.
-        notes.list_begins();
-        notes.list_ends(&listed(&["u"]));
-        assert!(!notes.have_newer(&copy(999)));
+        memory.list_begins();
+        memory.list_ends(&listed(&["u"]));
+        assert!(!memory.have_newer(&copy(999)));
     }
 
     #[test]
     fn nothing_is_remembered_of_objects_that_a_list_does_not_have() {
-        let notes = Notes::default();
+        let memory = ReconcileMemory::default();
         for uid in ["u", "gone"] {
-            notes.with(uid, |note| note.failures = 1);
+            memory.with(uid, |note| note.failures = 1);
         }
-        notes.list_begins();
-        notes.list_ends(&listed(&["u"]));
-        assert_eq!(notes.locked().keys().collect::<Vec<_>>(), ["u"]);
+        memory.list_begins();
+        memory.list_ends(&listed(&["u"]));
+        assert_eq!(memory.locked().keys().collect::<Vec<_>>(), ["u"]);
     }
 }

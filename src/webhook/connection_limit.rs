@@ -22,7 +22,7 @@ const AT_MOST: usize = 4096;
 const IDLE: Duration = Duration::from_secs(120);
 
 /// All connections that are open, also those whose handshake is not done.
-pub(super) struct Crowd {
+pub(super) struct ConnectionLimit {
     at_most: usize,
     began: Instant,
     open: Mutex<Open>,
@@ -40,17 +40,17 @@ struct Open {
 struct Use {
     /// When it was opened, or a request has begun or ended; in milliseconds since the listener began.
     last: AtomicU64,
-    ousted: CancellationToken,
+    evicted: CancellationToken,
 }
 
 /// A connection is counted as long as this lives.
 pub(super) struct Place {
-    all: Arc<Crowd>,
+    all: Arc<ConnectionLimit>,
     number: u64,
     used: Arc<Use>,
 }
 
-impl Crowd {
+impl ConnectionLimit {
     /// At most so many that files are left for everything else.
     pub(super) fn limited() -> Arc<Self> {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -60,14 +60,14 @@ impl Crowd {
 
     /// One more. Where that is one too many, the one that has been idle for longest has to go.
     pub(super) fn opened(self: &Arc<Self>) -> Place {
-        let used = Arc::new(Use { last: self.now().into(), ousted: CancellationToken::new() });
+        let used = Arc::new(Use { last: self.now().into(), evicted: CancellationToken::new() });
         let mut open = self.open();
         if open.by_number.len() >= self.at_most {
             let oldest = open.by_number.iter().min_by_key(|(_, used)| used.last.load(Ordering::Relaxed));
             if let Some(number) = oldest.map(|(number, _)| *number)
                 && let Some(oldest) = open.by_number.remove(&number)
             {
-                oldest.ousted.cancel();
+                oldest.evicted.cancel();
             }
             if !open.is_told {
                 open.is_told = true;
@@ -100,8 +100,8 @@ impl Place {
     }
 
     /// Waits until others need it more.
-    pub(super) async fn ousted(&self) {
-        self.used.ousted.cancelled().await;
+    pub(super) async fn evicted(&self) {
+        self.used.evicted.cancelled().await;
     }
 
     /// Waits until nothing has happened for long.
@@ -132,21 +132,21 @@ mod tests {
 
     #[test]
     fn of_too_many_the_one_that_has_been_idle_for_longest_has_to_go() {
-        let crowd = Arc::new(Crowd { at_most: 3, began: Instant::now(), open: Mutex::default() });
+        let limit = Arc::new(ConnectionLimit { at_most: 3, began: Instant::now(), open: Mutex::default() });
         let opened = |last: u64| {
-            let place = crowd.opened();
+            let place = limit.opened();
             place.used.last.store(last, Ordering::Relaxed);
             place
         };
-        let ousted =
-            |open: &[Place]| open.iter().map(|place| place.used.ousted.is_cancelled()).collect::<Vec<_>>();
+        let evicted =
+            |open: &[Place]| open.iter().map(|place| place.used.evicted.is_cancelled()).collect::<Vec<_>>();
         let mut open = [3, 1, 2, 4].map(opened).into_iter().collect::<Vec<_>>();
-        assert_eq!(ousted(&open), [false, true, false, false]);
+        assert_eq!(evicted(&open), [false, true, false, false]);
         open.push(opened(5));
-        assert_eq!(ousted(&open), [false, true, true, false, false]);
+        assert_eq!(evicted(&open), [false, true, true, false, false]);
         // One that has gone by itself leaves its place.
         drop(open.remove(0));
         open.push(opened(6));
-        assert_eq!(ousted(&open), [true, true, false, false, false]);
+        assert_eq!(evicted(&open), [true, true, false, false, false]);
     }
 }

@@ -7,7 +7,7 @@ use crate::{
         ApplicationRef,
         watch::{self, ReadMetrics},
     },
-    plan::children::Companion,
+    plan::auxiliary::AuxiliaryObject,
     spark_client::Child,
 };
 use futures::{Stream, StreamExt, stream};
@@ -37,11 +37,11 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// Namespace and name of an application.
 type ApplicationKey = (String, String);
 /// The objects of one kind, by their names.
-type Named = BTreeMap<String, Companion>;
+type Named = BTreeMap<String, AuxiliaryObject>;
 
 /// The Services and Ingresses that the API server has reported.
 #[derive(Debug, Default)]
-pub(super) struct CompanionIndex {
+pub(super) struct AuxiliaryIndex {
     services: Kind,
     ingresses: Kind,
 }
@@ -68,7 +68,7 @@ impl Default for Kind {
     }
 }
 
-impl CompanionIndex {
+impl AuxiliaryIndex {
     /// Waits until all objects that existed at the start are known, or until it is clear that a kind cannot be watched.
     pub(super) async fn synced(&self) {
         for kind in [&self.services, &self.ingresses] {
@@ -78,7 +78,7 @@ impl CompanionIndex {
     }
 
     /// Returns the objects of an application, and the kinds that are not watched.
-    pub(super) fn of(&self, namespace: &str, application: &str) -> (Vec<Companion>, Vec<String>) {
+    pub(super) fn of(&self, namespace: &str, application: &str) -> (Vec<AuxiliaryObject>, Vec<String>) {
         let key = (namespace.to_owned(), application.to_owned());
         let (mut there, mut unwatched) = (Vec::new(), Vec::new());
         for (name, kind) in [(Service::KIND, &self.services), (Ingress::KIND, &self.ingresses)] {
@@ -137,8 +137,8 @@ fn kinds<K: Followed>(
     client: &Client,
     config: watcher::Config,
     metrics: &ReadMetrics,
-    index: Arc<CompanionIndex>,
-    of: fn(&CompanionIndex) -> &Kind,
+    index: Arc<AuxiliaryIndex>,
+    of: fn(&AuxiliaryIndex) -> &Kind,
 ) -> impl Stream<Item = ApplicationRef> + Send + use<K> {
     let (mut listed, missing) = (BTreeMap::new(), Arc::clone(&index));
     let events = watch::events(Api::<Lenient<K>>::all(client.clone()), config, metrics);
@@ -195,8 +195,8 @@ impl Kind {
                 BTreeSet::new()
             }
             Event::InitApply(object) => {
-                if let Some((key, companion)) = keyed(&object) {
-                    listed.entry(key).or_default().insert(companion.child.name.clone(), companion);
+                if let Some((key, auxiliary)) = keyed(&object) {
+                    listed.entry(key).or_default().insert(auxiliary.child.name.clone(), auxiliary);
                 }
                 BTreeSet::new()
             }
@@ -207,11 +207,11 @@ impl Kind {
                 let differs = |key: &&ApplicationKey| before.get(*key) != index.get(*key);
                 before.keys().chain(index.keys()).filter(differs).cloned().collect()
             }
-            Event::Apply(object) => self.change(&object, |named, companion| {
-                named.insert(companion.child.name.clone(), companion.clone()) != Some(companion)
+            Event::Apply(object) => self.change(&object, |named, auxiliary| {
+                named.insert(auxiliary.child.name.clone(), auxiliary.clone()) != Some(auxiliary)
             }),
             Event::Delete(object) => {
-                self.change(&object, |named, companion| named.remove(&companion.child.name).is_some())
+                self.change(&object, |named, auxiliary| named.remove(&auxiliary.child.name).is_some())
             }
         }
     }
@@ -219,12 +219,12 @@ impl Kind {
     fn change<K: Followed>(
         &self,
         object: &Lenient<K>,
-        change: impl FnOnce(&mut Named, Companion) -> bool,
+        change: impl FnOnce(&mut Named, AuxiliaryObject) -> bool,
     ) -> BTreeSet<ApplicationKey> {
-        let Some((key, companion)) = keyed(object) else { return BTreeSet::new() };
+        let Some((key, auxiliary)) = keyed(object) else { return BTreeSet::new() };
         let mut index = self.by_application.write().expect("no code panics while it holds this lock");
         let named = index.entry(key.clone()).or_default();
-        let has_changed = change(named, companion);
+        let has_changed = change(named, auxiliary);
         if named.is_empty() {
             index.remove(&key);
         }
@@ -234,12 +234,12 @@ impl Kind {
 
 /// Returns the application of an object and the object's record. An object that cannot be read counts as an object
 /// without an application: it is not mended and does not appear in any status.
-fn keyed<K: Followed>(object: &Lenient<K>) -> Option<(ApplicationKey, Companion)> {
+fn keyed<K: Followed>(object: &Lenient<K>) -> Option<(ApplicationKey, AuxiliaryObject)> {
     let object = object.0.as_ref().ok()?;
     let namespace = object.meta().namespace.clone()?;
     let json = serde_json::to_value(object).expect("an object is JSON");
-    let (application, companion) = Companion::of(K::KIND, &json)?;
-    Some(((namespace, application), companion))
+    let (application, auxiliary) = AuxiliaryObject::of(K::KIND, &json)?;
+    Some(((namespace, application), auxiliary))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use api::{Role, SparkApplicationStatus, State};
 impl Pass<'_> {
     /// Returns the plan that records the forerunner, which `next` replaces; none if there is no forerunner.
     pub(super) fn forerunner_recorded(&self, next: &Run) -> Option<Plan> {
-        let id = self.forerunner().filter(|id| next.id.as_str() != *id)?;
+        let id = self.unrecorded_run().filter(|id| next.id.as_str() != *id)?;
         let mut status = self.status.clone();
         let outcome = Outcome::new(State::Invalidating, "SpecEdited", None);
         self.record(&mut status, id, outcome);
@@ -39,14 +39,14 @@ impl Pass<'_> {
             Self::ended(status, outcome.clone(), self.now);
         }
         if questions(self.application).launch
-            && let Some(id) = self.forerunner()
+            && let Some(id) = self.unrecorded_run()
         {
             self.record(status, id, outcome);
         }
     }
 
     /// Returns the id of a run that has a driver, or a submission that may have made a driver, and is not recorded.
-    fn forerunner(&self) -> Option<&str> {
+    fn unrecorded_run(&self) -> Option<&str> {
         let submitted = self.seen.submission.as_ref().map(|submission| submission.id.as_str());
         let strays = self.strays(None).into_iter().filter(|pod| pod.role == Some(Role::Driver));
         let submissions = self.seen.submission_pods.iter().filter(|pod| pod.is_controlled_by(self.uid()));

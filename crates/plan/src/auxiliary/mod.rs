@@ -1,18 +1,20 @@
 //! Makes the objects that an application has beside its run. A driver does without them: they never keep it from
 //! running.
 
+mod auxiliary_plan;
 mod disruption_budget;
-mod doors;
 mod exposure;
-mod standing;
+mod service_and_ingress;
 mod url_format;
 
 use crate::Policy;
 use api::{SparkApplication, owner_reference};
+pub use auxiliary_plan::{
+    AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend, note, note_end, plan,
+};
 pub use exposure::{Exposure, has_id_in_ui_path, is_ui_off, ui_path, ui_port, without_address};
 use serde_json::{Value, json};
 use spark_client::Child;
-pub use standing::{Aside, Companion, Companions, Try, aside, mend, note, note_end};
 pub use url_format::{Url, UrlFormat, Variables};
 
 /// Returns the objects that a reconcile has to make once a driver called `driver` exists.

@@ -1,7 +1,7 @@
 //! Reads the admin's part of every submission: environment variables of the operator and the files of its Spark and
 //! Hadoop configuration, so that native submission and submission pods use the same values.
 
-use crate::{api::names::env, plan::submission::Surroundings as Found, spark_client::Environment};
+use crate::{api::names::env, plan::submission::SubmissionEnvironment as Found, spark_client::Environment};
 use std::{
     collections::BTreeMap,
     env as process_env, fs, io,
@@ -18,7 +18,7 @@ const NOBODY: &str = "spark";
 
 /// The directories to read, and the environment, which does not change while the process runs.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct SubmissionEnvironment {
     /// Spark's configuration directory (`--spark-conf-dir` or `$SPARK_CONF_DIR`), if it is set.
     spark_conf: Option<PathBuf>,
     hadoop_conf: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub struct Unreadable {
     source: io::Error,
 }
 
-impl Surroundings {
+impl SubmissionEnvironment {
     /// Returns the surroundings of this process; `spark_conf` is Spark's configuration directory, if there is one.
     #[must_use]
     pub fn of_process(spark_conf: Option<PathBuf>) -> Self {

@@ -172,7 +172,7 @@ impl Memory {
     }
 
     /// The newest CA is in every webhook configuration, and was so all the time if `still`.
-    pub(super) fn is_trusted(&mut self, still: bool) {
+    pub(super) fn record_trust(&mut self, still: bool) {
         if !still {
             self.trusted_since = None;
         }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, from_value, json};
-use spark_operator::plan::{Action, lifecycle::farewell, pod_record::PodRecord};
+use spark_operator::plan::{Action, lifecycle::after_deletion, pod_summary::PodSummary};
 
 #[test]
 fn the_pods_of_one_that_is_gone_go() {
@@ -44,9 +44,9 @@ fn pods_that_are_kept_on_purpose_stay() {
     }
 }
 
-fn told(pods: &[PodRecord], there: Option<&Value>) -> Vec<String> {
+fn told(pods: &[PodSummary], there: Option<&Value>) -> Vec<String> {
     let there: Option<ObjectMeta> = there.map(|there| from_value(there.clone()).unwrap());
-    let told = farewell(pods, there.as_ref()).into_iter().map(|action| match action {
+    let told = after_deletion(pods, there.as_ref()).into_iter().map(|action| match action {
         Action::DeletePod { uid, .. } => format!("delete driver of {uid}"),
         Action::ProtectDriver { uid, protect: false, .. } => format!("release driver of {uid}"),
         Action::DeleteExecutors { submission_id } => format!("delete executors of {submission_id}"),
@@ -56,7 +56,7 @@ fn told(pods: &[PodRecord], there: Option<&Value>) -> Vec<String> {
 }
 
 /// The driver of an application with this uid, which is its own too.
-fn driver(uid: &str, differs: &Value) -> PodRecord {
+fn driver(uid: &str, differs: &Value) -> PodSummary {
     let mut pod = json!({
         "name": "pi-driver",
         "uid": uid,
@@ -71,6 +71,6 @@ fn driver(uid: &str, differs: &Value) -> PodRecord {
     from_value(pod).unwrap()
 }
 
-fn executor(run: &str) -> PodRecord {
+fn executor(run: &str) -> PodSummary {
     from_value(json!({"name": "exec", "application": "pi", "role": "executor", "submissionId": run})).unwrap()
 }

@@ -24,7 +24,7 @@ const AT_ONCE: usize = 4;
 /// at most once, however often its pods change, and the namespaces take turns: thousands of pods without an application
 /// in one namespace delay each of the other namespaces by only one application per turn.
 #[derive(Default)]
-pub(super) struct Farewells {
+pub(super) struct Deletions {
     waiting: Mutex<Waiting>,
     news: Notify,
 }
@@ -43,7 +43,7 @@ struct Line {
     names: HashSet<String>,
 }
 
-impl Farewells {
+impl Deletions {
     /// Queues an application that is gone, or that was replaced by another application of the same name.
     pub(super) fn waits(&self, namespace: &str, name: &str) {
         self.locked().push(namespace, name);
@@ -58,7 +58,7 @@ impl Farewells {
     async fn say_one_by_one(&self, context: &Context) {
         loop {
             let (namespace, name) = self.next().await;
-            if let Err(bug) = caught(context.bid_farewell(&namespace, &name)).await {
+            if let Err(bug) = caught(context.delete_or_release_pods(&namespace, &name)).await {
                 error!(namespace, name, %bug, "the pods of a deleted application are left to Kubernetes");
             }
         }
@@ -119,12 +119,12 @@ impl Context {
     /// In a namespace that this operator does not drive, another operator may drive applications. There only the
     /// drivers of applications that are gone are released: no operator can record the outcome of such a driver any
     /// more, and while the finalizer stays, neither the driver nor the namespace can be deleted.
-    pub(super) async fn bid_farewell(&self, namespace: &str, name: &str) {
+    pub(super) async fn delete_or_release_pods(&self, namespace: &str, name: &str) {
         self.pods.forget(namespace, name);
         let pods: Vec<_> = self.pods.of(namespace, name).0.into_values().collect();
         let is_ours = self.namespaces.include(namespace);
         let actions = |there: Option<&ObjectMeta>| {
-            let mut actions = lifecycle::farewell(&pods, there);
+            let mut actions = lifecycle::after_deletion(&pods, there);
             actions
                 .retain(|action| is_ours || matches!(action, Action::ProtectDriver { protect: false, .. }));
             actions
@@ -164,7 +164,7 @@ impl Context {
         let (namespace, name) = (watched.namespace().unwrap_or_default(), watched.name_any());
         let uid = watched.uid().unwrap_or_default();
         // Every application that this process drives has a note, from its first reconcile on.
-        let was_ours = self.notes.has(&uid);
+        let was_ours = self.memory.has(&uid);
         self.pods.forget(&namespace, &name);
         if was_ours {
             let pods: Vec<_> = self.pods.of(&namespace, &name).0.into_values().collect();
@@ -219,7 +219,7 @@ mod tests {
             namespaces: Arc::new(OurNamespaces::new(Namespaces::new(["ours".to_owned()], None))),
             pods: Arc::default(),
             mount_failures: Arc::default(),
-            asides: Asides::new(
+            auxiliary_worker: AuxiliaryWorker::new(
                 client.clone(),
                 events.clone(),
                 Arc::default(),
@@ -227,11 +227,11 @@ mod tests {
                 CancellationToken::new(),
             ),
             submitter: Submitter::new(client.clone(), submitter, metrics, mpsc::unbounded_channel().0),
-            surroundings: Surroundings::of_process(None),
+            submission_environment: SubmissionEnvironment::of_process(None),
             metrics: ApplicationMetrics::new(Options::default()),
             events,
             workload: Workloads::new(&mut registry, 1).applications,
-            notes: Notes::default(),
+            memory: ReconcileMemory::default(),
             applications: reflector::store().0,
             turns: Semaphore::new(1),
             server_time: Arc::new(|| None),
@@ -296,7 +296,7 @@ mod tests {
         context.leave(&watched).await.unwrap();
         assert_eq!(told(&asked), Vec::<String>::new(), "it never was ours");
 
-        context.notes.with("u", |note| note.failures = 0);
+        context.memory.with("u", |note| note.failures = 0);
         context.leave(&watched).await.unwrap();
         assert_eq!(told(&asked), RELEASE);
         context.leave(&watched).await.unwrap();
@@ -309,12 +309,12 @@ mod tests {
         let mut old = driver("old-driver");
         old.meta_mut().finalizers = None;
         has_pods(&context, [driver("pi-driver"), old]);
-        context.bid_farewell("theirs", "pi").await;
+        context.delete_or_release_pods("theirs", "pi").await;
         assert_eq!(told(&asked), [&[APPLICATION][..], &RELEASE].concat());
 
         let (context, asked) = self::context(Some(application()));
         has_pods(&context, [driver("pi-driver")]);
-        context.bid_farewell("theirs", "pi").await;
+        context.delete_or_release_pods("theirs", "pi").await;
         assert_eq!(told(&asked), [APPLICATION]);
     }
 
@@ -328,7 +328,7 @@ mod tests {
             assert!(has_departed());
         };
         depart();
-        context.bid_farewell("theirs", "pi").await;
+        context.delete_or_release_pods("theirs", "pi").await;
         assert!(!has_departed());
         depart();
         context.leave(&from_value(application()).unwrap()).await.unwrap();
@@ -344,7 +344,7 @@ mod tests {
         pod.meta_mut().finalizers = None;
         pod.meta_mut().owner_references = None;
         has_pods(&context, [pod]);
-        context.bid_farewell("ours", "pi").await;
+        context.delete_or_release_pods("ours", "pi").await;
         assert_eq!(told(&asked), Vec::<String>::new());
     }
 

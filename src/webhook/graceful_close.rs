@@ -17,12 +17,12 @@ use tokio_rustls::server::TlsStream;
 type Stream = Box<TlsStream<TcpStream>>;
 
 /// A connection that comes back when whoever has it drops it.
-pub(super) struct Lent {
+pub(super) struct ReturningStream {
     /// With where it comes back; there until this is dropped.
     stream: Option<(Stream, oneshot::Sender<Stream>)>,
 }
 
-impl Lent {
+impl ReturningStream {
     /// `stream`, and where it comes back.
     pub(super) fn new(stream: Stream) -> (Self, oneshot::Receiver<Stream>) {
         let (back, returned) = oneshot::channel();
@@ -35,7 +35,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for ReturningStream {
     fn drop(&mut self) {
         if let Some((stream, back)) = self.stream.take() {
             // Nobody waits for one that was hung up on.
@@ -45,13 +45,13 @@ impl Drop for Lent {
 }
 
 /// Reads what the client has still to say, to its end.
-pub(super) async fn hear_out(mut stream: Stream) {
+pub(super) async fn read_to_end(mut stream: Stream) {
     let (socket, _) = stream.get_mut();
     let mut words = [0; 1024];
     while socket.read(&mut words).await.is_ok_and(|length| length > 0) {}
 }
 
-impl AsyncRead for Lent {
+impl AsyncRead for ReturningStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -61,7 +61,7 @@ impl AsyncRead for Lent {
     }
 }
 
-impl AsyncWrite for Lent {
+impl AsyncWrite for ReturningStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.stream()?.poll_write(context, bytes)
     }

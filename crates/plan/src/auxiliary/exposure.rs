@@ -40,7 +40,7 @@ impl Default for Exposure {
 
 /// A port of the driver that can be reached.
 #[derive(Debug)]
-pub(super) struct Door<'a> {
+pub(super) struct ExposedPort<'a> {
     pub service: String,
     pub ingress: String,
     pub port: i32,
@@ -64,7 +64,7 @@ const LONGEST_NAME: usize = 63;
 const HASH: usize = 8;
 
 /// Returns the web UI's port, if it is to be reached.
-pub(super) fn ui<'a>(application: &'a SparkApplication, policy: &'a Policy) -> Option<Door<'a>> {
+pub(super) fn ui<'a>(application: &'a SparkApplication, policy: &'a Policy) -> Option<ExposedPort<'a>> {
     let spec = &application.spec;
     if is_ui_off(application) || !policy.exposure.has_ui_service {
         return None;
@@ -76,7 +76,7 @@ pub(super) fn ui<'a>(application: &'a SparkApplication, policy: &'a Policy) -> O
         options.map_or_else(nothing, |options| Cow::Borrowed(map(options)))
     };
     let port = options.map_or(target_port, |options| options.service_port.unwrap_or(UI_PORT));
-    Some(Door {
+    Some(ExposedPort {
         service: name(application, "ui-svc"),
         ingress: name(application, "ui-ingress"),
         port,
@@ -100,7 +100,7 @@ pub(super) fn ui<'a>(application: &'a SparkApplication, policy: &'a Policy) -> O
 pub(super) fn others<'a>(
     application: &'a SparkApplication,
     policy: &'a Policy,
-) -> impl Iterator<Item = Door<'a>> {
+) -> impl Iterator<Item = ExposedPort<'a>> {
     application
         .spec
         .driver_ingress_options
@@ -112,12 +112,12 @@ fn other<'a>(
     application: &SparkApplication,
     options: &'a DriverIngressOptions,
     policy: &'a Policy,
-) -> Option<Door<'a>> {
+) -> Option<ExposedPort<'a>> {
     let port = options.service_port.filter(|port| is_port(*port))?;
     let default_name = || format!("driver-ing-{port}").into();
     let format = options.ingress_url_format.as_deref().and_then(|text| UrlFormat::parse(text).ok());
     let annotations = Some(&options.ingress_annotations).filter(|annotations| !annotations.is_empty());
-    Some(Door {
+    Some(ExposedPort {
         service: name(application, &format!("driver-{port}")),
         ingress: name(application, &format!("ing-{port}")),
         port,
@@ -187,7 +187,7 @@ pub(super) fn variables<'a>(application: &'a SparkApplication, id: Option<&'a st
     }
 }
 
-impl Door<'_> {
+impl ExposedPort<'_> {
     /// Returns the port's address from outside; none if it has none, or if the address depends on Spark's id and that
     /// is not known yet.
     pub(super) fn url(
@@ -216,19 +216,19 @@ pub fn ui_path(application: &SparkApplication, id: Option<&str>, policy: &Policy
 /// Whether the path of the web UI depends on Spark's id of the application.
 #[must_use]
 pub fn has_id_in_ui_path(application: &SparkApplication, policy: &Policy) -> bool {
-    let format = ui(application, policy).and_then(|door| door.url_format);
+    let format = ui(application, policy).and_then(|exposed| exposed.url_format);
     format.is_some_and(|format| format.has_id_in_path())
 }
 
 /// Returns why ports of `application` have no address, one sentence for each; `id` is Spark's id of the application.
 #[must_use]
 pub fn without_address(application: &SparkApplication, id: Option<&str>, policy: &Policy) -> Vec<String> {
-    let doors = ui(application, policy).into_iter().chain(others(application, policy));
-    let why = |door: Door| {
-        let why = door.url(application, id).err()?;
-        Some(format!("there is no Ingress {}: of its address, {why}", door.ingress))
+    let all_exposed = ui(application, policy).into_iter().chain(others(application, policy));
+    let why = |exposed: ExposedPort| {
+        let why = exposed.url(application, id).err()?;
+        Some(format!("there is no Ingress {}: of its address, {why}", exposed.ingress))
     };
-    doors.filter_map(why).collect()
+    all_exposed.filter_map(why).collect()
 }
 
 #[cfg(test)]
