@@ -1,4 +1,4 @@
-//! Submits SparkPi, and prints its states as they come and how it ended.
+//! Submits SparkPi, and prints the application's states as they come, and how the application ended.
 //!
 //! ```console
 //! $ cargo run --no-default-features --example submit_and_wait [NAME]
@@ -32,7 +32,7 @@ async fn run(name: &str) -> Result<(), Box<dyn Error>> {
         .driver(1, "512m")
         .service_account("spark")
         .executors(1, 1, "512m")
-        // What the scheduler reserves for each pod: little enough for a cluster on a laptop.
+        // The CPU that the scheduler reserves for each pod: little enough for a cluster on a laptop.
         .with(|spec| {
             for pod in [&mut spec.driver.pod, &mut spec.executor.pod] {
                 pod.core_request = Some("200m".to_owned());
@@ -45,7 +45,8 @@ async fn run(name: &str) -> Result<(), Box<dyn Error>> {
     let applications = Applications::new(Client::try_from(config)?, namespace);
     let pi = applications.submit(&pi).await?;
 
-    // Both run at the same time, so that the end is seen even if the application is deleted as soon as it has ended.
+    // Both futures run at the same time, so that the end is seen even if the application is deleted as soon as it
+    // ended.
     let states = applications.states(&pi).try_for_each(async |state| {
         // If stdout is closed, the line has no reader, so the failure to write it is ignored.
         writeln!(io::stdout(), "{name} is {state:?}").ok();

@@ -1,5 +1,5 @@
-//! The ports for Kubernetes' probes and for Prometheus: whether the process is alive, whether it is ready, and its
-//! metrics.
+//! Serves the ports for Kubernetes' probes and for Prometheus: whether the process is alive, whether it is ready, and
+//! its metrics.
 
 use crate::plan::exposition;
 use axum::{
@@ -18,35 +18,35 @@ use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// What has to be in place for the process to be ready, and what keeps it from being.
+/// The conditions that have to be met for the process to be ready, and the reason why a condition is not met.
 #[derive(Clone, Debug)]
 pub struct Readiness(Arc<watch::Sender<Conditions>>);
 
-/// By name: why the condition is not met, or nothing.
+/// For each condition, by name: the reason why the condition is not met, or `None` if it is met.
 type Conditions = BTreeMap<&'static str, Option<String>>;
 
-/// What is said of a condition before anybody has looked.
+/// The reason of a condition that has not been checked yet.
 const NOT_YET: &str = "not yet";
 
 impl Readiness {
-    /// Ready while each of `conditions` is [`met`](Self::met).
+    /// Returns a readiness that is ready while each of `conditions` is [`met`](Self::met).
     #[must_use]
     pub fn waiting_for(conditions: impl IntoIterator<Item = &'static str>) -> Self {
         let conditions = conditions.into_iter().map(|condition| (condition, Some(NOT_YET.to_owned())));
         Self(Arc::new(watch::Sender::new(conditions.collect())))
     }
 
-    /// The condition is met.
+    /// Records that the condition is met.
     pub fn met(&self, condition: &'static str) {
         self.set(condition, None);
     }
 
-    /// The condition is not met. Told once in the log, however often it is found so.
+    /// Records that the condition is not met, and logs the reason, but only when the reason is new.
     pub fn unmet(&self, condition: &'static str, why: &impl fmt::Display) {
         self.set(condition, Some(why.to_string()));
     }
 
-    /// The condition is not met, as is to be expected: nothing is wrong.
+    /// Records that the condition is not met for an expected reason. Nothing is wrong, so nothing is logged.
     pub fn waits(&self, condition: &'static str, for_what: &str) {
         self.0.send_modify(|conditions| {
             conditions.insert(condition, Some(for_what.to_owned()));
@@ -76,7 +76,7 @@ impl Readiness {
         drop(self.0.subscribe().wait_for(met).await);
     }
 
-    /// Whether all conditions are met, and a line for each.
+    /// Returns whether all conditions are met, and a text with a line for each.
     fn report(&self) -> (bool, String) {
         let conditions = self.0.borrow();
         let report = conditions.iter().fold(String::new(), |mut report, (condition, why)| {
@@ -92,11 +92,11 @@ fn is_ready(conditions: &Conditions) -> bool {
     conditions.values().all(Option::is_none)
 }
 
-/// Says what stands still in the process, if anything does.
+/// Returns a description of each part of the process that is stuck. Returns nothing while all parts work.
 pub type Liveness = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
-/// `/healthz`, which fails with what stands still, and `/readyz`, whose body says of each condition whether it
-/// is met and otherwise why not.
+/// Returns the routes `/healthz`, which fails with the parts that are stuck, and `/readyz`, whose body has a line for
+/// each condition: `ok`, or the reason why the condition is not met.
 pub fn probes(liveness: Liveness, readiness: Readiness) -> Router {
     let healthz = get(async move || match &liveness()[..] {
         [] => (StatusCode::OK, "ok\n".to_owned()),
@@ -109,10 +109,10 @@ pub fn probes(liveness: Liveness, readiness: Readiness) -> Router {
     Router::new().route("/healthz", healthz).route("/readyz", readyz)
 }
 
-/// Tells the process' metrics, in Prometheus' text format.
+/// Returns the metrics of the process, in Prometheus' text format.
 pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// All of `metrics` under `path`.
+/// Returns the route that serves all of `metrics` under `path`.
 pub fn metrics(path: &str, metrics: Metrics) -> Router {
     let show = get(async move || ([(CONTENT_TYPE, exposition::CONTENT_TYPE)], metrics()).into_response());
     Router::new().route(path, show)

@@ -1,4 +1,5 @@
-//! The client of the API server: every request has a deadline and is counted, and watches show whether they are alive.
+//! Creates the client of the API server: each of its requests has a deadline and is counted, and its watches show
+//! whether they are alive.
 
 use axum::http::{HeaderMap, Method, Request, Response, Uri, header};
 use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
@@ -22,18 +23,19 @@ use std::{
 use tokio::time::{Instant, timeout};
 use tower::{Layer, Service};
 
-/// How long the API server may take to begin an answer. Its own limit for what is not a watch is 60 s, but
-/// nothing that we ask takes a tenth of a second where all is well, and whoever waits holds up others.
+/// How long the API server may take to begin an answer. The API server itself ends a request that is not a watch after
+/// 60 s. A healthy API server answers every request of the operator within a tenth of a second, and a caller that waits
+/// holds up other work.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How long an answer that has begun may be silent: longer than any watch lasts, so that only a connection of
-/// which the other end is gone is given up.
+/// How long an answer that has begun may be silent. This is longer than any watch lasts, so that a connection is given
+/// up only if its other end is gone.
 const SILENCE: Duration = Duration::from_secs(90);
-/// How long a connection may take to come about; the next try may meet another API server.
+/// How long it may take to open a connection. The next try may reach another API server.
 const CONNECT: Duration = Duration::from_secs(10);
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A client that keeps deadlines and writes down its requests in `requests`.
+/// Returns a client that keeps the deadlines and records its requests in `requests`.
 ///
 /// # Errors
 ///
@@ -47,24 +49,25 @@ pub fn client(mut config: Config, requests: &Requests) -> kube::Result<Client> {
     Ok(ClientBuilder::try_from(config)?.with_layer(&requests).build())
 }
 
-/// How long a watch lasts at most, in seconds: each begins anew from where the last one ended, and shows by
-/// that that both ends live.
+/// How long a watch lasts at most, in seconds. Each watch then begins anew where the last one ended, which shows that
+/// both ends are alive.
 pub const WATCH_SECONDS: u32 = 60;
 
-/// What is known of the requests of a client.
+/// The record of the requests of a client: counts, durations, watches and the API server's clock.
 #[derive(Clone, Debug)]
 pub struct Requests {
     answers: Family<Answer, Counter>,
     durations: Family<Verb, Histogram>,
-    /// When each list or watch was answered last, be it by an error: by the path of what is watched.
+    /// The time of the last answer to each list or watch, where a failure counts as an answer. The key is the path of
+    /// the watched resource.
     watches: Arc<Mutex<BTreeMap<String, Instant>>>,
-    /// The `Date` of the API server's last answer, and when the answer came.
+    /// The `Date` header of the API server's last answer, and the time at which that answer arrived.
     time: Arc<Mutex<Option<(Timestamp, Instant)>>>,
-    /// Where the API server is: requests get their address only after they have been counted.
+    /// The address of the API server, kept here because requests get their address only after they have been counted.
     host: Arc<str>,
 }
 
-/// Labels as those of client-go, which KF shows.
+/// The labels are those of client-go, which Kubeflow's operator shows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answer {
     /// The status code, or `<error>`.
@@ -80,7 +83,7 @@ struct Verb {
 }
 
 impl Requests {
-    /// Requests that are counted in `registry`.
+    /// Returns a record whose counts and durations are registered in `registry`.
     pub fn new(registry: &mut Registry) -> Self {
         let buckets = || Histogram::new([0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0]);
         let requests = Self {
@@ -98,7 +101,8 @@ impl Requests {
         requests
     }
 
-    /// The watches that have shown no sign of life for longer than `limit`: what they are of, and for how long.
+    /// Returns the watches that have had no answer for longer than `limit`: the path of the watched resource, and the
+    /// time since the last answer.
     #[must_use]
     pub fn silent_watches(&self, limit: Duration) -> Vec<(String, Duration)> {
         let watches = self.watches.lock().expect("no code panics while it holds this lock");
@@ -106,8 +110,9 @@ impl Requests {
         silences.filter(|(_, silence)| *silence > limit).collect()
     }
 
-    /// The time by the API server's clock, to the second below; none before the first answer. HTTP servers that have a clock
-    /// date their answers (RFC 9110, 6.6.1), the API server does.
+    /// Returns the time by the API server's clock, or nothing before the first answer. The time can be up to a second
+    /// too early, because the `Date` header has whole seconds. HTTP servers that have a clock date their answers (RFC
+    /// 9110, 6.6.1), and the API server does so.
     #[must_use]
     pub fn server_time(&self) -> Option<Timestamp> {
         let (time, told) = (*self.time.lock().expect("no code panics while it holds this lock"))?;
@@ -124,7 +129,7 @@ impl Requests {
         }
     }
 
-    /// Expects no more of the watches that there were; those that go on will show it.
+    /// Forgets all watches that there were. A watch that continues is recorded again with its next answer.
     pub fn forget_watches(&self) {
         self.watches.lock().expect("no code panics while it holds this lock").clear();
     }
@@ -135,7 +140,7 @@ impl Requests {
         let verb = if is_watch { "WATCH".to_owned() } else { method.to_string() };
         self.durations.get_or_create(&Verb { verb, host: host.clone() }).observe(duration.as_secs_f64());
         self.answers.get_or_create(&Answer { code, method: method.to_string(), host }).inc();
-        // Only watchers ask for pages.
+        // Only watchers list in pages, so `limit` marks a list that belongs to a watch.
         if is_watch || has_parameter(uri, "limit") {
             let mut watches = self.watches.lock().expect("no code panics while it holds this lock");
             watches.insert(uri.path().to_owned(), Instant::now());
@@ -156,7 +161,7 @@ impl<S> Layer<S> for Requests {
     }
 }
 
-/// The service that keeps deadlines and writes down what it sees.
+/// The service that keeps the deadlines and records each request.
 #[derive(Clone, Debug)]
 pub struct Deadlines<S> {
     inner: S,
@@ -200,7 +205,7 @@ where
     }
 }
 
-/// The whole of a transport's error: what went wrong stands in the innermost of its causes.
+/// Returns a transport error together with all its causes, since only the innermost cause contains what went wrong.
 fn in_words(error: BoxError) -> BoxError {
     if error.is::<kube::Error>() {
         return error;

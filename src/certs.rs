@@ -1,4 +1,4 @@
-//! `spark-operator certs`: shows and rotates the webhook's certificates.
+//! Implements `spark-operator certs`: shows, rotates and generates the webhook's certificates.
 
 use crate::{
     operator,
@@ -21,12 +21,12 @@ use std::{
 
 mod report;
 
-/// Carries out `command`, and gives what it has to say.
+/// Carries out `command`, and returns the text to print.
 ///
 /// # Errors
 ///
-/// When the cluster cannot be reached or refuses, when files are in the way, or when what is shown does not go
-/// together.
+/// When the cluster cannot be reached or refuses, when a file to be written exists already, or when the certificates
+/// that are shown do not match.
 pub async fn run(command: &CertsCommand) -> anyhow::Result<String> {
     match command {
         CertsCommand::Show { cluster, objects } => {
@@ -56,8 +56,8 @@ async fn show(client: Client, objects: &WebhookObjects) -> anyhow::Result<String
     bail!("{}\n\n{text}", complaints.join("\n"))
 }
 
-/// The next step of a rotation, carried out as a replica of the operator would: the other steps follow from
-/// it, and there is nothing that a running operator would have to be asked.
+/// Takes the next step of a rotation, just as a replica of the operator would. Running operators see the changed Secret
+/// and take the other steps, so this command does not have to contact them.
 async fn rotate(client: Client, objects: &WebhookObjects, wish: Wish) -> anyhow::Result<String> {
     let place = place(objects);
     let shared = secret(client, objects);
@@ -69,10 +69,10 @@ async fn rotate(client: Client, objects: &WebhookObjects, wish: Wish) -> anyhow:
         )
     })?;
     let mut names = leaf(&found).with_context(|| format!("Secret {place}, leaf"))?.names;
-    // The first one names the CA.
+    // The first name becomes the name of the CA, so `localhost` is put last.
     names.sort_by_key(|name| name == "localhost");
-    // A running operator knows how long the CA has been trusted; here nothing is known of it, so no leaf is
-    // signed that would depend on it.
+    // Only a running operator knows how long the CA has been trusted. These waits never end, so that this command signs
+    // no leaf that depends on that time.
     let waits = Waits { settle: Duration::MAX, overlap: Duration::MAX };
     let (made, step) = shared.advance(&names, Some(wish), &Memory::default(), now(), &waits).await?;
     let valid_until = |pem: &str| -> anyhow::Result<Timestamp> {
@@ -109,7 +109,8 @@ fn place(objects: &WebhookObjects) -> String {
     format!("{}/{}", objects.webhook_secret_namespace, objects.webhook_secret_name)
 }
 
-/// Files as the Secret has them; the keys can be read by their owner alone.
+/// Writes new certificates and keys into files that are named as in the Secret. Only their owner can read the files.
+/// Returns the paths, one per line.
 fn write_certificates(directory: &Path, dns_names: &[String]) -> anyhow::Result<String> {
     let made = Certificates::generate(dns_names, now()).context("--dns-name")?;
     let files: Vec<(PathBuf, String)> =
@@ -125,7 +126,7 @@ fn write_certificates(directory: &Path, dns_names: &[String]) -> anyhow::Result<
     Ok(files.iter().map(|(path, _)| format!("{}\n", path.display())).collect())
 }
 
-/// The clock of what is made and shown, to the second.
+/// Returns the time for certificates that are made and for reports, rounded to the second.
 #[expect(clippy::disallowed_methods, reason = "the clock of what is made by hand and shown")]
 fn now() -> Timestamp {
     Timestamp::now().round(Unit::Second).expect("the present is far from the end of time")

@@ -16,16 +16,16 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, ResourceExt, api::PostParams};
 
-/// What is to be done about the definitions.
+/// The command that installs the CustomResourceDefinitions, for error messages.
 const APPLY_CRDS: &str = "spark-operator crds | kubectl apply --server-side --force-conflicts --filename -";
 const LEASES: &str = "leases";
 
-/// What the operator does by its settings, so that it may.
+/// The settings and object names that decide which permissions the operator needs.
 #[derive(Clone, Debug)]
 pub struct Needs {
-    /// The objects that it touches by name.
+    /// The objects that the operator reads or writes by name.
     pub places: Places,
-    /// The Lease, where there is an election.
+    /// The name of the Lease, if there is a leader election.
     pub lock: Option<String>,
     pub lock_namespace: String,
     pub settings: InstallationSettings,
@@ -53,17 +53,17 @@ pub enum Error {
     )]
     Forbidden {
         verbs: Vec<String>,
-        /// What makes that print all of them.
+        /// The flags with which that command prints every role that is needed.
         flags: String,
     },
 }
 
-/// Whether the installed definitions have every field that we write into a status: the API server silently
-/// drops what it does not know, and a run that is not remembered would be run again.
+/// Checks that the installed definitions have every field that the operator writes into a status. The API server
+/// silently drops a field that it does not know, and a run that is not recorded would be run again.
 ///
 /// # Errors
 ///
-/// What is missing and what to do about it.
+/// When a definition or a field is missing, with the command that installs it, or when a definition cannot be read.
 pub async fn definitions(client: &Client) -> Result<(), Error> {
     let definitions = Api::<Lenient<CustomResourceDefinition>>::all(client.clone());
     for ours in crds::custom_resource_definitions() {
@@ -84,11 +84,12 @@ pub async fn definitions(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether our account may do all that `manifests/rbac/operator.yaml` lets it do.
+/// Checks that the operator's account has all permissions that its roles in `manifests/rbac` grant under these
+/// settings.
 ///
 /// # Errors
 ///
-/// Every verb that is missing.
+/// When permissions are missing, with the verbs of all of them, or when the API server refuses a check.
 pub async fn permissions(client: &Client, needs: &Needs) -> Result<(), Error> {
     let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
     let mut verbs = Vec::new();
@@ -103,14 +104,14 @@ pub async fn permissions(client: &Client, needs: &Needs) -> Result<(), Error> {
         }
     }
     let flags = needs.settings.arguments().iter().fold(String::new(), |flags, flag| {
-        // A selector may have what a shell takes for its own.
+        // A label selector can contain characters that a shell would interpret.
         let quote = if flag.contains([' ', '(', '!']) { "'" } else { "" };
         format!("{flags} {quote}{flag}{quote}")
     });
     if verbs.is_empty() { Ok(()) } else { Err(Error::Forbidden { verbs, flags }) }
 }
 
-/// One entry for each verb on each resource.
+/// Returns the permissions to check: one entry for each verb on each resource.
 fn needed(needs: &Needs) -> Vec<ResourceAttributes> {
     let roles = manifests::operator_roles(&needs.settings).into_iter();
     let mut needed = Vec::new();
@@ -141,7 +142,7 @@ fn attributes(rule: &PolicyRule, ours: &Needs) -> Vec<ResourceAttributes> {
             };
             let names = match (rule.resource_names.as_deref().unwrap_or_default(), resource) {
                 ([], _) => vec![None],
-                // These may have been given other names.
+                // The settings can give these objects other names than the manifests have.
                 (_, "secrets") => vec![Some(&ours.places.secret)],
                 (_, "mutatingwebhookconfigurations") => vec![Some(&ours.places.mutating_configuration)],
                 (_, "validatingwebhookconfigurations") => vec![Some(&ours.places.validating_configuration)],
@@ -163,7 +164,7 @@ fn attributes(rule: &PolicyRule, ours: &Needs) -> Vec<ResourceAttributes> {
     attributes
 }
 
-/// `patch sparkapplications/status (sparkoperator.k8s.io)`.
+/// Describes a permission, such as `patch sparkapplications/status of API group sparkoperator.k8s.io`.
 fn in_words(attributes: &ResourceAttributes) -> String {
     let part = |part: &Option<String>| part.clone().unwrap_or_default();
     let mut words = format!("{} {}", part(&attributes.verb), part(&attributes.resource));

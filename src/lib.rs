@@ -1,12 +1,12 @@
-//! A Kubernetes operator for Apache Spark: its API, as types, and a [`client`] for programs that use it.
+//! A Kubernetes operator for Apache Spark: its API as types, and a [`client`] for programs that use the operator.
 //!
 //! ```toml
 //! spark-operator = { path = "…", default-features = false }
 //! ```
 //!
-//! is [`api`] and [`client`], with what they need; [`client`] begins with an example. All else is the two programs `spark-operator`
-//! and `sparkctl`, which the features `operator` and `ctl` make. It is public for them and for `tests/it`, and promises nothing to
-//! others:
+//! gives a program [`api`] and [`client`], with their dependencies; [`client`] begins with an example. Everything else
+//! belongs to the two programs `spark-operator` and `sparkctl`, which the features `operator` and `ctl` build. It is
+//! public for these programs and for `tests/it` only, and may change at any time:
 //!
 //! | module | what | may use |
 //! |---|---|---|
@@ -14,19 +14,19 @@
 //! | `client` | applications in a cluster, for programs: build, submit, follow | `api` |
 //! | `cron` | schedules, and the moments at which they are due | nothing here |
 //! | `spark_client` | the objects that Spark's own submission client creates | `api` |
-//! | `pod_customization` | how a pod is changed to what its annotations ask for | `api` |
-//! | `plan` | what is to be done: pure functions from what was observed to actions and a status | the four crates above |
+//! | `pod_customization` | changes a pod as its annotations ask for | `api` |
+//! | `plan` | decisions: pure functions from observations to actions and a status | the four crates above |
 //! | `controller` | observe, decide, act: watches and API calls | `plan` and all that it may use |
 //! | `webhook` | HTTPS: admission reviews, certificates | `plan` and all that it may use |
 //! | `ctl` | the command line `sparkctl` | `plan`, `client`, `api` |
-//! | `operator` | `spark-operator run`: all of them in one process | all |
+//! | `operator` | `spark-operator run`: all of these parts in one process | all |
 //! | `certs` | `spark-operator certs`: the certificates, for an admin | all |
-//! | `installation`, `manifests` | is the cluster set up for it, and what that takes | `webhook`, `api` |
+//! | `installation`, `manifests` | checks that the cluster is set up for the operator, and prints the manifests for that | `webhook`, `api` |
 //! | `settings`, `api_server`, `admin`, `metrics`, `telemetry`, `shutdown`, `kernel`, `panics` | what the process as a whole needs | |
 //!
-//! `controller` and `webhook` never use each other: all that they have to tell each other stands in
-//! annotations on pods (`pod_customization`). `api`, `cron`, `spark_client`, `pod_customization` and `plan` are crates in
-//! `crates/`: Cargo keeps it so for them, and `tests/it/architecture.rs` for modules.
+//! `controller` and `webhook` never use each other: they communicate only through annotations on pods
+//! (`pod_customization`). `api`, `cron`, `spark_client`, `pod_customization` and `plan` are crates in `crates/`: Cargo
+//! enforces the last column for crates, and `tests/it/architecture.rs` for modules.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! `spark-operator`: reads the flags, runs the command, returns an exit code.
+//! The program `spark-operator`: reads the flags, runs the command and returns an exit code.
 
 use anyhow::Context;
 use clap::Parser;
@@ -10,7 +10,8 @@ use spark_operator::{
 use std::{fs, io::Write, path::Path, process::ExitCode};
 use tokio::runtime::{Builder, Runtime};
 
-/// Reviews, watches and statuses are trees of small objects, made by one thread and dropped by another.
+/// mimalloc is used because reviews, watches and statuses are trees of small objects, allocated by one thread and
+/// dropped by another.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
     match run(Flags::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where stderr is closed nobody wants to know.
+            // If stderr is closed, the message has no reader, so the failure to write it is ignored.
             writeln!(std::io::stderr(), "spark-operator: {error:#}").ok();
             ExitCode::FAILURE
         }
@@ -45,7 +46,7 @@ fn runtime() -> anyhow::Result<Runtime> {
     Builder::new_multi_thread().enable_all().build().context("cannot start threads")
 }
 
-/// A reader that has seen enough is no error.
+/// Prints `text` to stdout. A reader that closes the pipe early is not an error.
 fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

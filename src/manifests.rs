@@ -1,5 +1,5 @@
-//! The manifests of an installation: the files under `manifests/`, which the program contains, changed as the flags ask
-//! for.
+//! Prints the manifests of an installation: the files under `manifests/`, which are compiled into the program, changed
+//! as the flags require.
 
 use crate::{
     api::crds,
@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// The namespace that the files are written for.
+/// The namespace in the files, which is replaced by that of the settings.
 const NAMESPACE: &str = "spark-operator";
 
 const RBAC: &str = include_str!("../manifests/rbac/operator.yaml");
@@ -22,7 +22,7 @@ const WEBHOOK_PODS: &str = include_str!("../manifests/webhook/pods.yaml");
 const WEBHOOK_APPLICATIONS: &str = include_str!("../manifests/webhook/applications.yaml");
 const DEPLOYMENT: &str = include_str!("../manifests/deployment/operator.yaml");
 
-/// The manifests that `settings` ask for, as one YAML stream in the order in which they are to be applied.
+/// Returns the manifests that `settings` ask for, as one YAML stream in the order in which to apply them.
 #[must_use]
 pub fn yaml(settings: &ManifestsSettings) -> String {
     let is_wanted = |part| settings.parts.is_empty() || settings.parts.contains(&part);
@@ -48,7 +48,7 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
     stream
 }
 
-/// The operator's account, and what it may do to do what the settings say: no more than that.
+/// Returns the operator's account and its roles, with only the permissions that the settings require.
 #[must_use]
 pub fn operator_roles(settings: &InstallationSettings) -> Vec<Value> {
     let quotas = settings.enable_resource_quota_enforcement.then_some(QUOTA_RBAC);
@@ -63,7 +63,7 @@ pub fn operator_roles(settings: &InstallationSettings) -> Vec<Value> {
     roles
 }
 
-/// Whether a rule is about the webhook's certificates and who trusts them.
+/// Returns whether a rule covers only the webhook's certificates and the webhook configurations that trust them.
 fn is_for_webhook(rule: &Value) -> bool {
     let is_theirs = |resource: &Value| {
         resource.as_str().is_some_and(|name| name == "secrets" || name.ends_with("webhookconfigurations"))
@@ -71,7 +71,8 @@ fn is_for_webhook(rule: &Value) -> bool {
     rule["resources"].as_array().is_some_and(|resources| resources.iter().all(is_theirs))
 }
 
-/// When the API server calls the webhook of an operator that works in these namespaces.
+/// Returns the webhook configurations of an operator that works in these namespaces. They decide when the API server
+/// calls the webhook.
 #[must_use]
 pub fn webhook_configurations(namespaces: &Namespaces) -> Vec<Value> {
     let mut configurations: Vec<_> =
@@ -85,8 +86,8 @@ pub fn webhook_configurations(namespaces: &Namespaces) -> Vec<Value> {
     configurations
 }
 
-/// The webhook once for each selector: whichever finds a namespace, it is called, and if both do, then twice,
-/// which is as good as once.
+/// Returns a copy of the webhook for each selector, because a webhook has only one namespace selector. Where two
+/// selectors match the same namespace, the API server calls the webhook twice, which has the same result as once.
 fn for_each(webhook: &Value, selectors: &[LabelSelector]) -> Vec<Value> {
     let one = |(i, selector): (usize, &LabelSelector)| {
         let mut one = webhook.clone();
@@ -99,12 +100,12 @@ fn for_each(webhook: &Value, selectors: &[LabelSelector]) -> Vec<Value> {
     selectors.iter().enumerate().map(one).collect()
 }
 
-/// The objects in one of the files.
+/// Returns the objects in a file of manifests.
 fn objects(file: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(file).expect("the manifests are YAML: tests/it/manifests.rs reads them all")
 }
 
-/// Puts an object into the namespace, and what else the settings say where it belongs.
+/// Writes the namespace of the settings into an object, and the other settings into the fields that they belong to.
 fn fill_in(object: &mut Value, settings: &ManifestsSettings) {
     if object["kind"] == "Namespace" {
         object["metadata"]["name"] = json!(settings.namespace);

@@ -1,4 +1,4 @@
-//! The registry to which every part adds its metrics, and the metrics of the process as a whole.
+//! Creates the registry to which every part adds its metrics, and the metrics of the process as a whole.
 
 use crate::{plan::exposition, settings::VERSION};
 use procfs::process::{LimitValue, Process};
@@ -10,7 +10,7 @@ use prometheus_client::{
 };
 use std::fmt;
 
-/// A registry with the metrics of the process.
+/// Returns a registry that contains the metrics of the process.
 #[must_use]
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
@@ -19,7 +19,7 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// All metrics in Prometheus' text format.
+/// Returns all metrics in Prometheus' text format.
 #[must_use]
 pub fn text(registry: &Registry) -> String {
     let mut text = String::new();
@@ -27,13 +27,14 @@ pub fn text(registry: &Registry) -> String {
     exposition::from_openmetrics(&text)
 }
 
-/// What Prometheus' own clients say of a process, under the same names, read from /proc when it is asked for.
+/// Reports the process metrics of Prometheus' own client libraries, under the same names, read from /proc whenever
+/// metrics are requested.
 #[derive(Debug)]
 struct ProcessCollector;
 
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        // Without /proc there are no such metrics; everything else is still told.
+        // Without /proc these metrics are missing; all others are still reported.
         let Ok(process) = Process::myself() else { return Ok(()) };
         let Ok(stat) = process.stat() else { return Ok(()) };
         let ticks = procfs::ticks_per_second() as f64;

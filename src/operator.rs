@@ -1,5 +1,5 @@
-//! `spark-operator run`: controller, webhook, certificates and the ports for probes and metrics in one process. When
-//! one of them ends, all end.
+//! Runs `spark-operator run`: controller, webhook, certificates and the ports for probes and metrics, in one process.
+//! When one of these parts ends, all end.
 
 use crate::{
     admin::{self, Liveness, Readiness},
@@ -40,24 +40,25 @@ use tokio::{net::TcpListener, sync::Notify, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// How often it is looked whether what was in place still is: certificates, caBundle, definitions.
-/// Whoever removes them is undone, or told of, within this time.
+/// The pause between two checks that certificates, caBundle and definitions are still in place. A removed certificate
+/// or caBundle is restored within this time, and a missing definition is reported.
 const LOOK: Duration = Duration::from_secs(60);
-/// The pause between two checks that the operator has all its permissions. A check is one request for each verb (63), and a call that
-/// lacks a permission fails with the API server's own message in the meantime.
+/// The pause between two checks that the operator has all its permissions. A check is one request for each verb (63),
+/// and a call that lacks a permission fails with the API server's own message in the meantime.
 const LOOK_AT_PERMISSIONS: Duration = Duration::from_secs(10 * 60);
-/// How often our own webhook is tried. It costs a handshake, and nothing else tells of a webhook that hangs.
+/// The pause between two handshakes with the operator's own webhook. A handshake is cheap, and nothing else reveals a
+/// webhook that hangs.
 const KNOCK: Duration = Duration::from_secs(10);
-/// How soon to look again at what was not in place: the operator is of little use before.
+/// The first pause after a check that failed. It is short, because until then the operator is of little use.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// How long a watch may show no sign of life. One begins every minute, and tries again at least every other
-/// minute where it cannot.
+/// How long a watch may go without an answer before the liveness probe fails. A watch begins anew every minute; after a
+/// failure it is retried at least every two minutes.
 const SILENCE: Duration = Duration::from_secs(5 * 60);
-/// How long the parts may take to end once the webhook takes no more connections. Kubernetes gives a pod 30 s
-/// in all; the API server gives a review 30 s at most and ours 5 s.
+/// How long the parts may take to end once the webhook accepts no more connections. Kubernetes gives a pod 30 s in all.
+/// The API server waits 30 s for a review at most, and 5 s for the reviews of this operator.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// Conditions of readiness, as `/readyz` names them.
+/// The names of the conditions of readiness, as `/readyz` shows them.
 mod condition {
     pub(super) const CACHES: &str = "caches";
     pub(super) const CERTIFICATES: &str = "certificates";
@@ -68,11 +69,11 @@ mod condition {
 }
 use condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, RUNNING, WEBHOOK};
 
-/// Runs the operator until a signal.
+/// Runs the operator until a signal arrives.
 ///
 /// # Errors
 ///
-/// When it cannot start, or a part of it has ended early.
+/// When the operator cannot start, or one of its parts has ended early.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     telemetry::init(settings.zap_encoder, &settings.zap_log_level);
     if let Err(error) = process_limits::take_small_pages() {
@@ -110,8 +111,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let requests = Requests::new(&mut registry);
     let client =
         api_server::client(config, &requests).context("the Kubernetes configuration cannot be used")?;
-    // Driver pods that are made before the API server trusts the webhook would be denied, and what is written
-    // before the definitions are right would be lost.
+    // Driver pods that are created before the API server trusts the webhook would be denied, and fields that are
+    // written before the definitions are right would be lost.
     let before_driving: &[_] = if has_webhook { &[CERTIFICATES, DEFINITIONS] } else { &[DEFINITIONS] };
     let of_webhook: &[_] = if has_webhook { &[CERTIFICATES, WEBHOOK] } else { &[] };
     let readiness =
@@ -180,7 +181,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
 
     info!(version = VERSION, "started");
     let mut parts = Parts { running: JoinSet::new(), stop: stop.clone(), drain: closing.delay + DRAIN };
-    // Whoever asks is answered for as long as there is a webhook.
+    // Probes and metrics are served until the webhook has ended.
     let served = CancellationToken::new();
     let mut probes = admin::probes(liveness(requests.clone(), workloads.clone()), readiness.clone());
     let text = move || metrics::text(&registry) + &applications.text();
@@ -235,7 +236,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
             controller::run(setup.clone(), || readiness.met(CACHES), stop.clone())
         };
         let stands_by = || {
-            // Whoever stands by has no caches, watches nothing and is ready to lead.
+            // A replica that does not lead has no caches and watches nothing, but it is ready to lead.
             requests.forget_watches();
             workloads.forget();
             readiness.met(CACHES);
@@ -249,17 +250,17 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     parts.all_ended().await
 }
 
-/// A client for the cluster that `kubeconfig` names, or else the usual places.
+/// Returns a client for the cluster that `kubeconfig` names, or else for the cluster of the usual places.
 ///
 /// # Errors
 ///
-/// When there is none, or it cannot be used.
+/// When there is no configuration, or the configuration cannot be used.
 pub async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
     let config = config(kubeconfig).await?;
     Client::try_from(config).context("the Kubernetes configuration cannot be used")
 }
 
-/// The cluster that `kubeconfig` names, or else the usual places.
+/// Reads the configuration from `kubeconfig`, or else from the usual places.
 async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
     match kubeconfig {
         Some(path) => {
@@ -278,7 +279,7 @@ async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> 
     TcpListener::bind(address).await.with_context(|| format!("{flag}: cannot listen on {address}"))
 }
 
-/// What `/healthz` looks at: whether watches live and the reconcile loop moves.
+/// Returns the check behind `/healthz`: whether every watch is alive and the reconcile loops make progress.
 fn liveness(requests: Requests, workloads: Workloads) -> Liveness {
     Arc::new(move || {
         let silent = requests.silent_watches(SILENCE).into_iter();
@@ -288,18 +289,20 @@ fn liveness(requests: Requests, workloads: Workloads) -> Liveness {
     })
 }
 
-/// A condition of readiness that is looked after.
+/// A condition of readiness that is checked again and again.
 struct Keep {
     condition: &'static str,
     readiness: Readiness,
     stop: CancellationToken,
-    /// Between two looks that find it unmet for one reason. The first pause is [`LOOK_AGAIN`], each after it twice as long.
+    /// The longest pause between two checks that fail for the same reason. The first pause is [`LOOK_AGAIN`], and each
+    /// later one is twice as long.
     longest_pause: Duration,
 }
 
 impl Keep {
-    /// Makes the condition met and keeps it so, or says why it is not, until the end. A look that finds it met
-    /// says when to look again; `changed` makes that sooner.
+    /// Calls `look` again and again until the operator stops, and records in the readiness whether the condition is
+    /// met, or why not. `look` repairs what it can, and returns the pause until the next call; a notification of
+    /// `changed` ends any pause early.
     async fn met<L, E>(self, look: impl Fn() -> L, changed: Arc<Notify>) -> io::Result<()>
     where
         L: Future<Output = Result<Duration, E>>,
@@ -338,8 +341,8 @@ fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// The API server as Spark's `--master` names it: inside a cluster its Service, otherwise as kubeconfig has
-/// it.
+/// Returns the URL of the API server for Spark's `--master`: that of its Service inside a cluster, otherwise that of
+/// the kubeconfig.
 fn master(config: &Config) -> String {
     match (env::var("KUBERNETES_SERVICE_HOST"), env::var("KUBERNETES_SERVICE_PORT")) {
         (Ok(host), Ok(port)) if host.contains(':') => format!("k8s://https://[{host}]:{port}"),
@@ -348,11 +351,11 @@ fn master(config: &Config) -> String {
     }
 }
 
-/// The parts of the process.
+/// The parts of the process that run at the same time.
 struct Parts {
     running: JoinSet<(&'static str, io::Result<()>)>,
     stop: CancellationToken,
-    /// How long they may take to end.
+    /// How long the parts may take to end.
     drain: Duration,
 }
 
@@ -361,8 +364,8 @@ impl Parts {
         self.running.spawn(async move { (name, part.await) });
     }
 
-    /// Serves `metrics` until `served`; over HTTPS with the webhook's certificate, if there is one, or with one that
-    /// nobody can check.
+    /// Serves `metrics` until `served` is cancelled. With `tls`, over HTTPS: with the webhook's certificate if there is
+    /// a webhook, or else with a certificate that no client can verify.
     fn serve_metrics(
         &mut self,
         tcp: TcpListener,
@@ -392,7 +395,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Keeps certificates and the API server's trust in them, and tries whether the webhook answers.
+    /// Starts the parts that keep the certificates and the API server's trust in them, and that test the webhook.
     fn keep_trusted(&mut self, trust: &Arc<Trust>, webhook: SocketAddr, readiness: &Readiness) {
         let changed = Arc::new(Notify::new());
         let changes = {
@@ -420,7 +423,7 @@ impl Parts {
         let knock = self.keep(WEBHOOK, readiness);
         let (ready, stopped) = (readiness.clone(), self.stop.clone());
         self.start("handshake with ourselves", async move {
-            // Before, it could only fail.
+            // Before there are certificates, the handshake could only fail.
             match stopped.run_until_cancelled(ready.wait_for(&[CERTIFICATES])).await {
                 Some(()) => knock.met(handshake, Arc::default()).await,
                 None => Ok(()),
@@ -428,7 +431,7 @@ impl Parts {
         });
     }
 
-    /// Keeps an eye on what an admin has installed.
+    /// Starts the checks of the definitions and permissions, which an admin installs.
     fn keep_installed(&mut self, client: &Client, needs: &installation::Needs, readiness: &Readiness) {
         let asking = client.clone();
         let definitions = move || {
@@ -449,7 +452,7 @@ impl Parts {
         Keep { condition, readiness: readiness.clone(), stop: self.stop.clone(), longest_pause: LOOK_AGAIN }
     }
 
-    /// Waits until all have ended; the first that ends without having been asked to takes the others with it.
+    /// Waits until all parts have ended. If a part ends without having been asked to, all others are stopped.
     async fn all_ended(mut self) -> anyhow::Result<()> {
         let (stop, drain) = (self.stop.clone(), self.drain);
         let end = async {

@@ -1,22 +1,22 @@
-//! Catches panics where the operator works on one object, so that a panic affects that object alone: the work fails like any other, and
-//! is retried.
+//! Catches panics where the operator works on one object, so that a panic affects that object alone: the work fails
+//! like any other, and is retried.
 //!
-//! A panic drops the work's values. No lock of the operator is held across an await, nor by code that can panic, so that no shared state
-//! is left half-changed.
+//! A panic drops the work's values. No lock of the operator is held across an await, nor by code that can panic, so
+//! that no shared state is left half-changed.
 
 use futures::FutureExt;
 use std::{any::Any, panic::AssertUnwindSafe};
 
-/// A panic, which is a bug of the operator, with its message.
+/// A panic, which is a bug of the operator, with the panic's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a bug of the operator: {0}")]
 pub struct Panicked(String);
 
-/// The result of `work`.
+/// Returns the result of `work`.
 ///
 /// # Errors
 ///
-/// When it panics. The panic's message and place stand in the log already.
+/// When `work` panics. The log contains the panic's message and place already.
 pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| Panicked(message(&*panic)))
 }

@@ -1,4 +1,4 @@
-//! Sets limits of the process at its start: as many open files as it may have, and memory in small pages.
+//! Sets limits of the process at its start: as many open files as are allowed, and memory in small pages.
 
 use rustix::{
     io,
@@ -6,8 +6,8 @@ use rustix::{
     thread::disable_transparent_huge_pages,
 };
 
-/// Raises the limit of open files and sockets to the highest that is allowed: containers are often given 1,024 of half
-/// a million. (Programs in Go do so at their start.)
+/// Raises the limit of open files and sockets to the highest that is allowed. Containers often start with a limit of
+/// 1,024 where half a million would be allowed. (Programs in Go do the same at their start.)
 ///
 /// # Errors
 ///
@@ -17,12 +17,12 @@ pub fn raise_open_files() -> io::Result<()> {
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
 }
 
-/// Takes memory in small pages from now on. The allocator asks for huge ones: then a few objects here and there keep
-/// 2 MiB each, which is a quarter of what an operator with little to do has.
+/// Makes the kernel give the process small pages from now on. The allocator asks for huge pages, and then a few
+/// scattered objects keep 2 MiB each in memory: together a quarter of the memory of an operator that has little to do.
 ///
 /// # Errors
 ///
-/// When the kernel has none.
+/// When the kernel does not have this setting.
 pub fn take_small_pages() -> io::Result<()> {
     disable_transparent_huge_pages(true)
 }

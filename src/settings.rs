@@ -287,7 +287,7 @@ pub enum LogFormat {
 }
 
 impl Settings {
-    /// How submission pods are made.
+    /// Returns the settings of submission pods.
     #[must_use]
     pub fn submission_pod(&self) -> submission_pod::Settings {
         submission_pod::Settings {
@@ -298,11 +298,11 @@ impl Settings {
         }
     }
 
-    /// The directory of the admin's Spark configuration, where there is one.
+    /// Returns the directory of the admin's Spark configuration, if the admin has set one.
     ///
     /// # Errors
     ///
-    /// When it is not there, with what to do about it.
+    /// When the directory does not exist, with advice for the admin.
     pub fn spark_configuration(&self) -> Result<Option<PathBuf>, String> {
         match &self.spark_conf_dir {
             Some(directory) if !directory.is_dir() => Err(format!(
@@ -314,19 +314,19 @@ impl Settings {
     }
 }
 
-/// `10s`, `1m30s`, `2h`: Go's durations.
+/// Parses a duration as Go writes it: `10s`, `1m30s`, `2h`.
 fn duration(text: &str) -> Result<Duration, String> {
     let parsed: SignedDuration = text.parse().map_err(|error| format!("{error} (try `10s` or `1m30s`)"))?;
     Duration::try_from(parsed).map_err(|_| "must not be negative".to_owned())
 }
 
-/// `:8081` as in Go, or a full address.
+/// Parses an address: `:8081` as in Go, or a full address.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
     full.parse().map_err(|error| format!("{error} (try `:8081` or `127.0.0.1:8081`)"))
 }
 
-/// A Kubernetes quantity above zero, as it is written.
+/// Returns a Kubernetes quantity above zero, unchanged.
 fn quantity(text: &str) -> Result<String, String> {
     match quantity::amount(text) {
         Some(1..) => Ok(text.to_owned()),

@@ -1,18 +1,18 @@
-//! Ends the process: in good order at the first signal, at once at the second.
+//! Ends the process: in good order at the first signal, at once at the second signal.
 
 use std::{io, process};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// What a shell reports for a process that SIGTERM has ended.
+/// The exit code that a shell reports for a process that SIGTERM has ended.
 const TERMINATED: i32 = 143;
 
-/// A token that SIGTERM or SIGINT cancels. A second signal ends the process.
+/// Returns a token that SIGTERM or SIGINT cancels. A second signal ends the process at once.
 ///
 /// # Errors
 ///
-/// When signals cannot be listened for.
+/// When the process cannot listen for signals.
 pub fn on_signal() -> io::Result<CancellationToken> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let stop = CancellationToken::new();

@@ -8,10 +8,10 @@ use tabwriter::TabWriter;
 
 /// What a column without a value shows, as in kubectl.
 const NONE: &str = "<none>";
-/// As many digits of a fingerprint tell certificates apart.
+/// The number of hexadecimal digits of a fingerprint that are shown: enough to tell certificates apart.
 const DIGITS: usize = 12;
 
-/// Two tables, certificates and webhooks, and what is wrong with them.
+/// Returns two tables as text, one of the certificates and one of the webhooks, and a list of all that is wrong.
 pub(super) fn report(
     shown: &PresentedCertificate,
     hooks: &[Hook],

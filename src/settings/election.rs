@@ -67,28 +67,29 @@ pub struct ElectionSettings {
     pub leader_election_retry_period: Duration,
 }
 
-/// How much longer than the renew deadline the lease has to be. A leader ends at the deadline to the millisecond; what it has
-/// sent by then may still be carried out. Nothing that we ask takes a tenth of a second where all is well.
+/// How much longer than the renew deadline the lease has to be. A leader ends at the deadline to the millisecond, but
+/// the API server may still carry out the requests that the leader has sent before. A healthy API server answers every
+/// request of the operator within a tenth of a second.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
 impl ElectionSettings {
-    /// The namespace of the lease, which is `own` unless another one is set.
+    /// Returns the namespace of the lease, which is `own` unless another one is set.
     #[must_use]
     pub fn lock_namespace<'a>(&'a self, own: &'a str) -> &'a str {
         self.leader_election_lock_namespace.as_deref().unwrap_or(own)
     }
 
-    /// The lease, if there is an election.
+    /// Returns the name of the lease, if there is an election.
     #[must_use]
     pub fn lock_name(&self) -> Option<String> {
         self.leader_election.then(|| self.leader_election_lock_name.clone())
     }
 
-    /// How long things take in the election.
+    /// Returns the durations of the election.
     ///
     /// # Errors
     ///
-    /// When a leader could go on after others have taken over.
+    /// When the lease could pass to another candidate while the old leader still works.
     pub fn timing(&self) -> Result<Timing, String> {
         let timing = Timing {
             lease_duration: self.leader_election_lease_duration,

@@ -82,20 +82,20 @@ pub struct ExposureSettings {
     pub delete_ui_service_on_end: bool,
 }
 
-/// An address, or nothing for none.
+/// The format of an address, or `None` if the flag is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionalUrlFormat(pub Option<UrlFormat>);
 
-/// Kubernetes' IngressTLS, as they were written.
+/// Entries of Kubernetes' type IngressTLS, exactly as the flag has them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certificates(pub Vec<Value>);
 
-/// Of an Ingress.
+/// The annotations of an Ingress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Annotations(pub BTreeMap<String, String>);
 
 impl ExposureSettings {
-    /// What they mean.
+    /// Returns these settings as [`Exposure`], which the plan uses.
     #[must_use]
     pub fn exposure(&self) -> Exposure {
         Exposure {
@@ -120,7 +120,7 @@ fn tls(text: &str) -> Result<Certificates, String> {
     }
     let wrong =
         |error| format!("{error} (try `[{{\"hosts\": [\"ui.example.com\"], \"secretName\": \"ui\"}}]`)");
-    // What is not known here stays: Kubernetes may know it.
+    // Fields that this version does not know are kept, because the cluster's Kubernetes may know them.
     serde_json::from_str::<Vec<IngressTLS>>(text).map_err(wrong)?;
     serde_json::from_str(text).map(Certificates).map_err(wrong)
 }

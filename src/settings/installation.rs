@@ -57,18 +57,18 @@ pub struct InstallationSettings {
     pub webhook: bool,
 }
 
-/// Labels of namespaces, or nothing for none.
+/// The labels of namespaces, or `None` if the flag is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionalLabels(pub Option<Labelled>);
 
 impl InstallationSettings {
-    /// Where applications are driven and pods customized.
+    /// Returns the namespaces in which applications are driven and pods are customized.
     #[must_use]
     pub fn namespaces(&self) -> Namespaces {
         Namespaces::new(self.namespaces.iter().cloned(), self.namespace_selector.0.clone())
     }
 
-    /// The flags that say the same; none if nothing is set.
+    /// Returns the flags that produce these settings, without those that have their default.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let names =
@@ -82,7 +82,8 @@ impl InstallationSettings {
     }
 }
 
-/// A name, or nothing for all: KF's chart writes that as `""`, quotes included.
+/// Parses the name of a namespace. An empty name means all namespaces: the chart of Kubeflow's operator writes that as
+/// `""`, quotes included.
 fn namespace(text: &str) -> Result<String, String> {
     let name = text.trim().trim_matches('"');
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';

@@ -87,22 +87,22 @@ pub struct MetricsSettings {
     pub metric_tls_cipher_suites: Vec<SupportedCipherSuite>,
 }
 
-/// An address, or `0` for none.
+/// An address, or `None` if the flag is `0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionalAddress(pub Option<SocketAddr>);
 
 impl MetricsSettings {
-    /// Where metrics are served, if they are.
+    /// Returns the address at which metrics are served, or nothing if no metrics are served.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.metrics_bind_address.0.filter(|_| self.enable_metrics)
     }
 
-    /// What TLS is spoken there, if any is.
+    /// Returns the TLS settings of the metrics, or nothing if the metrics are not served over HTTPS.
     ///
     /// # Errors
     ///
-    /// When the probes are served at the same address, `probes`: the kubelet would have to speak it too.
+    /// When the probes are served at the same address, `probes`: the kubelet would have to use HTTPS too.
     pub fn tls(&self, probes: SocketAddr) -> Result<Option<Tls>, String> {
         if !self.secure_metrics {
             return Ok(None);
@@ -118,11 +118,11 @@ impl MetricsSettings {
         Ok(Some(Tls { min_version: self.metric_tls_min_version, cipher_suites }))
     }
 
-    /// How the metrics of applications are called and divided.
+    /// Returns the prefix, labels and buckets of the metrics of applications.
     ///
     /// # Errors
     ///
-    /// When bounds of buckets do not grow, or a label is named twice.
+    /// When the bounds of buckets do not grow, or a label occurs twice.
     pub fn of_applications(&self) -> Result<Options, String> {
         let submit = &self.metrics_job_submit_latency_buckets;
         let start = &self.metrics_job_start_latency_buckets;

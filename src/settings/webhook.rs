@@ -133,7 +133,7 @@ pub struct WebhookObjects {
 }
 
 impl WebhookSettings {
-    /// Where the webhook's certificates go.
+    /// Returns the names and namespaces of the objects in which the webhook's certificates are kept.
     #[must_use]
     pub fn places(&self) -> Places {
         let objects = &self.objects;
@@ -148,11 +148,11 @@ impl WebhookSettings {
         }
     }
 
-    /// Who makes the certificates.
+    /// Returns the source of the certificates.
     ///
     /// # Errors
     ///
-    /// When two are said to.
+    /// When the settings name two sources.
     pub fn source(&self) -> Result<Source, String> {
         match (&self.webhook_cert_dir, self.enable_cert_manager) {
             (Some(_), true) => {
@@ -172,14 +172,14 @@ impl WebhookSettings {
         }
     }
 
-    /// When the webhook's connections end.
+    /// Returns the limits that decide when the webhook's connections are closed.
     #[must_use]
     pub fn closing(&self) -> Closing {
         let max_age = Some(self.webhook_max_connection_age).filter(|age| !age.is_zero());
         Closing { max_age, delay: self.webhook_shutdown_delay }
     }
 
-    /// What TLS the webhook speaks.
+    /// Returns the TLS settings of the webhook.
     #[must_use]
     pub fn tls(&self) -> Tls {
         Tls {

@@ -1,4 +1,4 @@
-//! Reviews applications and schedules: fills in defaults, and refuses what cannot be run.
+//! Reviews applications and schedules: fills in defaults, and refuses objects that cannot be run.
 
 use super::review::{Change, Decision};
 use crate::{
@@ -8,13 +8,14 @@ use crate::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// With defaults filled in while nothing has been submitted of it, or what was is about to be deleted; later
-/// an edit of the object would look like one of the user's (KF's rule).
+/// Fills defaults into an application while nothing of the application has been submitted yet, or while the previous
+/// run is about to be deleted. Later, the added fields would look like an edit by the user (the rule of Kubeflow's
+/// operator).
 ///
-/// What cannot be read stays as it is: the API server looks at it next, and names every field that is not as
-/// the CRD has it, which is more than we could say.
+/// An application that cannot be read stays unchanged: the API server checks the object next and names every field
+/// that does not match the CRD, which is more than this webhook could report.
 pub(super) fn completed(change: &Change) -> Decision {
-    // What stands in a new object's status is about to be dropped.
+    // The state is read from the stored object, because the API server drops the status of a new object.
     let state = change.old["status"]["applicationState"]["state"].as_str().unwrap_or_default();
     if !matches!(state.parse(), Ok(State::New | State::Invalidating)) {
         return Decision::ALLOWED;
@@ -36,8 +37,9 @@ pub(super) fn validated_schedule(change: &Change) -> Decision {
     decided(change, examine, validation::is_same_schedule)
 }
 
-/// Nothing is refused of what is being deleted, or stays what it was: it must be possible to take finalizers
-/// from an object that was stored before there was this webhook, to label and to suspend it.
+/// Never refuses an object that is being deleted, nor an update that leaves the run (or the schedule) as it was: even
+/// if an object was stored before this webhook was installed, it must be possible to remove its finalizers, to label it
+/// and to suspend it.
 fn decided<K: DeserializeOwned>(
     change: &Change,
     examine: impl Fn(&K) -> Findings,
@@ -52,7 +54,7 @@ fn decided<K: DeserializeOwned>(
         Ok(new) => new,
         Err(error) => return Decision::Unreadable(error.to_string()),
     };
-    // What is stored and cannot be read is nothing that the new one could be the same as.
+    // A stored object that cannot be read counts as different from the new one.
     if serde_json::from_value::<K>((*old).into()).is_ok_and(|old| is_same(&old, &new)) {
         return Decision::ALLOWED;
     }
@@ -64,7 +66,7 @@ fn decided<K: DeserializeOwned>(
     Decision::Refused { subjects, message: Refusal(invalid).to_string(), warnings }
 }
 
-/// The object, which is where the request is if it does not say so itself.
+/// Reads the object under review. If its metadata names no namespace, the object gets the namespace of the request.
 pub(super) fn read<K: DeserializeOwned>(change: &Change) -> serde_json::Result<K> {
     let mut placed = Value::from(change.object);
     if let Some(metadata) = placed["metadata"].as_object_mut() {

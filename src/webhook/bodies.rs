@@ -1,4 +1,5 @@
-//! Receives the bodies of requests within a time, a size, and a memory limit for all of them together.
+//! Receives the bodies of requests, with a limit of time and size for each body and a memory limit for all bodies
+//! together.
 
 use axum::{
     body::{Bytes, HttpBody},
@@ -18,25 +19,28 @@ use std::{
 };
 use tokio::{sync::Notify, time::timeout};
 
-/// An object is at most 1.5 MiB in etcd (3 MiB as JSON, by the API server's limit); an update carries two.
+/// The largest body, in bytes. An object has at most 1.5 MiB in etcd (3 MiB as JSON, by the API server's limit), and
+/// the review of an update contains two objects.
 const LARGEST: usize = 8 << 20;
-/// Of all requests together, what has arrived of them while more is to come. It is reached by those only that
-/// begin and do not go on, since the rest arrives within milliseconds.
+/// The most bytes that incomplete bodies may have in memory, all requests together. Only requests that begin and then
+/// stall reach this limit: usually the rest of a body arrives within milliseconds.
 const LARGEST_TOGETHER: usize = 32 << 20;
-/// What a request costs of which nothing has arrived but its head, about.
+/// The approximate memory, in bytes, of a request of which only the head has arrived.
 const EACH: usize = 4 << 10;
-/// An API server waits 10 s for an answer unless it is told otherwise, and by our manifests 5 s.
+/// How long a body may take to arrive. By default an API server waits 10 s for an answer, with the operator's manifests
+/// 5 s.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The bodies of which more is to come.
+/// The bodies that are still arriving.
 #[derive(Default)]
 pub(super) struct Bodies {
     held: AtomicUsize,
-    /// By the order in which they have begun.
+    /// The number of the latest body, and a signal for each body that is still arriving, by the body's number. The
+    /// numbers are in the order in which the bodies have begun. A body whose signal is notified is refused.
     arriving: Mutex<(u64, BTreeMap<u64, Arc<Notify>>)>,
 }
 
-/// One of them, as long as this lives.
+/// One body that is still arriving. Dropping the value removes the body from [`Bodies`].
 struct Arriving<'a> {
     all: &'a Bodies,
     number: u64,
@@ -44,7 +48,7 @@ struct Arriving<'a> {
     evicted: Arc<Notify>,
 }
 
-/// Why a request is not answered.
+/// Why a body is not received, so that its request is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
     #[error("the body has more than {LARGEST} bytes")]
@@ -58,7 +62,7 @@ pub(super) enum Refused {
 }
 
 impl Bodies {
-    /// All of `body`.
+    /// Receives `body` completely.
     pub(super) async fn whole(&self, mut body: Incoming) -> Result<Bytes, Refused> {
         if body.size_hint().lower() > LARGEST as u64 {
             return Err(Refused::TooLarge);
@@ -86,7 +90,7 @@ impl Bodies {
     }
 
     fn arriving(&self) -> MutexGuard<'_, (u64, BTreeMap<u64, Arc<Notify>>)> {
-        // Nothing can panic that holds it.
+        // No code panics while it holds this lock, so the lock is never poisoned.
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -111,8 +115,8 @@ impl Arriving<'_> {
         Ok(whole.into())
     }
 
-    /// So much more has arrived. Where that is too much in all, the one has to go that has been arriving for
-    /// longest.
+    /// Records that `more` bytes have arrived. If all bodies together are then too large, the body that has been
+    /// arriving for the longest time is refused.
     fn holds(&mut self, more: usize) {
         self.held += more;
         if self.all.held.fetch_add(more, Ordering::Relaxed) + more > LARGEST_TOGETHER
@@ -130,7 +134,7 @@ impl Drop for Arriving<'_> {
     }
 }
 
-/// The next part of `body`; trailers are none.
+/// Returns the next part of `body`, none at its end. Trailers are skipped.
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Refused> {
     loop {
         match poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await {

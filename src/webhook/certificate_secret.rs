@@ -1,5 +1,5 @@
-//! Brings the Secret that all replicas share up to date with the certificates that it should hold. The first replica
-//! writes, and the others use what the Secret has.
+//! Creates and renews the operator's own certificates in the Secret that all replicas share. The first replica that
+//! takes a step writes the Secret, and the others use the content of the Secret.
 
 use super::certificates::Certificates;
 use crate::{
@@ -15,7 +15,7 @@ use kube::{
 use tokio::time::Instant;
 use tracing::info;
 
-/// The Secret.
+/// The Secret with the certificates, which all replicas read and write.
 pub struct SharedSecret {
     api: Api<Lenient<Secret>>,
     namespace: String,
@@ -25,15 +25,15 @@ pub struct SharedSecret {
 /// What this process remembers of the certificates.
 #[derive(Default)]
 pub struct Memory {
-    /// What the Secret held last.
+    /// The last known content of the Secret.
     last: Option<Certificates>,
-    /// Since when the newest CA is in every webhook configuration.
+    /// Since when the newest CA has been in every webhook configuration.
     trusted_since: Option<Instant>,
-    /// Since when the leaf is one of the newest CA.
+    /// Since when the leaf has been one that the newest CA has signed.
     signs_since: Option<Instant>,
 }
 
-/// Why the Secret does not hold what it should.
+/// Why the Secret cannot be read or brought up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("Secret {namespace}/{name}: {source}")]
@@ -53,11 +53,11 @@ impl SharedSecret {
         }
     }
 
-    /// The Secret as it is.
+    /// Reads the Secret; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// When the API server does not say.
+    /// If the API server refuses or does not answer, or the Secret cannot be read.
     pub async fn read(&self) -> Result<Option<Secret>, Error> {
         let found = self.api.get_opt(&self.name).await.map_err(|source| self.failed(source))?;
         found.map(|secret| secret.0).transpose().map_err(|invalid| {
@@ -66,12 +66,12 @@ impl SharedSecret {
         })
     }
 
-    /// Takes the one step that is next, if one is, and gives what the Secret holds then and which step it
-    /// was.
+    /// Takes the next step of a renewal, if a step is due. Returns the content of the Secret after the step, and the
+    /// step that was taken.
     ///
     /// # Errors
     ///
-    /// When the API server refuses.
+    /// If the API server refuses, or if the Secret cannot be read or certificates cannot be created.
     pub async fn advance(
         &self,
         dns_names: &[String],
@@ -80,13 +80,13 @@ impl SharedSecret {
         now: Timestamp,
         waits: &Waits,
     ) -> Result<(Certificates, Step), Error> {
-        // Again, where another replica is first to write: its certificates are ours too.
+        // Repeated if another replica has written the Secret first: this replica then uses the other's certificates.
         loop {
             let existing = self.read().await?;
             let (certificates, wish) = match (existing.as_ref().and_then(certificates), &memory.last) {
                 (Some(found), _) => (Some(found), wish),
-                // Whoever deletes the Secret wants others. What it held is still served and trusted, so that
-                // they can follow it without a gap.
+                // Deleting the Secret asks for new certificates. The old ones are still served and trusted, so a new
+                // CA is added to them as in a rotation, and no review is refused in the meantime.
                 (None, Some(remembered)) => (Some(remembered.clone()), Some(Wish::Ca)),
                 (None, None) => (None, None),
             };
@@ -132,7 +132,8 @@ impl SharedSecret {
     }
 }
 
-/// The certificates in our own kind of Secret; `None` where there is no CA that can be read.
+/// Returns the certificates in a Secret of the operator's own format; `None` if the Secret has another format or its CA
+/// cannot be read.
 #[must_use]
 pub fn certificates(secret: &Secret) -> Option<Certificates> {
     let found = Certificates::decoded(secret.data.as_ref()?)?;
@@ -160,7 +161,7 @@ impl Memory {
         Seen { trusted_for: age(self.trusted_since), signs_for: age(self.signs_since) }
     }
 
-    /// These are what the Secret holds now.
+    /// Records that the Secret now contains `certificates`, whose properties are `held`.
     pub(super) fn holds(&mut self, certificates: &Certificates, held: &Held) {
         if self.newest_ca() != Some(certificates.newest_ca()) {
             (self.trusted_since, self.signs_since) = (None, None);
@@ -171,7 +172,8 @@ impl Memory {
         self.last = Some(certificates.clone());
     }
 
-    /// The newest CA is in every webhook configuration, and was so all the time if `still`.
+    /// Records that the newest CA is now in every webhook configuration. `still` is whether the CA was in all of them
+    /// already; if not, the time starts again.
     pub(super) fn record_trust(&mut self, still: bool) {
         if !still {
             self.trusted_since = None;

@@ -1,4 +1,5 @@
-//! Creates the webhook's own CA and leaf, together or one at a time. `plan::renewal` decides when.
+//! Creates the webhook's own CA and leaf, together or one at a time. `plan::renewal` decides when a certificate is
+//! created.
 
 use super::x509;
 use crate::plan::renewal::{Held, Leaf};
@@ -16,12 +17,14 @@ use rustls::{
 use std::{collections::BTreeMap, time::Duration};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Ten years, as KF's: a CA that only our own API server trusts has no reason to end sooner.
+/// How long a CA is valid: ten years, as in Kubeflow's operator. Only the cluster's own API server trusts the CA, so
+/// there is no reason for the CA to end sooner.
 const CA_LIFE: Duration = Duration::from_secs(3652 * 24 * 60 * 60);
-/// One year: short enough that renewal is exercised, long enough to survive any outage of ours.
+/// How long a leaf is valid: one year, short enough that renewals are exercised, and long enough to outlast any outage
+/// of the operator.
 const LEAF_LIFE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// CAs (newest first) with the newest's key, and a leaf with its key, all in PEM.
+/// The CAs (newest first) with the key of the newest CA, and a leaf with its key, all in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificates {
     pub ca_certificate: String,
@@ -30,7 +33,7 @@ pub struct Certificates {
     pub key: String,
 }
 
-/// Names of the PEM files, also as keys of the Secret: KF's.
+/// The names of the PEM files, which are also the keys of the Secret: the same as in Kubeflow.
 pub(super) mod file {
     pub(in crate::webhook) const CA_CERTIFICATE: &str = "ca-cert.pem";
     pub(in crate::webhook) const CA_KEY: &str = "ca-key.pem";
@@ -45,11 +48,12 @@ struct Pair {
 }
 
 impl Certificates {
-    /// A new CA and a new leaf for `dns_names`, good from yesterday (clocks differ) on.
+    /// Creates a new CA and a new leaf for `dns_names`. Both are valid from the day before `now` on, because clocks
+    /// differ.
     ///
     /// # Errors
     ///
-    /// When a name is not a DNS name, or the machine has no randomness.
+    /// If a name is not a DNS name, or the machine has no randomness.
     pub fn generate(dns_names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
         let ca = new_ca(dns_names, now)?;
         let leaf = new_leaf(&ca.certificate, &ca.key, dns_names, now)?;
@@ -61,43 +65,44 @@ impl Certificates {
         })
     }
 
-    /// With a new CA in front of those that are there. The leaf stays.
+    /// Returns these certificates with a new CA in front of the present CAs. The leaf stays.
     ///
     /// # Errors
     ///
-    /// As [`generate`](Self::generate).
+    /// As for [`generate`](Self::generate).
     pub fn with_new_ca(&self, dns_names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
         let ca = new_ca(dns_names, now)?;
         let ca_certificate = format!("{}{}", ca.certificate, self.ca_certificate);
         Ok(Self { ca_certificate, ca_key: ca.key, ..self.clone() })
     }
 
-    /// With a new leaf of the newest CA.
+    /// Returns these certificates with a new leaf that the newest CA has signed.
     ///
     /// # Errors
     ///
-    /// As [`generate`](Self::generate), and when the CA's key is not one that we can sign with.
+    /// As for [`generate`](Self::generate), and if the operator cannot sign with the CA's key.
     pub fn with_new_leaf(&self, dns_names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
         let leaf = new_leaf(&self.ca_certificate, &self.ca_key, dns_names, now)?;
         Ok(Self { certificate: leaf.certificate, key: leaf.key, ..self.clone() })
     }
 
-    /// Without any CA but the newest.
+    /// Returns these certificates without any CA but the newest.
     #[must_use]
     pub fn with_newest_ca_alone(&self) -> Self {
         Self { ca_certificate: self.newest_ca().to_owned(), ..self.clone() }
     }
 
-    /// The newest CA's certificate.
+    /// Returns the newest CA's certificate.
     pub(super) fn newest_ca(&self) -> &str {
         const END: &str = "-----END CERTIFICATE-----\n";
         self.ca_certificate.split_inclusive(END).next().unwrap_or_default()
     }
 
-    /// What it is that is held here, for a leaf that should be good for `dns_names`.
+    /// Returns the properties of these certificates on which `plan::renewal` decides. `dns_names` are the names that
+    /// the leaf should be valid for.
     #[must_use]
     pub fn held(&self, dns_names: &[String]) -> Held {
-        // What cannot be read is not there.
+        // Certificates that cannot be read count as absent.
         let cas = x509::certificates(&self.ca_certificate).unwrap_or_default();
         let chain = x509::certificates(&self.certificate).unwrap_or_default();
         let described: Option<Vec<_>> = cas.iter().map(|ca| x509::description(ca).ok()).collect();
@@ -125,7 +130,7 @@ impl Certificates {
             .is_ok_and(|key| x509::public_key(ca) == Some(key.subject_public_key_info()))
     }
 
-    /// As files: name and PEM.
+    /// Returns the four PEM files: name and content.
     #[must_use]
     pub fn files(self) -> [(&'static str, String); 4] {
         [
@@ -136,13 +141,14 @@ impl Certificates {
         ]
     }
 
-    /// As a Secret's data.
+    /// Returns the certificates and keys as the data of a Secret.
     pub(super) fn encoded(&self) -> BTreeMap<String, ByteString> {
         let files = self.clone().files().into_iter();
         files.map(|(name, pem)| (name.to_owned(), ByteString(pem.into_bytes()))).collect()
     }
 
-    /// From a Secret's data; `None` if there are no certificates in it. A CA's key need not be there.
+    /// Reads certificates and keys from the data of a Secret; `None` if a certificate or the leaf's key is missing. The
+    /// CA's key may be missing.
     pub(super) fn decoded(data: &BTreeMap<String, ByteString>) -> Option<Self> {
         let text = |key: &str| {
             let bytes = &data.get(key)?.0;
@@ -167,7 +173,7 @@ fn new_ca(dns_names: &[String], now: Timestamp) -> Result<Pair, rcgen::Error> {
     Ok(Pair { certificate, key: key.serialize_pem() })
 }
 
-/// A leaf of the CA that comes first in `ca`.
+/// Creates a leaf, signed by the first CA in `ca`.
 fn new_leaf(ca: &str, ca_key: &str, dns_names: &[String], now: Timestamp) -> Result<Pair, rcgen::Error> {
     let issuer = Issuer::from_ca_cert_pem(ca, KeyPair::from_pem(ca_key)?)?;
     let key = KeyPair::generate()?;
@@ -190,7 +196,7 @@ fn params(
     life: Duration,
 ) -> Result<CertificateParams, rcgen::Error> {
     let now = Duration::from_secs(now.as_second().unsigned_abs());
-    // Its type is of a crate (`time`) that only rcgen needs.
+    // A function of rcgen makes the epoch, because its type is from a crate (`time`) that only rcgen needs.
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let mut params = CertificateParams::new(names)?;
     params.distinguished_name.push(DnType::OrganizationName, "spark-operator");

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::info;
 
-/// The webhook configurations that are there.
+/// The webhook configurations that are installed.
 pub struct Configurations(Vec<Configuration>);
 
 struct Configuration {
@@ -26,16 +26,17 @@ struct Configuration {
 /// One webhook of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// Kind and name of the configuration.
+    /// The kind and the name of the configuration, separated by a slash.
     pub configuration: String,
     pub name: String,
-    /// The host that the API server calls, if it calls a Service.
+    /// The host name `<service>.<namespace>.svc` under which the API server calls the webhook; none if the webhook is
+    /// called by a URL instead of a Service.
     pub service_name: Option<String>,
-    /// In PEM.
+    /// The CAs that the API server trusts for this webhook, in PEM.
     pub ca_bundle: Option<String>,
 }
 
-/// Why the configurations cannot be read or set right.
+/// Why the configurations cannot be read or corrected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{kind} {name}: {source}")]
@@ -49,11 +50,12 @@ pub enum Error {
 }
 
 impl Configurations {
-    /// Reads them. That of pods has to be there; another is kept where it is installed.
+    /// Reads the webhook configurations. The MutatingWebhookConfiguration, which pods need, must be installed; the
+    /// ValidatingWebhookConfiguration is optional.
     ///
     /// # Errors
     ///
-    /// When one cannot be read, or that of pods is not there.
+    /// If a configuration cannot be read, or the MutatingWebhookConfiguration does not exist.
     pub async fn read(client: &Client, mutating_name: &str, validating_name: &str) -> Result<Self, Error> {
         let mutating = ApiResource::erase::<MutatingWebhookConfiguration>(&());
         let validating = ApiResource::erase::<ValidatingWebhookConfiguration>(&());
@@ -78,7 +80,7 @@ impl Configurations {
         Ok(Self(found))
     }
 
-    /// Kind and name of each, and its webhooks as they are.
+    /// Returns the kind and the name of each configuration, and its webhooks as the API server has sent them.
     pub(super) fn webhooks(&self) -> impl Iterator<Item = (&str, String, &[Value])> {
         self.0.iter().map(|Configuration { kind, object, .. }| {
             let webhooks = object.data.get("webhooks").and_then(Value::as_array);
@@ -86,17 +88,18 @@ impl Configurations {
         })
     }
 
-    /// All webhooks in them.
+    /// Returns all webhooks of all configurations.
     #[must_use]
     pub fn hooks(&self) -> Vec<Hook> {
         self.0.iter().flat_map(Configuration::hooks).collect()
     }
 
-    /// Puts `bundle` into every webhook that does not have it, and says whether all had it before.
+    /// Writes `bundle` into every webhook that has another `caBundle` or none. Returns whether all webhooks had
+    /// `bundle` already.
     ///
     /// # Errors
     ///
-    /// When the API server refuses, or a configuration has been changed by somebody in between.
+    /// If the API server refuses, or a configuration has changed since it was read.
     pub(super) async fn publish(&self, bundle: &str) -> Result<bool, Error> {
         let mut all_had_it = true;
         for configuration in &self.0 {
@@ -106,7 +109,7 @@ impl Configurations {
     }
 }
 
-/// The part of a webhook that is read.
+/// The fields of a webhook that are needed here.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Webhook {
@@ -156,15 +159,15 @@ impl Configuration {
             .filter(|(_, webhook)| differs(webhook))
             .map(|(i, _)| {
                 let path = format!("/webhooks/{i}/clientConfig/caBundle");
-                // `add` replaces as well, and works where there is no bundle yet.
+                // `add` replaces an existing bundle, too, and also works if there is no bundle yet.
                 PatchOperation::Add(AddOperation { path: pointer(&path), value: json!(bundle) })
             })
             .collect();
         if operations.is_empty() {
             return Ok(true);
         }
-        // The indices are those of the version that was read; and whoever has changed it since may know of
-        // newer certificates than we.
+        // The patch applies only to the version that was read: the indices refer to that version, and a replica that
+        // has changed the configuration since then may know newer certificates than this process.
         let version = PatchOperation::Test(TestOperation {
             path: pointer("/metadata/resourceVersion"),
             value: json!(self.object.metadata.resource_version),
@@ -177,7 +180,7 @@ impl Configuration {
                 info!(configuration = format!("{kind}/{name}"), "caBundle set");
                 Ok(false)
             }
-            // The API server's answer to a `test` that fails is 422.
+            // The API server answers 422 if the `test` operation fails.
             Err(kube::Error::Api(status)) if status.code == 422 || status.is_conflict() => {
                 Err(Error::Changed { kind, name })
             }

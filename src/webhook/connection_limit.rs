@@ -1,4 +1,4 @@
-//! Chooses which connections are kept when there are too many: those that were used most recently.
+//! Chooses which connections are closed if there are too many: the connections that have been idle for longest.
 
 use rustix::process::{Resource, getrlimit};
 use std::{
@@ -13,15 +13,16 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// An API server keeps 25 idle ones and has one for each review at once, of which it makes a few hundred; a large
-/// cluster has seven API servers.
+/// The most connections that may be open. An API server keeps 25 idle connections and uses one connection for each
+/// concurrent review, of which it makes a few hundred; a large cluster has seven API servers.
 const AT_MOST: usize = 4096;
-/// API servers close what has been idle for 90 s (apimachinery/pkg/util/net/http.go, Go's default), so that no request
-/// of theirs crosses our hanging up. Whoever has vanished without a word (a node that lost its power) is forgotten as
-/// well.
+/// How long a connection may be idle before it is closed. API servers close a connection that has been idle for 90 s
+/// (apimachinery/pkg/util/net/http.go, Go's default); the limit is longer, so that the webhook never closes a
+/// connection while an API server sends a request. The limit also removes connections of clients that have vanished
+/// without closing them (a node that lost its power).
 const IDLE: Duration = Duration::from_secs(120);
 
-/// All connections that are open, also those whose handshake is not done.
+/// All open connections, including connections whose TLS handshake is not finished.
 pub(super) struct ConnectionLimit {
     at_most: usize,
     began: Instant,
@@ -32,18 +33,19 @@ pub(super) struct ConnectionLimit {
 struct Open {
     by_number: HashMap<u64, Arc<Use>>,
     last: u64,
-    /// Whether it has been said that there are too many.
+    /// Whether the log already has the warning that there are too many connections.
     is_told: bool,
 }
 
-/// What is known of one.
+/// The use of one connection.
 struct Use {
-    /// When it was opened, or a request has begun or ended; in milliseconds since the listener began.
+    /// The time at which the connection was opened or a request last began or ended, in milliseconds since the listener
+    /// began.
     last: AtomicU64,
     evicted: CancellationToken,
 }
 
-/// A connection is counted as long as this lives.
+/// The place of one connection in the [`ConnectionLimit`]. The connection counts as open until this value is dropped.
 pub(super) struct Place {
     all: Arc<ConnectionLimit>,
     number: u64,
@@ -51,14 +53,15 @@ pub(super) struct Place {
 }
 
 impl ConnectionLimit {
-    /// At most so many that files are left for everything else.
+    /// Returns a crowd of at most [`AT_MOST`] connections, and at most half as many as the process may have open files,
+    /// so that files are left for everything else.
     pub(super) fn limited() -> Arc<Self> {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let at_most = AT_MOST.min(usize::try_from(files / 2).unwrap_or(AT_MOST)).max(1);
         Arc::new(Self { at_most, began: Instant::now(), open: Mutex::default() })
     }
 
-    /// One more. Where that is one too many, the one that has been idle for longest has to go.
+    /// Adds a connection. If there are then too many, the connection that has been idle for longest is told to close.
     pub(super) fn opened(self: &Arc<Self>) -> Place {
         let used = Arc::new(Use { last: self.now().into(), evicted: CancellationToken::new() });
         let mut open = self.open();
@@ -84,7 +87,7 @@ impl ConnectionLimit {
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
-        // Nothing can panic that holds it.
+        // No code panics while it holds this lock, so the lock is never poisoned.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -94,17 +97,17 @@ impl ConnectionLimit {
 }
 
 impl Place {
-    /// A request has begun, or ended.
+    /// Records that a request has begun or ended.
     pub(super) fn used(&self) {
         self.used.last.store(self.all.now(), Ordering::Relaxed);
     }
 
-    /// Waits until others need it more.
+    /// Waits until the connection has to be closed to make room for others.
     pub(super) async fn evicted(&self) {
         self.used.evicted.cancelled().await;
     }
 
-    /// Waits until nothing has happened for long.
+    /// Waits until the connection has been idle for [`IDLE`].
     pub(super) async fn idle(&self) {
         loop {
             let since = self.all.now().saturating_sub(self.used.last.load(Ordering::Relaxed));
@@ -144,7 +147,7 @@ mod tests {
         assert_eq!(evicted(&open), [false, true, false, false]);
         open.push(opened(5));
         assert_eq!(evicted(&open), [false, true, true, false, false]);
-        // One that has gone by itself leaves its place.
+        // A connection that has closed by itself frees its place.
         drop(open.remove(0));
         open.push(opened(6));
         assert_eq!(evicted(&open), [true, true, false, false, false]);

@@ -1,10 +1,10 @@
-//! Ends connections at a moment that costs no review: every request that the API server has sent is answered.
+//! Serves connections, and closes them without losing a review: every request that the API server has sent is answered.
 //!
 //! The API server speaks HTTP/1.1 to a webhook behind a Service, so that requests are spread over replicas, and HTTP/2
-//! to a webhook with a URL. An HTTP/2 server may end a connection at any time and names the last request that it will
-//! answer (GOAWAY), so the client sends later requests elsewhere; the client has to read that frame, though (`lent`).
-//! Over HTTP/1.1 a request may be on its way whenever the server hangs up, and a POST is not sent again; so an answer
-//! announces that it is the last one.
+//! to a webhook with a URL. An HTTP/2 server may end a connection at any time: a GOAWAY frame names the last request
+//! that the server will answer, and the client sends later requests over another connection. For that the client has
+//! to read the frame; see `lent`. Over HTTP/1.1 a request may be on its way whenever the server closes the connection,
+//! and a client does not send a POST again; so the last answer announces the end with `Connection: close`.
 
 use super::{
     bodies::Bodies,
@@ -32,33 +32,34 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use tracing::debug;
 
-/// The most that is kept of a request's head over HTTP/1.1; an API server's has a few hundred bytes. (Over HTTP/2
-/// hyper allows 16 KiB, and 200 requests at once.)
+/// The largest head of a request over HTTP/1.1, in bytes. The head of an API server's request has a few hundred bytes.
+/// (Over HTTP/2 hyper allows 16 KiB, and 200 requests at once.)
 const LARGEST_HEAD: usize = 64 << 10;
-/// How long requests that have begun may take to be finished: as long as they may take to arrive, and a little.
+/// How long a connection that is being closed waits for requests that have begun: as long as a body may take to arrive
+/// (10 s), and a little longer.
 const LAST_ANSWERS: Duration = Duration::from_secs(12);
-/// How long it may take to say goodbye where nothing has to be finished.
+/// How long the closing of a connection may take if no request has to be finished.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// How long connections last.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Closing {
-    /// How old a connection may become; as old as its client likes if there is nothing here. An API server
-    /// keeps one for as long as it is in use: it would see a new certificate, or another replica, never.
+    /// How old a connection may become; without a limit if none. An API server keeps a connection as long as the
+    /// connection is in use, so without a limit the API server would never see a new certificate or another replica.
     pub max_age: Option<Duration>,
-    /// How long new ones are still taken once the process is asked to stop: until whoever chooses among
-    /// replicas has heard of it.
+    /// How long new connections are still accepted after the process was asked to stop: until every node knows that
+    /// another replica is to be called.
     pub delay: Duration,
 }
 
-/// What all connections have in common.
+/// The state that all connections share.
 pub(super) struct Host {
     pub router: Router,
     pub closing: Closing,
     pub bodies: Bodies,
-    /// The process is asked to stop.
+    /// Cancelled when the process is asked to stop.
     pub stop: CancellationToken,
-    /// Nobody is received any more.
+    /// Cancelled when no new connections are accepted any more.
     pub closed: CancellationToken,
 }
 
@@ -69,18 +70,18 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// One that begins now.
+    /// Returns a connection whose age counts from now.
     pub(super) fn new(host: Arc<Host>, place: Place) -> Arc<Self> {
         Arc::new(Self { host, opened: Instant::now(), place })
     }
 
-    /// Answers requests until the client hangs up, or it is time that we do: at the latest when the host has
-    /// closed.
+    /// Answers requests until the client closes the connection, or this side closes it because of its age, because it
+    /// is idle or because there are too many connections; at the latest until the host has closed.
     pub(super) async fn serve(self: Arc<Self>, stream: Box<TlsStream<TcpStream>>) {
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let (stream, returned) = ReturningStream::new(stream);
         let is_in_order = self.converse(stream, is_http2).await;
-        // Over HTTP/1.1 the client knows that nothing more is heard.
+        // Needed only for HTTP/2: over HTTP/1.1 the client knows that no further request is read.
         if is_in_order
             && is_http2
             && let Ok(stream) = returned.await
@@ -89,7 +90,9 @@ impl Connection {
         }
     }
 
-    /// Whether it has ended as both sides can know.
+    /// Returns whether this side has closed the connection in order, so that the client may still have to read the
+    /// announcement of the end. False if the client has closed it, if it failed, if it had to make room for others, or
+    /// if it was cut off after a timeout.
     async fn converse(self: &Arc<Self>, stream: ReturningStream, is_http2: bool) -> bool {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().max_buf_size(LARGEST_HEAD);
@@ -106,7 +109,7 @@ impl Connection {
                 () = old => (LAST_ANSWERS, true),
                 () = self.host.closed.cancelled() => (LAST_ANSWERS, true),
                 () = self.place.idle() => (GOODBYE, true),
-                // Its place is wanted.
+                // There are too many connections, and this one has been idle for longest.
                 () = self.place.evicted() => {
                     debug!("closed for others");
                     (GOODBYE, false)

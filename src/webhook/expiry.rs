@@ -1,5 +1,5 @@
 //! Reports until when the certificates that the webhook serves are valid: as metrics, as a condition of readiness, and
-//! in the log shortly before the end.
+//! as a warning in the log when a tenth of the validity is left.
 
 use super::x509;
 use crate::plan::renewal::Validity;
@@ -15,10 +15,10 @@ use std::{
 };
 use tracing::warn;
 
-/// What is known of the certificates that are shown.
+/// The expiry of the certificates that the webhook serves.
 pub(super) struct Expiry {
     ends: Family<Which, Gauge<i64, AtomicI64>>,
-    /// Of which end of each it was warned last.
+    /// For each certificate the expiry of which the log was last warned, so that each expiry is logged once.
     warned: Mutex<BTreeMap<&'static str, Timestamp>>,
 }
 
@@ -27,7 +27,7 @@ struct Which {
     certificate: &'static str,
 }
 
-/// A certificate that is shown and that nobody accepts any more, or yet.
+/// The error that a certificate which the webhook serves has expired or is not valid yet, so that no client accepts it.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the webhook's {certificate} is valid from {from} until {until}: {}",
@@ -48,13 +48,13 @@ impl Expiry {
         expiry
     }
 
-    /// The webhook shows the leaf in `chain` to those who trust `cas` (PEM).
+    /// Records that the webhook serves the leaf in `chain` to clients that trust `cas` (both PEM).
     ///
     /// # Errors
     ///
-    /// When the leaf, or the CA that has signed it, is not valid now.
+    /// If the leaf, or the CA that has signed it, is not valid at `now`.
     pub(super) fn shown(&self, chain: &str, cas: &str, now: Timestamp) -> Result<(), NotValid> {
-        // What cannot be read, others complain of.
+        // Certificates that cannot be read are skipped here; other code reports them.
         let chain = x509::certificates(chain).unwrap_or_default();
         let cas = x509::certificates(cas).unwrap_or_default();
         let ca = x509::issuer(&chain, &cas).and_then(|issuer| cas.get(issuer));
@@ -87,7 +87,7 @@ mod tests {
     use crate::{metrics, webhook::Certificates};
     use std::{io::Read, sync::Arc};
 
-    /// Here nobody renews the leaf, and then not the CA either.
+    /// In this test the leaf is not renewed before its end, and later the CA is not renewed either.
     #[test]
     fn the_last_tenth_of_a_life_is_warned_of_once() {
         let at = |time: &str| time.parse::<Timestamp>().unwrap();
@@ -123,7 +123,8 @@ mod tests {
 
     #[test]
     fn the_ends_are_told_and_whatever_has_ended_is_an_error() {
-        // It warns too; from a thread without a log, that would silence the test beside it (tracing asks the first thread alone).
+        // This test warns, too. On a thread without a log, that would suppress the warning in the other test: tracing
+        // asks only the first thread that reaches a warning whether the warning is logged.
         let _log =
             tracing::subscriber::set_default(tracing_subscriber::fmt().with_writer(std::io::sink).finish());
         let at = |time: &str| time.parse::<Timestamp>().unwrap();

@@ -1,6 +1,7 @@
-//! Closes a connection without losing what the client has begun to send. Closing a socket with unread bytes sends a
-//! reset, and a reset discards what was sent before it: over HTTP/2 the number of the last request that will be
-//! answered. So the socket is lent to the connection, comes back, and is read until the client hangs up as well.
+//! Closes a connection without losing requests that the client has begun to send. Closing a socket with unread bytes
+//! sends a reset, and a reset discards data that was sent before it: over HTTP/2 the number of the last request that
+//! will be answered, which the client needs. Therefore the socket is lent to the connection, comes back when the
+//! connection has ended, and is read until the client closes it as well.
 
 use std::{
     io,
@@ -16,14 +17,14 @@ use tokio_rustls::server::TlsStream;
 
 type Stream = Box<TlsStream<TcpStream>>;
 
-/// A connection that comes back when whoever has it drops it.
+/// A stream that is sent back to its owner when this value is dropped.
 pub(super) struct ReturningStream {
-    /// With where it comes back; there until this is dropped.
+    /// The stream, and the channel that sends it back; present until this value is dropped.
     stream: Option<(Stream, oneshot::Sender<Stream>)>,
 }
 
 impl ReturningStream {
-    /// `stream`, and where it comes back.
+    /// Lends `stream`. The receiver gets the stream when the lent one is dropped.
     pub(super) fn new(stream: Stream) -> (Self, oneshot::Receiver<Stream>) {
         let (back, returned) = oneshot::channel();
         (Self { stream: Some((stream, back)) }, returned)
@@ -38,13 +39,13 @@ impl ReturningStream {
 impl Drop for ReturningStream {
     fn drop(&mut self) {
         if let Some((stream, back)) = self.stream.take() {
-            // Nobody waits for one that was hung up on.
+            // Sending fails only if the owner does not wait for the stream any more; the stream is then closed.
             back.send(stream).ok();
         }
     }
 }
 
-/// Reads what the client has still to say, to its end.
+/// Reads and discards what the client still sends, until the client closes the connection.
 pub(super) async fn read_to_end(mut stream: Stream) {
     let (socket, _) = stream.get_mut();
     let mut words = [0; 1024];

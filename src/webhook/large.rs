@@ -1,5 +1,5 @@
-//! Reviews large objects on threads of a low priority, two at a time, so that ordinary reviews do not wait for them. A review that
-//! takes too long is refused.
+//! Reviews large objects on threads of a low priority, two at a time, so that ordinary reviews do not wait for them. A
+//! review that takes too long is refused.
 
 use axum::response::Response;
 use std::{
@@ -17,19 +17,22 @@ use tokio::{
 };
 use tracing::debug;
 
-/// The largest body, in bytes, that is ordinary: a driver as Spark makes it has 10 KiB, and an application of fifty settings 5. All
-/// others are large. What takes a millisecond here takes 60 for the largest.
+/// The largest body, in bytes, that is reviewed as ordinary; all others are large. A driver as Spark makes it has
+/// 10 KiB, and an application with fifty settings has 5 KiB. Work that takes 1 ms for a body of this size takes 60 ms
+/// for the largest body.
 pub(super) const ORDINARY: usize = 128 << 10;
-/// How many are reviewed at once.
+/// How many large objects are reviewed at the same time.
 const AT_ONCE: usize = 2;
-/// How many may wait for their turn. Each is up to 8 MiB of memory.
+/// How many large objects may wait for their review. Each may take 8 MiB of memory.
 const WAITING: usize = 8;
-/// How long a review may take, waiting included. By our manifests the API server waits for 5 s, and the answer has to get there.
+/// How long a review may take, including the time that it waits for its turn. With the operator's manifests the API
+/// server waits for 5 s, and within that time the answer has to arrive.
 const DEADLINE: Duration = Duration::from_secs(3);
-/// By how much these threads are less urgent than the others, of 19: they get a tenth of what one of those gets where both want it.
+/// The niceness of the threads that review large objects, of at most 19. If such a thread and an ordinary thread want
+/// the same processor, this one gets a tenth of the time that the ordinary thread gets.
 const NICENESS: i32 = 10;
 
-/// The reviews of large objects. Clones are handles on the same.
+/// The reviews of large objects. Cheap to clone: all clones share the same slots.
 #[derive(Clone)]
 pub struct LargeReviews {
     slots: Arc<Semaphore>,
@@ -55,7 +58,8 @@ impl Default for LargeReviews {
 }
 
 impl LargeReviews {
-    /// What `review` gives, on another thread. One that is given up goes on there to its end, and keeps its slot.
+    /// Runs `review` on another thread and returns its response. A review that is given up continues on that thread to
+    /// its end, and keeps its slot until then.
     pub(super) async fn reviewed(
         &self,
         review: impl Future<Output = Response> + Send + 'static,
@@ -79,7 +83,7 @@ impl LargeReviews {
     }
 }
 
-/// One that waits for a slot, as long as this lives.
+/// A review that waits for a slot; it is counted as waiting until this value is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -95,7 +99,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Makes this thread less urgent, for good. Only these reviews run on it.
+/// Lowers the priority of this thread permanently. Only reviews of large objects run on such a thread.
 fn give_way() {
     use rustix::{process::setpriority_process, thread::gettid};
     if let Err(error) = setpriority_process(Some(gettid()), NICENESS) {

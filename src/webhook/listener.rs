@@ -1,5 +1,5 @@
-//! Accepts TLS connections and hands them to the routes. Each connection has a task of its own from its first moment,
-//! so slow and silent clients delay nobody.
+//! Accepts TLS connections and hands them to the routes. Each connection has a task of its own from the beginning, so
+//! slow and silent clients do not delay others.
 
 use super::{
     connection_limit::{ConnectionLimit, Place},
@@ -19,14 +19,14 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, debug, debug_span, warn};
 
-/// An API server finishes a handshake in milliseconds, and gives up after 10 s.
+/// How long a TLS handshake may take. An API server finishes a handshake in milliseconds, and gives up after 10 s.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// After an error that is not about one connection (no file descriptors left), trying again at once would
-/// only spin.
+/// The pause after an error that does not concern a single connection (such as no file descriptors left). Without the
+/// pause, the loop would try again and fail at once, and keep a processor busy.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Receives all who come to `tcp` until the host stops, and for a while after it; then answers what was asked, and
-/// hangs up.
+/// Accepts connections on `tcp` until the host stops, and then for the delay in [`Host::closing`]. After that, answers
+/// the requests that have begun and closes all connections.
 pub(super) async fn receive(tcp: TcpListener, acceptor: TlsAcceptor, host: Host) {
     let host = Arc::new(host);
     let limit = ConnectionLimit::limited();
@@ -49,7 +49,7 @@ pub(super) async fn receive(tcp: TcpListener, acceptor: TlsAcceptor, host: Host)
             }
             Err(error) if is_about_one(&error) => debug!(%error, "hung up before it was accepted"),
             Err(error) => {
-                // Once, however long it lasts.
+                // Logged once, however long the error lasts.
                 if !is_told {
                     warn!(%error, "cannot accept connections");
                     is_told = true;
@@ -71,7 +71,8 @@ fn is_about_one(error: &io::Error) -> bool {
 
 async fn serve(tcp: TcpStream, acceptor: TlsAcceptor, host: Arc<Host>, place: Place) {
     let shaken = async {
-        // Whoever says nothing costs no more than a socket and a few hundred bytes: all else is boxed.
+        // A silent client costs no more than a socket and a few hundred bytes: all else is boxed, and allocated only
+        // after the client has sent something.
         tcp.readable().await?;
         Box::pin(shake_hands(tcp, acceptor)).await
     };
@@ -88,7 +89,7 @@ async fn serve(tcp: TcpStream, acceptor: TlsAcceptor, host: Arc<Host>, place: Pl
 }
 
 async fn shake_hands(tcp: TcpStream, acceptor: TlsAcceptor) -> io::Result<Box<TlsStream<TcpStream>>> {
-    // Answers are small, and nothing comes after them that they could wait for.
+    // Answers are small, and no data follows them, so there is nothing to wait for before they are sent.
     tcp.set_nodelay(true)?;
     Ok(Box::new(acceptor.accept(tcp).await?))
 }

@@ -1,5 +1,5 @@
-//! The admission webhook: an HTTPS server that answers from the request alone, without a client, a cache, or an order
-//! between itself and the controller. Quotas, where they are enforced, are the one exception.
+//! The admission webhook: an HTTPS server that answers from the request alone, without a Kubernetes client, without a
+//! cache, and independently of the controller. The only exception are quotas, if quotas are enforced.
 
 mod applications;
 mod bodies;
@@ -50,22 +50,22 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 pub use trust::{Error as TrustError, Places, Trust};
 
-/// The webhook's routes, for requests that have arrived whole.
+/// Returns the webhook's routes. The routes expect requests whose body has arrived completely.
 pub fn router(reviews: impl Into<Reviews>) -> Router {
     Router::new()
         .route("/mutate", post(review::mutate))
         .route("/validate", post(review::validate))
-        // What comes here has arrived whole (bodies.rs).
+        // bodies.rs has received the whole body and has limited its size already.
         .layer(DefaultBodyLimit::disable())
         .with_state(reviews.into())
 }
 
-/// Serves admission reviews on `tcp` until `stop`, and for as long after it as `closing` says; reviews that have
+/// Serves admission reviews on `tcp` until `stop` is cancelled, and then for the delay in `closing`. Reviews that have
 /// begun are answered.
 ///
 /// # Errors
 ///
-/// When nothing is left that `tls` allows.
+/// If `tls` leaves no usable combination of TLS version and cipher suite.
 pub async fn serve(
     tcp: TcpListener,
     certificate: Arc<ServingCertificate>,
@@ -81,7 +81,7 @@ pub async fn serve(
 ///
 /// # Errors
 ///
-/// When nothing is left that `tls` allows.
+/// If `tls` leaves no usable combination of TLS version and cipher suite.
 pub async fn serve_routes(
     tcp: TcpListener,
     certificate: Arc<ServingCertificate>,

@@ -1,5 +1,5 @@
-//! Reads the objects under review without `metadata.managedFields`, which are a tenth of an application and half of a
-//! pod, and on which no decision depends.
+//! Reads the objects under review without `metadata.managedFields`. These are a tenth of an application and half of a
+//! pod, and no decision depends on them.
 
 use crate::pod_customization::borrowed_json::{BorrowedJson, FieldName};
 use serde::{
@@ -8,7 +8,7 @@ use serde::{
 };
 use std::fmt;
 
-/// An object under review; null where there is none.
+/// An object under review; null if the review has none.
 #[derive(Default)]
 pub(super) struct Object<'t>(pub BorrowedJson<'t>);
 

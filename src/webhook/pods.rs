@@ -1,4 +1,4 @@
-//! Reviews Spark's pods: changes them as their annotations ask for.
+//! Reviews Spark's pods: changes each pod as its annotations ask for.
 
 use super::review::{Change, Decision};
 use crate::pod_customization::{self, Denial};

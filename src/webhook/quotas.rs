@@ -1,5 +1,5 @@
-//! Reads the ResourceQuotas of a namespace and checks an application against them, if the admin wants that. Nothing
-//! else in the webhook reads from the API server.
+//! Reads the ResourceQuotas of a namespace and checks an application against them, if the admin has enabled that
+//! (`--enable-resource-quota-enforcement`). No other review reads from the API server.
 
 use super::{
     applications,
@@ -14,11 +14,12 @@ use kube::{Api, Client, api::ListParams};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long the API server may take: it waits for us in the meantime, 5 s in the manifests, and whoever waits
-/// for it has an object in hand.
+/// How long the API server may take to list the quotas. In the meantime the API server waits for the webhook (5 s in
+/// the manifests), and the client that has sent the object waits for the API server.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where quotas are read, and by which policy applications are submitted.
+/// The client that reads quotas, and the policy by which applications are submitted, which decides how much room they
+/// need.
 #[derive(Clone)]
 pub struct Quotas {
     client: Client,
@@ -31,11 +32,13 @@ impl Quotas {
         Self { client, policy }
     }
 
-    /// What becomes of a `decision` about an application once the quotas of its namespace have been looked
-    /// at. They are read only for what would be let in, and makes pods.
+    /// Checks an application against the quotas of its namespace. Returns `decision`, or a refusal if a quota would be
+    /// exceeded or the quotas cannot be read. The quotas are read only if `decision` allows the application and the
+    /// change makes pods.
     pub(super) async fn decided(&self, decision: Decision, change: &Change<'_>) -> Decision {
         let Decision::Allowed { warnings } = decision else { return decision };
-        // What was let in without being readable has not changed.
+        // An application that cannot be read was allowed only because its spec has not changed or because it is being
+        // deleted.
         let Ok(new) = applications::read::<SparkApplication>(change) else {
             return Decision::Allowed { warnings };
         };
@@ -57,7 +60,7 @@ impl Quotas {
         Decision::Refused { subjects, message: Refusal(exceeded).to_string(), warnings }
     }
 
-    /// The quotas of a namespace, or why nothing is let in without knowing them.
+    /// Returns the quotas of a namespace, or the reason why no application is allowed while the quotas are unknown.
     async fn read(&self, namespace: &str) -> Result<Vec<ResourceQuota>, String> {
         let api = Api::<Lenient<ResourceQuota>>::namespaced(self.client.clone(), namespace);
         match timeout(PATIENCE, api.list(&ListParams::default())).await {

@@ -1,5 +1,5 @@
-//! Reports when the API server calls the webhook otherwise than the operator's flags want, in the log and as a metric.
-//! It changes nothing: what an admin has installed is the admin's.
+//! Reports, in the log and as a metric, how the installed webhook configurations differ from the configurations that
+//! the operator's flags want. Nothing is corrected: a configuration that an admin has installed belongs to the admin.
 
 use super::configurations::Configurations;
 use crate::plan::registration::differences;
@@ -8,17 +8,17 @@ use serde_json::Value;
 use std::sync::Mutex;
 use tracing::{info, warn};
 
-/// What the webhook configurations should say.
+/// The expected webhook configurations, and the differences that were found in the installed ones.
 pub struct Registration {
     expected: Vec<Value>,
-    /// What was said last, so that it is said once.
+    /// The differences that were found last, so that each one is logged once.
     said: Mutex<Vec<String>>,
     differences: Gauge,
 }
 
 impl Registration {
-    /// `expected` are webhook configurations as they should be installed; the differences are counted in
-    /// `registry`.
+    /// Compares with `expected`, the webhook configurations as they should be installed. A gauge in `registry` has the
+    /// number of differences.
     pub fn new(expected: Vec<Value>, registry: &mut Registry) -> Self {
         let differences = Gauge::default();
         let help = "In how many ways the installed webhook configurations differ from what the flags want";
@@ -26,7 +26,8 @@ impl Registration {
         Self { expected, said: Mutex::default(), differences }
     }
 
-    /// Tells of what is installed otherwise. Nobody has to install the configuration that validates.
+    /// Logs and counts how the installed configurations differ from the expected ones. A ValidatingWebhookConfiguration
+    /// that is not installed is no difference: it is optional.
     pub(super) fn compare(&self, configurations: &Configurations) {
         let expected = |kind: &str| self.expected.iter().find(|configuration| configuration["kind"] == kind);
         let mut found = Vec::new();

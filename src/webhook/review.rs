@@ -1,7 +1,7 @@
-//! Answers an AdmissionReview. No other code knows its shape (`admission.k8s.io`).
+//! Answers AdmissionReviews. No other code depends on the format of an AdmissionReview (`admission.k8s.io`).
 //!
-//! Objects stay JSON: fields of a pod that the types do not know must reach the computation of the patch, or the patch
-//! would remove them.
+//! Objects stay JSON: fields of a pod that the Rust types do not know must reach the computation of the patch, or the
+//! patch would remove them.
 
 use super::{
     applications, deep,
@@ -30,7 +30,7 @@ use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeSet, time::Instant};
 use tracing::{Level, Span, debug, enabled, error, field, info, info_span};
 
-/// `O` is as what its objects are read.
+/// An AdmissionReview. `O` is the type as which its objects are read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de> + Default"))]
 struct Review<'t, O = Object<'t>> {
@@ -57,10 +57,10 @@ struct Request<'t, O = Object<'t>> {
     namespace: Cow<'t, str>,
     #[serde(default)]
     object: O,
-    /// What is stored, where something is changed or deleted.
+    /// The stored object, if an object is changed or deleted.
     #[serde(default)]
     old_object: O,
-    /// What is nested too deep in the object, which was not read for it.
+    /// The path in the object that is nested too deep, if the object was not read for that reason.
     #[serde(skip)]
     too_deep: Option<String>,
 }
@@ -90,10 +90,10 @@ struct Verdict<'t> {
     status: Option<Status>,
     #[serde(skip_serializing_if = "Option::is_none")]
     patch_type: Option<&'static str>,
-    /// base64 of a JSON Patch.
+    /// A JSON Patch in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     patch: Option<ByteString>,
-    /// `kubectl` shows them.
+    /// Warnings that `kubectl` shows to the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
@@ -105,87 +105,87 @@ struct Status {
     message: String,
 }
 
-/// What is to be said of an object.
+/// The decision about an object.
 pub(super) enum Decision {
-    /// It is good as it is; these warnings are shown to whoever sent it.
+    /// The object is admitted unchanged; the warnings are shown to the user who has sent it.
     Allowed { warnings: Vec<String> },
-    /// It is good once it is changed by this, which may be nothing.
+    /// The object is admitted with this patch, which may be empty.
     Changed(Patch),
-    /// It breaks rules.
+    /// The object breaks rules.
     Refused {
-        /// What about, without any of the values: for logs.
+        /// The fields or annotations that are wrong, without their values: for the log.
         subjects: Vec<String>,
-        /// Everything that is wrong.
+        /// All mistakes, for the user.
         message: String,
         warnings: Vec<String>,
     },
-    /// It is not what it says it is.
+    /// The object cannot be read as the kind that it claims to be.
     Unreadable(String),
 }
 
 impl Decision {
-    /// Good as it is, and nothing more to say.
+    /// The object is admitted unchanged and without warnings.
     pub(super) const ALLOWED: Self = Self::Allowed { warnings: Vec::new() };
 
-    /// What stands at `path` is nested deeper than anybody reads.
+    /// The object is refused because the value at `path` is nested too deep.
     fn too_deep(path: &str) -> Self {
         let message = format!("{path}: {}", nesting::too_deep());
         Self::Refused { subjects: vec![path.to_owned()], message, warnings: Vec::new() }
     }
 }
 
-/// What is asked about an object: its present version, and the stored one or null.
+/// The change under review: the new version of the object, and the stored version or null.
 pub(super) struct Change<'a> {
     pub object: &'a BorrowedJson<'a>,
     pub old: &'a BorrowedJson<'a>,
-    /// Where the object is, also if it does not say so itself.
+    /// The namespace of the request, which is the object's even if its metadata names none.
     pub namespace: &'a str,
-    /// That of the times in the names of a schedule's runs.
+    /// The precision of the times in the names of a schedule's runs.
     pub precision: Precision,
 }
 
-/// What reviews need beside the request.
+/// The state and settings that reviews need in addition to the request.
 #[derive(Clone)]
 pub struct Reviews {
-    /// What is measured of them.
+    /// The metrics of all reviews.
     pub metrics: ReviewMetrics,
-    /// Where quotas are enforced.
+    /// The check against quotas; none if quotas are not enforced.
     pub quotas: Option<Quotas>,
-    /// That of the times in the names of schedules' runs.
+    /// The precision of the times in the names of schedules' runs.
     pub precision: Precision,
-    /// Those of large objects.
+    /// The reviews of large objects.
     pub large: LargeReviews,
 }
 
-/// Reviews that read nothing.
+/// Makes reviews that read nothing from the API server.
 impl From<ReviewMetrics> for Reviews {
     fn from(metrics: ReviewMetrics) -> Self {
         Self { metrics, quotas: None, precision: Precision::default(), large: LargeReviews::default() }
     }
 }
 
-/// A kind of object: its group, its name, and what decides on it.
+/// A kind of object: its API group, its name, and the function that decides on its objects.
 type Decider = (&'static str, &'static str, fn(&Change) -> Decision);
 
 const GROUP: &str = "sparkoperator.k8s.io";
 const APPLICATION: &str = "SparkApplication";
 
-/// `POST /mutate`: customizes driver and executor pods, and fills in what applications leave out.
+/// `POST /mutate`: customizes driver and executor pods, and fills in the defaults of applications.
 ///
-/// A body that is not a review is answered with 400 and says what was expected; everything else with a
-/// review.
+/// A body that is not a review is answered with status 400 and a message that names what was expected; every other
+/// body is answered with a review.
 pub(super) async fn mutate(State(reviews): State<Reviews>, headers: HeaderMap, body: Bytes) -> Response {
     const KINDS: [Decider; 3] = [
         ("", "Pod", pods::customized),
         (GROUP, APPLICATION, applications::completed),
-        // Its applications are filled in when they are made.
+        // The applications of a schedule get their defaults when they are created.
         (GROUP, "ScheduledSparkApplication", |_| Decision::ALLOWED),
     ];
     let asked = Asked { path: "/mutate", kinds: &KINDS, configuration: "MutatingWebhookConfiguration" };
     asked.reviewed(headers, body, Reviews { quotas: None, ..reviews }).await
 }
 
-/// `POST /validate`: refuses what can never work. Otherwise like [`mutate`].
+/// `POST /validate`: refuses objects that can never work. Otherwise like [`mutate`].
 pub(super) async fn validate(State(reviews): State<Reviews>, headers: HeaderMap, body: Bytes) -> Response {
     const KINDS: [Decider; 2] = [
         (GROUP, APPLICATION, applications::validated),
@@ -195,17 +195,17 @@ pub(super) async fn validate(State(reviews): State<Reviews>, headers: HeaderMap,
     asked.reviewed(headers, body, reviews).await
 }
 
-/// What can be asked at one path.
+/// One path of the webhook, and the kinds of objects that it reviews.
 #[derive(Clone, Copy)]
 struct Asked {
     path: &'static str,
     kinds: &'static [Decider],
-    /// The kind of object by whose rules reviews come here.
+    /// The kind of the webhook configuration whose rules send reviews to this path.
     configuration: &'static str,
 }
 
 impl Asked {
-    /// The answer, which keeps no other waiting however large the object is.
+    /// Returns the answer. A large object is reviewed by [`LargeReviews`], so that other reviews do not wait for it.
     async fn reviewed(self, headers: HeaderMap, body: Bytes, reviews: Reviews) -> Response {
         if body.len() <= ORDINARY {
             return self.answer(&headers, &body, &reviews).await;
@@ -244,8 +244,8 @@ impl Asked {
             }
             Err(why) => {
                 let why = excerpt::beginning(why, LONGEST_REASON);
-                // As Debug prints it: the caller is anybody who reaches the port, and a line break would begin a line of its own in
-                // the log.
+                // Printed with Debug: anybody who reaches the port may be the caller, and a line break in the reason
+                // would begin a new line in the log.
                 info!(?why, "not an admission review");
                 reviews.metrics.answered(self.path, None, "", Outcome::Unreadable, begun.elapsed());
                 (StatusCode::BAD_REQUEST, why).into_response()
@@ -261,7 +261,7 @@ impl Asked {
     ) -> (Verdict<'t>, Outcome) {
         let Request { uid, object: Object(object), old_object: Object(old), namespace, .. } = request;
 
-        // Neither leaves an object that could be changed or wrong: the object of a CONNECT is what is asked of a pod.
+        // After a DELETE there is no object to change or refuse, and the object of a CONNECT is a request to a pod.
         let is_unread = request.too_deep.is_some();
         if ["DELETE", "CONNECT"].contains(&&*request.operation) || object.is_null() && !is_unread {
             request.log_admission(Outcome::Allowed, None);
@@ -318,17 +318,17 @@ impl Asked {
 }
 
 impl Request<'_> {
-    /// Says so.
+    /// Logs that the object was admitted.
     fn log_admission(&self, outcome: Outcome, operations: Option<usize>) {
         if enabled!(Level::DEBUG) {
             self.span(outcome, None).in_scope(|| debug!(operations, "admitted"));
         }
     }
 
-    /// What a line of the log is about. It is made for lines only: it costs as much as reading half of a pod, and at the
-    /// usual level nothing is said of what is admitted.
+    /// Returns a span that names the object under review, for one line of the log. The span is made only if a line is
+    /// logged: it costs as much as reading half of a pod, and at the usual level admitted objects are not logged.
     fn span(&self, outcome: Outcome, reason: Option<&str>) -> Span {
-        // Pods that Spark's driver makes have only a generated name here, or none yet.
+        // A pod that Spark's driver creates has no name here yet, or only a `generateName`.
         let name = Some(&*self.name).filter(|name| !name.is_empty());
         let span = info_span!(
             "review",
@@ -340,16 +340,18 @@ impl Request<'_> {
             outcome = outcome.as_str(),
             reason,
         );
-        // In JSON, one that is there from the beginning gives way to the span's own.
+        // Not in the macro above: the JSON log layer overwrites a `name` that is set there with the span's own.
         span.record("name", name.or_else(|| self.object.0["metadata"]["generateName"].as_str()));
         span
     }
 }
 
-/// The most bytes of a reason why something cannot be read: the reason quotes what cannot be read, however long that is.
+/// The most bytes of the reason why a request or an object cannot be read: the reason quotes the unreadable text, which
+/// may have any length.
 const LONGEST_REASON: usize = 1024;
 
-/// They differ in nothing that is read or written here, and a review is answered in its own.
+/// The versions of AdmissionReview that are accepted. Both have the same fields here, and the answer has the version of
+/// the request.
 const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 
 fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String> {
@@ -357,7 +359,7 @@ fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String>
     if content_type.split(';').next().map(str::trim) != Some("application/json") {
         return Err(format!("content type `{content_type}`: must be application/json"));
     }
-    // To look at all of it once takes less than to look at each of its texts.
+    // Checking the whole body for UTF-8 once takes less time than checking each text in it separately.
     let review: Result<Review, _> = match str::from_utf8(body) {
         Ok(text) => serde_json::from_str(text).or_else(|error| too_deep(text).ok_or(error)),
         Err(_) => serde_json::from_slice(body),
@@ -370,7 +372,7 @@ fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String>
     Ok(review)
 }
 
-/// The refusal of a review of which only whose it is was looked at.
+/// Refuses a review whose object was not reviewed. Only the fields that the answer needs are read; objects are skipped.
 fn unanswered(body: &[u8], why: NotReviewed) -> Response {
     let (code, reason) = match why {
         NotReviewed::Busy => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
@@ -386,7 +388,8 @@ fn unanswered(body: &[u8], why: NotReviewed) -> Response {
     }
 }
 
-/// A review that cannot be read because of how deep its objects are nested, without those; none if that is not why.
+/// Reads a review whose objects are nested too deep, without the objects that cannot be read; none if the review could
+/// not be read for another reason.
 fn too_deep(text: &str) -> Option<Review<'_>> {
     let review: Review<Option<&RawValue>> = serde_json::from_str(text).ok()?;
     let Review { api_version, kind, request } = review;
@@ -441,7 +444,7 @@ mod tests {
         }
     }
 
-    /// Issue 22: it was printed as it came.
+    /// Issue 22: the reason was printed as it came from the caller.
     #[tokio::test]
     async fn no_caller_writes_a_line_of_the_log() {
         let (mut log, written) = std::io::pipe().unwrap();

@@ -1,4 +1,4 @@
-//! The metrics of reviews: what was asked, what was answered, and how long that took.
+//! The metrics of reviews: what was asked, what was answered, and how long the answer took.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -7,8 +7,7 @@ use prometheus_client::{
 };
 use std::time::Duration;
 
-/// What is measured of reviews. Whoever reaches the webhook can ask it anything, so labels take none but known
-/// values.
+/// The metrics of reviews. Anybody who reaches the webhook can send any request, so labels have only known values.
 #[derive(Clone, Debug)]
 pub struct ReviewMetrics {
     reviews: Family<Review, Counter>,
@@ -27,7 +26,7 @@ struct Review {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Denial {
     kind: &'static str,
-    /// As [`reason`] gives it.
+    /// The annotation or field, as [`reason`] returns it.
     reason: String,
 }
 
@@ -43,7 +42,7 @@ pub(super) enum Outcome {
     Patched,
     Denied,
     Unreadable,
-    /// It was refused without having been looked at whole.
+    /// The object was refused without a complete review.
     Unanswered,
 }
 
@@ -59,14 +58,14 @@ impl Outcome {
     }
 }
 
-/// The annotation or field that `subject`, such as `spec.sparkConf[key]`, is about, without what is inside
-/// of it.
+/// Returns the annotation or field of a `subject` such as `spec.sparkConf[key]`, without the part in brackets or after
+/// a space.
 pub(super) fn reason(subject: &str) -> &str {
     subject.split(['[', ' ']).next().unwrap_or_default()
 }
 
 impl ReviewMetrics {
-    /// Measured in `registry`.
+    /// Creates the metrics and registers them in `registry`.
     pub fn new(registry: &mut Registry) -> Self {
         let buckets =
             || Histogram::new([0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0]);
@@ -100,7 +99,7 @@ impl ReviewMetrics {
         self.durations.get_or_create(&Path { path }).observe(duration.as_secs_f64());
     }
 
-    /// An object of `kind` is denied because of `subject`.
+    /// Records that an object of `kind` is denied because of `subject`.
     pub(super) fn denied(&self, kind: &'static str, subject: &str) {
         self.denials.get_or_create(&Denial { kind, reason: reason(subject).to_owned() }).inc();
     }

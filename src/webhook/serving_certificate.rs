@@ -1,4 +1,4 @@
-//! The certificate that the listener serves, which can be replaced while serving.
+//! Holds the certificate that the listener serves. The certificate can be replaced while the listener runs.
 
 use super::x509;
 use rustls::{
@@ -13,7 +13,7 @@ use std::sync::{
 use tokio::sync::watch;
 use tracing::info;
 
-/// The certificate that new connections get; none until the first is [`set`](Self::set), and until then
+/// The certificate that new connections get. Until the first certificate is [`set`](Self::set) there is none, and
 /// handshakes fail.
 #[derive(Debug, Default)]
 pub struct ServingCertificate(watch::Sender<Option<Shown>>);
@@ -21,7 +21,7 @@ pub struct ServingCertificate(watch::Sender<Option<Shown>>);
 #[derive(Debug)]
 struct Shown {
     certificate: Arc<CertifiedKey>,
-    /// How many have begun with it.
+    /// How many handshakes have begun with this certificate.
     handshakes: AtomicU64,
 }
 
@@ -35,11 +35,11 @@ pub enum Error {
 }
 
 impl ServingCertificate {
-    /// Shows `certificates` (leaf first) from now on; open connections stay as they are.
+    /// Serves `certificates` (leaf first) to new connections from now on. Open connections stay as they are.
     ///
     /// # Errors
     ///
-    /// When they are not PEM, or the key is not the leaf's.
+    /// If the certificates or the key are not PEM, or the key does not belong to the leaf.
     pub fn set(&self, certificates: &str, key: &str) -> Result<(), Error> {
         let chain = CertificateDer::pem_slice_iter(certificates.as_bytes()).collect::<Result<Vec<_>, _>>()?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
@@ -60,7 +60,7 @@ impl ServingCertificate {
 }
 
 impl Shown {
-    /// That another one is shown from now on.
+    /// Logs that this certificate has been replaced by another one.
     fn tell(&self) {
         let leaf = self.certificate.cert.first().and_then(|leaf| x509::description(leaf).ok());
         let (fingerprint, until) =

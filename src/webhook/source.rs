@@ -1,5 +1,5 @@
-//! Reads the webhook's certificates from where they come from if they are not the operator's own (cert-manager's
-//! Secret, mounted files), and checks them.
+//! Reads and checks certificates of the webhook that are not the operator's own: from cert-manager's Secret or from
+//! mounted files.
 
 use super::{presented_certificate::PresentedCertificate, x509};
 use crate::plan::renewal::Waits;
@@ -15,38 +15,39 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Who makes the certificates.
+/// Where the webhook's certificates come from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// We do.
+    /// The operator makes them itself.
     Own(Waits),
-    /// cert-manager, in the Secret; and its CA injector keeps caBundle.
+    /// cert-manager writes them into the Secret, and its CA injector keeps `caBundle` up to date.
     CertManager,
-    /// Whoever fills this folder.
+    /// They are in the files of a mounted folder, which the admin fills.
     Files(Files),
 }
 
-/// Files, mounted from wherever.
+/// The files of a mounted folder.
 #[derive(Clone, Debug)]
 pub struct Files {
     pub directory: PathBuf,
-    /// The names of certificate and key in it.
+    /// The name of the certificate's file in the folder; `key` is the name of its key's file.
     pub certificate: String,
     pub key: String,
 }
 
-/// The CA's file; where it is, caBundle is kept by it.
+/// The name of the CA's file, and the CA's key in cert-manager's Secret. If the file exists, the operator writes its
+/// content into every `caBundle`.
 const CA: &str = "ca.crt";
 
-/// Certificates that somebody else has made.
+/// Certificates that the operator has not made itself.
 pub(super) struct Foreign {
-    /// Where they were found.
+    /// The Secret or the path of the certificate file, for messages.
     place: String,
     pub shown: PresentedCertificate,
     pub key: String,
 }
 
-/// Why they are not used. Whatever was in use stays so.
+/// Why certificates that the operator has not made are not used. The certificates that were in use stay in use.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -63,7 +64,7 @@ pub enum Error {
 }
 
 impl Foreign {
-    /// Those that cert-manager has put into `secret`.
+    /// Reads the certificates that cert-manager has written into `secret`. `name` is the Secret's name for messages.
     pub(super) fn in_secret(name: &str, secret: Option<&Secret>) -> Result<Self, Error> {
         let secret = secret.ok_or_else(|| Error::NoSecret(name.to_owned()))?;
         let text = |key: &'static str| {
@@ -74,7 +75,7 @@ impl Foreign {
         Ok(Self { place: format!("Secret {name}"), shown, key: text("tls.key")? })
     }
 
-    /// Those in `files`. There need not be a CA.
+    /// Reads the certificates in `files`. The CA's file may be missing.
     pub(super) fn in_files(files: &Files) -> Result<Self, Error> {
         let read = |name: &str| {
             let path = files.directory.join(name);
@@ -92,7 +93,7 @@ impl Foreign {
         })
     }
 
-    /// Whether the API server can accept them as `service_name`.
+    /// Checks that the API server can accept these certificates from the host `service_name`.
     pub(super) fn check(&self, service_name: &str, now: Timestamp) -> Result<(), Error> {
         let unfit = |why: String| Error::Unfit { place: self.place.clone(), why };
         let chain = x509::certificates(&self.shown.certificate).map_err(|error| unfit(error.to_string()))?;
@@ -120,7 +121,8 @@ impl Foreign {
 }
 
 impl Files {
-    /// All that is in them now, to see whether they change.
+    /// Returns the present contents of the certificate, the key and the CA's file, none for a file that cannot be read.
+    /// Used to notice changes.
     pub(super) fn contents(&self) -> Vec<Option<Vec<u8>>> {
         let names = [self.certificate.as_str(), &self.key, CA];
         names.iter().map(|name| fs::read(Path::new(&self.directory).join(name)).ok()).collect()

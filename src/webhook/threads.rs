@@ -1,4 +1,5 @@
-//! Runs the webhook on threads of its own, so that neither the controller nor the lease nor the probes wait for what a review computes.
+//! Runs the webhook on threads of its own, so that neither the controller nor the lease nor the probes wait while a
+//! review computes.
 
 use std::io;
 use tokio::runtime::{Builder, Runtime};
@@ -7,11 +8,12 @@ use tokio::runtime::{Builder, Runtime};
 ///
 /// # Errors
 ///
-/// When there are no threads to be had, or `work` fails.
+/// If no threads can be started, or `work` fails or panics.
 pub async fn on_threads_of_their_own(
     work: impl Future<Output = io::Result<()>> + Send + 'static,
 ) -> io::Result<()> {
-    /// Drops a runtime without waiting for its threads: in an async context tokio panics otherwise.
+    /// Drops a runtime without waiting for its threads: in an async context, tokio panics when a runtime is dropped in
+    /// the usual way.
     struct Threads(Option<Runtime>);
     impl Drop for Threads {
         fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! The versions of TLS and the cipher suites of the webhook.
+//! Chooses the TLS versions and the cipher suites that the webhook accepts.
 
 use super::serving_certificate::ServingCertificate;
 use rustls::{ServerConfig, SupportedCipherSuite, crypto::ring::default_provider, version};
@@ -14,12 +14,12 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// What is spoken.
+/// The TLS versions and cipher suites that are accepted.
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
     pub min_version: TlsVersion,
-    /// Of each version the suites that are listed; all of a version of which none is. (Go, and so KF, lets one
-    /// choose only among those of TLS 1.2.)
+    /// The listed suites. For a TLS version of which suites are listed, only these are accepted; for a version without
+    /// listed suites, all are. (Go, and so Kubeflow's operator, offers a choice only among the suites of TLS 1.2.)
     pub cipher_suites: Vec<SupportedCipherSuite>,
 }
 
@@ -46,11 +46,11 @@ impl Tls {
     }
 }
 
-/// The cipher suite of this name, as Go and IANA call it.
+/// Returns the cipher suite with this name, as Go and IANA write it.
 ///
 /// # Errors
 ///
-/// The names that there are.
+/// If the name is unknown; the error lists the known names.
 pub fn cipher_suite(text: &str) -> Result<SupportedCipherSuite, String> {
     let known = default_provider().cipher_suites;
     known.iter().find(|suite| name(suite) == text).copied().ok_or_else(|| {
@@ -59,7 +59,8 @@ pub fn cipher_suite(text: &str) -> Result<SupportedCipherSuite, String> {
     })
 }
 
-/// rustls says of those of TLS 1.3 that they are.
+/// Returns the name of a suite as Go and IANA write it. rustls prefixes the names of TLS 1.3 suites with `TLS13_`
+/// instead of `TLS_`.
 fn name(suite: &SupportedCipherSuite) -> String {
     format!("{:?}", suite.suite()).replacen("TLS13_", "TLS_", 1)
 }

@@ -1,5 +1,5 @@
-//! Brings the webhook's certificates to where they are needed: from the Secret to the listener and to the webhook
-//! configurations.
+//! Brings the webhook's certificates to the places that need them: from the Secret or the mounted files to the listener
+//! and to the webhook configurations.
 
 use super::{
     certificate_secret::{self, Memory, SharedSecret},
@@ -42,19 +42,20 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use tracing::warn;
 
-/// How long our own handshake may take: what the API server gives a whole review.
+/// How long the operator's own TLS handshake with the webhook may take: as long as the API server waits for a whole
+/// review.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// How often to look again at configurations that somebody else changes at the same time, before that counts
-/// as a failure.
+/// How many times a step is tried if the webhook configurations are changed by another process at the same time. After
+/// that the step fails.
 const TRIES: u32 = 3;
-/// How soon to look again after a step: the next one may be due, but a mistake must not be repeated without
-/// end.
+/// The least time until the next look. After a step the next step may be due, but a step that is taken by mistake must
+/// not be repeated without a pause.
 const BETWEEN_STEPS: Duration = Duration::from_secs(1);
 
-/// How often mounted files are looked at: it costs a few system calls.
+/// The time between two reads of mounted files. A read costs a few system calls.
 const BETWEEN_READS: Duration = Duration::from_secs(2);
 
-/// Where certificates go.
+/// The names of the objects that contain, serve or trust the webhook's certificates.
 #[derive(Clone, Debug)]
 pub struct Places {
     pub secret_namespace: String,
@@ -62,9 +63,9 @@ pub struct Places {
     pub service_namespace: String,
     /// The webhook's Service.
     pub service: String,
-    /// The MutatingWebhookConfiguration whose caBundle is kept.
+    /// The MutatingWebhookConfiguration whose `caBundle` is kept up to date.
     pub mutating_configuration: String,
-    /// The ValidatingWebhookConfiguration whose caBundle is kept, if it is installed.
+    /// The ValidatingWebhookConfiguration whose `caBundle` is kept up to date, if it is installed.
     pub validating_configuration: String,
 }
 
@@ -92,7 +93,7 @@ pub enum Error {
     Handshake { name: String, source: io::Error },
 }
 
-/// Keeps the API server's trust in the webhook.
+/// Ensures that the webhook serves a valid certificate which the API server trusts.
 pub struct Trust {
     client: Client,
     places: Places,
@@ -102,9 +103,9 @@ pub struct Trust {
     expiry: Expiry,
     registration: Registration,
     memory: Mutex<Memory>,
-    /// The CAs that the API server trusts, as far as we know.
+    /// The CAs (PEM) that the API server trusts, as far as this process knows.
     trusted: StdMutex<Option<String>>,
-    /// What is shown, if it is somebody else's.
+    /// The certificate that is served, if the operator has not made it itself.
     shown: StdMutex<Option<PresentedCertificate>>,
 }
 
@@ -123,14 +124,14 @@ impl Trust {
         Self { client, places, secret, source, serving, expiry, registration, memory, trusted, shown }
     }
 
-    /// Renews the certificates where that is due, serves them, and puts the CAs into the webhook
-    /// configurations. Changes nothing that is right already, so it can be called at any time. Gives how long
-    /// there is nothing to do if nothing changes.
+    /// Renews the certificates if a renewal is due, serves the certificates, and writes the CAs into the webhook
+    /// configurations. Changes nothing that is correct already, so the function can be called at any time. Returns how
+    /// long there is nothing to do unless something changes.
     ///
     /// # Errors
     ///
-    /// When the API server refuses something, or the webhook configuration is not installed. Whatever was
-    /// done stays done.
+    /// If the API server refuses a request, the webhook configuration is not installed, or the certificates cannot be
+    /// used or are not trusted yet. Steps that were completed before the error are not undone.
     pub async fn establish(&self, now: Timestamp) -> Result<Duration, Error> {
         let mut memory = self.memory.lock().await;
         let mut tries = 1;
@@ -145,8 +146,8 @@ impl Trust {
     }
 
     async fn step(&self, memory: &mut Memory, now: Timestamp) -> Result<Duration, Error> {
-        // Read before the certificates, and patched only in this version: what is published is never older than
-        // what another replica has published in between.
+        // The configurations are read before the certificates and patched only in the version that was read. So this
+        // replica never overwrites the CAs of another replica with older ones.
         let (mutating, validating) =
             (&self.places.mutating_configuration, &self.places.validating_configuration);
         let configurations = Configurations::read(&self.client, mutating, validating).await;
@@ -190,8 +191,10 @@ impl Trust {
         })
     }
 
-    /// Shows what somebody else has made, as soon as the API server trusts it: through `cas`, or else through
-    /// what somebody else puts into the configurations.
+    /// Serves certificates that the operator has not made itself (`found`). `cas`, if given, is written into the
+    /// webhook configurations; otherwise another component, such as cert-manager's CA injector, has to write a
+    /// `caBundle` that trusts the certificate. A certificate that is not trusted yet does not replace one that still is
+    /// trusted.
     async fn follow(
         &self,
         configurations: Configurations,
@@ -219,7 +222,7 @@ impl Trust {
                 (bundle.unwrap_or_default(), hooks.iter().find(|hook| !trusts(hook)))
             }
         };
-        // Where the new one is not trusted yet and the old one still is, the old one goes on.
+        // If the new certificate is not trusted yet and the old one is still trusted, the old one stays in use.
         let waits = distrusting.is_some() && in_use.is_some_and(|shown| shown.is_trusted_through(&trusted));
         if !waits {
             self.serving.set(&found.shown.certificate, &found.key)?;
@@ -233,7 +236,8 @@ impl Trust {
         }
     }
 
-    /// Yields whenever it is time to look: the certificates or a webhook configuration have changed.
+    /// Yields whenever the certificates or a webhook configuration have changed, so that [`establish`](Self::establish)
+    /// should be called.
     pub fn changes(&self, watch_seconds: u32) -> impl Stream<Item = ()> + Send + use<> {
         let secrets = Api::namespaced(self.client.clone(), &self.places.secret_namespace);
         let certificates = match &self.source {
@@ -259,12 +263,12 @@ impl Trust {
         ])
     }
 
-    /// Whether the webhook at `address` is what the API server expects it to be: one that proves, by a CA in
-    /// the webhook configuration, to be the Service.
+    /// Checks with a TLS handshake that the API server can trust the webhook at `address`: the webhook's certificate
+    /// has to be valid for the Service's name and signed by a CA in the webhook configuration.
     ///
     /// # Errors
     ///
-    /// When it is not, or does not answer in time.
+    /// If the certificate is not trusted, or the webhook does not answer in time.
     pub async fn handshake(&self, address: SocketAddr) -> Result<(), Error> {
         let trusted = locked(&self.trusted).clone();
         let cas = trusted.ok_or(Error::NoCertificates)?;
@@ -273,12 +277,13 @@ impl Trust {
         done.map_err(|source| Error::Handshake { name, source })
     }
 
-    /// What the API server calls the Service.
+    /// Returns the host name under which the API server calls the Service.
     fn service_name(&self) -> String {
         format!("{}.{}.svc", self.places.service, self.places.service_namespace)
     }
 
-    /// `localhost` (as in KF) is for a webhook that runs beside the API server.
+    /// Returns the names that the operator's own leaf is made for. `localhost` (as in Kubeflow's operator) is for a
+    /// webhook that runs on the same machine as the API server.
     fn dns_names(&self) -> Vec<String> {
         vec![self.service_name(), "localhost".to_owned()]
     }
@@ -288,8 +293,8 @@ fn locked<T>(value: &StdMutex<T>) -> MutexGuard<'_, T> {
     value.lock().expect("no code panics while it holds this lock")
 }
 
-/// Yields whenever the files have changed. They are read again and again: a volume that is mounted changes by
-/// links that nobody tells of.
+/// Yields whenever the files have changed. The files are read periodically: a mounted volume changes through symbolic
+/// links, and the operator gets no notification of that.
 fn changes_of(files: Files) -> stream::BoxStream<'static, ()> {
     let changes = stream::unfold(files.contents(), move |before| {
         let files = files.clone();
@@ -306,8 +311,8 @@ fn changes_of(files: Files) -> stream::BoxStream<'static, ()> {
     changes.boxed()
 }
 
-/// Yields whenever the object of this name has changed. Only its metadata is asked for: what matters is read
-/// when it is looked at.
+/// Yields whenever the object with this name has changed. The watch asks for the object's metadata only: the content is
+/// read later, by [`Trust::establish`].
 fn changes<K>(
     api: Api<Lenient<PartialObjectMeta<K>>>,
     name: &str,
@@ -323,7 +328,7 @@ where
         .default_backoff()
         .filter_map(move |event| {
             let changed = match event {
-                // The list's beginning and end say nothing of the object.
+                // The beginning and the end of a list are no changes of the object.
                 Ok(watcher::Event::Init | watcher::Event::InitDone) => None,
                 Ok(_) => Some(()),
                 Err(error) => {
@@ -336,7 +341,8 @@ where
         .boxed()
 }
 
-/// A TLS handshake with whoever listens on `address`, who has to be `name` by one of `cas` (PEM).
+/// Makes a TLS handshake with the server at `address`, whose certificate has to be valid for `name` and signed by one
+/// of `cas` (PEM).
 async fn handshake(address: SocketAddr, name: &str, cas: &str) -> io::Result<()> {
     let roots = x509::roots(cas).map_err(io::Error::other)?;
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

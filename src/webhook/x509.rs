@@ -1,4 +1,4 @@
-//! Reads certificates: names, validity, and which CA has signed them.
+//! Reads X.509 certificates: their names, their validity, and which CA has signed them.
 
 use crate::plan::renewal::Validity;
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use std::{fmt::Write, net::IpAddr, time::Duration};
 use x509_parser::{extensions::GeneralName, parse_x509_certificate, time::ASN1Time};
 
-/// Why something is no certificate.
+/// Why a PEM text or a certificate cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("not PEM: {0}")]
@@ -27,35 +27,35 @@ pub enum Error {
     NotX509(String),
 }
 
-/// What a certificate says of itself.
+/// The content of a certificate, as far as it is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// Whom it is for.
+    /// The distinguished name of the certificate's subject.
     pub subject: String,
-    /// Who has signed it.
+    /// The distinguished name of the CA that has signed the certificate.
     pub issuer: String,
-    /// The DNS names and addresses that it is good for.
+    /// The DNS names and IP addresses that the certificate is valid for.
     pub names: Vec<String>,
     pub validity: Validity,
-    /// SHA-256 of all of it, in hexadecimal digits.
+    /// The SHA-256 of the whole certificate (DER), in hexadecimal digits.
     pub fingerprint: String,
 }
 
-/// The certificates in a PEM text, in their order; at least one.
+/// Returns the certificates in a PEM text, in their order; at least one.
 ///
 /// # Errors
 ///
-/// When there is none, or something else between them.
+/// If the text contains no certificate, or malformed PEM.
 pub fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     let found = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>()?;
     if found.is_empty() { Err(Error::Empty) } else { Ok(found) }
 }
 
-/// What `certificate` says of itself.
+/// Returns the content of `certificate`.
 ///
 /// # Errors
 ///
-/// When it is none.
+/// If it is not an X.509 certificate.
 pub fn description(certificate: &CertificateDer<'_>) -> Result<Description, Error> {
     let (_, x509) = parse_x509_certificate(certificate).map_err(|error| Error::NotX509(error.to_string()))?;
     let time = |time: ASN1Time| {
@@ -91,17 +91,19 @@ fn name(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-/// The public key in `certificate`.
+/// Returns the public key in `certificate` (the DER of its SubjectPublicKeyInfo).
 pub(super) fn public_key(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     let (_, x509) = parse_x509_certificate(certificate).ok()?;
     Some(x509.public_key().raw.to_owned())
 }
 
-/// Which of `cas` has signed the first certificate of `chain`, be it by way of the others.
+/// Returns the index of the first CA in `cas` that has signed the first certificate of `chain`, directly or through the
+/// other certificates of `chain`.
 #[must_use]
 pub fn issuer(chain: &[CertificateDer<'_>], cas: &[CertificateDer<'static>]) -> Option<usize> {
     let (leaf, intermediates) = chain.split_first()?;
-    // Whether it is valid now is another question, which has an answer of its own.
+    // Signatures are verified as of the leaf's last second, so that the result does not depend on the present time:
+    // whether the leaf is valid now is checked elsewhere.
     let then = description(leaf).ok()?.validity.until.as_second() - 1;
     let then = UnixTime::since_unix_epoch(Duration::from_secs(then.unsigned_abs()));
     let leaf = ParsedCertificate::try_from(leaf).ok()?;
@@ -114,7 +116,7 @@ pub fn issuer(chain: &[CertificateDer<'_>], cas: &[CertificateDer<'static>]) -> 
     })
 }
 
-/// Those of `names` that `leaf` is not good for.
+/// Returns the `names` that `leaf` is not valid for.
 #[must_use]
 pub fn lacks(leaf: &CertificateDer<'_>, names: &[String]) -> Vec<String> {
     let parsed = ParsedCertificate::try_from(leaf).ok();
@@ -125,7 +127,7 @@ pub fn lacks(leaf: &CertificateDer<'_>, names: &[String]) -> Vec<String> {
     names.iter().filter(|name| !is_for(name)).cloned().collect()
 }
 
-/// Those who trust the CAs in `pem`.
+/// Returns a store that trusts the CAs in `pem`.
 pub(super) fn roots(pem: &str) -> Result<RootCertStore, rustls::Error> {
     let mut roots = RootCertStore::empty();
     let cas = certificates(pem).map_err(|error| rustls::Error::General(error.to_string()))?;

@@ -1,4 +1,5 @@
-//! Is the core pure, do the arrows between the layers go one way, and does each thing stand where it belongs?
+//! Proves that the core is pure, that modules depend only on the modules that they may use, and that code and names are
+//! in the right place.
 
 use serde_json::Value;
 use std::{collections::BTreeSet, env, fs, path::Path, process::Command};
@@ -8,8 +9,9 @@ const WAITS: &str =
 const CALLS: &str = "calls are the controller's: it observes before and executes after";
 const CLOCK: &str = "time is an argument: the controller reads the clock once, at the top of a reconcile";
 
-/// Words that the sources of the decision crates ([`PURE`]) never contain, each with the reason or the place where such code
-/// belongs. Clients, runtimes, logs and flags are missing from the dependencies of those crates, and need no word here.
+/// Words that the sources of the decision crates ([`PURE`]) never contain, each with the reason, or the place where
+/// such code belongs. Clients, runtimes, logs and flags are missing from the dependencies of those crates, and need no
+/// word here.
 const IMPURE: [(&str, &str); 10] = [
     ("async", WAITS),
     (".await", WAITS),
@@ -22,7 +24,7 @@ const IMPURE: [(&str, &str); 10] = [
     ("::now()", CLOCK),
     ("new_v4", "randomness cannot be repeated: derive what is to be unique (crates/plan/src/run.rs)"),
 ];
-/// The sources of those crates.
+/// The sources of the decision crates.
 const PURE: [&str; 5] = [
     "crates/api/src",
     "crates/cron/src",
@@ -31,7 +33,8 @@ const PURE: [&str; 5] = [
     "crates/spark-client/src",
 ];
 
-/// The folders whose arrows are restricted, and what each may use of `src` beside itself. What a crate may use stands in its Cargo.toml.
+/// The folders whose dependencies are restricted, and the modules of `src` that each folder may use beside itself. The
+/// crates that each may use are in its Cargo.toml.
 const LAYERS: [(&str, &[&str]); 4] = [
     ("client", &[]),
     ("controller", &["cron", "panics", "plan", "pod_customization", "spark_client"]),
@@ -45,13 +48,14 @@ const NOT_FOR_DECISIONS: [&str; 7] =
 /// The most crates in the dependency tree of `plan`, itself included; 74 when this was written.
 const MOST_CRATES_OF_DECISIONS: usize = 78;
 
-/// How keys of labels, annotations and Spark's configuration begin.
+/// The beginnings of keys of labels, of annotations and of Spark's configuration.
 const KEYS: [&str; 4] =
     ["\"sparkoperator.k8s.io/", "\"spark.kubernetes.", "\"spark.driver.", "\"spark.executor."];
-/// Where all of them stand.
+/// The only file that contains such keys.
 const NAMES: &str = "crates/api/src/names.rs";
 
-/// What a library brings along that has the API's types and a client: their names, as Cargo has them. Everything else is optional.
+/// The dependencies of the library, which has only the API's types and a client, by their names in Cargo.toml. All
+/// other dependencies are optional.
 const OF_THE_LIBRARY: [&str; 9] = [
     "futures",
     "k8s-openapi",
@@ -63,10 +67,11 @@ const OF_THE_LIBRARY: [&str; 9] = [
     "thiserror",
     "tokio",
 ];
-/// How many crates these are with all that they need; 128 when this was written, less than half of what both programs have.
+/// The most crates in the dependency tree of the library. There were 128 when this was written, less than half of the
+/// crates of both programs.
 const MOST_CRATES: usize = 135;
 
-/// More lines than this usually hide two nouns.
+/// The most lines of a source file. A longer file usually contains two subjects.
 const LONGEST_FILE: usize = 500;
 
 #[test]
@@ -89,7 +94,8 @@ fn every_source_file_keeps_the_rules() {
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
-/// `make check` compiles it so; this says why it does not, or that it has become fat.
+/// `make check` compiles the library without the programs. This test reports why that fails, or that the library has
+/// too many dependencies.
 #[test]
 fn the_library_needs_nothing_of_the_programs() {
     let package: Value =
@@ -110,7 +116,7 @@ fn the_library_needs_nothing_of_the_programs() {
     );
 
     let crates = tree(&["--no-default-features"]);
-    // kube's client is made of the others.
+    // Other large crates are not listed, because kube's client consists of them.
     for fat in [
         "axum",
         "clap",
@@ -150,14 +156,14 @@ fn decisions_have_no_client_no_runtime_no_log_and_no_flags() {
     assert!(crates.len() <= MOST_CRATES_OF_DECISIONS, "crates/plan is {} crates", crates.len());
 }
 
-/// The names of all crates that are compiled for programs, not for tests, with these arguments.
+/// Returns the names of all crates that `cargo tree` lists with these arguments, without those only for tests.
 fn tree(arguments: &[&str]) -> BTreeSet<String> {
     let all = ["tree", "--edges=normal", "--prefix=none", "--no-dedupe", "--format={p}"];
     let lines = cargo(&[&all[..], arguments].concat());
     lines.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// What cargo says about this package, without the network.
+/// Returns the output of cargo for this package, without use of the network.
 fn cargo(arguments: &[&str]) -> String {
     let cargo = env::var_os("CARGO").expect("tests are run by cargo");
     let folder = env!("CARGO_MANIFEST_DIR");
@@ -201,7 +207,8 @@ fn a_planted_violation_is_found_and_an_innocent_file_is_not() {
     assert_eq!(violations("crates/plan/src/a.rs", innocent), Vec::<String>::new());
 }
 
-/// Every rule that `text`, the file `name`, breaks: where, what, why, and where it belongs.
+/// Returns every rule that `text`, the content of the file `name`, breaks: where, what, why, and where the code
+/// belongs.
 fn violations(name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut report = |line: usize, what: &str| found.push(format!("{name}:{line}: {what}"));
@@ -210,7 +217,7 @@ fn violations(name: &str, text: &str) -> Vec<String> {
     let (code, code_and_strings) = (blanked(text_and_tests, true), blanked(text_and_tests, false));
 
     if !text.starts_with("//!") {
-        report(1, "does not begin with `//!`: say in one sentence which question this file answers");
+        report(1, "does not begin with `//!`: say in one sentence what this file does");
     }
     if text.lines().count() > LONGEST_FILE {
         report(LONGEST_FILE + 1, "the file is too long: it usually hides two nouns, split it by them");
@@ -261,7 +268,8 @@ fn violations(name: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// The lines in which `code` says `what` as a word of its own; `a::b` also as a branch of `a::{…}`.
+/// Returns the numbers of the lines in which `code` contains `what` as a word of its own. `a::b` is also found as a
+/// branch of `a::{…}`.
 fn said(code: &str, what: &str) -> Vec<usize> {
     let begins = |at: usize| !what.starts_with(is_word) || !code[..at].ends_with(is_word);
     let ends = |at: usize| !what.ends_with(is_word) || !code[at + what.len()..].starts_with(is_word);
@@ -278,7 +286,7 @@ fn said(code: &str, what: &str) -> Vec<usize> {
     places.into_iter().map(|at| code[..at].matches('\n').count() + 1).collect()
 }
 
-/// Where the branches of the group that opens at `at` begin.
+/// Returns the positions at which the branches of the group begin that opens at `at`.
 fn branches(code: &str, at: usize) -> Vec<usize> {
     let (mut begins, mut depth) = (Vec::new(), 0);
     for (offset, c) in code[at..].char_indices() {
@@ -302,7 +310,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// `text` with its comments blanked, and its strings as well if asked; lines stay where they are.
+/// Returns `text` with blanks in place of its comments, and of its strings if `strings`. All lines stay where they are.
 fn blanked(text: &str, strings: bool) -> String {
     let mut blanked = String::with_capacity(text.len());
     let mut rest = text;

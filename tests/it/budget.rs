@@ -1,8 +1,9 @@
-//! Compares what work costs (requests, bytes, allocations, memory; never time) with the numbers of `tests/data/budget.json`. A change that
-//! makes work dearer fails; a change that makes it cheaper is to lower the numbers, which `UPDATE_BUDGET=1` writes as they were measured.
+//! Compares the cost of work (requests, bytes, allocations, memory; never time) with the numbers of
+//! `tests/data/budget.json`. The test fails after a change that makes work more expensive. After a change that makes
+//! work cheaper, lower the numbers: `UPDATE_BUDGET=1` writes the measured ones.
 //!
-//! Allocations are counted here, where their number is the same in every run; what an application costs the API server is measured in
-//! `apiserver::budget`.
+//! Allocations are counted here, because their number is the same in every run. `apiserver::budget` measures the load
+//! that an application puts on the API server.
 
 use crate::{
     golden::{data, yaml},
@@ -24,21 +25,22 @@ use spark_operator::{
 };
 use std::{collections::BTreeMap, env, fs, sync::Mutex};
 
-/// By how much a number may exceed its budget, as a fraction of it, where it is the same in every run.
+/// How far a number that is the same in every run may exceed its budget, as a fraction of the budget.
 pub(crate) const TOLERANCE: f64 = 0.05;
 
-/// The part of a number that its budget ignores. A request that the operator makes once, not for each application, counts 0.002 for each of
-/// 500 applications.
+/// The part of a number that is ignored in the comparison. A request that the operator makes once, and not for each
+/// application, counts 0.002 for each of 500 applications.
 const SLACK: f64 = 0.05;
 
-/// Numbers by name.
+/// Numbers by their names.
 pub(crate) type Measured = BTreeMap<String, f64>;
 
 /// Compares the numbers of `subject` with its budget.
 ///
 /// # Panics
 ///
-/// When a number exceeds its budget by more than its `tolerance`, a fraction of the budget; prints all numbers then.
+/// When a number exceeds its budget by more than its `tolerance`, a fraction of the budget. All numbers are printed
+/// then.
 pub(crate) fn keep(subject: &str, measured: &Measured, tolerance: impl Fn(&str) -> f64) {
     static FILE: Mutex<()> = Mutex::new(());
     let file = data("budget.json");
@@ -61,7 +63,7 @@ pub(crate) fn keep(subject: &str, measured: &Measured, tolerance: impl Fn(&str) 
     );
 }
 
-/// A line for each number, and whether it exceeds its budget, which is 0 for a number that has none.
+/// Returns a line for each number, and whether the number exceeds its budget. The budget of an unknown number is 0.
 fn compared(budget: &Measured, measured: &Measured, tolerance: impl Fn(&str) -> f64) -> Vec<(String, bool)> {
     let compared = measured.iter().map(|(name, number)| {
         let most = budget.get(name).copied().unwrap_or_default();
@@ -72,7 +74,8 @@ fn compared(budget: &Measured, measured: &Measured, tolerance: impl Fn(&str) -> 
     compared.collect()
 }
 
-/// Issue 23: a LIST of events for each waiting driver stood for days, which made 2,000 applications take seven times as long.
+/// Issue 23: for days the operator made a LIST of events for each waiting driver, which made 2,000 applications take
+/// seven times as long.
 #[test]
 fn a_request_that_was_not_made_before_exceeds_the_budget() {
     let of = |numbers: &[(&str, f64)]| {
@@ -135,11 +138,11 @@ fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {
     keep("allocations", &measured, |_| TOLERANCE);
 }
 
-/// An application that uses what people use.
+/// Returns an application that uses the fields that users commonly set.
 fn typical() -> SparkApplication {
     let mut object: Value = yaml(&data("budget/application.yaml"));
     object["metadata"]["uid"] = json!("6c1f0b5e-0000-4000-8000-000000000001");
-    // The executor has what the driver has.
+    // The executor has the same settings as the driver.
     let mut executor = object["spec"]["driver"].clone();
     executor["instances"] = object["spec"]["executor"]["instances"].take();
     object["spec"]["executor"] = executor;

@@ -1,5 +1,5 @@
-//! Which strings are hard to carry unchanged, and how many bytes do annotations have room for? Their journey
-//! through a real `spark-submit` is in `apiserver/characters.rs` and `node/characters.rs`.
+//! Proves that strings which are hard to carry reach the pod templates unchanged, and that a template that is too large
+//! is refused. `apiserver/characters.rs` and `node/characters.rs` send these strings through a real `spark-submit`.
 
 use serde_json::{Value, json};
 use spark_operator::{
@@ -13,7 +13,7 @@ use spark_operator::{
     pod_customization,
 };
 
-/// Spark's client applies the executors' template: on the way it is a string in YAML.
+/// Spark's client applies the executors' template, which is a string in YAML on its way to the executors.
 #[test]
 fn templates_have_no_character_that_yaml_refuses_or_changes() {
     let mut hard = json!({"metadata": {"name": "hard"}, "spec": {}});
@@ -27,7 +27,7 @@ fn templates_have_no_character_that_yaml_refuses_or_changes() {
     let files = spark_submit(&application, &Run::next(&application), &policy, "").unwrap().files;
     for role in Role::ALL {
         let text = &files[format!("{}-pod-template.yaml", role.as_str()).as_str()];
-        // YAML 1.2, 5.1, without what it folds.
+        // The printable characters of YAML 1.2, section 5.1, without the line breaks that YAML folds.
         let literal = |c| {
             matches!(c, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
                 && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
@@ -43,7 +43,7 @@ fn templates_have_no_character_that_yaml_refuses_or_changes() {
 
 #[test]
 fn a_template_that_no_config_map_can_hold_is_refused_with_its_size() {
-    // A spec has a byte for each of these characters, and the template six.
+    // Each of these characters has one byte in a spec, and six bytes in the template.
     let argument = |length| "\u{7f}".repeat(length / 6) + &"x".repeat(length % 6);
     let container = |length| json!({"name": "spark-kubernetes-executor", "args": [argument(length)]});
     let of = |length| {
@@ -64,12 +64,12 @@ fn a_template_that_no_config_map_can_hold_is_refused_with_its_size() {
     );
 }
 
-/// What Kubernetes allows all annotations of an object to have together, keys and values.
+/// The most bytes that Kubernetes allows for all annotations of an object together, keys and values.
 pub(crate) const LARGEST: usize = 256 << 10;
 
-/// Strings that are syntax to somebody on the way from an application to a process: YAML, JSON, Java's
-/// properties, Spark's and Kubernetes' own substitutions, shells, Go's templates and HTML. All but NUL, which
-/// no process can be given.
+/// Returns strings that are syntax somewhere on the way from an application to a process: in YAML, JSON, Java's
+/// properties, Spark's and Kubernetes' own substitutions, shells, Go's templates or HTML. Only NUL is missing, because
+/// no argument of a process can contain NUL.
 pub(crate) fn hard_to_carry() -> Vec<String> {
     let words = [
         // YAML
@@ -184,7 +184,7 @@ pub(crate) fn hard_to_carry() -> Vec<String> {
     words.map(str::to_owned).into_iter().chain(alone).chain(together).chain(joined(&words, 100)).collect()
 }
 
-/// Some of `words` behind each other, `count` times others, always the same.
+/// Returns `count` texts, each of several random `words`. The texts are the same in every run.
 fn joined(words: &[&str], count: usize) -> impl Iterator<Item = String> {
     // xorshift64
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -197,8 +197,8 @@ fn joined(words: &[&str], count: usize) -> impl Iterator<Item = String> {
     (0..count).map(move |_| (0..2 + below(5)).map(|_| words[below(words.len())]).collect())
 }
 
-/// Adds environment variables made of `filler` until the annotations of the contract have [`LARGEST`] bytes on
-/// pods of `role`; none of them is too long for a process.
+/// Adds environment variables made of `filler` until the annotations of the contract have [`LARGEST`] bytes on pods of
+/// `role`. No variable is too long for a process.
 pub(crate) fn fill(application: &mut Value, role: Role, filler: &str) {
     const VARIABLES: usize = 5;
     let section = role.as_str();
@@ -219,10 +219,10 @@ pub(crate) fn fill(application: &mut Value, role: Role, filler: &str) {
     assert_eq!(annotated(application, role), LARGEST);
 }
 
-/// How many bytes the annotations of the contract have on a pod of `role`.
+/// Returns the number of bytes that the annotations of the contract have on a pod of `role`.
 fn annotated(application: &Value, role: Role) -> usize {
     let mut application: SparkApplication = serde_json::from_value(application.clone()).unwrap();
-    // Whatever it will be, it is as long.
+    // Every uid has this length.
     application.metadata.uid = Some(uuid::Uuid::nil().to_string());
     pod_customization::annotations(&application, role)
         .iter()

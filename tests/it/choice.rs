@@ -1,4 +1,4 @@
-//! Who submits an application, and what comes of it?
+//! Proves which submitter is chosen for an application, and what is then created or refused.
 
 use crate::{
     golden::{cases, data, yaml},
@@ -17,7 +17,7 @@ use spark_operator::{
     spark_client::{Objects, Reason},
 };
 
-/// A setting of Spark's that nobody here knows yet, so that only `spark-submit` does it justice.
+/// A Spark setting that the operator does not know, so that only `spark-submit` can handle it.
 const UNKNOWN: &str = "spark.kubernetes.brandNew";
 
 #[test]
@@ -77,8 +77,9 @@ fn an_application_narrows_what_the_admin_allows_and_never_widens_it() {
     }
 }
 
-/// The four ways by which a tenant's code or files once got into the operator or out of it: there is nothing left that
-/// could run or read them. What is not refused is planned for a pod of the tenant's own.
+/// The four ways by which a tenant's code or files once got into the operator or out of it. The operator no longer
+/// contains anything that runs such code or reads such files: what is not refused is planned for a pod of the tenant's
+/// own.
 #[test]
 fn what_runs_tenants_code_or_reads_files_never_does_so_in_the_operator() {
     let injected = json!({
@@ -111,7 +112,7 @@ fn what_runs_tenants_code_or_reads_files_never_does_so_in_the_operator() {
         let By::Pod { objects, fallback } = request.by else { panic!("{application:?}") };
         assert_eq!(fallback, Some(reason));
         assert_eq!(objects.pod["metadata"]["labels"]["spark-role"], "submission");
-        // Nor may the application have it otherwise where the admin says so.
+        // An admin who allows only native submission is obeyed: the application is refused.
         let native = Policy { submitter: Submitter::Native, ..policy() };
         choose(&application, &Run::next(&application), &submission_environment(), &native, now())
             .unwrap_err();
@@ -183,7 +184,7 @@ fn a_version_that_is_of_no_line_is_submitted_as_the_nearest_and_that_is_said() {
     assert!(chosen(&program(json!({"sparkVersion": "4.1.0"})), &policy()).events.is_empty());
 }
 
-/// What the webhook does to the executors' pods stands in their template then.
+/// Without the webhook, the executors' template contains the changes that the webhook would make to executor pods.
 #[test]
 fn without_the_webhook_drivers_are_the_same_and_executors_have_a_template() {
     let without = Policy { has_webhook: false, ..policy() };
@@ -267,7 +268,7 @@ fn now() -> Timestamp {
     Timestamp::UNIX_EPOCH
 }
 
-/// The application with this value of the annotation that chooses a submitter.
+/// Returns the application with this value of the annotation that chooses a submitter.
 fn asking(mut application: SparkApplication, submitter: Option<&str>) -> SparkApplication {
     application.metadata.annotations = submitter
         .map(|submitter| [("sparkoperator.k8s.io/submitter".to_owned(), submitter.to_owned())].into());

@@ -1,4 +1,4 @@
-//! Do connections to the webhook end in time, and without a review that is lost?
+//! Proves that connections to the webhook end in time, and that no review is lost by that.
 
 use crate::webhook::{Server, review, spark_pod};
 use axum::{
@@ -23,13 +23,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Types of HTTP/2 frames.
+/// The types of HTTP/2 frames.
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
-/// As old as the connections of these tests may become.
+/// The greatest age of connections in these tests.
 const AGE: Duration = Duration::from_millis(300);
-/// Long enough for any machine; what takes longer hangs.
+/// Long enough on any machine: an operation that takes longer hangs.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn an_old_http2_connection_is_hung_up_on_and_what_was_asked_is_answered() 
     let opened = Instant::now();
     let connection = tokio::spawn(connection);
 
-    // A review whose last byte comes when the connection has been given up.
+    // The last byte of this review arrives after the server has begun to close the connection.
     let (body, bytes) = mpsc::unbounded();
     let frames = bytes.map(|bytes: Bytes| Ok::<_, Infallible>(Frame::data(bytes)));
     let late = sender.send_request(post().body(StreamBody::new(frames)).unwrap());
@@ -57,8 +57,8 @@ async fn an_old_http2_connection_is_hung_up_on_and_what_was_asked_is_answered() 
     assert!(sender.is_closed());
 }
 
-/// A client that begins a request just then learns which one is the last to be answered, and sends its own to another. A reset would take
-/// that from it.
+/// A client that begins a request at that moment learns from the server which request is the last to be answered, and
+/// repeats its own request on another connection. A reset would take this knowledge from the client.
 #[tokio::test]
 async fn what_an_http2_client_says_while_it_is_hung_up_on_is_not_answered_by_a_reset() {
     let server = Server::closing(Tls::default(), Closing { max_age: Some(AGE), ..Closing::default() }).await;
@@ -75,7 +75,8 @@ async fn what_an_http2_client_says_while_it_is_hung_up_on_is_not_answered_by_a_r
                 head[4] = 1;
                 stream.write_all(&[&head[..], &rest].concat()).await.unwrap();
             }
-            // No request was answered; the first one says only that there will be a last.
+            // The first GOAWAY only announces that the connection will end. This one names stream 0, since no request
+            // was answered.
             (GOAWAY, _) if rest[..4] == [0; 4] => break,
             _ => {}
         }
@@ -88,7 +89,7 @@ async fn what_an_http2_client_says_while_it_is_hung_up_on_is_not_answered_by_a_r
     timeout(DEADLINE, stream.read_to_end(&mut rest)).await.unwrap().unwrap();
 }
 
-/// Whoever hangs up on an idle one loses the request that is on its way.
+/// A server that closes an idle connection loses a request that is already on its way.
 #[tokio::test]
 async fn an_old_http1_connection_is_open_until_an_answer_says_that_it_is_the_last() {
     let server = Server::closing(Tls::default(), Closing { max_age: Some(AGE), ..Closing::default() }).await;
@@ -112,7 +113,7 @@ async fn an_old_http1_connection_is_open_until_an_answer_says_that_it_is_the_las
     timeout(DEADLINE, connection).await.expect("it ends with that answer").unwrap().unwrap();
 }
 
-/// Until nobody sends it new ones.
+/// The delay lasts until no client sends new requests to the stopping webhook.
 #[tokio::test]
 async fn a_webhook_that_is_asked_to_stop_takes_new_connections_for_a_while() {
     let server = Server::closing(Tls::default(), Closing { delay: 3 * AGE, ..Closing::default() }).await;

@@ -1,4 +1,5 @@
-//! Do our kinds say and keep what KF's do? The definitions, and objects on their way through our types.
+//! Proves that the definitions and types describe and keep the same fields as those of Kubeflow's operator: checks the
+//! definitions, and sends objects through the types.
 
 use std::{fs, path::PathBuf};
 
@@ -50,7 +51,8 @@ fn schemas_are_structural_and_have_no_defaults() {
     }
 }
 
-/// What is embedded of the Kubernetes API has no descriptions: its lists are limited by the object that has them.
+/// Types that are embedded from the Kubernetes API have no descriptions, and are skipped: only the size of the whole
+/// object limits their lists.
 #[test]
 fn every_list_map_and_text_of_a_spec_has_a_limit() {
     for schema in schemas() {
@@ -71,13 +73,13 @@ fn every_list_map_and_text_of_a_spec_has_a_limit() {
     }
 }
 
-/// Whoever adds a field to our types adds it to `tests/data/api`.
+/// A new field of these types needs an example in `tests/data/api`.
 #[test]
 fn every_field_of_ours_is_described_and_has_an_example() {
     for (schema, example) in schemas().iter().zip(["sparkapplication", "scheduledsparkapplication"]) {
         let example = documents(&path(&format!("tests/data/api/{example}.yaml"))).remove(0);
         let missing = undemonstrated(schema, &example, "");
-        // The template of a schedule is a whole SparkApplicationSpec, for which the other file stands.
+        // The template of a schedule is a whole SparkApplicationSpec, and the other file has the example of that.
         let missing: Vec<_> = missing.iter().filter(|path| !path.starts_with(".spec.template.")).collect();
         assert!(missing.is_empty(), "{missing:#?}");
     }
@@ -117,7 +119,7 @@ fn round_trip<K: serde::Serialize + serde::de::DeserializeOwned>(written: &Value
     serde_json::to_value(object).unwrap()
 }
 
-/// Paths of what is in `written` and not, or not the same, in `kept`.
+/// Returns the paths of values in `written` that are missing in `kept`, or differ there.
 fn lost(written: &Value, kept: &Value, path: &str) -> Vec<String> {
     match (written, kept) {
         (Value::Object(written), Value::Object(kept)) => {
@@ -131,15 +133,15 @@ fn lost(written: &Value, kept: &Value, path: &str) -> Vec<String> {
             let elements = written.iter().zip(kept).enumerate();
             elements.flat_map(|(at, (written, kept))| lost(written, kept, &format!("{path}[{at}]"))).collect()
         }
-        // A quantity that was written as a number.
+        // A quantity that was written as a number is kept as text.
         (Value::Number(number), Value::String(text)) if number.to_string() == *text => Vec::new(),
         (written, kept) if written == kept => Vec::new(),
         (written, kept) => vec![format!("{path}: {written} became {kept}")],
     }
 }
 
-/// Paths of fields that are not described, or that `example` does not have. Where the descriptions end, so do
-/// our types.
+/// Returns the paths of fields that have no description, or are missing in `example`. Where descriptions end, the types
+/// are those of Kubernetes, and are not searched.
 fn undemonstrated(schema: &Value, example: &Value, path: &str) -> Vec<String> {
     let Some(fields) = schema["properties"].as_object() else {
         let element = &example[0];
@@ -163,7 +165,7 @@ fn undemonstrated(schema: &Value, example: &Value, path: &str) -> Vec<String> {
     fields.iter().flat_map(field).collect()
 }
 
-/// Calls `see` with every schema of a value in `schema`, and its path.
+/// Calls `see` with the schema and the path of every value in `schema`.
 fn visit(schema: &Value, path: &str, see: &mut impl FnMut(&Value, &str)) {
     see(schema, path);
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {

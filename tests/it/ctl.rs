@@ -1,4 +1,4 @@
-//! What does `sparkctl` print where it needs no cluster?
+//! Proves what `sparkctl` prints where it needs no cluster.
 
 use crate::{
     golden::{Golden, data},
@@ -38,12 +38,12 @@ fn render_shows_what_is_created_by_each_submitter_and_how_that_differs() {
     golden.finish();
 }
 
-/// Offline nobody can say what the API server thinks; `apiserver/sparkctl.rs` asks it.
+/// This test runs offline. `apiserver/sparkctl.rs` checks that the API server accepts the objects.
 #[test]
 fn every_example_becomes_objects_with_a_name_and_a_namespace_and_without_owners_that_are_not_known() {
     for example in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(EXAMPLES)).unwrap() {
         let example = example.unwrap().path();
-        // One more ConfigMap where there is an exporter.
+        // An application with a JMX exporter has one more ConfigMap.
         let count = 4 + usize::from(fs::read_to_string(&example).unwrap().contains("jmxExporterJar"));
         for (submitter, driver_is_at) in [("native", count - 1), ("spark-submit", 0)] {
             let output = sparkctl(&["render", "-f", example.to_str().unwrap(), "--submitter", submitter], "");
@@ -71,7 +71,7 @@ fn render_says_what_the_operator_creates_before_spark_submit() {
     assert_eq!(text.matches(remark).count(), 1, "{text}");
 }
 
-/// What YAML, a shell and Java's properties make of them is different each time.
+/// YAML, a shell and Java's properties each give the special characters in these values another meaning.
 #[test]
 fn the_script_in_the_comments_runs_what_the_operator_runs() {
     let hard = "two\nlines, it's \t\u{1}\u{85}\u{2028}\u{feff}\\ \"$HOME\" # Zoë 😀\n\n end: ";
@@ -90,7 +90,7 @@ fn the_script_in_the_comments_runs_what_the_operator_runs() {
     }
     fs::create_dir_all(&folder).unwrap();
     let folder = folder.to_str().unwrap();
-    // As --help says it, but not where the operator has its files.
+    // The script is extracted as --help recommends, but writes its files into another folder than the operator does.
     let script = run("sed", &["-n", "s/^#[$] //p"], &text).stdout;
     let script = String::from_utf8(script).unwrap().replace("/tmp/spark-submission", folder);
     let program = format!("spark-submit() {{ printf '%s\\0' \"$@\" > {folder}/arguments; }}\n{script}");
@@ -169,7 +169,7 @@ fn an_application_of_the_cluster_is_rendered_with_its_owner_and_the_names_of_its
         assert_eq!(metadata["ownerReferences"][0]["uid"], UID);
         assert_eq!(metadata["labels"]["sparkoperator.k8s.io/submission-id"], id);
     }
-    // The driver's uid is still not known.
+    // The driver does not exist yet, so its uid is unknown, and the objects that belong to the driver have no owner.
     let text = rendered(&application, &["--submitter=spark-submit"]);
     let owned = |object: &Value| object["metadata"].get("ownerReferences").is_some();
     assert_eq!(documents(&text).iter().map(owned).collect::<Vec<_>>(), [true, false, false, false]);
@@ -189,13 +189,13 @@ fn without_the_webhook_the_template_has_what_executors_ask_for() {
     };
     assert!(!is_in_template(&[]));
     assert!(is_in_template(&["--webhook=false"]));
-    // Then spark-submit's driver is customized from the beginning, too.
+    // Without the webhook, spark-submit's driver is customized from the beginning, too.
     let differs = |flags: &[&str]| rendered(&application, flags).contains("\n+  tolerations:\n");
     assert!(differs(&["--diff"]));
     assert!(!differs(&["--diff", "--webhook=false"]));
 }
 
-/// Blanks that no command line holds are the only ones that get lost.
+/// Only blanks that no command line can carry get lost.
 #[test]
 fn what_does_not_survive_a_command_line_is_a_difference() {
     let application = application(json!({
@@ -313,7 +313,7 @@ fn what_spark_submit_would_refuse_is_refused_whoever_submits() {
     }
 }
 
-/// Spark before 3.0 has no templates, and the annotation of its owner among the properties.
+/// Spark before 3.0 has no templates, so the annotation with the owner is one of the properties.
 #[test]
 fn an_owner_that_is_not_known_is_not_among_the_properties_that_are_run() {
     let old = application(json!({"sparkVersion": "2.4.8", "sparkConf": {"spark.uid": NO_UID}}));
@@ -402,7 +402,7 @@ fn what_has_no_effect_is_a_warning_as_kubectl_would_show_it() {
     );
 }
 
-/// A program in the image with `changes` to its spec.
+/// Returns an application whose program is in the image, with `changes` to its spec.
 fn application(changes: Value) -> SparkApplication {
     let mut spec = json!({
         "type": "Java", "mode": "cluster", "sparkVersion": "4.0.1", "image": "spark",
@@ -416,20 +416,20 @@ fn application(changes: Value) -> SparkApplication {
     .unwrap()
 }
 
-/// What the operator would run.
+/// Returns the call of `spark-submit` that the operator would make.
 fn submitted(application: &SparkApplication) -> SparkSubmit {
     let policy = Policy::new("k8s://https://kubernetes.default.svc:443");
     spark_submit(application, &Run::next(application), &policy, "").unwrap()
 }
 
-/// What `sparkctl render` prints of `application`.
+/// Returns the output of `sparkctl render` for `application`.
 fn rendered(application: &SparkApplication, flags: &[&str]) -> String {
     let output = sparkctl(&[&["render", "-f", "-"], flags].concat(), &json!(application).to_string());
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What it complains of instead.
+/// Returns the error message of `sparkctl render`, which is to fail.
 fn refused(application: &SparkApplication, flags: &[&str]) -> String {
     let output = sparkctl(&[&["render", "-f", "-"], flags].concat(), &json!(application).to_string());
     assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{output:?}");

@@ -1,5 +1,5 @@
-//! Do Spark's pods become what their annotations, and so their applications, ask for? Once, and whatever the
-//! API server does between.
+//! Proves that Spark's pods become what their annotations, and so their applications, ask for: once, and independently
+//! of what the API server changes between two calls.
 
 use crate::{
     golden::{Golden, cases, data, yaml},
@@ -18,7 +18,7 @@ fn a_pod_becomes_what_its_annotations_ask_for() {
     let mut golden = Golden::default();
     for (case, before) in pods() {
         let mut after = admitted(&before);
-        // They do not change, and the file is easier to read without them.
+        // The annotations do not change, and the file is easier to read without them.
         assert_eq!(
             after["metadata"]["annotations"].take(),
             before["metadata"]["annotations"],
@@ -39,8 +39,8 @@ fn a_second_call_changes_nothing() {
     }
 }
 
-/// As when a second webhook configuration matches the same pod: between the calls the API server fills in its
-/// defaults.
+/// A second call happens when a second webhook configuration matches the same pod. Between the calls the API server
+/// fills in its defaults.
 #[test]
 fn a_second_call_changes_nothing_of_what_the_api_server_made_of_the_first() {
     for (case, before) in pods() {
@@ -49,7 +49,7 @@ fn a_second_call_changes_nothing_of_what_the_api_server_made_of_the_first() {
     }
 }
 
-/// The usual order: the API server has filled in its defaults before the first call.
+/// This is the usual order: the API server has filled in its defaults before the first call.
 #[test]
 fn a_pod_with_defaults_gets_as_much_as_one_without() {
     for (case, before) in pods() {
@@ -73,7 +73,8 @@ fn a_pod_that_asks_for_nothing_stays_as_it_is() {
     }
 }
 
-/// But for the owner, whom only drivers are given: every case is one for drivers, executors, and executors of Spark 2.
+/// Except for the owner, which only drivers are given. So every case covers drivers, executors, and executors of Spark
+/// 2.
 #[test]
 fn what_a_pod_becomes_depends_neither_on_its_role_nor_on_how_spark_calls_its_container() {
     const NAMES: [&str; 3] = ["spark-kubernetes-driver", "spark-kubernetes-executor", "executor"];
@@ -97,7 +98,7 @@ fn what_a_pod_becomes_depends_neither_on_its_role_nor_on_how_spark_calls_its_con
     }
 }
 
-/// As long as this holds, a step that is added comes with a case.
+/// This test makes sure that a new step comes with a case.
 #[test]
 fn there_is_a_case_for_each_step_alone_and_one_for_all_together() {
     let asked: Vec<Vec<_>> = pods()
@@ -182,7 +183,7 @@ fn an_application_that_asks_for_nothing_has_an_owned_driver_and_plain_executors(
     assert_eq!(annotations(&application, Role::Executor), BTreeMap::new());
 }
 
-/// What KF takes for nothing asks for nothing.
+/// Values that Kubeflow's operator treats as unset ask for nothing.
 #[test]
 fn empty_names_zero_gpus_and_false_ask_for_nothing() {
     let pod = json!({
@@ -198,7 +199,7 @@ fn empty_names_zero_gpus_and_false_ask_for_nothing() {
     assert!(!annotations(&application, Role::Driver).contains_key(annotation::GPU));
 }
 
-/// Every case and its pod, as Spark made it.
+/// Returns every case with its pod as Spark created it.
 fn pods() -> impl Iterator<Item = (PathBuf, Value)> {
     cases("customization").into_iter().map(|case| {
         let pod = yaml(&case.join("pod.before.yaml"));
@@ -210,7 +211,7 @@ fn admitted(pod: &Value) -> Value {
     customized(pod).unwrap_or_else(|denials| panic!("{denials:?}"))
 }
 
-/// An application with every field that there is.
+/// Returns an application in which every field is set.
 fn everything() -> SparkApplication {
     let mut application: SparkApplication = yaml(&data("api/sparkapplication.yaml"));
     application.metadata.uid = Some("6c1f0b5e-0000-4000-8000-000000000001".into());

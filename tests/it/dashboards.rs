@@ -1,19 +1,19 @@
-//! Do the dashboard and the alerts in `manifests/monitoring` ask for what the operator tells? Whether there are such
-//! metrics is tried on a running one (apiserver/metrics).
+//! Proves that the dashboard and the alerts in `manifests/monitoring` use only metrics that the operator serves, and
+//! are well-formed. Whether these metrics exist is tested with a running operator (apiserver/metrics).
 
 use serde_json::Value;
 use std::{collections::BTreeSet, fs};
 
-/// How the names of all metrics begin that the operator tells.
+/// The beginnings of the names of all metrics that the operator serves.
 const OURS: [&str; 6] =
     ["controller_runtime_", "leader_election_", "process_", "rest_client_", "spark_", "workqueue_"];
 
-/// The name of a series.
+/// Returns the name of the metric of a series.
 pub(crate) fn metric(series: &str) -> &str {
     series.split(['{', ' ']).next().unwrap()
 }
 
-/// The metrics that are asked for.
+/// Returns the metrics that the dashboard and the alerts use.
 pub(crate) fn used() -> BTreeSet<String> {
     expressions().iter().flat_map(|expression| metrics_in(expression)).collect()
 }
@@ -37,7 +37,7 @@ fn read(name: &str) -> String {
     fs::read_to_string(format!("manifests/monitoring/{name}")).unwrap()
 }
 
-/// What stands under `expr` anywhere in `value`.
+/// Collects all values of the key `expr` anywhere in `value`.
 fn expressions_in(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
@@ -53,7 +53,7 @@ fn expressions_in(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The names of ours in a PromQL expression, but for those in the braces of selectors.
+/// Returns the operator's metrics in a PromQL expression. Names in the braces of selectors do not count.
 fn metrics_in(expression: &str) -> BTreeSet<String> {
     let outside = expression.split('{').map(|part| part.rsplit('}').next().unwrap());
     let words =

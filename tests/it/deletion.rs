@@ -1,4 +1,4 @@
-//! What is done about the pods of an application that goes, or is gone?
+//! Proves what is done with the pods of an application that is being deleted, or is gone.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, from_value, json};
@@ -28,7 +28,8 @@ fn the_pods_of_whoever_has_its_name_now_stay() {
         executor("run-of-new"),
     ];
     assert_eq!(told(&pods, Some(&there)), ["delete driver of old", "delete executors of run-of-old"]);
-    // Whose these are nobody knows any more; Kubernetes does.
+    // Without a driver, the operator cannot know to which application these executors belong. Kubernetes' garbage
+    // collection knows that.
     assert_eq!(told(&[executor("run-of-old")], Some(&there)), Vec::<String>::new());
 }
 
@@ -55,7 +56,7 @@ fn told(pods: &[PodSummary], there: Option<&Value>) -> Vec<String> {
     told.collect()
 }
 
-/// The driver of an application with this uid, which is its own too.
+/// Returns the driver of an application with this uid. The driver has the same uid itself.
 fn driver(uid: &str, differs: &Value) -> PodSummary {
     let mut pod = json!({
         "name": "pi-driver",

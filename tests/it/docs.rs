@@ -1,4 +1,5 @@
-//! Compares the documentation with the programs: the page of flags is what clap knows, and links between pages lead somewhere.
+//! Compares the documentation with the programs: the page of flags matches the flags that clap knows, and links between
+//! pages have a target.
 
 use crate::golden::Golden;
 use clap::{Arg, CommandFactory};
@@ -13,7 +14,7 @@ use std::{
 const FLAGS: &str = "docs/admin/flags.md";
 const METRICS: &str = "docs/admin/metrics.md";
 
-/// Folders with pages for people.
+/// The folders that contain pages for people.
 const FOLDERS: [&str; 3] = [".", "docs", "certs"];
 
 #[test]
@@ -23,8 +24,8 @@ fn the_page_of_flags_is_what_the_operator_takes() {
     golden.finish();
 }
 
-/// Looks for every metric that a running operator serves, in Prometheus' text format, on the page of metrics. The page may have more: a family without
-/// samples is not served.
+/// Checks that the page of metrics contains every metric that a running operator serves, in Prometheus' text format.
+/// The page may contain more, because a family without samples is not served.
 pub(crate) fn lists_metrics(served: &str) {
     let page = fs::read_to_string(root().join(METRICS)).unwrap();
     let missing: Vec<_> = metrics(served).into_iter().filter(|row| !page.contains(row)).collect();
@@ -55,7 +56,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The Markdown files in `folder`, and in the folders below it if `deep`.
+/// Returns the Markdown files in `folder`, and in the folders below it if `deep`.
 fn pages(folder: &Path, deep: bool) -> Vec<PathBuf> {
     let mut pages = Vec::new();
     for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -68,12 +69,12 @@ fn pages(folder: &Path, deep: bool) -> Vec<PathBuf> {
     pages
 }
 
-/// The targets of the links in a page: `[text](target)`.
+/// Returns the targets of the links in a page: `[text](target)`.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| rest.split(')').next())
 }
 
-/// The headings of a page as GitHub makes anchors of them.
+/// Returns the headings of a page in the form of the anchors that GitHub makes of headings.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     let titles =
         text.lines().filter_map(|line| line.strip_prefix('#')).map(|line| line.trim_start_matches('#'));
@@ -86,7 +87,7 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The page of flags.
+/// Returns the text of the page of flags.
 fn flags() -> String {
     let mut page = String::from(
         "# Flags of `spark-operator run`\n\n\
@@ -128,7 +129,7 @@ fn row(flag: &Arg) -> String {
     format!("| `--{long}` | {default} | {}{named} |", help.replace('\n', " ").replace('|', "\\|"))
 }
 
-/// The rows of the page of metrics: each family with its type and help.
+/// Returns the rows of the page of metrics: each family with its type and help.
 fn metrics(served: &str) -> Vec<String> {
     let comments = |kind: &str| {
         let prefix = format!("# {kind} ");

@@ -1,5 +1,5 @@
-//! Which Services and Ingresses does an application have, and what becomes of them? Cases in `tests/data/exposure`, each
-//! an application, the operator's flags and the objects; and what follows where some stand already.
+//! Proves which Services and Ingresses an application has. Each case in `tests/data/exposure` is an application, the
+//! operator's flags and the objects. The other tests prove what is planned when some objects exist already.
 
 use crate::{
     golden::{Golden, cases, yaml},
@@ -90,7 +90,7 @@ fn what_somebody_edits_is_mended_and_what_others_add_stays() {
     );
 }
 
-/// It would be mended for ever.
+/// If this counted as a difference, the operator would repair the Ingress again and again.
 #[test]
 fn what_kubernetes_does_not_keep_of_what_a_user_writes_is_no_difference() {
     let (mut application, policy) = host_and_path();
@@ -150,7 +150,7 @@ fn what_is_wanted_no_more_goes_and_what_is_not_the_applications_stays() {
         plan.auxiliary
     );
 
-    // Of an application that had its name before.
+    // Now the objects belong to an earlier application of the same name.
     for object in &mut standing {
         object["metadata"]["ownerReferences"][0]["uid"] = json!("other");
     }
@@ -162,7 +162,7 @@ fn what_is_wanted_no_more_goes_and_what_is_not_the_applications_stays() {
     );
 }
 
-/// Until the next run, so that the address is the same; unless the admin says otherwise.
+/// The objects stay until the next run, so that the address stays the same, unless the admin sets another behaviour.
 #[test]
 fn they_stay_when_the_run_has_ended_and_go_with_a_suspension() {
     let (mut application, mut policy) = host_and_path();
@@ -195,7 +195,8 @@ fn they_stay_when_the_run_has_ended_and_go_with_a_suspension() {
     }
 }
 
-/// Neither an API server that refuses nor another controller that undoes it is asked without end.
+/// The pause between two tries grows, so that the operator does not endlessly repeat a request that the API server
+/// refuses, or a change that another controller undoes.
 #[test]
 fn what_fails_or_is_undone_is_tried_again_ever_more_rarely() {
     let (application, policy) = host_and_path();
@@ -263,7 +264,8 @@ fn an_address_inside_the_cluster_may_be_of_the_sixth_version() {
     assert_eq!(address(&standing), None);
 }
 
-/// Behaviour.md 6.3; the id is known where the operator submits itself.
+/// Spark is told the path of its Ingress. A path with Spark's own id is known in advance only if the operator submits
+/// the application itself.
 #[test]
 fn the_web_ui_knows_under_which_path_it_is_seen() {
     let (base, redirect) = ("spark.ui.proxyBase", "spark.ui.proxyRedirectUri");
@@ -322,7 +324,7 @@ fn the_web_ui_knows_under_which_path_it_is_seen() {
     assert!(note.starts_with("the links of the web UI lack the path of its Ingress"), "{note}");
 }
 
-/// The host depends on the application, so nobody could tell when the operator started.
+/// The host depends on the application, so the operator cannot check the length of the host at its start.
 #[test]
 fn an_address_that_cannot_be_made_is_told_when_a_run_is_recorded() {
     let (mut application, _) = host_and_path();
@@ -361,7 +363,8 @@ fn policy(flags: &[&str]) -> Policy {
     Policy { exposure: settings.exposure.exposure(), ..Policy::new("k8s://https://10.96.0.1:443") }
 }
 
-/// What is planned so many seconds after the beginning for `application`, whose driver runs beside these.
+/// Returns the plan for `application`, whose driver runs, so many seconds after the beginning and beside these
+/// companions.
 fn next(application: &SparkApplication, auxiliary: AuxiliaryObjects, second: i64, policy: &Policy) -> Plan {
     let mut application = application.clone();
     let run = Run::next(&application);
@@ -403,7 +406,7 @@ fn made(plan: &Plan) -> Vec<Value> {
     plan.auxiliary.iter().filter_map(made).collect()
 }
 
-/// What is made, as the API server then has it.
+/// Returns the objects that are created, as the API server has them afterwards.
 fn made_with_owner(plan: &Plan) -> Vec<Value> {
     let mut made = made(plan);
     for object in &mut made {

@@ -1,5 +1,5 @@
-//! What is made of what `spark-submit` complains of? Its stderr was recorded from Spark 4.0.1 against a real API server (429: a
-//! pretended one), without the lines that name the machine.
+//! Proves what the operator reads from the errors of `spark-submit`. The stderr of each case was recorded from Spark
+//! 4.0.1 with a real API server (429: with a simulated one), without the lines that name the machine.
 
 use crate::golden::data;
 use spark_operator::plan::submission::failure::{cause, is_driver_there};

@@ -1,5 +1,5 @@
-//! Does what must hold of the webhook's answers hold of everything that the fuzzers have kept, because it leads to code that
-//! nothing else leads to? (What they have found wrong is in ordinary tests.)
+//! Checks every input that the fuzzers have kept, because it reaches code that no other input reaches, with the
+//! properties of `fuzzed`. (The mistakes that fuzzers have found are covered by ordinary tests.)
 
 use crate::{
     fuzzed::{self, SEPARATOR},
@@ -40,7 +40,8 @@ fn items_that_a_fuzzer_has_kept_keep_no_list_from_being_read() {
     kept("items").iter().for_each(|bytes| fuzzed::items(bytes));
 }
 
-/// The inputs that are kept for a target: each a line, a JSON string whose characters are its bytes.
+/// Returns the inputs that are kept for a target. Each line is a JSON string whose characters are the bytes of an
+/// input.
 fn kept(target: &str) -> Vec<Vec<u8>> {
     let text = fs::read_to_string(file(target)).unwrap();
     assert!(!text.is_empty(), "nothing is kept for {target}");
@@ -55,7 +56,7 @@ fn file(target: &str) -> PathBuf {
     data("fuzz").join(target).with_extension("jsonl")
 }
 
-/// Keeps the inputs that tests/fuzz/run has put into a folder, when it asks for it.
+/// Keeps the inputs that tests/fuzz/run has written into a folder. Does nothing unless tests/fuzz/run asks for it.
 #[test]
 #[ignore = "writes files: tests/fuzz/run keep"]
 fn keep() {
@@ -72,7 +73,8 @@ fn keep() {
     }
 }
 
-/// Writes what the fuzzers begin with, what is kept and what the other tests' data make, when tests/fuzz/run asks for it.
+/// Writes the inputs with which the fuzzers begin: the inputs that are kept, and others made from the data of other
+/// tests. Does nothing unless tests/fuzz/run asks for it.
 #[test]
 #[ignore = "writes files: tests/fuzz/run"]
 fn seeds() {

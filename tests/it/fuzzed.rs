@@ -1,5 +1,5 @@
-//! What holds of the webhook's answers, of what is made of properties and of lists, whatever bytes they are? The fuzzers (tests/fuzz) look for
-//! bytes of which it does not; what they have found is tried here.
+//! Defines what must be true of the webhook's answers, of properties and of lists for any bytes. The fuzzers
+//! (tests/fuzz) search for bytes that break these properties. `fuzz` checks the inputs that the fuzzers have kept.
 
 use axum::{
     Router,
@@ -35,10 +35,10 @@ use std::{
 };
 use tower::ServiceExt;
 
-/// What separates the annotations in an input; it cannot be in a value that Kubernetes stores.
+/// The byte between two annotations in an input. Kubernetes stores no value that contains this byte.
 pub const SEPARATOR: u8 = 0;
 
-/// Sends `bytes` as a review to both paths, by the way that all requests go once they have arrived. Whatever it is, it is answered;
+/// Sends `bytes` as a review to both paths, in the same way as any request that has arrived. Each review is answered,
 /// and an object that was patched is not patched again.
 pub fn review(bytes: &[u8]) {
     for path in ["/mutate", "/validate"] {
@@ -48,7 +48,7 @@ pub fn review(bytes: &[u8]) {
             continue;
         }
         assert_eq!(status, StatusCode::OK);
-        // In what nobody reads there may be anything.
+        // A review is answered even if parts of it that the webhook does not read are not valid.
         let Ok(mut review) = serde_json::from_slice::<Value>(bytes) else { continue };
         let request = &mut review["request"];
         let response = response(&answer);
@@ -66,8 +66,9 @@ pub fn review(bytes: &[u8]) {
     }
 }
 
-/// Puts annotations onto a driver as Spark makes it: each is a byte that says which, and its value; [`SEPARATOR`] is between them.
-/// If the pod is admitted, then by a patch that fits, and as one that does not change any more.
+/// Adds annotations to a driver as Spark creates it. Each annotation is a byte that selects its key, and its value,
+/// with [`SEPARATOR`] between two annotations. If the pod is admitted, the patch fits the pod, and a second call
+/// changes nothing.
 pub fn annotations(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let mut pod = DRIVER.clone();
@@ -90,10 +91,11 @@ pub fn annotations(bytes: &[u8]) {
     }
 }
 
-/// Whether the property refers, perhaps through others, to one that refers to itself. [`spark_client::unbounded`] does not report those, since
-/// Spark refuses only whichever of them is read.
+/// Returns whether the property refers, perhaps through others, to a property that refers to itself.
+/// [`spark_client::unbounded`] does not report such properties, because Spark refuses a circle only when Spark reads
+/// one of its properties.
 fn leads_in_a_circle(properties: &BTreeMap<String, String>, key: &str) -> bool {
-    // More than Spark takes for names, where one reference begins inside another.
+    // This finds more names than Spark does if one reference begins inside another.
     let named = |key: &str| -> Vec<&str> {
         let text = properties.get(key).map_or("", String::as_str);
         let begun = text.match_indices("${").map(|(at, begin)| &text[at + begin.len()..]);
@@ -112,8 +114,8 @@ fn leads_in_a_circle(properties: &BTreeMap<String, String>, key: &str) -> bool {
     reached(key).into_iter().any(|name| reached(name).contains(name))
 }
 
-/// Reads bytes as properties, and replaces every `${…}` in them. Whatever refers to whatever, each text that comes of it is within
-/// bounds, or refused with the property's name; and which are not within bounds is known beforehand.
+/// Reads bytes as properties, and replaces every `${…}` in them. Whatever the references are, each resulting text is
+/// within bounds, or refused with the property's name. `unbounded` knows in advance which texts are not within bounds.
 pub fn expansion(bytes: &[u8]) {
     const LONGEST: usize = 64 << 10;
     let Some(properties) =
@@ -138,8 +140,8 @@ pub fn expansion(bytes: &[u8]) {
     }
 }
 
-/// Lets bytes be a `spark-defaults.conf`, a property's value and a `metrics.properties`. What is written for Spark reads as what was
-/// meant, and of mistakes not more is said than an answer can hold.
+/// Uses bytes as a `spark-defaults.conf`, as a property's value and as a `metrics.properties`. A text written for Spark
+/// is read back with the intended content, and no more mistakes are reported than an answer can hold.
 pub fn properties(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let application = |spec: Value| -> SparkApplication {
@@ -167,7 +169,8 @@ pub fn properties(bytes: &[u8]) {
     assert_eq!(trimmed(&read), trimmed(&command.properties));
 }
 
-/// Lets bytes be an item of a list, between two others. If they are JSON at all, the list is read, and the others are as they were.
+/// Uses bytes as an item of a list, between two other items. If the bytes are JSON, the list can be read, and the other
+/// items are unchanged.
 pub fn items(bytes: &[u8]) {
     let Ok(item) = serde_json::from_slice::<&RawValue>(bytes) else { return };
     let other = r#"{"metadata":{"name":"other","uid":"1"},"spec":{"type":"Scala","sparkVersion":"4.0.1","driver":{},"executor":{}}}"#;
@@ -184,7 +187,7 @@ pub fn items(bytes: &[u8]) {
     read::<Service>(&list);
 }
 
-/// The items of a list that can be read.
+/// Returns the items of a list that can be read.
 fn read<K: DeserializeOwned + Resource<DynamicType = ()> + Clone>(list: &str) -> Vec<K> {
     let list: ObjectList<Lenient<K>> = serde_json::from_str(list).expect("a list is read");
     let [first, item, last] = &list.items[..] else { panic!("{} items", list.items.len()) };
@@ -208,6 +211,6 @@ fn response(answer: &[u8]) -> Value {
     answer["response"].take()
 }
 
-/// A driver as Spark makes it.
+/// A driver as Spark creates it.
 static DRIVER: LazyLock<Value> =
     LazyLock::new(|| serde_saphyr::from_str(include_str!("../data/annotations/driver.pod.yaml")).unwrap());

@@ -1,5 +1,4 @@
-//! How is output compared with the file that holds what is expected? `UPDATE_GOLDEN=1 cargo test` writes the
-//! files anew.
+//! Compares output with files that contain the expected output. `UPDATE_GOLDEN=1 cargo test` writes these files again.
 
 use serde::Serialize;
 use std::{
@@ -7,12 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// `inside` the folder of test data.
+/// Returns the path of `inside` in the folder of test data.
 pub fn data(inside: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(inside)
 }
 
-/// The folders inside a folder, in order: one a case.
+/// Returns the folders inside a folder, in order. Each folder is a case.
 pub fn cases(folder: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(data(folder)).unwrap().map(|entry| entry.unwrap().path());
     let mut cases: Vec<_> = entries.filter(|path| path.is_dir()).collect();
@@ -21,19 +20,18 @@ pub fn cases(folder: &str) -> Vec<PathBuf> {
     cases
 }
 
-/// The YAML document in `file`.
+/// Returns the YAML document in `file`.
 pub fn yaml<T: serde::de::DeserializeOwned>(file: &Path) -> T {
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// Comparisons of one test; all of them are made before it fails.
+/// The comparisons of one test. All of them are made before the test fails.
 #[derive(Default)]
 pub struct Golden(Vec<String>);
 
 impl Golden {
-    /// Compares `actual` with what is in `file`; text that is not there is not expected, so an empty one
-    /// means no file.
+    /// Compares `actual` with the content of `file`. A missing file counts as empty, so an empty text expects no file.
     pub fn compare(&mut self, file: &Path, actual: &str) {
         let expected = fs::read_to_string(file).unwrap_or_default();
         if expected == actual {
@@ -56,12 +54,12 @@ impl Golden {
         self.0.push(format!("{}:{line}\n  expected: {expected}\n  actual:   {actual}", file.display()));
     }
 
-    /// Compares `actual`, written as YAML, with what is in `file`.
+    /// Compares `actual`, written as YAML, with the content of `file`.
     pub fn compare_yaml(&mut self, file: &Path, actual: &impl Serialize) {
         self.compare(file, &serde_saphyr::to_string(actual).unwrap());
     }
 
-    /// Fails if anything differed.
+    /// Fails if any comparison found a difference.
     pub fn finish(self) {
         assert!(self.0.is_empty(), "UPDATE_GOLDEN=1 accepts this:\n{}", self.0.join("\n"));
     }

@@ -1,4 +1,4 @@
-//! Is what Java reads in the file of properties what the application says, whatever characters are in it?
+//! Proves that Java reads in the file of properties what the application contains, whatever the characters are.
 
 use proptest::{
     collection::{btree_map, vec},
@@ -19,10 +19,10 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// Each has some twenty texts as keys and as many as values.
+/// The number of cases. Each case has some twenty texts as keys, and as many as values.
 const CASES: u32 = 400;
 
-/// The fields that are maps of texts, in KF's order, each with what it puts before its keys.
+/// The fields that are maps of texts, in the order of Kubeflow's operator, each with the prefix of its properties.
 const MAPS: [(&str, &str); 10] = [
     ("/sparkConf", ""),
     ("/hadoopConf", "spark.hadoop."),
@@ -35,7 +35,7 @@ const MAPS: [(&str, &str); 10] = [
     ("/driver/envVars", "spark.kubernetes.driverEnv."),
     ("/executor/envVars", "spark.executorEnv."),
 ];
-/// Texts alone.
+/// The fields that are single texts, each with its property.
 const TEXTS: [(&str, &str); 4] = [
     ("/driver/javaOptions", "spark.driver.extraJavaOptions"),
     ("/executor/javaOptions", "spark.executor.extraJavaOptions"),
@@ -51,12 +51,12 @@ fn java_reads_what_the_application_says() {
     let plain = java.borrow_mut().read(&properties_file(&json!({})));
     assert_eq!(plain["spark.kubernetes.driver.pod.name"], "pi-driver");
     let drawn = (MAPS.map(|_| btree_map(text(), text(), 0..4)), TEXTS.map(|_| text()));
-    // The same texts each time: a test that fails now and then helps nobody.
+    // Every run of this test uses the same texts: a test that fails only sometimes helps nobody.
     let config =
         Config { cases: CASES, failure_persistence: None, rng_seed: RngSeed::Fixed(6), ..Config::default() };
     let checked = TestRunner::new(config).run(&drawn, |(maps, texts)| {
         let mut spec = json!({"driver": {}, "executor": {}});
-        // What is the operator's or is said by no field of these.
+        // These properties come from the operator itself, or from fields that this test does not set.
         let mut expected = plain.clone();
         for ((field, prefix), entries) in MAPS.iter().zip(maps) {
             expected.extend(entries.iter().map(|(key, value)| (format!("{prefix}{key}"), value.clone())));
@@ -73,7 +73,7 @@ fn java_reads_what_the_application_says() {
     checked.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// A text of those pieces that a file of properties has a meaning for, and of any others.
+/// Generates texts of pieces that have a meaning in a file of properties, and of any other characters.
 fn text() -> impl Strategy<Value = String> {
     const SYNTAX: [&str; 30] = [
         " ",
@@ -113,7 +113,7 @@ fn text() -> impl Strategy<Value = String> {
         1 => any::<char>().prop_map(String::from),
     ];
     let pieces = vec(piece, 0..8).prop_map(|pieces| pieces.concat());
-    // Java reads 8 KiB at a time.
+    // Java reads 8 KiB at a time, so some texts cross that border.
     prop_oneof![20 => pieces.clone(), 1 => pieces.prop_map(|text| "x".repeat(8 * 1024 - 30) + &text.repeat(8))]
 }
 
@@ -122,19 +122,19 @@ fn set(spec: &mut Value, pointer: &str, value: Value) {
     spec.pointer_mut(section).unwrap()[field] = value;
 }
 
-/// The file for an application with this spec.
+/// Returns the file of properties for an application with this spec.
 fn properties_file(spec: &Value) -> String {
     let metadata =
         json!({"name": "pi", "namespace": "default", "uid": "6c1f0b5e-0000-4000-8000-000000000001"});
     let application: SparkApplication =
         serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
     let policy = Policy::new("k8s://https://10.96.0.1:443");
-    // One id for all specs: it is among the properties.
+    // All specs have the same id, because the id is one of the properties.
     let run = Run::next(&serde_json::from_value(json!({"metadata": metadata, "spec": {}})).unwrap());
     spark_submit(&application, &run, &policy, "").unwrap().files.remove("spark.properties").unwrap()
 }
 
-/// One Java virtual machine for all files.
+/// One Java virtual machine, which reads all files.
 pub struct Java(Child);
 
 impl Java {
@@ -145,7 +145,7 @@ impl Java {
         Self(java.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("java can be run"))
     }
 
-    /// The entries that it reads in a file of this text.
+    /// Returns the entries that Java reads in a file with this text.
     pub fn read(&mut self, text: &str) -> Entries {
         let input = self.0.stdin.as_mut().unwrap();
         input.write_all(&u32::try_from(text.len()).unwrap().to_be_bytes()).unwrap();
@@ -168,7 +168,7 @@ impl Java {
 
 impl Drop for Java {
     fn drop(&mut self) {
-        // It ends with its input.
+        // Java ends when its input ends.
         drop(self.0.stdin.take());
         self.0.wait().unwrap();
     }

@@ -1,4 +1,4 @@
-//! Is what a run has made beside its pods deleted when the run is over?
+//! Proves that everything that a run has created beside its pods is deleted when the run is over.
 
 use crate::{lifecycle::nothing, native::program};
 use jiff::Timestamp;
@@ -17,11 +17,11 @@ use spark_operator::{
 };
 use std::collections::BTreeSet;
 
-/// Claims that Spark makes for one driver, and one that has a name of the user's.
+/// A claim that Spark creates for each driver, and a claim whose name the user has chosen.
 const CLAIMS: [(&str, &str); 2] = [("scratch", "OnDemand"), ("data", "data")];
 
-/// Issue 22: what was to be deleted was planned as if the admin had configured nothing. Where an image stands only in
-/// spark-defaults.conf nothing could be planned, and everything stayed.
+/// Issue 22: the deletion was planned as if the admin had configured nothing. If only spark-defaults.conf had an image,
+/// nothing could be planned, and all objects stayed.
 #[test]
 fn what_a_run_has_made_goes_with_its_end_however_the_admin_has_configured_spark() {
     for (name, application, submission_environment) in cases() {
@@ -30,13 +30,13 @@ fn what_a_run_has_made_goes_with_its_end_however_the_admin_has_configured_spark(
         let seen =
             Observed { driver: Driver::Pod { pod: Box::new(driver.clone()), complete: true }, ..nothing() };
         assert_eq!(left(&application, &objects, &seen), [], "{name}");
-        // The pod is gone by then, and its watch has told of it.
+        // Now the driver pod is gone already, and its watch has reported that.
         let seen = Observed { driver: Driver::Gone, departed: Some(Box::new(driver)), ..nothing() };
         assert_eq!(left(&application, &objects, &seen), [], "{name}, without its driver");
     }
 }
 
-/// Quotas, for example, refuse the driver's pod, which is made last.
+/// This happens, for example, when a quota refuses the driver's pod, which is created last.
 #[test]
 fn what_a_failed_submission_has_made_goes_with_it() {
     for (name, application, submission_environment) in cases() {
@@ -67,7 +67,7 @@ fn a_claim_that_has_a_name_of_the_users_stays() {
     assert!(claims.len() == 1 && claims[0].ends_with("-driver-pvc-1"), "{claims:?}");
 }
 
-/// Applications and what their operator finds around it.
+/// Returns applications, each with the configuration that the operator finds for it.
 fn cases() -> [(&'static str, SparkApplication, SubmissionEnvironment); 5] {
     let defaults =
         |text: String| SubmissionEnvironment { defaults: text, ..SubmissionEnvironment::default() };
@@ -99,7 +99,7 @@ fn cases() -> [(&'static str, SparkApplication, SubmissionEnvironment); 5] {
     ]
 }
 
-/// Properties of [`CLAIMS`].
+/// Returns the properties of [`CLAIMS`].
 fn claims() -> Value {
     let mut properties = json!({});
     for (volume, claim) in CLAIMS {
@@ -116,7 +116,7 @@ fn claims() -> Value {
     properties
 }
 
-/// The application while its run is about to be over, and what was made for the run.
+/// Returns the application when its run is about to end, and the objects that were created for that run.
 fn made(
     mut application: SparkApplication,
     submission_environment: &SubmissionEnvironment,
@@ -135,7 +135,7 @@ fn made(
     (application, objects)
 }
 
-/// The driver as the API server has it.
+/// Returns the driver as the API server has it.
 fn driver(application: &SparkApplication, objects: &Objects) -> PodSummary {
     let mut pod: Pod = from_value(objects.pod.clone()).unwrap();
     pod.metadata.uid = Some("d1".to_owned());
@@ -144,7 +144,7 @@ fn driver(application: &SparkApplication, objects: &Objects) -> PodSummary {
     record
 }
 
-/// Which of the objects that were made are not deleted though they are this run's alone.
+/// Returns the objects that belong to this run alone and are not deleted.
 fn left(application: &SparkApplication, objects: &Objects, seen: &Observed) -> Vec<Child> {
     let deleted = deleted(application, seen);
     let of_user = Child { kind: "PersistentVolumeClaim".to_owned(), name: "data".to_owned() };

@@ -1,5 +1,5 @@
-//! What becomes of an application? Stories in `tests/data/lifecycle`, each a sequence of what was seen and
-//! what follows from it.
+//! Proves the lifecycle of an application. Each story in `tests/data/lifecycle` is a sequence of observations and the
+//! plans that follow.
 
 use crate::golden::{data, yaml};
 use jiff::{SignedDuration, Timestamp};
@@ -22,16 +22,16 @@ use std::{collections::BTreeMap, fs};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 
-/// One file. The application is called `pi`.
+/// The content of one file. The application is called `pi`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Story {
     #[serde(default)]
     spec: Map<String, Value>,
-    /// What the admin has decided, as far as it is not the default.
+    /// The admin's settings that differ from the defaults.
     #[serde(default)]
     policy: Admin,
-    /// Where the story begins; nothing recorded if there is none.
+    /// The status at the beginning of the story. Without it, nothing has been recorded.
     status: Option<Value>,
     steps: Vec<Step>,
 }
@@ -48,46 +48,47 @@ struct Admin {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Step {
-    /// Since the beginning of the story.
+    /// The time since the beginning of the story.
     at: SignedDuration,
-    /// What the user has made of spec and annotations by now (RFC 7386); the generation counts edits of the spec.
+    /// The user's changes to the spec and annotations before this step (RFC 7386). The generation counts edits of the
+    /// spec.
     edit: Option<Value>,
     annotate: Option<BTreeMap<String, String>>,
     observed: Seen,
     expect: Expected,
 }
 
-/// What was seen. Pods are written as far as they differ from those that our `spark-submit` makes for this
-/// run.
+/// The observation of a step. Each pod is written as its difference from the pod that the operator's `spark-submit`
+/// creates for this run.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Seen {
     /// `gone`, `unseen` or a pod.
     driver: Value,
-    /// The driver is that of the run before the one that is next.
+    /// Whether the driver belongs to the run that is recorded, and not to the next one.
     #[serde(default)]
     of_recorded_run: bool,
     #[serde(default = "yes")]
     complete: bool,
     #[serde(default)]
     executors: BTreeMap<String, Value>,
-    /// Other pods of the application: executors of the recorded run, if nothing else is said.
+    /// Other pods of the application. By default they are executors of the recorded run.
     #[serde(default)]
     strays: BTreeMap<String, Value>,
-    /// Submission pods by their names.
+    /// The submission pods, by their names.
     #[serde(default)]
     submission_pods: BTreeMap<String, Value>,
-    /// The last that was seen of a driver that is gone.
+    /// The last observation of a driver that is gone.
     departed: Option<Value>,
     mount_failure: Option<String>,
-    /// How long ago the status was written last.
+    /// The time since the status was last written.
     recorded: Option<SignedDuration>,
     #[serde(default)]
     made: bool,
     submission: Option<Progress>,
-    /// The run that the submission was for, if not this one.
+    /// The run that the submission was for, if that is not this run.
     submission_of: Option<SubmissionId>,
-    /// By the API server's clock, since the beginning of the story.
+    /// The time by the API server's clock, since the beginning of the story.
     server_time: Option<SignedDuration>,
 }
 
@@ -101,7 +102,7 @@ enum Progress {
     Failed(String),
 }
 
-/// What follows: all of it, but for fields that are optional here and not given.
+/// The plan that follows. Everything in the plan is compared, except optional fields that the file leaves out.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Expected {
@@ -109,19 +110,19 @@ struct Expected {
     message: Option<String>,
     #[serde(default)]
     actions: Vec<String>,
-    /// Each the reason alone, or `reason: note`.
+    /// Each event is a reason alone, or `reason: note`.
     #[serde(default)]
     events: Vec<String>,
     wake: Option<SignedDuration>,
-    /// Since the beginning of the story; checked in terminal states.
+    /// The time since the beginning of the story at which the application ended.
     terminated: Option<SignedDuration>,
     executors: Option<BTreeMap<String, ExecutorState>>,
     spark_application_id: Option<String>,
-    /// Of execution and of submission, where they are the same.
+    /// The number of execution attempts, which is also that of submission attempts.
     attempts: Option<i32>,
-    /// By their types: status and reason.
+    /// The conditions by their types: status and reason.
     conditions: Option<BTreeMap<String, String>>,
-    /// All runs that are remembered: ordinal, cause, and what became of it.
+    /// All runs that are recorded: ordinal, cause and outcome.
     runs: Option<Vec<String>>,
 }
 
@@ -194,8 +195,8 @@ fn what_has_ended_has_a_time_and_what_has_not_has_a_timer() {
     }
 }
 
-/// No writes, events or actions for what is known already; states that are only passed through are passed
-/// through at once.
+/// There are no writes, events or actions for facts that are known already. States that an application only passes
+/// through are passed at once.
 #[test]
 fn a_plan_that_has_taken_effect_plans_nothing_more() {
     for (name, story) in stories() {
@@ -213,7 +214,7 @@ fn a_plan_that_has_taken_effect_plans_nothing_more() {
                     assert_eq!(again.events, [], "{context}");
                     break;
                 }
-                // Nobody is left to ask.
+                // The application is gone, so there is no further plan.
                 if again.actions == [Action::DeleteApplication] {
                     break;
                 }
@@ -227,7 +228,7 @@ fn a_plan_that_has_taken_effect_plans_nothing_more() {
     }
 }
 
-/// Whether the status was written or not, and whether this process remembers its `spark-submit` or not.
+/// This is true whether or not the status was written, and whether or not this process remembers its `spark-submit`.
 #[test]
 fn a_lost_status_write_or_a_crash_submits_nothing_else() {
     for (name, story) in stories() {
@@ -245,8 +246,7 @@ fn a_lost_status_write_or_a_crash_submits_nothing_else() {
     }
 }
 
-/// What the controller did not ask about, it did not see; a state that then waits for an answer would wait
-/// forever.
+/// The controller observes only what `questions` asks for. A state that then waited for the driver would wait for ever.
 #[test]
 fn whoever_decides_on_the_driver_asks_for_it() {
     for state in State::ALL {
@@ -257,12 +257,12 @@ fn whoever_decides_on_the_driver_asks_for_it() {
             lifecycle::next(&application, &seen, begin(), &policy(Admin::default()))
         };
         let depends = plan_seeing(Driver::Unseen) != plan_seeing(Driver::Gone);
-        // A submission that failed is not tried again here.
+        // A failed submission is not retried at this time.
         assert_eq!(depends, questions(&application).driver && state != State::SubmissionFailed, "{state}");
     }
 }
 
-/// Found by `make explore`: two drivers of one run, the first of which somebody had deleted together with its submission pod.
+/// `make explore` found this: one run had two drivers, the first of which was deleted together with its submission pod.
 #[test]
 fn all_pods_are_known_once_the_last_driver_that_was_seen_to_end_is_gone() {
     let run = Run::next(&pi(&Map::new(), None)).id;
@@ -286,7 +286,7 @@ fn all_pods_are_known_once_the_last_driver_that_was_seen_to_end_is_gone() {
     assert!(!knows(&application, Some("d1")));
 }
 
-/// The diagram for users is the table in the code, which the exploration compares with what happens.
+/// The users' diagram is printed from the table in the code, which `make explore` compares with what really happens.
 #[test]
 fn the_users_page_shows_the_states_as_they_are() {
     const PAGE: &str = "docs/user/applications.md";
@@ -319,7 +319,7 @@ fn a_run_has_one_id_and_no_other_run_has_it() {
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), others.len() + 1);
-    // Neither makes another run of it.
+    // Neither of these fields makes another run.
     assert_eq!(run(UID, json!({"suspend": false, "timeToLiveSeconds": 5}), None).id, first.id);
 }
 
@@ -327,7 +327,7 @@ fn uuid_version(run: &Run) -> char {
     run.id.as_str().chars().nth(14).unwrap()
 }
 
-/// `1 Created: FAILED Error (exit code 1)`.
+/// Describes a run: `1 Created: FAILED Error (exit code 1)`.
 fn told_of(run: &RunRecord) -> String {
     let outcome = match (run.state, &run.reason) {
         (Some(state), Some(reason)) => format!(": {state} {reason}"),
@@ -339,8 +339,8 @@ fn told_of(run: &RunRecord) -> String {
 
 type Told<'s> = (SignedDuration, SparkApplication, Observed, Plan, &'s Expected);
 
-/// Each step: when, the application before it, what was seen, and what was planned. Its status is the next
-/// step's.
+/// Returns for each step the time, the application before the step, the observation, the plan and the expected plan.
+/// The status of the plan is the status before the next step.
 fn told(story: &Story) -> Vec<Told<'_>> {
     let mut application = pi(&story.spec, story.status.clone());
     let mut told = Vec::new();
@@ -360,7 +360,7 @@ fn told(story: &Story) -> Vec<Told<'_>> {
     told
 }
 
-/// The short form of an action: what, and what of.
+/// Returns the short form of an action: the verb, and its object.
 fn shown(action: &Action) -> String {
     match action {
         Action::Submit(request) => format!("submit #{}", request.run.ordinal),
@@ -379,7 +379,7 @@ fn shown(action: &Action) -> String {
     }
 }
 
-/// An event as far as `expected` tells of it; what happened to a pod names it.
+/// Returns as much of an event as `expected` contains. An event about a pod has to name that pod.
 fn shortened(event: &Event, expected: Option<&String>) -> String {
     let of_pods = ["SparkDriver", "SparkExecutor", "SparkSubmission"];
     let is_of_pod = of_pods.iter().any(|prefix| event.reason.starts_with(prefix))
@@ -399,7 +399,7 @@ fn submitted_run(actions: &[Action]) -> Option<Run> {
     })
 }
 
-/// What is seen once the actions have been carried out, and nothing else has happened.
+/// Returns the observation after the actions have been carried out, if nothing else has happened.
 fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
     for action in actions {
         match action {
@@ -414,7 +414,7 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
                     Driver::Unseen | Driver::Gone => None,
                 };
                 let pods = driver.into_iter().chain(&mut seen.strays).chain(&mut seen.submission_pods);
-                // A submission pod of another run is among both.
+                // A submission pod of another run is in both lists.
                 let pods: Vec<_> = pods.filter(|pod| (&pod.name, &pod.uid) == (name, uid)).collect();
                 assert!(!pods.is_empty(), "{action:?} of nothing");
                 pods.into_iter().for_each(|pod| pod.terminating = true);
@@ -428,14 +428,14 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
                 other => panic!("{action:?} of {other:?}"),
             },
             Action::Make(_) => seen.made = true,
-            // Nobody looks at them; and what is deleted is not looked at any more.
+            // Children are not part of the observation, and a deleted application is not observed any more.
             Action::DeleteChildren(_) | Action::DeleteApplication => {}
         }
     }
     seen
 }
 
-/// What nobody has looked for.
+/// Returns an observation for which nothing has been looked up.
 pub(crate) fn nothing() -> Observed {
     Observed {
         driver: Driver::Unseen,
@@ -453,7 +453,7 @@ pub(crate) fn nothing() -> Observed {
     }
 }
 
-/// The spec after an edit; what is edited out is null.
+/// Applies an edit to the spec. Fields that the edit removes are null.
 fn edited(application: &mut SparkApplication, edit: &Value) {
     let mut spec = json!(application.spec);
     json_patch::merge(&mut spec, edit);
@@ -524,7 +524,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
     }
 }
 
-/// A pod of the run `id` but for what `differs` (RFC 7386). A pod that is in phase Running has started.
+/// Returns a pod of the run `id` with the changes of `differs` (RFC 7386). A pod in phase Running has started.
 fn record(mut pod: Value, differs: &Value, id: &SubmissionId) -> PodSummary {
     pod["application"] = "pi".into();
     pod["submissionId"] = id.as_str().into();
@@ -536,13 +536,13 @@ fn record(mut pod: Value, differs: &Value, id: &SubmissionId) -> PodSummary {
 
 fn pi(spec: &Map<String, Value>, status: Option<Value>) -> SparkApplication {
     let mut spec = spec.clone();
-    // Nobody can submit it without.
+    // An application without an image cannot be submitted.
     spec.entry("image").or_insert_with(|| "spark".into());
     let metadata = json!({"name": "pi", "namespace": "default", "uid": UID, "generation": 1});
     serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap()
 }
 
-/// The stories are the same whoever submits; a submission pod takes any application.
+/// The stories are the same for all submitters. A submission pod accepts any application.
 fn policy(admin: Admin) -> Policy {
     let limits = ExecutorLimits::default();
     Policy {
@@ -555,7 +555,7 @@ fn policy(admin: Admin) -> Policy {
     }
 }
 
-/// When every story begins.
+/// Returns the time at which every story begins.
 fn begin() -> Timestamp {
     "2026-11-21T08:00:00Z".parse().unwrap()
 }

@@ -1,4 +1,4 @@
-//! Are the manifests what the code says?
+//! Proves that the manifests match the code.
 
 use clap::Parser;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn the_webhook_is_installed_under_the_names_that_the_operator_expects() {
             let reference = json!({"name": settings.webhook.webhook_svc_name, "namespace": settings.webhook.objects.webhook_secret_namespace, "path": path});
             assert_eq!(webhook["clientConfig"]["service"], reference);
             assert_eq!(webhook["failurePolicy"], "Fail");
-            // KF's names: the path there, and the group.
+            // Kubeflow's operator has the same names: its path for the webhook, and the API group.
             let (verb, resource) = (&path[1..], webhook["rules"][0]["resources"][0].as_str().unwrap());
             let name = match resource {
                 "pods" => format!("{verb}--v1-pod.sparkoperator.k8s.io"),
@@ -74,7 +74,7 @@ fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens
     ];
     assert_eq!(ports, opened.map(|port| json!(port)).iter().collect::<Vec<_>>());
     assert!(deployment["spec"]["replicas"] == 2 && settings.election.leader_election);
-    // kube-proxy's default for changes of its rules is once in a second.
+    // By default kube-proxy changes its rules at most once in a second.
     assert!(
         deployment["spec"]["minReadySeconds"].as_u64() > Some(1),
         "the rollout ends before nodes know the Service's pods"
@@ -82,7 +82,7 @@ fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens
     assert_eq!(settings.election.leader_election_lock_name, "spark-operator-lock", "the name in the Role");
 }
 
-/// Tenants' code runs in their own pods: the operator has no Spark, no Java and no place for files.
+/// Tenants' code runs in the tenants' own pods: the operator has no Spark, no Java and no place for files.
 #[test]
 fn the_deployment_has_no_spark_and_nowhere_to_write() {
     let pod = &documents("deployment/operator.yaml")[0]["spec"]["template"]["spec"];
@@ -98,12 +98,12 @@ fn the_deployment_has_no_spark_and_nowhere_to_write() {
     assert_eq!(container["image"], "localhost/spark-operator:dev");
 }
 
-/// `spark-submit` runs under the account of the driver, and makes what the driver needs.
+/// `spark-submit` runs under the account of the driver, and creates the objects that the driver needs.
 #[test]
 fn a_drivers_account_may_make_what_spark_submit_makes() {
     let rules = documents("rbac/spark.yaml").into_iter().find(|object| object["kind"] == "Role").unwrap();
     let granted: Vec<_> = rules["rules"].as_array().unwrap().iter().flat_map(grants).collect();
-    // spark-submit makes all but the pod by server-side apply, for which the API server asks for `create` and `patch`.
+    // spark-submit creates everything except the pod by server-side apply, which needs the verbs `create` and `patch`.
     for kind in
         ["/pods", "/configmaps", "/services", "/persistentvolumeclaims", "networking.k8s.io/networkpolicies"]
     {
@@ -168,8 +168,8 @@ fn an_installation_that_enforces_quotas_may_list_them_and_is_told_to() {
     assert!(settings(&[flag]).installation.enable_resource_quota_enforcement);
 }
 
-/// The API server calls the webhook for the namespaces whose applications the operator drives; the Deployment
-/// runs with the flags that say which.
+/// The API server calls the webhook in the namespaces whose applications the operator drives, and the Deployment runs
+/// with the flags that name these namespaces.
 #[test]
 fn the_webhook_is_called_in_the_namespaces_that_the_operator_works_in() {
     let (named, labelled) = ("--namespaces=b,a", "--namespace-selector=team in (data, science),!old");
@@ -250,7 +250,7 @@ fn an_admin_decides_what_a_webhook_that_does_not_answer_means() {
     }
 }
 
-/// What `spark-operator manifests` prints.
+/// Returns the output of `spark-operator manifests`.
 fn printed(arguments: &[&str]) -> Vec<Value> {
     let arguments = ["spark-operator", "manifests"].iter().chain(arguments);
     let Command::Manifests(settings) = Flags::try_parse_from(arguments).unwrap().command else {
@@ -259,8 +259,8 @@ fn printed(arguments: &[&str]) -> Vec<Value> {
     serde_saphyr::from_multiple(&manifests::yaml(&settings)).unwrap()
 }
 
-/// All that the code asks of the API server; the tests against a real API server run the operator under this account.
-/// A right that nothing needs is as wrong as one that is missing.
+/// The list contains everything that the code asks of the API server. The tests with a real API server run the operator
+/// under this account. A permission that nothing needs is as wrong as a missing permission.
 #[test]
 fn the_operator_may_do_what_it_does_and_nothing_else() {
     let granted: BTreeSet<String> = documents("rbac/operator.yaml")
@@ -270,33 +270,33 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         .flat_map(grants)
         .collect();
     let needed = [
-        // controller: watch, live GET before a submit, status, DELETE when its time to live is over; schedules: create,
-        // DELETE of what is replaced or too old
+        // controller: watch, live GET before a submission, status, DELETE when its time to live is over; schedules:
+        // create, DELETE of applications that are replaced or too old
         "sparkoperator.k8s.io/sparkapplications: create delete get list watch",
         "sparkoperator.k8s.io/sparkapplications/status: patch",
         // schedules: watch, live GET before a start, status
         "sparkoperator.k8s.io/scheduledsparkapplications: get list watch",
         "sparkoperator.k8s.io/scheduledsparkapplications/status: patch",
-        // controller: blockOwnerDeletion in the owner references of drivers and submission pods; schedules: in the
-        // application's
+        // controller: blockOwnerDeletion in the owner references of drivers and submission pods; schedules: the same in
+        // those of applications
         "sparkoperator.k8s.io/sparkapplications/finalizers: update",
         "sparkoperator.k8s.io/scheduledsparkapplications/finalizers: update",
         // controller: watch, live GET, create of drivers and submission pods, DELETE of leftovers, PATCH of a driver's
         // finalizer, DELETE of the executors of a run that is over
         "/pods: create delete deletecollection get list patch watch",
-        // controller: is a submission complete?, create, whose is it?, DELETE when a run is over
+        // controller: GET to check whether a submission is complete and who owns an object, create, DELETE after a run
         "/configmaps: create delete get",
         "/persistentvolumeclaims: create delete get",
         "networking.k8s.io/networkpolicies: create delete get",
-        // ... and the web UI's: watch, PATCH of what somebody has changed
+        // the same, and for the web UI: watch, PATCH of objects that were changed
         "/services: create delete get list patch watch",
         "networking.k8s.io/ingresses: create delete get list patch watch",
         // controller
         "policy/poddisruptionbudgets: create delete get",
         "events.k8s.io/events: create",
-        // controller: why can the driver's volumes not be mounted?
+        // controller: the reason why the driver's volumes cannot be mounted
         "/events: list watch",
-        // is the cluster set up for us?
+        // the check that the cluster is set up for this operator
         "apiextensions.k8s.io/customresourcedefinitions[sparkapplications.sparkoperator.k8s.io,\
          scheduledsparkapplications.sparkoperator.k8s.io]: get",
         // certificates
@@ -311,7 +311,7 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
     assert_eq!(granted, needed.map(str::to_owned).into());
 }
 
-/// A rule as lines: group, resource, names, sorted verbs.
+/// Returns a rule as lines: group, resource, names, sorted verbs.
 fn grants(rule: &Value) -> Vec<String> {
     let words = |field: &str| -> Vec<&str> {
         rule[field].as_array().into_iter().flatten().map(|word| word.as_str().unwrap()).collect()

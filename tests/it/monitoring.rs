@@ -1,4 +1,4 @@
-//! What does `spec.monitoring` make of an application, whoever submits it?
+//! Proves the effect of `spec.monitoring` on an application, with each submitter.
 
 use crate::submission::pi;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn the_config_map_has_what_the_image_has_not() {
     assert_eq!(files(json!({"metricsProperties": "a.b=c"})).unwrap().len(), 1);
 }
 
-/// It is called as KF's, and belongs to one run of one application.
+/// The ConfigMap has the name that Kubeflow's operator gives it, and belongs to one run of one application.
 #[test]
 fn the_config_map_is_the_runs_own() {
     let application = monitored(json!({"prometheus": {"jmxExporterJar": JAR}}), json!({}));
@@ -91,7 +91,7 @@ fn whoever_submits_the_pods_find_it() {
     }
 }
 
-/// An option of the user's is never lost, wherever it stands.
+/// A Java option of the user is never lost, wherever the user has set it.
 #[test]
 fn the_agent_stands_behind_the_options_that_count() {
     let agent = "-javaagent:/prometheus/exporter.jar=8090:/etc/metrics/conf/prometheus.yaml";
@@ -119,7 +119,7 @@ fn the_agent_stands_behind_the_options_that_count() {
     }
 }
 
-/// In KF a `spark.metrics.conf` of the user's is overwritten.
+/// Kubeflow's operator overwrites the user's `spark.metrics.conf`.
 #[test]
 fn metrics_properties_of_the_users_own_are_read() {
     let spark_conf = json!({"sparkConf": {"spark.metrics.conf": "/mine", "spark.metrics.namespace": "my"}});
@@ -137,7 +137,8 @@ fn metrics_properties_of_the_users_own_are_read() {
     }
 }
 
-/// The names of KF's dashboards follow from these rules; beans are called so before Spark 3 and since.
+/// The metric names in Kubeflow's dashboards come from these rules. The patterns match the names of beans before Spark
+/// 3 and since.
 #[test]
 fn the_default_configuration_has_one_rule_for_each_metric_of_kubeflows() {
     let application = monitored(json!({"prometheus": {"jmxExporterJar": JAR}}), json!({}));
@@ -168,7 +169,7 @@ fn the_default_configuration_has_one_rule_for_each_metric_of_kubeflows() {
     }
 }
 
-/// The driver's properties by both submitters.
+/// Returns the driver's properties as each of the two submitters produces them.
 fn both_ways(
     mut application: SparkApplication,
     submission_environment: &SubmissionEnvironment,
@@ -193,7 +194,7 @@ fn both_ways(
     })
 }
 
-/// With both roles exposed.
+/// Returns an application with this `spec.monitoring`, which exposes the metrics of both roles.
 fn monitored(mut monitoring: Value, mut changes: Value) -> SparkApplication {
     monitoring["exposeDriverMetrics"] = json!(true);
     monitoring["exposeExecutorMetrics"] = json!(true);

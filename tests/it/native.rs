@@ -1,4 +1,5 @@
-//! Is native submission given what `spark-submit` is given, and does it cover the applications that there are?
+//! Proves that native submission is given the same input as `spark-submit`, and can submit the applications of all
+//! cases.
 
 use crate::{
     golden::cases,
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 
 const MASTER: &str = "k8s://https://10.0.0.1:443";
 
-/// The way through `spark-submit`'s command line and files ends at the same submission.
+/// A submission read back from `spark-submit`'s command line and files is the same as the native one.
 #[test]
 fn both_submitters_are_given_the_same() {
     for case in cases("submission") {
@@ -28,11 +29,12 @@ fn both_submitters_are_given_the_same() {
         let run = Run::next(&application);
         let submit = spark_submit(&application, &run, &policy(), "").unwrap();
         let mut submission = submitted(&application, "").unwrap();
-        // The test's command line has all files, the operator none but those that it writes itself.
+        // Files are not compared: the submission of the test's command line has all files, the native one only those
+        // that the operator writes itself.
         submission.environment.files = Files::All(BTreeMap::new());
         let mut read = read(&submit, &application);
         read.environment.files = Files::All(BTreeMap::new());
-        // Not all blanks at the ends of values can be handed to spark-submit.
+        // Some blanks at the ends of values cannot be passed to spark-submit.
         for (key, value) in &mut submission.properties {
             if read.properties.get(key).is_some_and(|read| read == trimmed(value)) {
                 *value = trimmed(value).to_owned();
@@ -46,7 +48,7 @@ fn both_submitters_are_given_the_same() {
 fn the_applications_that_there_are_need_no_jvm() {
     for case in cases("submission") {
         let mut application = application(&case);
-        // Cases say what they are about, and nothing else.
+        // A case sets only the fields that it is about.
         let image = application.spec.image.filter(|image| !image.is_empty());
         application.spec.image = image.or_else(|| Some("spark".to_owned()));
         application.spec.main_class.get_or_insert_with(|| "Main".to_owned());
@@ -68,7 +70,7 @@ fn whoever_repeats_a_submission_makes_the_same_objects_and_another_run_makes_oth
     let names = |objects: &Objects| -> Vec<Value> {
         objects.children.iter().map(|child| child["metadata"]["name"].clone()).collect()
     };
-    // Nobody has recorded the first one: what it has left is found by its names.
+    // The first submission was not recorded, so the objects that it has left are found by their names.
     application.spec.arguments.push("again".to_owned());
     let edited = objects(&submitted(&application, "").unwrap()).unwrap();
     assert_eq!(names(&first), names(&edited));
@@ -93,7 +95,7 @@ fn the_images_defaults_are_below_everything_else() {
     );
 }
 
-/// Behaviour of `--jars` and the like: Spark does not cut blanks off what stands in a flag.
+/// Spark does not trim the blanks in the values of flags such as `--jars`.
 #[test]
 fn a_blank_in_a_list_is_refused_with_the_property() {
     let application = program(json!({"deps": {"jars": ["local:///a.jar", " local:///b.jar"]}}));
@@ -113,7 +115,7 @@ fn submitted(application: &SparkApplication, defaults: &str) -> Result<Submissio
     )
 }
 
-/// What `spark-submit` would read.
+/// Returns the submission that `spark-submit` would read.
 fn read(submit: &SparkSubmit, application: &SparkApplication) -> Submission {
     let command = ["spark-submit".to_owned()].into_iter().chain(submit.arguments.clone()).collect();
     let files = submit.files.iter().map(|(name, text)| (format!("{DIRECTORY}/{name}"), text.clone()));
@@ -136,7 +138,7 @@ fn policy() -> Policy {
     Policy::new(MASTER)
 }
 
-/// A program in the image with `changes` to its spec.
+/// Returns an application whose program is in the image, with `changes` to its spec.
 pub fn program(changes: Value) -> SparkApplication {
     let mut spec = json!({
         "type": "Java", "mode": "cluster", "sparkVersion": "4.0.1", "image": "spark",

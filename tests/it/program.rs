@@ -1,11 +1,11 @@
-//! How is a program run as a user runs it, from the checkout and with something to read?
+//! Runs a program as a user does, in the checkout and with text on standard input.
 
 use std::{
     io::Write,
     process::{Command, Output, Stdio},
 };
 
-/// Runs `program` to its end; `input` is what it reads from standard input.
+/// Runs `program` to its end. `input` is the text on its standard input.
 pub fn run(program: &str, arguments: &[&str], input: &str) -> Output {
     let mut child = Command::new(program)
         .args(arguments)
@@ -15,7 +15,7 @@ pub fn run(program: &str, arguments: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap_or_else(|error| panic!("{program}: {error}"));
-    // One that has not read it all has ended already, and says why.
+    // A program that has not read all input has ended already, and its output contains the reason.
     child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
     child.wait_with_output().unwrap()
 }

@@ -1,5 +1,5 @@
-//! What holds of every pod and whatever its annotations ask for? Pods and annotations here are drawn, from names so few that they meet
-//! and clash all the time.
+//! Proves properties of every pod and of any annotations. The pods and annotations are random. They use so few names
+//! that names often meet and clash.
 
 use crate::stored::stored;
 use proptest::{
@@ -36,7 +36,7 @@ proptest! {
         }
     }
 
-    /// And so fields that are not known survive: they are everywhere in these pods.
+    /// This includes unknown fields, which are everywhere in these pods.
     #[test]
     fn nothing_changes_that_was_not_asked_for(pod in pod()) {
         if let Ok(once) = customized(&pod) {
@@ -63,12 +63,12 @@ proptest! {
     }
 }
 
-/// The same pods each time: a test that fails now and then helps nobody.
+/// Every run uses the same pods: a test that fails only sometimes helps nobody.
 fn config() -> Config {
     Config { cases: CASES, failure_persistence: None, rng_seed: RngSeed::Fixed(5), ..Config::default() }
 }
 
-/// Otherwise the properties would say little.
+/// Otherwise the properties would prove little.
 #[test]
 fn many_of_the_pods_are_admitted_and_each_step_takes_part() {
     let mut taken_part = vec![0; STEPS.len()];
@@ -83,13 +83,14 @@ fn many_of_the_pods_are_admitted_and_each_step_takes_part() {
     assert!(taken_part.iter().all(|count| *count > 20), "{taken_part:?}");
 }
 
-/// Pods, the same ones each time.
+/// Returns random pods, which are the same in every run.
 pub fn drawn(count: u32) -> Vec<Value> {
     let (mut runner, pod) = (TestRunner::deterministic(), pod());
     (0..count).map(|_| pod.new_tree(&mut runner).unwrap().current()).collect()
 }
 
-/// What each annotation may change, as JSON pointers, `@` being Spark's container: a list (`+`) only at its end.
+/// The changes that each annotation may make, as JSON pointers, where `@` is Spark's container. A list (`+`) may change
+/// only at its end.
 const CHANGES: [(&str, &[&str]); 27] = [
     ("owner-reference", &["+/metadata/ownerReferences"]),
     ("env", &["+@/env"]),
@@ -120,8 +121,8 @@ const CHANGES: [(&str, &[&str]); 27] = [
     ("share-process-namespace", &["/spec/shareProcessNamespace"]),
 ];
 
-/// Makes what is at `change` in `after` what it is in `before`, if that is all that may have happened to it; and takes away from
-/// both what is empty there, which may have come to be.
+/// Undoes an allowed change: a list (`+`) in `after` is cut to its length in `before`, and any other value is removed
+/// from both. Objects and lists that are empty then are removed from both, because the change may have created them.
 fn undo(before: &mut Value, after: &mut Value, change: &str) {
     let pointer = change.trim_start_matches('+');
     if change.starts_with('+') {
@@ -133,7 +134,7 @@ fn undo(before: &mut Value, after: &mut Value, change: &str) {
         remove(before, pointer);
         remove(after, pointer);
     }
-    // `/a/b` may have made `/a` as well.
+    // A change at `/a/b` may have created `/a` as well.
     for (at, _) in pointer.rmatch_indices('/').filter(|(at, _)| *at > 0).chain([(pointer.len(), "")]) {
         for pod in [&mut *before, &mut *after] {
             let is_empty =
@@ -152,7 +153,7 @@ fn remove(pod: &mut Value, pointer: &str) {
     }
 }
 
-/// Where in `pod` Spark's container is: these pods have it by name.
+/// Returns the pointer to Spark's container in `pod`, which always has one of Spark's names.
 fn spark_container(pod: &Value) -> String {
     let names = ["spark-kubernetes-driver", "spark-kubernetes-executor", "executor"];
     let containers = pod["spec"]["containers"].as_array().unwrap();
@@ -160,7 +161,7 @@ fn spark_container(pod: &Value) -> String {
     format!("/spec/containers/{}", at.unwrap())
 }
 
-/// A pod of Spark's with annotations.
+/// Generates a pod of Spark with annotations.
 fn pod() -> impl Strategy<Value = Value> {
     let roles = [
         ("driver", "spark-kubernetes-driver"),
@@ -191,10 +192,10 @@ fn pod() -> impl Strategy<Value = Value> {
 
 type Drawn = BoxedStrategy<Value>;
 
-/// An annotation and its values.
+/// The name of an annotation, and a generator of its values.
 type Asked = (&'static str, fn() -> Drawn);
 
-/// What each annotation may ask for.
+/// The values that each annotation may have.
 const ASKED: [Asked; 27] = [
     ("owner-reference", || {
         name().prop_map(|name| json!({"apiVersion": "v1", "kind": "K", "name": name, "uid": name})).boxed()
@@ -247,7 +248,7 @@ fn list(entry: impl Strategy<Value = Value> + 'static) -> Drawn {
     vec(entry, 0..4).prop_map(Value::from).boxed()
 }
 
-/// `object`, and in every other one a field that nobody knows.
+/// Generates `object`, in half of the cases with an additional field that is unknown.
 fn odd(object: impl Strategy<Value = Value> + 'static) -> Drawn {
     let unknown = option::of(select(vec![json!(1), json!("x"), json!({"y": [null, {"z": false}]})]));
     (object, unknown)
@@ -347,14 +348,14 @@ fn containers() -> impl Strategy<Value = Vec<Value>> {
     let one = (select(&["a", "b", "c"][..]), select(&["i:1", "i:2"][..]));
     let one = odd(one.prop_map(|(name, image)| json!({"name": name, "image": image})));
     vec(one, 0..3).prop_map(|mut containers| {
-        // Kubernetes allows no two of one name.
+        // Kubernetes does not allow two containers with the same name.
         containers.sort_by_key(|container| container["name"].to_string());
         containers.dedup_by_key(|container| container["name"].clone());
         containers
     })
 }
 
-/// Spark's container, which may have any of what is there, and something already.
+/// Generates Spark's container, which may have any of these fields, already with entries.
 fn container() -> Drawn {
     let resources =
         odd((option::of(quantity()), any::<bool>()).prop_map(|(memory, is_empty)| match memory {
@@ -397,7 +398,7 @@ fn spec() -> Drawn {
     odd(some(fields))
 }
 
-/// An object with some of these fields.
+/// Generates an object with some of these fields.
 fn some(fields: Vec<(&'static str, Drawn)>) -> impl Strategy<Value = Value> {
     let (names, values): (Vec<_>, Vec<_>) = fields.into_iter().unzip();
     values.into_iter().map(|value| option::weighted(0.5, value)).collect::<Vec<_>>().prop_map(move |values| {
@@ -406,7 +407,7 @@ fn some(fields: Vec<(&'static str, Drawn)>) -> impl Strategy<Value = Value> {
     })
 }
 
-/// Of entries of the list that have the same `key` only one: Kubernetes allows no more.
+/// Keeps only one of the entries with the same `key`, because Kubernetes does not allow more.
 fn unique(list: Drawn, key: &'static str) -> Drawn {
     list.prop_map(move |mut list| {
         let entries = list.as_array_mut().unwrap();

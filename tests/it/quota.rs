@@ -1,5 +1,5 @@
-//! What do applications ask of the ResourceQuotas of their namespace, and what is said where there is no room?
-//! Cases in `tests/data/quota`.
+//! Proves how much applications ask of the ResourceQuotas of their namespace, and which message reports that there is
+//! no room. The cases are in `tests/data/quota`.
 
 use crate::golden::{data, yaml};
 use k8s_openapi::api::core::v1::ResourceQuota;
@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 struct Size {
     case: String,
     spec: Map<String, Value>,
-    /// By the keys of quotas.
+    /// The amounts that the application asks for, by the keys of quotas.
     asked: BTreeMap<String, String>,
-    /// How to ask for fewer pods.
+    /// The advice in the message about how to ask for fewer pods.
     advice: Option<String>,
 }
 
@@ -64,7 +64,7 @@ fn every_resource_of_every_quota_that_has_no_room_is_named_with_what_to_do() {
     }
 }
 
-/// The pods of the run that there is are in `used`, and gone before the next run begins.
+/// The pods of the present run are counted in `used`, but are gone before the next run begins.
 #[test]
 fn what_the_present_run_uses_is_left_for_the_one_after_an_edit() {
     let executors = json!({
@@ -79,11 +79,11 @@ fn what_the_present_run_uses_is_left_for_the_one_after_an_edit() {
     for state in ["SUBMITTED", "RUNNING", "UNKNOWN", "INVALIDATING", "SUSPENDING"] {
         assert_eq!(said(state), Vec::<String>::new(), "{state}");
     }
-    // The driver has ended, and executors linger.
+    // The driver has ended, but executors still exist.
     let expected = "ResourceQuota team: pods: the application asks for 3 (driver 1, 2 executors 1 each); of 5, 3 are used by others and 2 \
                     left: lower spec.executor.instances, or wait until others have ended";
     assert_eq!(said("FAILED"), [expected]);
-    // An older version may have stored what is no application today.
+    // An older version may have stored an application that is not valid today.
     let mut broken = two_executors(&Map::new(), &run("RUNNING"));
     broken.spec.driver.pod.memory = Some("lots".to_owned());
     assert_eq!(super::quota::said(Some(&broken), &edited, &[full]).len(), 1);
@@ -116,7 +116,7 @@ fn what_makes_no_pods_needs_no_room() {
     }
 }
 
-/// It has ended before there are executors, so the larger of the two counts.
+/// The submission pod has ended before there are executors, so only the larger of the two is counted.
 #[test]
 fn a_submission_pod_needs_room_beside_the_driver() {
     let by_pod = |executor_memory: &str| {
@@ -141,7 +141,7 @@ fn a_submission_pod_needs_room_beside_the_driver() {
     }
 }
 
-/// What is said of `new`, line by line.
+/// Returns the messages about `new`.
 fn said(old: Option<&SparkApplication>, new: &SparkApplication, quotas: &[ResourceQuota]) -> Vec<String> {
     exceeded(old, new, quotas, &Policy::new("k8s://https://10.96.0.1:443"))
         .iter()
@@ -168,7 +168,7 @@ fn application(spec: &Map<String, Value>, status: &Value) -> SparkApplication {
     serde_json::from_value(object).unwrap()
 }
 
-/// Of `name`, `hard`, `used`, `scopes` and `selector`.
+/// Returns a quota with the `name`, `hard`, `used`, `scopes` and `selector` of `case`.
 fn quota(case: &Value) -> ResourceQuota {
     let mut quota = json!({"metadata": {"name": case["name"]}, "spec": {"hard": case["hard"]}});
     for (field, path) in [("scopes", "scopes"), ("selector", "scopeSelector")] {

@@ -1,5 +1,5 @@
-//! How are the reviews answered that a real API server has sent? They are recorded by
-//! `apiserver::recordings`.
+//! Proves how the webhook answers reviews that a real API server has sent. `apiserver::recordings` records these
+//! reviews.
 
 use crate::{
     golden::{Golden, data},
@@ -19,7 +19,7 @@ async fn what_an_api_server_has_sent_is_answered() {
     assert_eq!(files.len(), 8);
     for file in files {
         let review: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
-        // driver-pod.mutate.json
+        // The name of a file contains the path: driver-pod.mutate.json.
         let path = file.file_stem().unwrap().to_str().unwrap().rsplit_once('.').unwrap().1.to_owned();
         for protocol in ["h2", "http/1.1"] {
             let mut answer = server.connect(protocol).await.review_at(&format!("/{path}"), &review).await;

@@ -1,4 +1,4 @@
-//! What does the webhook answer about applications and schedules?
+//! Proves the webhook's answers about applications and schedules.
 
 use crate::webhook::Server;
 use serde_json::{Value, json};
@@ -31,13 +31,13 @@ async fn an_application_that_was_submitted_is_not_filled_in() {
         let review = review("UPDATE", &pi(json!({})), &old);
         assert_eq!(patched("/mutate", &review).await.is_some(), is_filled_in, "{state}");
     }
-    // Somebody applies what they once read; the API server drops the status of a new object.
+    // A user may apply an application that was read from a cluster. The API server drops the status of a new object.
     let mut copy = pi(json!({}));
     copy["status"] = json!({"applicationState": {"state": "COMPLETED"}});
     assert!(patched("/mutate", &review("CREATE", &copy, &Value::Null)).await.is_some());
 }
 
-/// The API server looks at it next, and names every field that is wrong.
+/// The API server checks the object next, and reports every field that is wrong.
 #[tokio::test]
 async fn an_application_that_cannot_be_read_is_not_filled_in() {
     for spec in [json!({"type": "Ruby"}), json!({"driver": "one"})] {
@@ -97,7 +97,7 @@ async fn what_cannot_be_read_is_refused_with_the_path() {
     );
 }
 
-/// `serde_json` reads 127 levels. Nobody reads what is nested deeper, so nobody could ever work on it.
+/// `serde_json` reads 127 levels, so no component could ever work on an object that is nested deeper.
 #[tokio::test]
 async fn an_object_that_is_nested_too_deep_to_be_read_is_refused_by_its_review() {
     let nested = (0..500).fold("{}".to_owned(), |inner, _| format!(r#"{{"x":{inner}}}"#));
@@ -114,7 +114,7 @@ async fn an_object_that_is_nested_too_deep_to_be_read_is_refused_by_its_review()
             let answer = client.text_at(path, with(&review(operation, &deep, &old))).await;
             assert_eq!(answer["response"], refused(403, "Forbidden", &message), "{operation} {path}");
         }
-        // What is stored already can be labelled, finalized, deleted, and corrected.
+        // An object that is stored already can be labelled, finalized, deleted and corrected.
         let mut labelled = deep.clone();
         labelled["metadata"]["labels"] = json!({"team": "data"});
         let mut deleted = pi(json!({"driver": {"template": {"x": "NESTED"}}}));
@@ -132,7 +132,7 @@ async fn an_object_that_is_nested_too_deep_to_be_read_is_refused_by_its_review()
     assert!(answer["response"]["status"]["message"].as_str().unwrap().starts_with("spec.mode: "), "{answer}");
 }
 
-/// What was stored before there was this webhook can be labelled, suspended, finalized and deleted.
+/// An object that was stored before there was this webhook can be labelled, suspended, finalized and deleted.
 #[tokio::test]
 async fn nothing_is_refused_of_an_update_that_asks_for_the_same() {
     let invalid = json!({"mode": "client", "retryInterval": 5});
@@ -179,14 +179,14 @@ async fn a_kind_that_nobody_validates_is_refused_and_the_rules_are_named() {
     assert_eq!(answer("/validate", &review).await, refused(403, "Forbidden", message));
 }
 
-/// The response to `review`.
+/// Returns the response to `review`.
 async fn answer(path: &str, review: &Value) -> Value {
     let server = Server::start().await;
     let answer = server.connect("h2").await.review_at(path, review).await;
     answer["response"].clone()
 }
 
-/// The object of `review` with the patch that is answered; none if there is no patch.
+/// Returns the object of `review` with the response's patch, or nothing if the response has no patch.
 async fn patched(path: &str, review: &Value) -> Option<Value> {
     let answer = answer(path, review).await;
     assert_eq!(answer["allowed"], true, "{answer}");
@@ -214,7 +214,7 @@ fn review(operation: &str, object: &Value, old: &Value) -> Value {
     }})
 }
 
-/// The application `pi` with at least what the CRD requires.
+/// Returns the application `pi` with this spec, and the fields that the CRD requires.
 fn pi(spec: Value) -> Value {
     let mut pi = json!({
         "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
@@ -228,7 +228,7 @@ fn pi(spec: Value) -> Value {
     pi
 }
 
-/// The schedule `nightly`.
+/// Returns the schedule `nightly` with these changes to its spec.
 fn nightly(spec: Value) -> Value {
     let mut nightly = json!({
         "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",

@@ -1,5 +1,5 @@
-//! What becomes of a schedule? Stories in `tests/data/schedules`, each a sequence of what was seen and what follows from
-//! it. The schedule is called `pi`, its uid is `uid`.
+//! Proves the lifecycle of a schedule. Each story in `tests/data/schedules` is a sequence of observations and the plans
+//! that follow. The schedule is called `pi`, and its uid is `uid`.
 
 use crate::golden::{data, yaml};
 use jiff::{Timestamp, tz::TimeZone};
@@ -13,7 +13,7 @@ use spark_operator::{
 };
 use std::{collections::BTreeMap, fs, time::Duration};
 
-/// One file.
+/// The content of one file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Story {
@@ -21,7 +21,7 @@ struct Story {
     spec: Value,
     #[serde(default)]
     annotations: BTreeMap<String, String>,
-    /// Where the story begins; nothing recorded if there is none.
+    /// The status at the beginning of the story. Without it, nothing has been recorded.
     #[serde(default)]
     status: Value,
     #[serde(default)]
@@ -33,24 +33,24 @@ struct Story {
 #[serde(deny_unknown_fields)]
 struct Step {
     at: Timestamp,
-    /// What the user has made of the spec by now (RFC 7386).
+    /// The user's changes to the spec before this step (RFC 7386).
     edit: Option<Value>,
     trigger: Option<String>,
     #[serde(default)]
     children: Vec<Made>,
-    /// Names that are somebody else's.
+    /// Names of applications that do not belong to the schedule.
     #[serde(default)]
     taken: Vec<String>,
-    /// Pods live of an application that is gone.
+    /// Whether pods of an application that is gone still exist.
     #[serde(default)]
     pods: bool,
-    /// The status is not written: the operator dies first.
+    /// Whether the operator dies before it has written the status.
     #[serde(default)]
     lost: bool,
     expect: Expected,
 }
 
-/// An application of the schedule.
+/// An application that belongs to the schedule.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Made {
@@ -63,7 +63,7 @@ struct Made {
     going: bool,
 }
 
-/// What follows: all actions and events, and of the status what is named.
+/// The plan that follows: all actions and events, and the fields of the status that the file names.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Expected {
@@ -73,7 +73,7 @@ struct Expected {
     events: Vec<String>,
     #[serde(default)]
     status: BTreeMap<String, Value>,
-    /// In whole seconds.
+    /// The time until the next reconcile, in whole seconds.
     wake: Option<u64>,
 }
 
@@ -118,7 +118,7 @@ impl Story {
             }
             let children: Vec<_> = step.children.into_iter().map(Made::child).collect();
             let asked = questions(&schedule, &children, step.at, &policy);
-            // Nobody looks for what is not asked for.
+            // The controller looks up only the names that `questions` asks for.
             let taken = step.taken.into_iter().filter(|name| asked.names.contains(name)).collect();
             let has_pods = step.pods && asked.pods;
             let seen = Observed { children, departed: Vec::new(), taken, has_pods };

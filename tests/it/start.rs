@@ -1,4 +1,4 @@
-//! What does an admin see of `spark-operator` without a cluster: flags, files, complaints, probes and metrics?
+//! Proves what an admin sees of `spark-operator` without a cluster: flags, files, errors, probes and metrics.
 
 use crate::program;
 use rustix::process::{Pid, Signal, kill_process};
@@ -21,7 +21,7 @@ use std::{
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spark-operator");
-/// Ten times what the slowest takes here.
+/// Ten times as long as the slowest wait took when this was written.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 #[test]
@@ -106,7 +106,7 @@ fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
             ["--secure-metrics: the probes are served at the same address", "set --metrics-bind-address"],
         ),
         (vec!["--submitter=jvm"], ["`jvm` is no submitter: try `auto`, `native` or `spark-submit`", ""]),
-        // Not a flag any more: there is no Spark in the operator.
+        // This flag no longer exists, because there is no Spark in the operator.
         (vec!["--spark-home=/opt/spark"], ["unexpected argument '--spark-home'", ""]),
         (vec!["--submission-pod-memory=much"], ["--submission-pod-memory", "is no quantity above zero"]),
         (vec!["--spark-submit-path=bin/spark-submit"], ["--spark-submit-path", "must begin with `/`"]),
@@ -221,7 +221,7 @@ fn an_operator_that_is_asked_to_stop_is_not_ready_and_still_there_for_a_while() 
     assert!(asked.elapsed() >= Duration::from_secs(1));
 }
 
-/// A `spark-operator run` that has been started; it ends with this value.
+/// A running `spark-operator run`. The process ends when this value is dropped.
 struct Running {
     process: Child,
     log: PathBuf,
@@ -229,13 +229,13 @@ struct Running {
 }
 
 impl Running {
-    /// Metrics and probes are served at one address.
+    /// Starts the operator with metrics and probes at one address.
     fn start(command: &mut Command, folder: &Path) -> Self {
         let port = free_port();
         Self::at(port, command, folder, ([127, 0, 0, 1], port).into())
     }
 
-    /// Metrics are served at `metrics`.
+    /// Starts the operator with its metrics at `metrics`.
     fn telling(command: &mut Command, folder: &Path, metrics: SocketAddr) -> Self {
         Self::at(free_port(), command, folder, metrics)
     }
@@ -254,12 +254,12 @@ impl Running {
         ([127, 0, 0, 1], self.port).into()
     }
 
-    /// Status and body.
+    /// Returns the status and the body of the answer.
     fn get(&self, path: &str) -> (u16, String) {
         answer(TcpStream::connect(self.address()).unwrap(), path).unwrap()
     }
 
-    /// SIGTERM, after which it ends well; gives its log.
+    /// Sends SIGTERM, checks that the process ends without an error, and returns its log.
     fn stop(self) -> String {
         kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
         self.ends_well()
@@ -280,7 +280,7 @@ impl Drop for Running {
     }
 }
 
-/// Status and body of what whoever is at the other end of `stream` answers.
+/// Returns the status and the body of the answer of the server at the other end of `stream`.
 fn answer(mut stream: impl Read + Write, path: &str) -> io::Result<(u16, String)> {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
@@ -289,7 +289,7 @@ fn answer(mut stream: impl Read + Write, path: &str) -> io::Result<(u16, String)
     Ok((head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned()))
 }
 
-/// TLS with whoever is there, as with `curl --insecure`.
+/// Returns a TLS connection that accepts any certificate, as `curl --insecure` does.
 fn without_trust(tcp: TcpStream) -> StreamOwned<ClientConnection, TcpStream> {
     let provider = Arc::new(default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
@@ -336,19 +336,19 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// Taken and given back: nobody else asks for ports by number.
+/// Returns a port that was bound and released again. No other process asks for ports by number, so the port stays free.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// `spark-operator run` in an environment that says nothing of any cluster.
+/// Returns the command `spark-operator run`, with an environment that does not name any cluster.
 fn operator(folder: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg("run").env_clear().env("HOME", folder).stdin(Stdio::null());
     command
 }
 
-/// Of a cluster whose API server does not listen.
+/// Writes a kubeconfig for a cluster whose API server does not listen.
 fn kubeconfig(folder: &Path) -> PathBuf {
     let path = folder.join("kubeconfig");
     let config = json!({
@@ -362,7 +362,7 @@ fn kubeconfig(folder: &Path) -> PathBuf {
     path
 }
 
-/// An empty folder.
+/// Creates an empty folder.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("start").join(name);
     fs::remove_dir_all(&folder).ok();

@@ -1,14 +1,14 @@
-//! What does the API server make of a pod before anybody sees it again? Enough of its defaulting, and of its
-//! own admission plugins, to show that customizing a stored pod changes nothing.
+//! Imitates what the API server makes of a pod that is stored: enough of its defaulting, and of its own admission
+//! plugins, to show that customizing a stored pod changes nothing.
 
 use serde_json::{Map, Value, json};
 use spark_operator::api::quantity;
 
-/// Fields that Go writes only when they are true or not zero (those that are pointers stay as they were
-/// written).
+/// Fields that Go writes only when they are true or not zero. (Fields that are pointers in Go keep the value that was
+/// written.)
 const OMITTED_WHEN_ZERO: [&str; 5] = ["readOnly", "hostNetwork", "hostPID", "hostIPC", "hostPort"];
 
-/// `pod` as the API server stores it.
+/// Returns `pod` as the API server stores it.
 pub fn stored(pod: &Value) -> Value {
     let mut pod = pod.clone();
     walk(&mut pod, "");
@@ -47,7 +47,7 @@ fn complete_container(container: &mut Map<String, Value>, host_network: bool) {
     }
     let resources = &mut container["resources"];
     if let Some(limits) = resources.get("limits").cloned() {
-        // A request that is not stated is as high as the limit.
+        // A request that is missing is as high as the limit.
         let requests = resources.as_object_mut().unwrap().entry("requests").or_insert_with(|| json!({}));
         fill(requests.as_object_mut().unwrap(), &limits);
     }
@@ -57,7 +57,7 @@ fn not_ready(what: &str) -> Value {
     json!({"key": format!("node.kubernetes.io/{what}"), "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
 }
 
-/// What happens at any depth: empty values go, defaults come, quantities are written in one way.
+/// Applies the changes at any depth: empty values are removed, defaults are added, and quantities are normalized.
 fn walk(value: &mut Value, field: &str) {
     match value {
         Value::Object(members) => {
@@ -85,7 +85,7 @@ fn walk(value: &mut Value, field: &str) {
     }
 }
 
-/// What is filled into an object at (or in a list at) this field.
+/// Returns the defaults of an object at this field, or in a list at this field.
 fn defaults(field: &str) -> Value {
     match field {
         "configMap" | "secret" | "projected" | "downwardAPI" => json!({"defaultMode": 420}),
@@ -112,8 +112,8 @@ fn append<const N: usize>(object: &mut Map<String, Value>, field: &str, more: [V
     object.entry(field).or_insert_with(|| json!([])).as_array_mut().unwrap().extend(more);
 }
 
-/// The shortest form of a quantity of the same family: `1024Mi` becomes `1Gi`, `1500m` stays, `2000M` becomes
-/// `2G`.
+/// Replaces a quantity by its shortest form in the same family of suffixes: `1024Mi` becomes `1Gi`, `1500m` stays,
+/// `2000M` becomes `2G`.
 fn canonical(quantity: &mut Value) {
     let text = quantity.as_str().map_or_else(|| quantity.to_string(), str::to_owned);
     let amount = quantity::amount(&text).unwrap();

@@ -1,4 +1,4 @@
-//! What is handed to `spark-submit` for an application?
+//! Proves which arguments and files `spark-submit` is given for an application.
 
 use crate::golden::{Golden, cases, data, yaml};
 use serde_json::{Value, json};
@@ -14,7 +14,8 @@ use spark_operator::{
 };
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// A folder with an `application.yaml` is a case of its own; one without stands for the example of its name.
+/// A folder with an `application.yaml` is a case of its own. A folder without one is a case about the example of its
+/// name.
 #[test]
 fn an_application_is_submitted_as_its_case_says() {
     let mut golden = Golden::default();
@@ -22,7 +23,7 @@ fn an_application_is_submitted_as_its_case_says() {
         let application = application(&case);
         let SparkSubmit { arguments, files, .. } = submitted(&application).unwrap();
         let id = Run::next(&application).id.to_string();
-        // It follows from the spec: written out, it would change in every file with every edit of a case.
+        // The id depends on the spec, so a written id would have to change in every file after each edit of a case.
         let without_id = |text: &str| text.replace(&id, "SUBMISSION-ID");
         golden.compare(&case.join("driver.args"), &without_id(&(arguments.join("\n") + "\n")));
         for (name, text) in files {
@@ -57,7 +58,7 @@ fn what_validation_refuses_is_not_submitted() {
     assert_eq!(submitted(&application), Err(validate(&application).unwrap_err()));
 }
 
-/// The operator finds pods by these labels, and would wait for the whole of the job.
+/// The operator finds pods by these labels, and the wait property would make spark-submit wait for the end of the job.
 #[test]
 fn what_the_operator_relies_on_cannot_be_set_by_users() {
     let owned = [
@@ -76,7 +77,8 @@ fn what_the_operator_relies_on_cannot_be_set_by_users() {
     assert_eq!(properties(&submit).keys().collect::<Vec<_>>(), plain.keys().collect::<Vec<_>>());
 }
 
-/// Behaviour.md 4.3: what stands before sparkConf there is a default, what stands behind it outweighs it.
+/// The properties are in the order of Kubeflow's operator: sparkConf overrides the fields before it, and the fields
+/// after it override sparkConf.
 #[test]
 fn fields_outweigh_spark_conf_but_for_what_is_common_to_both_roles() {
     let fields = json!({
@@ -103,7 +105,7 @@ fn fields_outweigh_spark_conf_but_for_what_is_common_to_both_roles() {
     assert_eq!(conf_wins, [conf::IMAGE_PULL_POLICY, conf::MEMORY_OVERHEAD_FACTOR, conf::PYTHON_VERSION]);
 }
 
-/// Linux refuses to start a program with an argument of over 128 KiB (KF issue 433).
+/// Linux does not start a program with an argument of more than 128 KiB (Kubeflow issue 433).
 #[test]
 fn a_property_of_any_size_stays_out_of_the_arguments() {
     let large = "x".repeat(200_000);
@@ -137,8 +139,8 @@ fn the_same_run_gives_the_same_bytes_and_another_run_others() {
     assert_ne!(submitted(&application).unwrap().files, first.files);
 }
 
-/// KF compares versions and takes what is none for older than any; ours are only asked whether they have
-/// templates.
+/// Kubeflow compares versions, and treats a text that is not a version as older than any version. Here the version only
+/// decides whether Spark has templates.
 #[test]
 fn spark_has_templates_since_3_whatever_its_version_is_called() {
     for (version, templates) in [
@@ -164,14 +166,14 @@ pub fn submitted(application: &SparkApplication) -> Result<SparkSubmit, Refusal>
     spark_submit(application, &Run::next(application), &Policy::new("k8s://https://10.96.0.1:443"), "")
 }
 
-/// The application `pi` with this spec.
+/// Returns the application `pi` with this spec.
 pub fn pi(spec: Value) -> SparkApplication {
     let uid = "6c1f0b5e-0000-4000-8000-000000000001";
     let metadata = json!({"name": "pi", "namespace": "default", "uid": uid});
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
 }
 
-/// That of a case.
+/// Returns the application of a case.
 pub fn application(case: &Path) -> SparkApplication {
     let own = case.join("application.yaml");
     if own.exists() {
@@ -186,7 +188,7 @@ pub fn application(case: &Path) -> SparkApplication {
     application
 }
 
-/// The properties as `java.util.Properties` reads them.
+/// Returns the properties as `java.util.Properties` reads them.
 fn properties(submit: &SparkSubmit) -> BTreeMap<String, String> {
     let unescaped = |text: &str| {
         let mut characters = text.chars();
@@ -207,7 +209,7 @@ fn properties(submit: &SparkSubmit) -> BTreeMap<String, String> {
     };
     let lines = submit.files["spark.properties"].lines();
     let entries = lines.map(|line| {
-        // The first separator that is not escaped.
+        // The key ends at the first separator that is not escaped.
         let at =
             (0..line.len()).find(|at| line[*at..].starts_with('=') && !line[..*at].ends_with('\\')).unwrap();
         (unescaped(&line[..at]), unescaped(&line[at + 1..]))

@@ -1,5 +1,5 @@
-//! Which pod and ConfigMap are made where `spark-submit` has to run? Cases in `tests/data/submission_pod`, and what the
-//! script of the pod leaves of what `spark-submit` says.
+//! Proves which pod and ConfigMap are created where `spark-submit` has to run (cases in `tests/data/submission_pod`),
+//! and how much of the output of `spark-submit` the pod's script keeps.
 
 use crate::{
     golden::{Golden, cases, yaml},
@@ -61,13 +61,13 @@ fn application(case: &Path) -> SparkApplication {
     application
 }
 
-/// The script is the same in all of them.
+/// Removes the script, because it is the same in all cases.
 fn without_script(mut pod: Value) -> Value {
     pod["spec"]["containers"][0]["args"][2] = "SCRIPT".into();
     pod
 }
 
-/// The real script, with a real bash.
+/// Runs the real script in a real bash.
 #[test]
 fn the_script_keeps_the_exception_and_its_causes_and_the_exit_code() {
     let application = application(&cases("submission_pod")[0]);

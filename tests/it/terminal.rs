@@ -1,4 +1,4 @@
-//! What does somebody see who sits at a terminal? A shell in one of tmux, which keeps what stands on it.
+//! Runs a shell in a tmux terminal, so that tests can read what a user sees on the screen.
 
 use std::{
     fs,
@@ -9,12 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What takes longer hangs.
+/// An operation that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// What a shell is given at most: one whose test was killed ends too, and its tmux with it.
+/// The longest life of a shell, in seconds. If the test is killed, the shell and its tmux end nevertheless.
 const LONGEST: &str = "600";
 
-/// A terminal with a shell that finds our programs; it ends with this value.
+/// A terminal with a shell whose PATH contains the built programs. The terminal ends when this value is dropped.
 pub struct Terminal {
     socket: String,
 }
@@ -51,18 +51,18 @@ impl Terminal {
         terminal
     }
 
-    /// Types a line, and the key that ends it.
+    /// Types a line, and then Enter.
     pub fn types(&self, line: &str) {
         self.begins(line);
         self.presses("Enter");
     }
 
-    /// Types what is not a whole line yet.
+    /// Types text without the key that ends a line.
     pub fn begins(&self, line: &str) {
         self.tmux(&["send-keys", "-l", line]);
     }
 
-    /// Presses a key, by its name in tmux.
+    /// Presses a key, by the key's name in tmux.
     pub fn presses(&self, key: &str) {
         self.tmux(&["send-keys", key]);
     }
@@ -72,17 +72,17 @@ impl Terminal {
         self.tmux(&["resize-window", "-x", &size[0], "-y", &size[1]]);
     }
 
-    /// What stands on the screen, without colours.
+    /// Returns the text on the screen, without colours.
     pub fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// The same with colours.
+    /// Returns the text on the screen, with colours.
     pub fn coloured(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-e"])
     }
 
-    /// Waits until what stands on the screen is as wanted.
+    /// Waits until the text on the screen fulfils the condition, and returns the text.
     pub fn until(&self, is_so: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -95,7 +95,7 @@ impl Terminal {
         }
     }
 
-    /// Keeps what stands on the screen under this name, for people to look at.
+    /// Writes the text on the screen into a file with this name, for people to look at.
     pub fn keeps(&self, name: &str) {
         fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name), self.screen()).unwrap();
     }

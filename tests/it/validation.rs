@@ -1,5 +1,5 @@
-//! What is refused, in which words, and what is not? Cases in `tests/data/validation`, each an application or a
-//! schedule and all that there is to say of it.
+//! Proves which objects are refused and which are not, and the messages. Each case in `tests/data/validation` is an
+//! application or a schedule, with all errors and warnings about it.
 
 use crate::golden::{data, yaml};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -14,11 +14,11 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 #[serde(deny_unknown_fields)]
 struct Case {
     case: String,
-    /// `pi` if there is none.
+    /// The name of the object: `pi` by default.
     name: Option<String>,
     #[serde(default)]
     labels: BTreeMap<String, String>,
-    /// Of a schedule if it has one.
+    /// The spec of a schedule if it has the field `schedule`, otherwise the spec of an application.
     #[serde(default)]
     spec: Map<String, Value>,
     #[serde(default)]
@@ -38,16 +38,16 @@ fn all_that_is_wrong_is_said_at_once_and_nothing_else() {
             let said: Vec<_> = found.invalid.iter().map(Invalid::to_string).collect();
             assert_eq!(said, invalid, "{context}");
             assert_eq!(found.warnings, warnings, "{context}");
-            // `kubectl` shows them whole.
+            // `kubectl` prints a warning of this length completely.
             assert!(found.warnings.iter().all(|warning| warning.len() <= 160), "{context}");
         }
     }
 }
 
-/// The examples are KF's; the others are of every kind that our tests have.
+/// The examples are those of Kubeflow's operator. The other files are all the kinds of objects that the tests have.
 #[test]
 fn everything_that_works_is_let_in() {
-    // Has every field there is, also those that exclude each other.
+    // This file has every field, including fields that exclude each other.
     let exception = data("api/sparkapplication.yaml");
     let mut folders = vec![data(""), data("../../manifests/examples")];
     let mut seen = 0;
@@ -100,7 +100,7 @@ fn a_value_of_any_size_is_quoted_in_part() {
     assert!(found.invalid.iter().all(|invalid| invalid.field.len() + invalid.why.len() < 400), "{found:?}");
 }
 
-/// 250,000 lines without a value are 3 MiB: more cannot be sent.
+/// A request can have at most 3 MiB, which is 250,000 lines without a value.
 #[test]
 fn of_any_number_of_mistakes_fifty_are_listed_and_the_others_counted() {
     let of = |lines: usize| {
@@ -115,7 +115,7 @@ fn of_any_number_of_mistakes_fifty_are_listed_and_the_others_counted() {
             &json!({"metadata": {"name": "pi"}, "spec": {"monitoring": monitoring, "driver": {"ports": ports}}}),
         )
     };
-    // Each line is a mistake twice over.
+    // Each line causes two mistakes.
     let few = of(25);
     assert_eq!((few.invalid.len(), few.warnings.len()), (50, 25));
     let many = of(1000);

@@ -1,4 +1,4 @@
-//! What becomes of Spark pods on their way through the API server and the webhook?
+//! Proves how Spark pods are stored after they have passed the API server and the webhook.
 
 use super::{
     kubectl::{kubectl_refuses, kubectl_with},
@@ -28,7 +28,7 @@ async fn a_driver_is_stored_as_its_annotations_ask() {
     let ssd = json!({"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]});
     let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [ssd]}});
     assert_eq!(spec["affinity"], json!({"nodeAffinity": required}));
-    // The other two are Kubernetes' own.
+    // The other two tolerations are Kubernetes' own.
     let dedicated =
         json!({"key": "dedicated", "operator": "Equal", "value": "spark", "effect": "NoSchedule"});
     assert_eq!(
@@ -165,7 +165,7 @@ async fn only_pods_that_ask_for_something_need_the_operator() {
     }
 }
 
-/// The pod as the API server stores it.
+/// Creates the pod; returns the pod as the API server stores it.
 async fn stored(namespace: &Namespace, pod: &Value) -> Value {
     kubectl_with(pod, &["create", "--namespace", namespace.name, "-f", "-"]);
     namespace.pod(pod["metadata"]["name"].as_str().unwrap()).await.unwrap()

@@ -1,8 +1,8 @@
-//! Which applications do tests start from? Each changes what it is about.
+//! The applications from which tests start; each test changes only the fields that it is about.
 
 use serde_json::{Value, json};
 
-/// The least that Spark can be asked for.
+/// Returns the smallest application that Spark accepts.
 pub(crate) fn application(name: &str) -> Value {
     json!({
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
@@ -20,8 +20,8 @@ pub(crate) fn application(name: &str) -> Value {
     })
 }
 
-/// One that cannot be submitted, which the operator finds out without `spark-submit`: it was reconciled when
-/// it is FAILED.
+/// Returns an application that cannot be submitted, which the operator detects without `spark-submit`: once the
+/// application is FAILED, it has been reconciled.
 pub(crate) fn hopeless(name: &str) -> Value {
     let mut application = application(name);
     application["spec"]["volumes"] = json!([{"name": "spark-local-dir-1", "configMap": {"name": "none"}}]);
@@ -30,7 +30,7 @@ pub(crate) fn hopeless(name: &str) -> Value {
     application
 }
 
-/// The reference by which an application, as the API server has it, owns its driver.
+/// Returns the owner reference of a driver to its application, which must be as the API server returns it.
 pub(crate) fn owned_by(application: &Value) -> Value {
     json!([{
         "apiVersion": "sparkoperator.k8s.io/v1beta2",

@@ -1,5 +1,5 @@
-//! Spark pods that arrive all the time, from an API server whose connections are always new: does one of them
-//! meet a webhook that it cannot trust, or none?
+//! Creates Spark pods all the time, and connects to the webhook as new API servers would, to find out whether a pod or
+//! a connection ever meets a webhook that cannot be trusted or that does not answer.
 
 use super::operator::WEBHOOK;
 use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Pod};
@@ -14,23 +14,23 @@ use tokio::{net::TcpStream, runtime::Runtime, task::JoinSet, time::sleep};
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
-/// How many pods are created at once.
+/// The number of pods that are created at once.
 const AT_ONCE: usize = 4;
 
-/// Pods arrive until this is told to end.
+/// Creates pods until `end` is called.
 pub(crate) struct Arrivals {
     end: CancellationToken,
-    /// A thread of its own, so that they also arrive while the test waits for `kubectl`.
+    /// A thread of its own, so that pods are also created while the test waits for `kubectl`.
     thread: thread::JoinHandle<Count>,
 }
 
-/// What became of them.
+/// The results.
 #[derive(Debug, Default)]
 pub(crate) struct Count {
     pub pods: usize,
     pub handshakes: usize,
-    /// What the API server said of pods that it did not admit, what was said of those that it admitted without
-    /// our webhook, and of handshakes that failed.
+    /// The errors of the API server for pods that were not admitted, a note for each pod that was admitted without our
+    /// webhook, and the errors of handshakes that failed.
     pub failures: Vec<String>,
 }
 
@@ -39,12 +39,12 @@ impl Arrivals {
         Self::of(Stream { namespace, pause: Duration::ZERO, handshakes: true })
     }
 
-    /// Without handshakes beside: those of the API server alone are of interest.
+    /// Creates pods without handshakes of the test itself: only those of the API server count.
     pub(crate) fn of_pods(namespace: &'static str) -> Self {
         Self::of(Stream { namespace, pause: Duration::ZERO, handshakes: false })
     }
 
-    /// As many in every second, nearly.
+    /// Creates nearly the same number of pods in every second.
     pub(crate) fn of_steady_pods(namespace: &'static str, per_second: u32) -> Self {
         let pause = Duration::from_secs(1) * u32::try_from(AT_ONCE).unwrap() / per_second;
         Self::of(Stream { namespace, pause, handshakes: false })
@@ -63,12 +63,12 @@ impl Arrivals {
     }
 }
 
-/// What arrives.
+/// The kind of load.
 struct Stream {
     namespace: &'static str,
-    /// After each pod.
+    /// The pause after each pod.
     pause: Duration,
-    /// Whether there are API servers that have just begun.
+    /// Whether the test also connects as API servers that have just started.
     handshakes: bool,
 }
 
@@ -120,8 +120,8 @@ async fn pods_arrive(pods: Api<Pod>, lane: usize, pause: Duration, ended: Cancel
     count
 }
 
-/// An API server keeps its connection, so that it sees few of the certificates; one that has just begun trusts
-/// what stands in the configuration, and nothing else.
+/// Connects again and again. A running API server keeps its connection, so it sees few of the certificates; an API
+/// server that has just started trusts exactly the CAs in the webhook configuration.
 async fn api_servers_connect(
     configurations: Api<MutatingWebhookConfiguration>,
     ended: CancellationToken,
@@ -138,7 +138,7 @@ async fn api_servers_connect(
     count
 }
 
-/// The certificate that the webhook shows to whoever trusts these CAs.
+/// Returns the certificate that the webhook shows to a client that trusts these CAs.
 pub(crate) async fn handshake(bundle: &[u8]) -> io::Result<CertificateDer<'static>> {
     let mut roots = RootCertStore::empty();
     for ca in CertificateDer::pem_slice_iter(bundle) {

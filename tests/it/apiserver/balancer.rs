@@ -1,5 +1,5 @@
-//! What stands between the API server and several replicas? As kube-proxy does, a balancer that sends new
-//! connections in turn to those that are ready, as it learns a little late, and leaves the others alone.
+//! A load balancer between the API server and several replicas. Like kube-proxy, it sends new connections in turn to
+//! the replicas that are ready, learns of changes a little late, and leaves existing connections alone.
 
 use super::{
     eventually,
@@ -19,24 +19,24 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// How late it learns that somebody is not ready any more: what controllers and kube-proxy need for a change of
-/// an EndpointSlice.
+/// How late the balancer learns that a replica is not ready any more: the time that controllers and kube-proxy need for
+/// a change of an EndpointSlice.
 const LATE: Duration = Duration::from_secs(1);
-/// And that somebody is: the kubelet has to look first.
+/// How late the balancer learns that a replica is ready: the kubelet has to probe first.
 const LATER: Duration = Duration::from_secs(3);
 
-/// The balancer; it ends with this value, and so do its connections.
+/// The balancer; it and its connections end when this value is dropped.
 pub(crate) struct Balancer {
     pub(crate) port: u16,
     replicas: &'static [u16],
     ready: Arc<Mutex<Vec<u16>>>,
     taken: Arc<Mutex<BTreeMap<u16, usize>>>,
-    /// Its own, so that it also serves while the test waits for `kubectl`.
+    /// A runtime of its own, so that the balancer also serves while the test waits for `kubectl`.
     runtime: Option<Runtime>,
 }
 
 impl Balancer {
-    /// For replicas whose ports are so far from the usual ones.
+    /// Starts a balancer for replicas; each number is the offset of a replica's ports from the usual ports.
     pub(crate) async fn start(replicas: &'static [u16]) -> Self {
         let runtime = Runtime::new().unwrap();
         let tcp = runtime.spawn(TcpListener::bind("127.0.0.1:0")).await.unwrap().unwrap();
@@ -48,7 +48,7 @@ impl Balancer {
         Self { port, replicas, ready, taken, runtime: Some(runtime) }
     }
 
-    /// Waits until it knows that all are ready.
+    /// Waits until the balancer knows that all replicas are ready.
     pub(crate) async fn knows_all(&self) {
         eventually("all replicas are known to be ready", async || {
             let ready = self.ready.lock().unwrap();
@@ -57,7 +57,7 @@ impl Balancer {
         .await;
     }
 
-    /// How many connections each replica has been given.
+    /// Returns the number of connections that each replica has been given.
     pub(crate) fn taken(&self) -> Vec<usize> {
         self.taken.lock().unwrap().values().copied().collect()
     }
@@ -66,13 +66,13 @@ impl Balancer {
 impl Drop for Balancer {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // A test's thread must not wait for it.
+            // The runtime must not be waited for on the thread of a test.
             runtime.shutdown_background();
         }
     }
 }
 
-/// Keeps an eye on who is ready.
+/// Probes the replicas again and again, and stores which ones are ready.
 async fn look(replicas: &[u16], ready: Arc<Mutex<Vec<u16>>>) {
     let mut since = BTreeMap::new();
     loop {
@@ -84,7 +84,7 @@ async fn look(replicas: &[u16], ready: Arc<Mutex<Vec<u16>>>) {
                 Ok(_) => {
                     since.remove(replica);
                 }
-                // A kubelet that gets no answer in time asks twice more before it believes that a pod is not ready.
+                // A kubelet that gets no answer in time probes twice more before it marks a pod as not ready.
                 Err(_) => {}
             }
         }
@@ -107,7 +107,7 @@ async fn balance(tcp: TcpListener, ready: Arc<Mutex<Vec<u16>>>, taken: Arc<Mutex
         let (mut client, _) = tcp.accept().await.unwrap();
         let replica = {
             let ready = ready.lock().unwrap();
-            // Where nobody is ready, kube-proxy refuses.
+            // If no replica is ready, kube-proxy refuses the connection.
             if ready.is_empty() {
                 continue;
             }
@@ -116,7 +116,7 @@ async fn balance(tcp: TcpListener, ready: Arc<Mutex<Vec<u16>>>, taken: Arc<Mutex
         *taken.lock().unwrap().entry(replica).or_default() += 1;
         tokio::spawn(async move {
             client.set_nodelay(true).unwrap();
-            // An error is the client's: it sees its connection end.
+            // If the replica cannot be reached, the client sees its connection end.
             if let Ok(mut server) = TcpStream::connect(("127.0.0.1", WEBHOOK_PORT + replica)).await {
                 server.set_nodelay(true).unwrap();
                 copy_bidirectional(&mut client, &mut server).await.ok();

@@ -1,5 +1,5 @@
-//! Can an operator be installed and started while nobody answers the webhook, though a webhook that does not answer
-//! refuses?
+//! Proves that an operator can be installed and started while no webhook answers, although the webhook's failure policy
+//! refuses requests then.
 
 use super::{
     admission::pod,
@@ -16,7 +16,7 @@ use std::fs;
 async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
     let namespace = Namespace::new("bootstrap").await;
     let _reviewed = Reviewed::begin();
-    // As on the first day: without a caBundle, and nobody behind the Service.
+    // As at the first installation: no caBundle, and no pod behind the Service.
     let create = |object: &Value, namespace: &str, who: &[&str]| {
         kubectl_with(
             object,
@@ -33,7 +33,7 @@ async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
     for here in [NAMESPACE, namespace.name] {
         deployment["metadata"]["namespace"] = json!(here);
         create(&deployment, here, &[]);
-        // What the controllers of Kubernetes make of it.
+        // The pod that Kubernetes' controllers create for the Deployment.
         create(&replica, here, &[]);
     }
     let lease =
@@ -48,7 +48,7 @@ async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
     for object in [lease, secret, event] {
         create(&object, NAMESPACE, &["--as", USER]);
     }
-    // Nor does what others do.
+    // Pods of other users do not depend on the webhook either.
     let plain = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"},
         "spec": {"containers": [{"name": "a", "image": "none"}]},

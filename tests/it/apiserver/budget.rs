@@ -1,4 +1,4 @@
-//! Counts what the whole lives of five hundred applications cost that are submitted natively: requests, writes, events and bytes for
+//! Counts what the lives of five hundred natively submitted applications cost: requests, writes, events and bytes for
 //! each application, and the operator's memory. The numbers are compared with `tests/data/budget.json`.
 
 use super::{
@@ -24,11 +24,11 @@ use std::{
 use tokio::time::{sleep, timeout};
 
 const APPLICATIONS: usize = 500;
-/// As many drivers are on a node and have no container yet when the operator asks what they wait for, which it does after 15 s: a
-/// request for each such driver was what issue 23 tells of.
+/// The number of drivers that are on a node but have no container yet when the operator looks up what they wait for,
+/// which it does after 15 s. A request for each such driver was the cause of issue 23.
 const WAITING: usize = 100;
 const WAIT: Duration = Duration::from_secs(18);
-/// Longer than any machine takes for all of them.
+/// Longer than any machine needs for all applications.
 const PATIENCE: Duration = Duration::from_secs(400);
 
 #[tokio::test]
@@ -75,9 +75,9 @@ const MEMORY: &str = "peak memory of the operator, MiB";
 
 fn tolerance(name: &str) -> f64 {
     match name {
-        // The allocator's threads and the moment of a burst decide too.
+        // The allocator's threads and the timing of a burst also influence the peak.
         MEMORY => 0.25,
-        // Two changes that come close to each other may be written at once.
+        // Two changes in quick succession may be written at once.
         _ => 2.0 * TOLERANCE,
     }
 }
@@ -97,8 +97,8 @@ impl Cluster {
         self.applications().create(&PostParams::default(), &application).await.unwrap();
     }
 
-    /// Runs each driver: its container starts once the application is SUBMITTED, and ends once it is RUNNING, so that the operator sees
-    /// every state of every application. Returns when all are COMPLETED.
+    /// Runs each driver: its container starts once the application is SUBMITTED, and ends once the application is
+    /// RUNNING, so that the operator sees every state of every application. Returns when all are COMPLETED.
     async fn run(&self) {
         let applications = Api::<Lenient<SparkApplication>>::namespaced(self.client.clone(), self.namespace);
         let changes = watcher(applications, watcher::Config::default()).default_backoff().applied_objects();
@@ -158,7 +158,7 @@ impl Cluster {
     }
 }
 
-/// The most memory that a process has had in RAM, in MiB.
+/// Returns the peak of a process's resident memory, in MiB.
 fn peak_memory(process: u32) -> f64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

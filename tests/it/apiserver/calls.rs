@@ -1,5 +1,5 @@
-//! Calls the API server from functions that cannot await, as a test's administrator. A call takes a tenth of the time of a `kubectl`
-//! process, which is left to tests that prove something by what it prints.
+//! Calls the API server from functions that cannot await, as a test's administrator. A call takes a tenth of the time
+//! of a `kubectl` process, which is left to tests that prove something by its output.
 
 use axum::http::{self, header::CONTENT_TYPE};
 use k8s_openapi::api::{
@@ -21,7 +21,7 @@ use std::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// Carries the calls out while the caller's thread waits.
+/// Runs the calls while the caller's thread waits.
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap());
 
@@ -39,7 +39,7 @@ fn waited_for<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static)
     receiver.recv().expect("the call panicked: see above")
 }
 
-/// Applies `object` in `namespace`, as `kubectl apply --validate=strict` does; it has to succeed.
+/// Applies `object` in `namespace`, as `kubectl apply --validate=strict` does; panics on failure.
 pub(crate) fn apply(object: &Value, namespace: Option<&str>) {
     let (client, object) = (CLIENT.clone(), object.clone());
     let namespace = namespace.map(str::to_owned);
@@ -71,7 +71,7 @@ pub(crate) async fn applied(client: &Client, object: &Value, namespace: Option<&
     created.unwrap_or_else(|error| panic!("{} {name}: {error}", text("/kind")));
 }
 
-/// The patch (RFC 7386) that makes of an object, to which `last` was applied, one to which `next` was.
+/// Returns the merge patch (RFC 7386) from an object to which `last` was applied to one to which `next` is applied.
 fn merging(last: Option<&Value>, next: &Value) -> Value {
     let (Some(Value::Object(last)), Value::Object(next)) = (last, next) else { return next.clone() };
     let removed = last.keys().filter(|key| !next.contains_key(*key)).map(|key| (key.clone(), Value::Null));
@@ -79,7 +79,7 @@ fn merging(last: Option<&Value>, next: &Value) -> Value {
     removed.chain(kept).collect::<Map<_, _>>().into()
 }
 
-/// Where the API server has the objects of a kind, and whether they have namespaces. Asked once.
+/// Returns the API path of a kind, and whether the kind has namespaces. Each kind is looked up once.
 async fn kind(client: &Client, kind: GroupVersionKind) -> (ApiResource, bool) {
     static KNOWN: LazyLock<Mutex<HashMap<GroupVersionKind, (ApiResource, bool)>>> =
         LazyLock::new(Mutex::default);
@@ -93,7 +93,7 @@ async fn kind(client: &Client, kind: GroupVersionKind) -> (ApiResource, bool) {
     found
 }
 
-/// The metadata of all objects at `path`, also of those that a test has made hard to read.
+/// Returns the metadata of all objects at `path`, also of objects that a test has made hard to parse.
 pub(crate) async fn metadata_at(client: &Client, path: &str) -> Vec<PartialObjectMeta<Pod>> {
     let request = Request::new(path).list_metadata(&ListParams::default()).unwrap();
     let found: ObjectList<Lenient<PartialObjectMeta<Pod>>> = client.request(request).await.unwrap();
@@ -109,11 +109,11 @@ pub(crate) async fn delete_all<K: Resource<DynamicType = ()>>(client: &Client, n
     let at_once = DeleteParams::default().grace_period(0);
     let request = Request::new(K::url_path(&(), Some(namespace)));
     let request = request.delete_collection(&at_once, &ListParams::default()).unwrap();
-    // The answer has what was deleted, however hard that is to read.
+    // The answer contains the deleted objects, which may be hard to parse.
     client.request_text(request).await.unwrap();
 }
 
-/// Whether the API server would take `pod`, or why not. Nothing is stored.
+/// Returns whether the API server would accept `pod`, or why not. Nothing is stored.
 pub(crate) fn is_admitted(pod: &Value) -> Result<(), String> {
     let (client, pod) = (CLIENT.clone(), serde_json::from_value(pod.clone()).unwrap());
     waited_for(async move {
@@ -129,7 +129,7 @@ pub(crate) fn kubeconfig() -> Value {
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
-/// A token of a service account, as `kubectl create token` prints it.
+/// Returns a token of a service account, like `kubectl create token`.
 pub(crate) fn token(account: &'static str, namespace: &'static str) -> String {
     let client = CLIENT.clone();
     waited_for(async move {

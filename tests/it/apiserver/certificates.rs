@@ -1,4 +1,4 @@
-//! Do Secret, caBundle and webhook stay in agreement?
+//! Proves that the Secret, the caBundle and the webhook's certificate stay consistent.
 
 use super::{
     DEADLINE, eventually,
@@ -24,7 +24,7 @@ async fn every_operator_uses_the_certificates_of_the_first() {
     assert_eq!((self::secret(), self::bundle()), (secret, bundle));
 }
 
-// That an operator is started means here that the API server trusts its webhook.
+// In these tests a started operator is one whose webhook the API server trusts.
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -39,7 +39,7 @@ async fn a_ca_bundle_that_was_removed_is_put_back() {
     assert_eq!((self::secret(), self::bundle()), (secret, bundle));
 }
 
-/// Three times within a deadline in which the operator looks but once of its own accord.
+/// Overwrites the bundle three times within a deadline in which the operator checks it only once on its own.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_ca_bundle_that_is_overwritten_while_the_operator_runs_is_put_back_at_once() {
@@ -65,7 +65,7 @@ async fn a_ca_bundle_that_is_overwritten_while_the_operator_runs_is_put_back_at_
     timeout(DEADLINE, put_back).await.expect("it does not wait until it would look anyway");
 }
 
-/// Of each of its webhooks.
+/// Covers each webhook of the ValidatingWebhookConfiguration.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_ca_bundle_of_what_validates_is_put_back_at_once_as_well() {
@@ -142,7 +142,7 @@ pub(crate) fn secret() -> String {
     kubectl(&["get", "secret", SECRET, "--namespace", NAMESPACE, "--output=jsonpath={.data}"])
 }
 
-/// The CA in the Secret, as caBundle has it.
+/// Returns the CA in the Secret, encoded as in caBundle.
 pub(crate) fn ca() -> String {
     kubectl(&["get", "secret", SECRET, "--namespace", NAMESPACE, r"--output=jsonpath={.data.ca-cert\.pem}"])
 }

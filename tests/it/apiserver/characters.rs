@@ -1,5 +1,5 @@
-//! Does what an application says reach its pods unchanged, whatever its characters are and however many, natively and
-//! through Spark's own `spark-submit`?
+//! Proves that all texts of an application reach its pods unchanged, with any characters and up to the largest size,
+//! natively and through Spark's own `spark-submit`.
 
 use super::{
     applications::application,
@@ -32,10 +32,10 @@ async fn arrives(submitter: &str) {
     let _operator = Operator::with(&namespace).env("SPARK_OPERATOR_SUBMITTER", submitter).start().await;
     let mut texts = hard_to_carry();
     if submitter == "native" {
-        // No process can be given it; a pod's specification can.
+        // No process can receive this text, but a pod's specification can contain it.
         texts.push("a\0b".to_owned());
     }
-    // An empty value is left out by the API server.
+    // The API server omits an empty value.
     let variable = |(i, text)| json!({"name": format!("HARD_{i}"), "value": text});
     let env: Value = (0..).zip(&texts).skip(1).map(variable).collect();
     let annotations: Map<_, _> =
@@ -45,7 +45,7 @@ async fn arrives(submitter: &str) {
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeMode": "Filesystem"},
     });
     let run = json!({"exec": {"command": texts}});
-    // Spark's shell script deletes carriage returns, and Linux has no zeros in arguments.
+    // Spark's shell script deletes carriage returns, and arguments on Linux contain no zero bytes.
     let arguments: Vec<_> = texts.iter().filter(|text| !text.contains(['\r', '\0'])).collect();
     let mut hard = application("hard");
     hard["spec"]["arguments"] = json!(arguments);
@@ -91,10 +91,11 @@ async fn annotations_arrive_up_to_the_last_byte_that_kubernetes_allows_and_are_r
     let _reviewed = Reviewed::begin();
     let _operator = Operator::start(&namespace).await;
     let mut full = application("full");
-    // What grows most on its way: in the annotations, and in the template that Spark hands to the driver.
+    // The characters that grow most on their way: in annotations, and in the pod template that Spark gives to the
+    // driver.
     fill(&mut full, Role::Driver, "\u{1}");
     fill(&mut full, Role::Executor, "\u{80}");
-    // `kubectl apply` would keep a copy in an annotation, for which there is no room.
+    // `kubectl apply` would store a copy in an annotation, for which there is no room.
     namespace.create::<SparkApplication>(&full).await;
     let stored = namespace.reaches("full", "SUBMITTED").await;
     for (role, pod) in pods_of(&namespace, &stored).await {
@@ -104,7 +105,7 @@ async fn annotations_arrive_up_to_the_last_byte_that_kubernetes_allows_and_are_r
         assert_eq!(size, LARGEST, "{role:?}");
     }
 
-    // As long a name, since the driver's owner is among its annotations.
+    // The new name has the same length, because the driver's annotations contain the name of its owner.
     full["metadata"]["name"] = json!("over");
     for role in Role::ALL {
         let name = &mut full["spec"][role.as_str()]["env"][0]["name"];
@@ -124,8 +125,8 @@ async fn annotations_arrive_up_to_the_last_byte_that_kubernetes_allows_and_are_r
     }
 }
 
-/// The driver of a stored application and an executor that is made as the driver would make it, after a look
-/// at their annotations of the contract.
+/// Returns the driver of a stored application and an executor that is created as the driver would create it; asserts
+/// that both have the expected annotations of the operator.
 async fn pods_of(namespace: &Namespace, stored: &Value) -> [(Role, Value); 2] {
     let application: SparkApplication = serde_json::from_value(stored.clone()).unwrap();
     let driver = stored["status"]["driverInfo"]["podName"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! Are applications driven, and their pods customized, in the namespaces that were chosen, and in no other?
+//! Proves that applications run, and their pods are customized, in the selected namespaces and in no others.
 
 use super::{
     applications::application,
@@ -13,7 +13,7 @@ use serde_json::json;
 
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
 const DIFFERENCES: &str = "spark_operator_webhook_registration_differences";
-/// Without the label in the beginning.
+/// A namespace that has no label at first.
 const LABELLED: &str = "chosen-by-label";
 const ELSEWHERE: &str = "not-chosen";
 
@@ -34,7 +34,8 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
     let operator = setup.start().await;
     assert_eq!(operator.metric(DIFFERENCES).await, Ok(0.0));
 
-    // Also the API server has to hear of the certificate, which it cannot be asked about in `default` here.
+    // The API server must have received the CA of the webhook. `start` checks this only in `default`, where this
+    // webhook is not called.
     let mut wrong = application("wrong");
     wrong["spec"]["driver"]["memory"] = json!("1gg");
     let refuses = async |namespace: &str| {
@@ -138,8 +139,8 @@ async fn a_webhook_that_is_called_in_other_namespaces_is_told_of_and_left_as_it_
     differ(0.0).await;
 }
 
-/// The webhook configurations as the binary prints them with these flags, and the permission to read labels of
-/// namespaces; the usual ones come back with the end of this.
+/// The webhook configurations as the binary prints them with these flags, and the permission to read the labels of
+/// namespaces. Dropping this value restores the usual configurations.
 struct Installed;
 
 impl Installed {

@@ -1,4 +1,5 @@
-//! Does the client library do what it says, through what can happen to a connection? The test plays the operator.
+//! Proves that the client library does what its documentation says, also when connections fail. The test plays the
+//! operator.
 
 use super::{
     applications::application,
@@ -23,7 +24,7 @@ use std::{
 };
 use tokio::time::{sleep, timeout};
 
-/// In this time a watch has begun, or is cut, on the slowest machine.
+/// Within this time a watch has started, or is cut, on the slowest machine.
 const SOON: Duration = Duration::from_secs(1);
 
 #[tokio::test]
@@ -195,14 +196,14 @@ async fn a_watch_that_is_cut_or_too_old_is_taken_up_again_and_one_that_is_forbid
         Fault::Cut(Moment::Before),
         Fault::Refused(StatusCode::TOO_MANY_REQUESTS),
     ]);
-    // After each of them it looks anew, and sees the next state.
+    // After each fault the library reads the application again, and sees the next state.
     for state in [State::Submitted, State::Running, State::Failing, State::PendingRerun] {
         let (seen, ()) = join!(next(&mut states), record(&namespace, recorded(state)));
         assert_eq!(seen, Some(state));
     }
     assert_eq!(faults.lock().unwrap().len(), 0);
 
-    // What happens meanwhile is told as one.
+    // Of several states during an outage only the last is reported.
     let outage = async {
         sleep(SOON).await;
         proxy.line_is(Line::Refused);
@@ -222,7 +223,7 @@ async fn a_watch_that_is_cut_or_too_old_is_taken_up_again_and_one_that_is_forbid
     assert!(changes.try_next().await.unwrap().is_none());
 }
 
-/// An API server ends each watch in its time, and a connection can end without a word.
+/// The API server ends each watch after some time, and a connection can end without a message.
 pub(crate) async fn goes_on_after_a_quiet_minute_and_a_lost_connection() {
     let namespace = Namespace::new("client").await;
     let proxy = Proxy::start().await;
@@ -242,7 +243,7 @@ pub(crate) async fn goes_on_after_a_quiet_minute_and_a_lost_connection() {
     assert_eq!(seen.unwrap().unwrap(), Some(State::Completed));
 }
 
-/// Every watch of applications has the next of these faults.
+/// Returns a guard that gives each watch of applications the next of these faults.
 fn watches_have(faults: Arc<Mutex<Vec<Fault>>>) -> Guard {
     Box::new(move |request| {
         let target = request.uri().to_string();
@@ -256,7 +257,7 @@ async fn next<T>(changes: &mut Changes<T>) -> Option<T> {
     timeout(Duration::from_secs(30), changes.try_next()).await.expect("something is told").unwrap()
 }
 
-/// The operator says so of the application `pi`.
+/// Writes a status of the application `pi`, as the operator would.
 async fn record(namespace: &Namespace, status: Value) {
     namespace.patch_status::<SparkApplication>("pi", &status).await;
 }
@@ -273,7 +274,7 @@ fn failed(generation: i64) -> Value {
     })
 }
 
-/// As in the README.
+/// The application of the README.
 fn pi() -> Builder {
     Builder::scala("org.apache.spark.examples.SparkPi", "local:///opt/spark/examples/jars/spark-examples.jar")
         .spark("4.0.1", "docker.io/apache/spark:4.0.1")
@@ -287,7 +288,7 @@ async fn applications() -> Applications {
     Applications::new(Client::try_default().await.unwrap(), "client")
 }
 
-/// The same behind a proxy.
+/// The same through a proxy.
 async fn through(proxy: &Proxy) -> Applications {
     let mut kubeconfig = Kubeconfig::read().unwrap();
     let cluster: Cluster = from_value(proxy.cluster()).unwrap();

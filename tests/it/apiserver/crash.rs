@@ -1,7 +1,8 @@
-//! An application that `spark-submit` submits runs once, whenever the operator is killed, or its submission pod or an
-//! answer of the API server is lost.
+//! Proves that an application that `spark-submit` submits runs exactly once, whenever the operator is killed, its
+//! submission pod is lost, or an answer of the API server is lost.
 //!
-//! Here it is Spark's own `spark-submit`. With the stand-in, which makes the same calls, `faults` lets every second call go wrong.
+//! These tests use Spark's own `spark-submit`. The tests in `faults` let every second call fail, with the stand-in,
+//! which makes the same calls.
 
 use super::{
     applications::{application, owned_by},
@@ -15,9 +16,9 @@ use super::{
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
-/// The operator makes the submission pod, or `spark-submit` the driver's pod.
+/// The operator creates the submission pod, or `spark-submit` creates the driver's pod.
 const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
-/// `spark-submit` makes Spark's configuration, last of all.
+/// `spark-submit` creates the ConfigMap with Spark's configuration, as its last call.
 const CONFIGURATION_IS_MADE: Call = Call { method: "PATCH", path: "/configmaps/spark-drv-" };
 /// The operator deletes the submission pod.
 const POD_IS_DELETED: Call = Call { method: "DELETE", path: "/pods/pi-" };
@@ -68,7 +69,7 @@ async fn what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tri
     let held = driver_is_made.caught().await;
     operator.kill();
     held.release();
-    // Nobody answers for the webhook.
+    // No operator answers for the webhook.
     scene.node.is_idle().await;
     assert_eq!(scene.namespace.pod("pi-driver").await, None);
 
@@ -113,7 +114,7 @@ async fn killed_between_pod_and_configuration_it_adopts_the_driver_that_the_subm
     let held = configuration_is_made.caught().await;
     let in_the_making = scene.driver().await;
     operator.kill();
-    // Only the driver's pod needs the webhook.
+    // Only the creation of the driver's pod needs the webhook.
     held.release();
     scene.node.is_idle().await;
 
@@ -242,7 +243,7 @@ async fn a_lost_reply_to_the_drivers_creation_leaves_one_whole_driver() {
     scene.namespace.apply(&application("pi"));
     let held = driver_is_made.caught().await;
     let half_made = scene.driver().await;
-    // `spark-submit` tries again, finds its own pod, and gives up.
+    // `spark-submit` retries, finds its own pod, and gives up.
     held.reset();
     let driver = scene.is_submitted_once(&TOLD).await;
     assert_ne!(driver, half_made);
@@ -256,7 +257,7 @@ async fn a_submission_whose_connection_is_closed_fails_and_leaves_no_half_made_d
     let _operator = scene.operator().await;
     let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::After);
     scene.namespace.apply(&application("pi"));
-    // Unlike a connection that is reset, this is nothing that `spark-submit` tries again.
+    // Unlike after a connection that is reset, `spark-submit` does not retry.
     driver_is_made.caught().await.close();
     let failed = scene.namespace.reaches("pi", "FAILED").await;
     assert_eq!(
@@ -269,17 +270,17 @@ async fn a_submission_whose_connection_is_closed_fails_and_leaves_no_half_made_d
     assert_eq!(scene.namespace.submission_pods_ever().await.len(), 1);
 }
 
-/// What is told of a submission.
+/// The events of a submission.
 const TOLD: [&str; 2] = ["SparkApplicationAdded", "SparkApplicationSubmitted"];
-/// An event that is to follow a status write is lost with its reply.
+/// The events if the reply to the status write is lost: the event that follows the write is not sent.
 const UNTOLD: [&str; 1] = ["SparkApplicationAdded"];
 
-/// Application `pi` and whoever has to do with it.
+/// The application `pi`, with the proxies and the node that its tests need.
 struct Scene {
     namespace: Namespace,
-    /// What the operators ask of the API server goes through this one.
+    /// The proxy between the operators and the API server.
     operators: Proxy,
-    /// What the submission pods ask goes through this one.
+    /// The proxy between the submission pods and the API server.
     pods: Proxy,
     node: SubmissionNode,
 }
@@ -296,19 +297,19 @@ impl Scene {
         Operator::with(&self.namespace).through(&self.operators).by_spark_submit().start().await
     }
 
-    /// Holds the status write that says that `pi` is submitted. Those before it say what its submission pod does.
+    /// Holds the status write that records `pi` as SUBMITTED. Earlier writes report on its submission pod.
     fn submission_is_recorded(&self, moment: Moment) -> Trap {
         self.operators.hold_saying("\"SUBMITTED\"", STATUS_IS_WRITTEN, moment)
     }
 
-    /// The uid of the driver's pod.
+    /// Returns the uid of the driver's pod.
     async fn driver(&self) -> String {
         let pod = self.namespace.pod("pi-driver").await.unwrap();
         pod["metadata"]["uid"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until `pi` is submitted, and sees that it was only once and that its driver is whole; gives the
-    /// driver's uid.
+    /// Waits until `pi` is submitted; asserts that it was submitted only once and that its driver is complete. Returns
+    /// the driver's uid.
     async fn is_submitted_once(&self, told: &[&str]) -> String {
         let namespace = &self.namespace;
         let submitted = namespace.reaches("pi", "SUBMITTED").await;
@@ -331,8 +332,8 @@ impl Scene {
         uid.as_str().unwrap().to_owned()
     }
 
-    /// Lets the driver run to its end, and sees that nothing else has ever happened: these were the drivers
-    /// that were made, and so many submission pods, of which nothing is left.
+    /// Lets the driver run to its end; asserts that no other drivers than these were ever created, that so many
+    /// submission pods were, and that none of them is left.
     async fn completes(&self, drivers: &[&str], submission_pods: usize) {
         let namespace = &self.namespace;
         eventually("the submission pods are gone", async || {

@@ -1,4 +1,4 @@
-//! What does the API server make of our definitions?
+//! Proves that the API server accepts and uses our definitions as intended.
 
 use super::{
     applications::application,
@@ -15,7 +15,8 @@ use std::{collections::BTreeSet, fs};
 #[ignore = "needs kube-apiserver: make test"]
 async fn the_definitions_are_established_and_can_be_applied_again() {
     let _namespace = Namespace::new("definitions").await;
-    // Client-side apply keeps the whole object in an annotation, for which KF's definitions are too large.
+    // Client-side apply stores the whole object in an annotation, for which the definitions of Kubeflow's operator are
+    // too large.
     for _ in 0..2 {
         assert_eq!(
             kubectl(&["apply", "-f", "manifests/crds"]),
@@ -30,7 +31,7 @@ async fn the_definitions_are_established_and_can_be_applied_again() {
             .iter()
             .map(|condition| (condition["type"].as_str(), condition["status"].as_str()))
             .collect();
-        // Nothing of NonStructuralSchema.
+        // There is no condition NonStructuralSchema.
         let expected = ["Established", "KubernetesAPIApprovalPolicyConformant", "NamesAccepted"];
         assert_eq!(conditions, expected.map(|name| (Some(name), Some("True"))).into());
     }
@@ -154,7 +155,7 @@ async fn an_object_as_kubeflow_stores_it_is_kept_but_for_its_status() {
     written["spec"]["timeToLiveSeconds"] = json!(3600);
     written["spec"]["mode"] = json!("cluster");
     written["spec"]["restartPolicy"]["type"] = json!("Never");
-    // Go writes times that are unset as null.
+    // Go writes unset times as null.
     written["status"] = json!({
         "applicationState": {"state": "RUNNING"},
         "driverInfo": {"podName": "everything-driver", "webUIServiceName": "everything-ui-svc"},
@@ -179,7 +180,7 @@ async fn an_object_as_kubeflow_stores_it_is_kept_but_for_its_status() {
     assert_eq!(stored["spec"], written["spec"]);
     assert_eq!(stored["status"], written["status"]);
 
-    // Nobody has such a driver, so the operator has something to write.
+    // The driver does not exist, so the operator has a change to write.
     let _operator = Operator::start(&namespace).await;
     let failed = namespace.reaches("everything", "FAILED").await;
     assert_eq!(failed["spec"], stored["spec"]);

@@ -1,4 +1,4 @@
-//! What does an operator do that starts in a cluster with thousands of applications?
+//! Proves that an operator that starts in a cluster with thousands of applications changes none of them.
 
 use super::{
     applications::{application, hopeless, owned_by},
@@ -19,9 +19,9 @@ use spark_operator::{
 };
 use std::collections::BTreeMap;
 
-/// How many applications there are.
+/// The number of applications.
 pub(crate) const FLEET: usize = 2_000;
-/// How many requests the test has under way.
+/// The number of requests that the test has under way at once.
 const AT_ONCE: usize = 32;
 
 #[tokio::test]
@@ -57,10 +57,10 @@ async fn two_thousand_applications_are_found_as_they_are_and_a_broken_one_delays
     namespace.clear::<SparkApplication>().await;
 }
 
-/// Makes applications in every state that lasts, as an operator before this one would have left them.
+/// Creates applications in every state that lasts, as an earlier operator would have left them.
 pub(crate) async fn make(namespace: &Namespace, count: usize) {
     let states = ["COMPLETED", "FAILED", "RUNNING", "SUBMITTED", "suspended"];
-    // Every fifth of the running ones has a driver; most of a fleet has ended.
+    // Most applications of a fleet have ended. One in ten takes the next of all states in turn.
     let made = stream::iter(0..count).map(|i| async move {
         let state = if i % 10 == 0 { states[i / 10 % states.len()] } else { states[i % 2] };
         make_one(namespace, &format!("app-{i}"), state).await;
@@ -116,7 +116,7 @@ async fn make_one(namespace: &Namespace, name: &str, state: &str) {
     namespace.patch_status::<SparkApplication>(name, &status).await;
 }
 
-/// `status` with what the operator itself adds to it, so that it has nothing left to write.
+/// Adds to `status` what the operator itself would add, so that the operator has nothing left to write.
 fn settled(made: &Value, status: Value, driver: Driver) -> Value {
     let mut application = made.clone();
     application["status"] = status;
@@ -126,7 +126,7 @@ fn settled(made: &Value, status: Value, driver: Driver) -> Value {
     json!(lifecycle::next(&application, &seen, now, &Policy::new("k8s://https://127.0.0.1:6443")).status)
 }
 
-/// The version of each object.
+/// Returns the resource version of each object, by name.
 async fn versions<K: Ours>(namespace: &Namespace) -> BTreeMap<String, Value> {
     let objects = namespace.list::<K>().await.into_iter();
     objects

@@ -1,5 +1,5 @@
-//! What if the webhook's certificates are somebody else's? cert-manager and its CA injector, or whoever fills a
-//! mounted volume, are played by the test.
+//! Proves that the operator follows certificates that are managed by others. The test plays cert-manager with its CA
+//! injector, or the writer of a mounted volume.
 
 use super::{
     arrivals::handshake,
@@ -46,7 +46,7 @@ async fn cert_managers_secret_is_followed_and_ca_bundle_left_to_its_injector() {
     shows(&renewed).await;
     assert_eq!(bundle(), encoded(&first.ca_certificate), "it is the injector's");
 
-    // The one that is trusted goes on until the new one is.
+    // The certificate that is trusted remains in use until the new one is trusted.
     let second = made();
     issue(&second);
     is_not_ready(&operator, "certificates", &untrusted).await;
@@ -99,7 +99,7 @@ async fn mounted_files_are_followed_as_the_kubelet_changes_them() {
         shows(&second).await;
     }
 
-    // Without a CA, caBundle is somebody else's.
+    // Without a CA in the volume, the operator does not manage caBundle.
     let third = second.with_new_leaf(&names(), now()).unwrap();
     volume.holds("6", &[("tls.crt", &third.certificate), ("tls.key", &third.key)]);
     shows(&third).await;
@@ -107,7 +107,7 @@ async fn mounted_files_are_followed_as_the_kubelet_changes_them() {
     assert_eq!(bundle(), encoded(&second.ca_certificate));
 }
 
-/// A volume as the kubelet mounts a Secret: files are links into a folder that is a link itself.
+/// A volume as the kubelet mounts a Secret: the files are links into a folder, which is a link itself.
 struct Volume(PathBuf);
 
 impl Volume {
@@ -120,7 +120,7 @@ impl Volume {
         volume
     }
 
-    /// All of it is replaced at once.
+    /// Replaces all files of the volume at once.
     fn holds(&self, version: &str, files: &[(&str, &str)]) {
         let folder = self.0.join(format!("..{version}"));
         fs::create_dir(&folder).unwrap();
@@ -133,7 +133,7 @@ impl Volume {
     }
 }
 
-/// Secret and caBundle are the operator's own again.
+/// Deletes the Secret when dropped, so that the operator manages Secret and caBundle again.
 struct Removed;
 
 impl Drop for Removed {
@@ -142,7 +142,7 @@ impl Drop for Removed {
     }
 }
 
-/// Waits until whoever connects and trusts the CA is shown the leaf.
+/// Waits until the leaf is shown to clients that trust the CA.
 async fn shows(certificates: &Certificates) {
     use rustls::pki_types::{CertificateDer, pem::PemObject};
     let leaf = CertificateDer::from_pem_slice(certificates.certificate.as_bytes()).unwrap();
@@ -154,7 +154,7 @@ async fn shows(certificates: &Certificates) {
     .await;
 }
 
-/// What cert-manager writes.
+/// Writes the Secret as cert-manager does.
 fn issue(certificates: &Certificates) {
     let secret = json!({
         "apiVersion": "v1",
@@ -170,7 +170,7 @@ fn issue(certificates: &Certificates) {
     kubectl_with(&secret, &["apply", "--namespace", NAMESPACE, "-f", "-"]);
 }
 
-/// What its CA injector writes, into all webhooks that are there.
+/// Writes caBundle into all installed webhooks, as the CA injector of cert-manager does.
 fn inject(ca: &str) {
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
         let found = kubectl(&["get", kind, WEBHOOK, "--ignore-not-found", "--output=json"]);

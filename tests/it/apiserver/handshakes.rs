@@ -1,4 +1,5 @@
-//! What if the API server itself meets every certificate, because none of its connections grows old?
+//! Proves that no pod is refused while the API server itself meets every new certificate, because the webhook closes
+//! all connections after a second.
 
 use super::{
     PAUSE,
@@ -21,13 +22,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// A new leaf so often,
+/// The time between two new leaf certificates.
 const LEAF: Duration = Duration::from_secs(2);
-/// and every so many leaves a new CA.
+/// One new CA per so many leaves.
 const LEAVES: u32 = 10;
-/// How old a connection may become.
+/// The greatest age of a connection.
 const AGE: &str = "--webhook-max-connection-age=1s";
-/// As many digits of a fingerprint tell certificates apart.
+/// The number of digits of a fingerprint that distinguishes certificates.
 const DIGITS: usize = 8;
 
 #[tokio::test]
@@ -48,22 +49,22 @@ async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_over_htt
     rotated.is_good();
 }
 
-/// What has come of it.
+/// The results.
 pub(crate) struct Rotated {
     pub count: Count,
-    /// In their order.
+    /// In the order in which the leaves were shown.
     leaves: Vec<Leaf>,
 }
 
 struct Leaf {
     fingerprint: String,
-    /// The fingerprint of the CA that has signed it.
+    /// The fingerprint of the CA that has signed the leaf.
     ca: String,
-    /// How many have begun with it.
+    /// The number of handshakes that have started with the leaf.
     handshakes: usize,
 }
 
-/// Pods are created all the time, while there are so many new leaves and, among them, new CAs.
+/// Creates pods all the time, while so many new leaves and, among them, new CAs are made.
 pub(crate) async fn rotated(namespace: &Namespace, route: fn(u16) -> Route, leaves: u32) -> Rotated {
     let operator = hasty(namespace).argument(AGE).start().await;
     let _route = route(WEBHOOK_PORT);
@@ -73,14 +74,14 @@ pub(crate) async fn rotated(namespace: &Namespace, route: fn(u16) -> Route, leav
     let mut next = interval(LEAF);
     for i in 0..leaves {
         next.tick().await;
-        // It waits for a process, and whoever watches the Secret is to go on meanwhile.
+        // `certs` blocks on a process; on a thread of its own it does not delay the task that watches the Secret.
         let words: &[_] = if i % LEAVES == 0 { &["rotate", "--ca"] } else { &["rotate"] };
         spawn_blocking(|| certs(words)).await.unwrap();
     }
     next.tick().await;
     let count = arrivals.end();
     let told = replaced(&operator).len();
-    // Only a certificate that is replaced says how many have seen it.
+    // The log reports the handshakes of a certificate only when the certificate is replaced.
     eventually("the last one is replaced", async || {
         certs(&["rotate"]);
         seen(replaced(&operator).len() > told, told)
@@ -99,12 +100,12 @@ pub(crate) async fn rotated(namespace: &Namespace, route: fn(u16) -> Route, leav
 }
 
 impl Rotated {
-    /// Whatever else it is: nobody was refused, and certificates were met.
+    /// Asserts that no pod was refused, and that the API server has met several certificates and CAs.
     pub(crate) fn is_good(&self) {
         assert_eq!(self.count.failures, Vec::<String>::new());
         assert!(self.count.pods > 100, "{}", self.count.pods);
         assert!(self.leaves.len() > 4 && self.cas().len() > 1, "{self}");
-        // One that was shown for as long as a connection may live was seen.
+        // A leaf that is shown for longer than a connection may live is met in a handshake.
         assert!(self.leaves.iter().filter(|leaf| leaf.handshakes > 0).count() > 4, "{self}");
     }
 
@@ -132,7 +133,7 @@ impl fmt::Display for Rotated {
     }
 }
 
-/// The certificates that were replaced and how many handshakes had begun with each, as the log tells.
+/// Returns the certificates that were replaced and the number of handshakes with each, according to the log.
 fn replaced(operator: &Operator) -> Vec<(String, usize)> {
     let told = |line: &str| {
         let (_, fields) = line.split_once("certificate replaced ")?;
@@ -145,7 +146,7 @@ fn replaced(operator: &Operator) -> Vec<(String, usize)> {
     operator.log().lines().filter_map(told).collect()
 }
 
-/// Which CA has signed each leaf that is in the Secret until `ended`, by their fingerprints.
+/// Returns the CA that has signed each leaf that is in the Secret until `ended`, by fingerprint.
 async fn signers(ended: CancellationToken) -> BTreeMap<String, String> {
     let secrets = Api::<Secret>::namespaced(Client::try_default().await.unwrap(), NAMESPACE);
     let mut signers = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Stores objects that are hard to read before an operator starts and while it watches, as a hostile user would, and checks that the
-//! operator starts, watches and serves everybody else.
+//! Stores objects that are hard to parse, before an operator starts and while it watches, as a hostile user would;
+//! proves that the operator starts, watches and serves all other objects.
 
 use super::{
     applications::{application, hopeless},
@@ -11,9 +11,9 @@ use super::{
 };
 use serde_json::{Map, Value, json};
 
-/// The right to read namespaces.
+/// The permission to read namespaces.
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
-/// Deeper than serde_json reads, by far.
+/// Far deeper than serde_json parses.
 const LEVELS: usize = 1000;
 
 #[tokio::test]
@@ -24,13 +24,13 @@ async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_els
     kubectl(&["apply", "-f", RBAC]);
     let chosen = format!("--namespace-selector=kubernetes.io/metadata.name={}", namespace.name);
 
-    // Makes the Secret and the Lease.
+    // Creates the Secret and the Lease.
     Operator::with(&namespace).candidate(3).start().await.stop().await;
     poison(&namespace, "before");
     let operator = Operator::with(&namespace).candidate(3).argument(&chosen).start().await;
     namespace.apply(&hopeless("even"));
     namespace.reaches("even", "FAILED").await;
-    // A Service, two applications, each told of once. All the others can be read.
+    // One Service and two applications cannot be read, and each is reported once. All other objects can be read.
     told_of(&namespace, &operator, "before", 1.0).await;
 
     poison(&namespace, "meanwhile");
@@ -50,7 +50,7 @@ async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_els
     namespace.reaches("last", "FAILED").await;
 }
 
-/// Stores one of each kind that the operator lists, in each way that is hard to read.
+/// Stores one object of each kind that the operator lists, in each form that is hard to parse.
 fn poison(namespace: &Namespace, when: &str) {
     let create = |object: Value| {
         kubectl_with(&object, &["create", "--validate=false", "--namespace", namespace.name, "-f", "-"]);
@@ -130,7 +130,7 @@ const OF_THE_ADMIN: [&[&str]; 4] = [
     &["secret", "spark-operator-webhook-certs", "--namespace", NAMESPACE],
 ];
 
-/// Puts an entry into the managedFields of objects.
+/// Adds an entry to the managedFields of objects.
 fn manage(objects: &[&[&str]], managed: &Value) {
     let patch = json!({"metadata": {"managedFields": [managed]}}).to_string();
     for object in objects {
@@ -138,7 +138,7 @@ fn manage(objects: &[&[&str]], managed: &Value) {
     }
 }
 
-/// Beyond what jiff has for a time, and none of Go's concern.
+/// A time beyond the range of jiff, but valid for Go.
 const TIME: &str = "9999-12-31T12:00:00Z";
 
 fn late() -> Value {
@@ -181,7 +181,7 @@ async fn told_of(namespace: &Namespace, operator: &Operator, when: &str, rounds:
     }
 }
 
-/// Takes away what other tests could not read, also after a failure.
+/// Deletes the objects that other tests could not read, also after a failure.
 struct Gone<'n>(&'n Namespace);
 
 impl Drop for Gone<'_> {
@@ -197,7 +197,7 @@ impl Drop for Gone<'_> {
             "--grace-period=0",
         ]);
         kubectl(&["delete", "-f", RBAC, "--ignore-not-found"]);
-        // Without any, the API server begins them anew.
+        // From objects without managedFields, the API server starts new ones.
         manage(&[&["namespace", self.0.name]], &json!({}));
         manage(&OF_THE_ADMIN, &json!({}));
     }

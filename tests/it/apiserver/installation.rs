@@ -1,4 +1,4 @@
-//! What does an admin hear of a cluster that is not set up for the operator?
+//! Proves what an admin learns about a cluster that is not set up for the operator.
 
 use super::{
     applications::hopeless,
@@ -24,12 +24,12 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
         serde_json::from_str(&kubectl(&get)).unwrap()
     };
     let patch = |kind: &str, scope: &[&str], rules: &[Value]| {
-        // A rule without verbs is none.
+        // A rule without verbs is invalid.
         let rules: Vec<_> = rules.iter().filter(|rule| rule["verbs"] != json!([])).collect();
         let rules = json!({"rules": rules}).to_string();
         kubectl(&[&["patch", kind, "spark-operator", "--type=merge", "--patch", &rules], scope].concat());
     };
-    // Something is missing all the time: what is complete is looked at seldom.
+    // Some verb is always missing until the end: complete permissions would be checked again only rarely.
     let (cluster, own) = (("clusterrole", &[][..]), ("role", &["--namespace", NAMESPACE][..]));
     let full = role(cluster.0, cluster.1);
     let (events, rest): (Vec<_>, Vec<_>) =
@@ -45,7 +45,7 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
     let said = "the operator's account may not create events of API group events.k8s.io";
     is_not_ready(&operator, "permissions", &[said]).await;
 
-    // Every other verb is missing, and then those that were there.
+    // First every other verb is missing, then the other half.
     let all = [(cluster, rules_of(&full)), (own, rules_of(&role(own.0, own.1)))];
     let mut missing = 0;
     for half in [0, 1] {
@@ -87,7 +87,7 @@ fn rules_of(role: &Value) -> Vec<Value> {
     role["rules"].as_array().unwrap().clone()
 }
 
-/// Verb and resource of everything that the operator's account may not do by what `text` says.
+/// Returns verb and resource of each permission that the operator's account lacks according to `text`.
 fn named(text: &str) -> BTreeSet<String> {
     let said =
         text.split_once("the operator's account may not ").and_then(|(_, rest)| rest.split_once("; run: "));
@@ -109,7 +109,7 @@ async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_t
     let said = [APPLICATIONS, "would drop status.runOrdinal; run: ", command];
     is_not_ready(&operator, "definitions", &said).await;
     namespace.apply(&hopeless("early"));
-    // What it would write of a run would be lost, so it has not begun to look.
+    // The operator has not started to list: the definitions would drop what it writes about a run.
     is_not_ready(&operator, "caches", &["not yet"]).await;
 
     kubectl(&["delete", "crd", SCHEDULES]);
@@ -137,7 +137,7 @@ async fn a_webhook_that_is_not_installed_is_told_with_its_name() {
     is_not_ready(&operator, "webhook", &["not yet"]).await;
 }
 
-/// Waits until `/readyz` says all of `said` of the condition.
+/// Waits until `/readyz` reports the condition with all texts of `said`.
 pub(crate) async fn is_not_ready(operator: &Operator, condition: &str, said: &[&str]) {
     eventually(&format!("{condition} says {said:?}"), async || {
         let (status, body) = operator.get(HEALTH, "/readyz").await?;
@@ -156,7 +156,7 @@ pub(crate) async fn is_ready(operator: &Operator) {
     .await;
 }
 
-/// Some of our manifests, which are applied again with the end of this.
+/// A folder of our manifests, which are applied again when this value is dropped.
 pub(crate) struct Restored(pub(crate) &'static str);
 
 impl Drop for Restored {

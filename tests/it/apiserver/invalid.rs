@@ -1,4 +1,4 @@
-//! What becomes of a stored object that cannot be read, and of the others?
+//! Proves that an object that cannot be read is reported once, and does not affect others.
 
 use super::{
     applications::hopeless,
@@ -31,7 +31,7 @@ async fn an_object_that_cannot_be_read_is_named_and_stops_no_other() {
     let complaint = "the operator cannot read this object and leaves it alone: spec.type: unknown variant `Ruby`, expected one of `Java`, \
                      `Python`, `Scala`, `R`";
     told_once(&namespace, complaint).await;
-    // Also by the next operator that comes along.
+    // A second operator does not repeat the event.
     operator.stop().await;
     let _operator = Operator::start(&namespace).await;
     namespace.apply(&hopeless("later"));
@@ -65,7 +65,7 @@ async fn told_once(namespace: &Namespace, complaint: &str) {
     );
 }
 
-/// While this lives, `spec.type` may be anything, as it might in a definition of another version.
+/// Lets `spec.type` have any value while this value exists, as a definition of another version might.
 pub(super) struct AnyType;
 
 impl AnyType {

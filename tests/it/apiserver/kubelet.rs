@@ -1,4 +1,4 @@
-//! What does a kubelet say of a pod? It writes the pod's status.
+//! Plays the kubelet: writes the statuses of pods.
 
 use super::{kubectl::kubectl_with, namespace::Namespace};
 use k8s_openapi::api::core::v1::Pod;
@@ -9,22 +9,22 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The pod's containers run.
+/// Reports that the pod's containers run.
 pub(crate) async fn runs(namespace: &Namespace, pod: &str) {
     report(namespace, pod, running).await;
 }
 
-/// The pod's containers have ended, with this exit code.
+/// Reports that the pod's containers have ended with this exit code.
 pub(crate) async fn ends(namespace: &Namespace, pod: &str, exit_code: i32) {
     report(namespace, pod, |spec| ended(spec, exit_code)).await;
 }
 
-/// Its status has this, and whatever it had beside it.
+/// Merges `status` into the pod's status.
 pub(crate) async fn says(namespace: &Namespace, pod: &str, status: &Value) {
     namespace.patch_status::<Pod>(pod, status).await;
 }
 
-/// Writes the status of the pod with this name and uid; false where it is gone.
+/// Writes the status of the pod with this name and uid; returns false if the pod does not exist any more.
 pub(crate) async fn reported<K: DeserializeOwned>(
     pods: &Api<K>,
     pod: &str,
@@ -34,7 +34,7 @@ pub(crate) async fn reported<K: DeserializeOwned>(
     let patch = Patch::Merge(json!({"metadata": {"uid": uid}, "status": status}));
     match pods.patch_status(pod, &PatchParams::default(), &patch).await {
         Ok(_) => true,
-        // Invalid is what the API server answers where another pod has the name by now: a uid cannot be changed.
+        // The API server answers Invalid if another pod has the name by now: a uid cannot be changed.
         Err(Error::Api(status)) if status.is_not_found() || status.is_conflict() || status.is_invalid() => {
             false
         }
@@ -42,23 +42,23 @@ pub(crate) async fn reported<K: DeserializeOwned>(
     }
 }
 
-/// The pod's containers take their time to end: once it is deleted it stays until [`is_done`].
+/// Makes the pod slow to end: once deleted, it stays until [`is_done`] is called.
 pub(crate) fn takes_its_time(namespace: &Namespace, pod: &str) {
     let keep = json!({"metadata": {"finalizers": ["example.com/kubelet"]}}).to_string();
     namespace.kubectl(&["patch", "pod", pod, "--patch", &keep]);
 }
 
-/// The pod's containers have ended at last.
+/// Reports that the pod's containers have ended at last.
 pub(crate) fn is_done(namespace: &Namespace, pod: &str) {
     let free = json!([{"op": "remove", "path": "/metadata/finalizers"}]).to_string();
     namespace.kubectl(&["patch", "pod", pod, "--type=json", "--patch", &free]);
 }
 
-/// Why [`cannot_mount`] says that a volume is missing.
+/// The message of the event that [`cannot_mount`] sends.
 pub(crate) const CANNOT_MOUNT: &str =
     "MountVolume.SetUp failed for volume \"data\" : secret \"nowhere\" not found";
 
-/// A volume of `pod` cannot be mounted, of which kubelets tell by an event alone.
+/// Reports that a volume of `pod` cannot be mounted; kubelets report this only by an event.
 pub(crate) async fn cannot_mount(namespace: &Namespace, pod: &str) {
     let event = json!({
         "apiVersion": "v1",
@@ -84,12 +84,12 @@ async fn report(namespace: &Namespace, pod: &str, status: impl FnOnce(&Value) ->
     namespace.patch_status::<Pod>(pod, &status(&spec)).await;
 }
 
-/// The status of a pod with `spec` whose containers run.
+/// Returns the status of a pod with `spec` whose containers run.
 pub(crate) fn running(spec: &Value) -> Value {
     status(spec, "Running", &json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}))
 }
 
-/// The status of a pod with `spec` whose containers have ended, with this exit code.
+/// Returns the status of a pod with `spec` whose containers have ended with this exit code.
 pub(crate) fn ended(spec: &Value, exit_code: i32) -> Value {
     let (phase, reason) = if exit_code == 0 { ("Succeeded", "Completed") } else { ("Failed", "Error") };
     status(spec, phase, &json!({"terminated": {"exitCode": exit_code, "reason": reason}}))

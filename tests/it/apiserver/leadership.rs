@@ -1,4 +1,4 @@
-//! Which of several replicas drives applications, and who takes over?
+//! Proves that exactly one of several replicas runs applications, and that another takes over from it.
 
 use super::{
     applications::{application, hopeless},
@@ -12,10 +12,10 @@ use super::{
 use jiff::{SignedDuration, Timestamp, Unit};
 use std::{fs, time::Instant};
 
-/// Short, so that nobody waits; long enough for a machine with other things to do.
+/// The duration of the lease in seconds: short, so that tests are fast, but long enough for a busy machine.
 const LEASE: u32 = 4;
 
-// In these, the first operator listens beside, since the webhook has to survive it.
+// In these tests the first operator listens on other ports, because the webhook has to outlive it.
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -52,7 +52,7 @@ async fn the_lease_of_a_leader_that_was_killed_is_taken() {
     assert_eq!(namespace.drivers_ever().await.len(), 1);
 }
 
-/// By the settings that everybody has: the lease of 15 s, and what passes until the other one looks.
+/// With the default settings: the lease of 15 s, and the time until the other replica checks the lease again.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_a_killed_leader_has_left_undone_is_carried_on_within_17_seconds() {
@@ -121,7 +121,7 @@ async fn a_leader_that_is_cut_off_stops_submitting_before_another_one_begins() {
     assert_eq!(waiting, Ok(0.0), "what it has left undone is not its own any more");
 }
 
-/// A leader, and one that stands by.
+/// Starts a leader and a replica that stands by.
 async fn two(namespace: &Namespace) -> (Operator, Operator) {
     let candidate = || Operator::with(namespace).candidate(LEASE);
     let first = candidate().beside().spawn();
@@ -137,7 +137,7 @@ fn lease_time(field: &str) -> Timestamp {
     lease(field).parse().unwrap()
 }
 
-/// A field of the lease's.
+/// Returns a field of the lease.
 fn lease(field: &str) -> String {
     let path = format!("--output=jsonpath={{.spec.{field}}}");
     kubectl(&["get", "lease", "spark-operator-lock", "--namespace", NAMESPACE, &path])

@@ -1,4 +1,4 @@
-//! What becomes of an application for which all goes well?
+//! Proves the states, statuses, objects and events of an application that succeeds.
 
 use super::{applications::owned_by, kubelet, namespace::Namespace, operator::Operator, spark};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ async fn an_application_is_submitted_followed_and_completed() {
         assert_eq!(spec["affinity"], affinity);
     };
 
-    // Submitted.
+    // The application is submitted.
     namespace.reaches("spark-pi-configmap", "SUBMITTED").await;
     let submitted = namespace
         .becomes("spark-pi-configmap", "the id and the web UI of the application are known", |application| {
@@ -112,7 +112,7 @@ async fn an_application_is_submitted_followed_and_completed() {
     );
     is_customized(&driver, "driver");
 
-    // Running, with two executors as Spark makes them.
+    // The application runs, with two executors as Spark creates them.
     kubelet::runs(&namespace, "spark-pi-configmap-driver").await;
     namespace.reaches("spark-pi-configmap", "RUNNING").await;
     let first = spark::make_executor(&namespace, &driver, 1).await;
@@ -132,7 +132,8 @@ async fn an_application_is_submitted_followed_and_completed() {
     assert_eq!(running["status"]["sparkApplicationId"], spark_id);
     assert_eq!(running["status"]["applicationState"], json!({"state": "RUNNING"}));
 
-    // Completed. Spark deletes executors that it needs no more; the last may live until the driver is gone.
+    // The application completes. Spark deletes executors that it does not need any more; the last one may outlive the
+    // driver.
     kubelet::ends(&namespace, &first, 0).await;
     namespace.events_up_to("SparkExecutorCompleted").await;
     kubelet::ends(&namespace, "spark-pi-configmap-driver", 0).await;
@@ -170,7 +171,7 @@ async fn an_application_is_submitted_followed_and_completed() {
     );
     assert_eq!(namespace.drivers_ever().await, [driver["metadata"]["uid"].as_str().unwrap()]);
 
-    // What users see.
+    // The output for users.
     let row = namespace.kubectl(&["get", "sparkapp", "--no-headers"]);
     let text = |field: &str| expected[field].as_str().unwrap();
     assert_eq!(
@@ -216,7 +217,7 @@ async fn an_application_is_submitted_followed_and_completed() {
     }
 }
 
-/// Type, status and reason of each condition.
+/// Returns type, status and reason of each condition.
 fn conditions(status: &Value) -> Vec<(&str, &str, &str)> {
     let conditions = status["conditions"].as_array().unwrap().iter();
     conditions

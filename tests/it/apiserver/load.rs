@@ -1,5 +1,5 @@
-//! Counts the requests that the applications of ten tenants cost the API server, and checks that a tenant whose admission webhook is down
-//! delays itself alone.
+//! Counts the requests that the applications of ten tenants cost the API server, and proves that a tenant whose
+//! admission webhook is down delays only itself.
 
 use super::{
     applications::application,
@@ -33,12 +33,12 @@ const TENANTS: usize = 10;
 /// The tenant whose pods are never admitted, and the one whose applications fail once.
 const BROKEN: &str = "load-0";
 const RETRIED: &str = "load-1";
-/// How many requests a run may cost: created objects, status writes, events, and what is looked up and cleaned up.
+/// The greatest number of requests per run: for created objects, status writes, events, lookups and the clean-up.
 const MOST: f64 = 30.0;
-/// Longer than any machine takes for all of them.
+/// Longer than any machine needs for all applications.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// How often each call was made, by verb and kind of object, and by namespace: `LIST pods`, `load-0`.
+/// The number of calls, by verb and kind of object, and by namespace: `LIST pods`, `load-0`.
 type Calls = Arc<Mutex<BTreeMap<(String, String), usize>>>;
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn applications_of_ten_tenants_cost_so_many_requests_and_a_broken_tenant_d
     of_applications(10).await.unwrap_or_else(|why| panic!("{why}"));
 }
 
-/// Runs so many applications of each tenant. Returns the number of requests for a run, or what is wrong.
+/// Runs so many applications of each tenant. Returns the number of requests per run, or what is wrong.
 pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
     let namespace = Namespace::new("load").await;
     let tenants = Tenants::begin().await;
@@ -62,7 +62,7 @@ pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
     calls.lock().unwrap().clear();
     let _kubelet = tenants.kubelet();
 
-    // The broken tenant's come first.
+    // The applications of the broken tenant come first.
     let all = (0..TENANTS).flat_map(|tenant| (0..each).map(move |i| (tenant, i)));
     stream::iter(all).for_each_concurrent(8, |(tenant, i)| tenants.submit(tenant, i)).await;
     let completed = tenants.completed((TENANTS - 1) * each);
@@ -82,7 +82,7 @@ pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
     let others = sum(&|_, tenant| tenant != BROKEN) as f64 / (TENANTS * each) as f64;
     let broken = sum(&|_, tenant| tenant == BROKEN) as f64 / each as f64;
     let lists = sum(&|call, _| call.starts_with("LIST"));
-    // Two of the broken tenant's go on at once.
+    // Most applications of the broken tenant are still NEW: of submissions that are held up, only two run at once.
     let is_as_wanted = others <= MOST && broken <= MOST && lists == 0 && ended <= each / 2;
     let seen = format!(
         "{others} requests a run, {broken} of the broken tenant's, of which {ended} are not NEW, {lists} lists: {calls:#?}"
@@ -90,7 +90,7 @@ pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
     if is_as_wanted { Ok(others) } else { Err(seen) }
 }
 
-/// Verb, kind and namespace of a request.
+/// Returns verb and kind, and the namespace, of a request.
 pub(crate) fn call(request: &Request<Bytes>) -> (String, String) {
     let uri = request.uri();
     let parts = uri.path().split('/').skip(1).collect::<Vec<_>>();
@@ -112,7 +112,7 @@ pub(crate) fn call(request: &Request<Bytes>) -> (String, String) {
     (format!("{verb} {kind}"), namespace.to_owned())
 }
 
-/// Their namespaces, and what the API server has in them.
+/// The namespaces of the tenants, and the objects in them.
 struct Tenants {
     client: Client,
 }
@@ -124,7 +124,7 @@ impl Tenants {
                 json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(tenant)}});
             kubectl_with(&namespace, &["apply", "-f", "-"]);
         }
-        // Nobody listens there.
+        // No server listens at this URL.
         let webhook = json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingWebhookConfiguration",
@@ -142,7 +142,7 @@ impl Tenants {
         Self { client: Client::try_default().await.unwrap() }
     }
 
-    /// Creates an application. Those of one tenant may be tried twice.
+    /// Creates an application. Applications of the tenant `RETRIED` may run twice.
     async fn submit(&self, tenant: usize, i: usize) {
         let mut application = application(&format!("app-{i}"));
         let policy = if name(tenant) == RETRIED {
@@ -156,7 +156,8 @@ impl Tenants {
         applications.create(&PostParams::default(), &application).await.unwrap();
     }
 
-    /// Runs each driver to its end, until this is dropped. The first of each application of one tenant fails.
+    /// Runs each driver to its end, until the returned value is dropped. The first driver of each application of the
+    /// tenant `RETRIED` fails.
     fn kubelet(&self) -> Kubelet {
         let client = self.client.clone();
         let work = async move {
@@ -188,7 +189,7 @@ impl Tenants {
         Kubelet(tokio::spawn(work).abort_handle())
     }
 
-    /// Waits until so many applications are COMPLETED.
+    /// Waits until `wanted` applications are COMPLETED.
     async fn completed(&self, wanted: usize) {
         let applications = Api::<Lenient<SparkApplication>>::all(self.client.clone());
         let changes = watcher(applications, watcher::Config::default()).default_backoff().applied_objects();
@@ -202,7 +203,7 @@ impl Tenants {
         }
     }
 
-    /// Deletes all of them, so that the next test need not.
+    /// Deletes the applications and pods of all tenants, so that the next test need not.
     async fn end(&self) {
         for tenant in 0..TENANTS {
             let applications = Api::<SparkApplication>::namespaced(self.client.clone(), &name(tenant));
@@ -230,7 +231,7 @@ impl Drop for Tenants {
     }
 }
 
-/// Ends with this value.
+/// The task that plays the kubelet, which ends when this value is dropped.
 struct Kubelet(AbortHandle);
 
 impl Drop for Kubelet {

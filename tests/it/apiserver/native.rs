@@ -1,4 +1,4 @@
-//! Does the operator make a driver's objects itself, each once, wherever it is killed?
+//! Proves that the operator creates a driver's objects itself, each exactly once, whenever it is killed.
 
 use super::{
     applications::{application, owned_by},
@@ -19,7 +19,7 @@ const SERVICE_IS_MADE: Call = Call { method: "POST", path: "/services" };
 const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
 const STATUS_IS_WRITTEN: Call = Call { method: "PATCH", path: "/sparkapplications/pi/status" };
 
-/// All that a submission writes, in order.
+/// All writes of a submission, in order.
 const WRITES: [(&str, Call); 5] = [
     ("service", SERVICE_IS_MADE),
     ("template", CONFIG_MAP_IS_MADE),
@@ -55,7 +55,7 @@ async fn killed_at_any_write_it_makes_one_driver_and_leaves_nothing_behind() {
     }
 }
 
-/// A reply that is lost is nothing that the application fails of.
+/// A lost reply does not make the application fail.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_lost_reply_is_tried_again_and_finds_what_it_has_made() {
@@ -117,10 +117,10 @@ async fn a_configuration_that_no_config_map_can_hold_is_refused_with_its_name() 
     let namespace = Namespace::new("native-large").await;
     let _operator = Operator::start(&namespace).await;
     let mut large = application("pi");
-    // A spec may have 768 KiB. In a properties file, Java escapes each colon by a backslash.
+    // A spec may have 768 KiB. In a properties file, Java escapes each colon with a backslash.
     let colons = ":".repeat(200_000);
     large["spec"]["sparkConf"] = json!({"spark.a": colons, "spark.b": colons, "spark.c": colons});
-    // `kubectl apply` would keep a copy in an annotation, for which there is no room.
+    // `kubectl apply` would store a copy in an annotation, for which there is no room.
     namespace.create::<SparkApplication>(&large).await;
     let failed = namespace.reaches("pi", "FAILED").await;
     let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
@@ -144,14 +144,15 @@ async fn in_a_namespace_that_is_being_deleted_nothing_is_begun() {
         let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
         assert!(message.contains("because it is being terminated"), "{message}");
     }
-    // Nobody here takes care of namespaces.
+    // No controller finalizes namespaces here, so the test does.
     namespace.clear::<SparkApplication>().await;
     let finalized = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace.name}, "spec": {"finalizers": []}});
     let path = format!("/api/v1/namespaces/{}/finalize", namespace.name);
     kubectl_with(&finalized, &["replace", "--raw", &path, "-f", "-"]);
 }
 
-/// Why `pi`, whose driver nobody lets in, has failed: at once, and with nothing left.
+/// Applies `pi`, whose driver is not admitted; asserts that `pi` fails at once and leaves nothing behind. Returns the
+/// message.
 async fn refused(namespace: &Namespace) -> String {
     namespace.apply(&application("pi"));
     let failed = namespace.reaches("pi", "FAILED").await;
@@ -187,7 +188,7 @@ async fn somebody_elses_object_of_a_childs_name_is_left_alone() {
     assert_eq!(services.iter().map(|service| &service["metadata"]["name"]).collect::<Vec<_>>(), [name]);
 }
 
-/// The run that was begun is never recorded, and another takes its place.
+/// The first run is never recorded, and a run of the edited application takes its place.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn killed_halfway_and_edited_meanwhile_it_leaves_nothing_of_the_first_try() {
@@ -215,7 +216,7 @@ async fn killed_halfway_and_edited_meanwhile_it_leaves_nothing_of_the_first_try(
     }
 }
 
-/// Holds the write at `position`, and lets those like it go that come before.
+/// Holds the write at `position`; earlier writes of the same kind are caught as well, to be released.
 fn trap(proxy: &Proxy, position: usize, moment: Moment) -> (Vec<Trap>, Trap) {
     let (_, call) = WRITES[position];
     let earlier = WRITES[..position].iter().filter(|(_, other)| *other == call);
@@ -239,7 +240,7 @@ async fn an_operator_that_submits_natively_alone_refuses_the_rest_with_the_field
     let mut uploads = application("uploads");
     uploads["spec"]["sparkConf"] = json!({"spark.kubernetes.file.upload.path": "s3a://bucket/uploads"});
     uploads["spec"]["mainApplicationFile"] = json!("file:///home/me/job.jar");
-    // An application can only ask for less.
+    // The annotation can only restrict what the operator may do.
     let mut asking = application("asking");
     asking["metadata"]["annotations"]["sparkoperator.k8s.io/submitter"] = json!("spark-submit");
     for (application, why) in [
@@ -264,7 +265,7 @@ async fn an_operator_that_submits_natively_alone_refuses_the_rest_with_the_field
     assert_eq!(operator.metric(submitted).await, Ok(1.0));
 }
 
-/// What only the JVM can do is left to it, and counted.
+/// A setting that only the JVM understands is left to `spark-submit`, and counted.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_only_spark_submit_can_do_is_left_to_it_and_said() {
@@ -287,13 +288,13 @@ async fn what_only_spark_submit_can_do_is_left_to_it_and_said() {
     );
 }
 
-/// Everything that belongs to the run is there once, and owned by the application.
+/// Asserts that each object of the run exists once, and is owned by the application.
 async fn is_whole(namespace: &Namespace, submitted: &Value, driver: &Value, context: &str) {
     let status = &submitted["status"];
     for field in ["executionAttempts", "submissionAttempts"] {
         assert_eq!(status[field], 1, "{context}: {field}: {status}");
     }
-    // A run that had a driver already and was edited before it was recorded keeps its number.
+    // A run that already had a driver, and was edited before it was recorded, keeps its number.
     assert_eq!(status["runOrdinal"], namespace.drivers_ever().await.len(), "{context}: {status}");
     let (config_maps, services) = (namespace.list::<ConfigMap>().await, namespace.driver_services().await);
     assert_eq!((config_maps.len(), services.len()), (2, 1), "{context}");
@@ -313,7 +314,7 @@ async fn is_whole(namespace: &Namespace, submitted: &Value, driver: &Value, cont
     }
 }
 
-/// The driver runs to its end, and takes with it what belonged to it.
+/// Lets the driver run to its end; asserts that the objects of the run are deleted.
 async fn completes(namespace: &Namespace, context: &str) {
     kubelet::runs(namespace, "pi-driver").await;
     namespace.reaches("pi", "RUNNING").await;

@@ -1,5 +1,5 @@
-//! What if another admission webhook has a say as well? Configurations have their turn in the order of their
-//! names: one that changes pods after ours, and one that writes down what the API server sends before.
+//! Runs another admission webhook beside ours. The API server calls webhook configurations in the order of their names:
+//! this webhook either changes pods after ours, or records before ours what the API server sends.
 
 use super::{
     eventually,
@@ -16,26 +16,26 @@ use std::sync::{Arc, Mutex};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_util::sync::CancellationToken;
 
-/// The webhook; it ends with this value, and so do its configurations.
+/// The webhook; it and its configurations end when this value is dropped.
 pub(crate) struct Neighbour {
-    /// Kinds and name of its configurations.
+    /// The kinds and the name of the configurations.
     configurations: (&'static [&'static str], &'static str),
     received: Received,
-    /// Its own, so that it also answers while the test waits for `kubectl`.
+    /// A runtime of its own, so that the webhook also answers while the test waits for `kubectl`.
     runtime: Option<Runtime>,
 }
 
-/// Paths and reviews, as they came.
+/// The path and the review of each request, in order.
 type Received = Arc<Mutex<Vec<(String, Value)>>>;
 
 impl Neighbour {
-    /// One that does this to every pod that is created in `namespace`, after ours.
+    /// Starts a webhook that applies `change` to every pod that is created in `namespace`, after ours.
     pub(crate) async fn changing(namespace: &Namespace, change: fn(&mut Value)) -> Self {
         const KINDS: [&str; 1] = ["MutatingWebhookConfiguration"];
         Self::start(namespace, (&KINDS, "third-party"), change).await
     }
 
-    /// One that changes nothing and is asked before ours what ours may be asked.
+    /// Starts a webhook that changes nothing and is called before ours, for all objects for which ours may be called.
     pub(crate) async fn listening(namespace: &Namespace) -> Self {
         const KINDS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
         Self::start(namespace, (&KINDS, "first-party"), |_| {}).await
@@ -87,12 +87,12 @@ impl Neighbour {
         neighbour
     }
 
-    /// How often it was asked.
+    /// Returns the number of reviews.
     pub(crate) fn asked(&self) -> usize {
         self.received.lock().unwrap().len()
     }
 
-    /// Paths and reviews of all that it was asked.
+    /// Returns the path and the review of each request.
     pub(crate) fn received(&self) -> Vec<(String, Value)> {
         self.received.lock().unwrap().clone()
     }
@@ -105,7 +105,7 @@ impl Drop for Neighbour {
             kubectl(&["delete", kind, name, "--ignore-not-found"]);
         }
         if let Some(runtime) = self.runtime.take() {
-            // A test's thread must not wait for it.
+            // The runtime must not be waited for on the thread of a test.
             runtime.shutdown_background();
         }
     }
@@ -134,7 +134,7 @@ fn configure(kind: &str, name: &str, namespace: &str, port: u16, ca: &ByteString
     kubectl_with(&configuration, &["apply", "-f", "-"]);
 }
 
-/// The answer to `review`: its object as `change` leaves it.
+/// Returns the answer to `review`: a patch with the effect of `change` on the object.
 fn changed(review: &Value, change: fn(&mut Value)) -> Value {
     let request = &review["request"];
     let mut object = request["object"].clone();

@@ -1,4 +1,4 @@
-//! What can be read of the operator while it works: logs and metrics?
+//! Proves what the logs and metrics of a working operator contain.
 
 use super::{
     applications::application,
@@ -96,7 +96,7 @@ async fn metrics_count_what_was_done() {
     let operator = Operator::with(&namespace).by_spark_submit().start().await;
     namespace.apply(&application("pi"));
     namespace.reaches("pi", "SUBMITTED").await;
-    // The webhook denies its driver, for a name that Spark gives to a volume of its own.
+    // The webhook denies the driver of `taken`, because Spark gives this name to a volume of its own.
     let mut taken = application("taken");
     taken["spec"]["volumes"] = json!([{"name": "spark-conf-volume-driver", "emptyDir": {}}]);
     taken["spec"]["driver"]["volumeMounts"] =
@@ -104,10 +104,10 @@ async fn metrics_count_what_was_done() {
     namespace.apply(&taken);
     namespace.reaches("taken", "FAILED").await;
 
-    // That of the other one too has made its pod.
+    // The submission of `taken` succeeded too: its submission pod was created.
     let series = "spark_operator_submission_duration_seconds_count";
     let made = format!("{series}{{submitter=\"spark-submit\",outcome=\"succeeded\"}} 2");
-    // The last reconcile goes on for a moment after its status is written.
+    // The last reconcile is still active for a moment after its status is written.
     let text = eventually("all is counted, and nothing is left to do", async || {
         let (status, text) = operator.get(METRICS, "/metrics").await?;
         let mut lines = [
@@ -125,12 +125,13 @@ async fn metrics_count_what_was_done() {
             .map(|()| text)
     })
     .await;
-    // New → SUBMITTED, New → SUBMISSION_FAILED → FAILED, and twice for each what its submission pod does.
+    // Status writes: New → SUBMITTED, New → SUBMISSION_FAILED → FAILED, and twice for each application the state of its
+    // submission pod.
     let patches = "rest_client_requests_total{code=\"200\",method=\"PATCH\",";
     let written = text.lines().find(|line| line.starts_with(patches)).unwrap_or_else(|| panic!("{text}"));
     let written: u32 = written.rsplit_once(' ').unwrap().1.parse().unwrap();
     assert!((3..=8).contains(&written), "{written}: three, four of the pods, and maybe the caBundle");
-    // What Prometheus' own parser says of it is tested on the node (issue 9).
+    // The check with Prometheus' own parser is a test on the node (issue 9).
     let families: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
     assert_eq!(families.iter().collect::<BTreeSet<_>>().len(), families.len(), "{text}");
 }

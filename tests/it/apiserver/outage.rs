@@ -1,4 +1,4 @@
-//! What if the API server goes away for a while? The operator goes on where it was, by itself.
+//! Proves that the operator continues by itself after the API server has been unreachable for a while.
 
 use super::{
     applications::application,
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// As long as a `make test` has time for; `make soak` takes a minute.
+/// As long as `make test` has time for; `make soak` takes a minute.
 const SHORT: Duration = Duration::from_secs(5);
 
 #[tokio::test]
@@ -26,16 +26,16 @@ async fn an_operator_that_was_cut_off_goes_on() {
     goes_on_after(Line::Silent, SHORT).await;
 }
 
-/// The operator writes the status of `recorded`.
+/// The operator writes the status of the application `recorded`.
 const RECORD: Call = Call { method: "PATCH", path: "/sparkapplications/recorded/status" };
 
-/// While the API server is away, one application is made, the driver of another ends, and the answer to a
-/// third's status write is on its way. Gives how many drivers there were, and how long it took from the API server's
-/// return until all of that was seen to.
+/// Makes the API server unreachable. Meanwhile one application is created, the driver of another ends, and the status
+/// write of a third is under way. Returns the number of drivers that there were, and the time from the API server's
+/// return until the operator has handled all three.
 pub(crate) async fn goes_on_after(line: Line, length: Duration) -> (usize, Duration) {
     let namespace = Namespace::new("outage").await;
     let proxy = Proxy::start().await;
-    // By the operator's own settings, a leader that is away for a minute has lost its lease.
+    // With the default settings, a leader that is cut off for a minute loses its lease.
     let setup = Operator::with(&namespace).through(&proxy).elected();
     let mut operator = setup.start().await;
     operator.leads().await;
@@ -75,7 +75,7 @@ pub(crate) async fn goes_on_after(line: Line, length: Duration) -> (usize, Durat
     let drivers = namespace.drivers_ever().await.len();
     assert_eq!(drivers, 3);
     assert!(operator.is_running());
-    // So that whoever comes next need not wait for the end of its lease.
+    // A clean stop releases the lease, so that the next test need not wait for its end.
     operator.stop().await;
     (drivers, resumed)
 }

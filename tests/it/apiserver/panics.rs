@@ -1,5 +1,5 @@
-//! Runs the controller in the test's process with a client that panics on requests about certain objects, and checks that the panics
-//! affect these objects alone.
+//! Runs the controller in the test's process, with a client that panics on requests about certain objects; proves that
+//! the panics affect only these objects.
 
 use super::{applications::application, eventually, namespace::Namespace, operator::Operator, seen};
 use axum::http::Request;
@@ -30,8 +30,8 @@ use std::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower::{Layer, Service};
 
-/// Requests with these in their path, or in the body of what is created: a look at a driver, a schedule's status, what a submission makes, and what is made
-/// beside a run.
+/// Requests with one of these texts in their path, or in the body of a creation, panic: the lookup of a driver, the
+/// status of a schedule, the objects of a submission, and the objects beside a run.
 const BUGS: [&str; 4] = [
     "/pods/looked-at-driver",
     "/scheduledsparkapplications/nightly-bug/status",
@@ -43,7 +43,7 @@ const BUGS: [&str; 4] = [
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_served() {
     let namespace = Namespace::new("panics").await;
-    // Another namespace's: it answers the reviews of pods.
+    // An operator for another namespace, which answers the reviews of pods.
     let _webhook = Operator::with(&namespace).argument("--namespaces=nobody").start().await;
     let mut registry = Registry::default();
     let config = Config::infer().await.unwrap();
@@ -133,7 +133,7 @@ fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setu
     }
 }
 
-/// A client's connection that panics as [`BUGS`] says.
+/// A layer of the client that panics on the requests in [`BUGS`].
 struct Buggy;
 
 struct BuggyService<S>(S);
@@ -163,7 +163,7 @@ where
         let (head, body) = request.into_parts();
         let body = body.collect_bytes().now_or_never().expect("it is in memory").unwrap();
         let text = String::from_utf8_lossy(&body);
-        // An event that tells of one is none.
+        // An event about such an object does not panic.
         let creates = head.method == "POST" && !head.uri.path().ends_with("/events");
         let is_buggy = |bug: &&str| head.uri.path().contains(*bug) || creates && text.contains(*bug);
         if BUGS.iter().any(is_buggy) {

@@ -1,4 +1,4 @@
-//! Do the webhook's patches make the same pod in the hands of the API server's own library for them as in ours?
+//! Proves that the webhook's patches give the same pods with the API server's own JSON patch library as with ours.
 
 use crate::{
     golden::{cases, yaml},
@@ -19,14 +19,14 @@ fn the_api_servers_json_patch_makes_the_same_pods() {
     let golden = cases("customization").into_iter().map(|case| yaml::<Value>(&case.join("pod.before.yaml")));
     let patching = |pod: Value| {
         let patched = customized(&pod).ok()?;
-        // As it travels.
+        // The patch as it is sent.
         let patch = json!(json_patch::diff(&pod, &patched));
         Some(json!({"document": pod, "patch": patch, "patched": patched}))
     };
     let patchings: Vec<_> = golden.chain(drawn(DRAWN)).filter_map(patching).collect();
     assert!(patchings.len() > 1000, "only {} of the pods are admitted", patchings.len());
 
-    // tests/json-patch
+    // The program in tests/json-patch.
     let mut program = Command::new("json-patch")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

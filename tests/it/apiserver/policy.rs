@@ -1,4 +1,4 @@
-//! A policy of the cluster that refuses all pods of one role in a namespace.
+//! A ValidatingAdmissionPolicy that refuses all pods of one role in a namespace.
 
 use super::{
     eventually,
@@ -9,7 +9,7 @@ use serde_json::json;
 
 const NAME: &str = "no-pods";
 
-/// The policy; it ends with this value.
+/// The policy, which is deleted when this value is dropped.
 pub(super) struct NoPods;
 
 impl NoPods {

@@ -1,4 +1,4 @@
-//! Does `spark-submit` create what `sparkctl render` says that it does?
+//! Proves that `spark-submit` creates the objects that `sparkctl render` predicts.
 
 use super::{
     applications::application,
@@ -67,7 +67,8 @@ async fn spark_submit_creates_what_was_predicted() {
     }
 }
 
-/// `object` without what is drawn at random, or depends on the time, and without its kind, which lists leave out.
+/// Returns `object` without random parts, without parts that depend on the time, and without its kind, which lists
+/// omit.
 fn comparable(object: &Value) -> Value {
     let mut object = object.clone();
     object.as_object_mut().unwrap().retain(|field, _| !["apiVersion", "kind"].contains(&field.as_str()));
@@ -94,7 +95,7 @@ fn comparable(object: &Value) -> Value {
     serde_json::from_str(&anonymous).unwrap()
 }
 
-/// The paths at which `actual` has not what `expected` has; what it has beside that are defaults.
+/// Returns the paths at which `actual` differs from `expected`; additional fields in `actual` are defaults.
 fn missing(expected: &Value, actual: &Value, path: String) -> Vec<String> {
     match (expected, actual) {
         (Value::Object(fields), Value::Object(_)) => {

@@ -1,5 +1,5 @@
-//! What if a call to the API server goes wrong, or all do? A proxy between the API server and the operator, or
-//! the `spark-submit`s of a node, which holds calls, ends connections and goes away when the test says so.
+//! A proxy between the API server and the operator, or the `spark-submit`s of a node. The proxy holds calls, ends
+//! connections and becomes unreachable when the test says so.
 
 use super::{DEADLINE, PAUSE, calls};
 use futures::future::join;
@@ -49,41 +49,41 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tokio_util::sync::CancellationToken;
 
 type Failure = Box<dyn Error + Send + Sync>;
-/// The API server's, or one of our own.
+/// An answer of the API server, or one of the proxy itself.
 type Answer = Response<Either<BoxBody<Bytes, hyper::Error>, Full<Bytes>>>;
 
-/// As many connections may wait to be accepted; nobody here opens so many.
+/// The number of connections that may wait to be accepted; no test opens so many.
 const BACKLOG: u32 = 1024;
-/// What fits into a connection while nobody reads; as a socket's.
+/// The bytes that fit into a connection while they are not read, as for a socket.
 const BUFFER: usize = 64 * 1024;
 
-/// The proxy; it ends with this value, and so do its connections.
+/// The proxy; it and its connections end when this value is dropped.
 pub(crate) struct Proxy {
     address: SocketAddr,
-    /// Whom its clients have to trust, in PEM.
+    /// The CA that clients have to trust, in PEM.
     ca: String,
     traps: Traps,
     writes: Writes,
     volume: Arc<Volume>,
     guard: Arc<OnceLock<Guard>>,
     line: watch::Sender<Line>,
-    /// Its own, so that it also serves while the test waits for `kubectl`.
+    /// A runtime of its own, so that the proxy also serves while the test waits for `kubectl`.
     runtime: Option<Runtime>,
 }
 
-/// Calls as a test tells them apart: by method and a part of the path.
+/// A kind of call: the method and a part of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub method: &'static str,
     pub path: &'static str,
 }
 
-/// Where on its way a call is held.
+/// The moment at which a call is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// The API server has not seen it.
+    /// The API server has not received the call.
     Before,
-    /// The API server has carried it out, and the caller does not know.
+    /// The API server has carried out the call, and the caller has no answer yet.
     After,
 }
 
@@ -91,24 +91,24 @@ pub(crate) enum Moment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Up,
-    /// Connections are cut and new ones refused: the API server does not run.
+    /// The API server does not run: connections are cut and new ones refused.
     Refused,
-    /// Nothing comes through, and then all of it: a partition.
+    /// A partition: bytes are delayed until the line is up again.
     Silent,
-    /// Packets are lost on their way: a partition, as the kernels at both ends see it.
+    /// A partition, as the kernels at both ends see it: packets are dropped.
     Dropped,
-    /// Nothing comes through, and on connections that were there nothing ever will: another machine takes
-    /// over the address, and whoever only listens is never told.
+    /// Another machine takes over the address: nothing is transferred, and never will be on existing connections. A
+    /// client that only listens is never told.
     Lost,
 }
 
-/// Waits for a call.
+/// A trap that waits for a call.
 pub(crate) struct Trap {
     call: Call,
     caught: oneshot::Receiver<Held>,
 }
 
-/// A call on its way; its caller's connection is closed with this value.
+/// A call that is held; its caller's connection is closed when this value is dropped.
 pub(crate) struct Held(oneshot::Sender<Verdict>);
 
 enum Verdict {
@@ -116,7 +116,7 @@ enum Verdict {
     Reset,
 }
 
-/// The bytes of all bodies that have passed the proxy.
+/// The number of bytes of all bodies that have passed the proxy.
 #[derive(Default)]
 struct Volume {
     requests: AtomicUsize,
@@ -125,35 +125,35 @@ struct Volume {
 
 type Traps = Arc<Mutex<Vec<Set>>>;
 
-/// A trap that has yet to catch a call.
+/// A trap that has not caught a call yet.
 struct Set {
     call: Call,
-    /// What the call's body has to contain.
+    /// The text that the call's body has to contain.
     says: &'static str,
     moment: Moment,
     catch: oneshot::Sender<Held>,
 }
 
-/// Method and path of every call that changes something, and when it came.
+/// Method, path and time of every call that changes something.
 type Writes = Arc<Mutex<Vec<(String, String, Instant)>>>;
 
-/// Sees every call, and says what goes wrong with it, one after the other.
+/// Is given every call; returns the faults of the call, which happen one after the other.
 pub(crate) type Guard = Box<dyn Fn(&Request<Bytes>) -> Vec<Fault> + Send + Sync>;
 
-/// What goes wrong with a call.
+/// A fault of a call.
 pub(crate) enum Fault {
-    /// Its connection is cut.
+    /// The connection is cut.
     Cut(Moment),
-    /// The API server does not see it, and this is the answer.
+    /// The proxy answers with this status, and the API server does not receive the call.
     Refused(StatusCode),
-    /// It comes to the API server so much later.
+    /// The call reaches the API server later by this time.
     Late(Duration),
-    /// It is held until whoever gets it says how it goes on.
+    /// The call is held until the receiver decides how it continues.
     Held(Moment, oneshot::Sender<Held>),
 }
 
 impl Proxy {
-    /// A proxy for the API server of the test's `KUBECONFIG`.
+    /// Starts a proxy for the API server of the test's `KUBECONFIG`.
     pub(crate) async fn start() -> Self {
         let api_server = ApiServer::infer().await;
         let certificates = Certificates::generate(&[Ipv4Addr::LOCALHOST.to_string()], now()).unwrap();
@@ -179,7 +179,7 @@ impl Proxy {
         Self { address, ca, traps, writes, volume, guard, line, runtime: Some(runtime) }
     }
 
-    /// The API server behind the proxy, as a kubeconfig's cluster.
+    /// Returns the cluster of a kubeconfig for the API server behind the proxy.
     pub(crate) fn cluster(&self) -> Value {
         json!({
             "server": format!("https://{}", self.address),
@@ -187,7 +187,7 @@ impl Proxy {
         })
     }
 
-    /// The administrator's kubeconfig, with the API server behind the proxy, as a file in `folder`.
+    /// Writes the administrator's kubeconfig for the proxied API server to a file in `folder`; returns its path.
     pub(crate) fn kubeconfig(&self, folder: &Path) -> String {
         let mut config = calls::kubeconfig();
         config["clusters"][0]["cluster"] = self.cluster();
@@ -208,25 +208,25 @@ impl Proxy {
         Trap { call, caught }
     }
 
-    /// Method and path of every call so far that changes something in `namespace`, and when it came.
+    /// Returns method, path and time of every call so far that changes something in `namespace`.
     pub(crate) fn writes_in(&self, namespace: &str) -> Vec<(String, String, Instant)> {
         let folder = format!("/namespaces/{namespace}/");
         let writes = self.writes.lock().unwrap();
         writes.iter().filter(|(_, path, _)| path.contains(&folder)).cloned().collect()
     }
 
-    /// The number of bytes so far in the bodies of requests, and in those of answers.
+    /// Returns the number of bytes so far in the bodies of requests, and in those of answers.
     pub(crate) fn bytes(&self) -> (usize, usize) {
         let Volume { requests, answers } = &*self.volume;
         (requests.load(Ordering::Relaxed), answers.load(Ordering::Relaxed))
     }
 
-    /// From now on `guard` sees every call; a proxy has one at most.
+    /// Gives every call from now on to `guard`; a proxy has at most one guard.
     pub(crate) fn guarded_by(&self, guard: Guard) {
         assert!(self.guard.set(guard).is_ok(), "a proxy has one guard");
     }
 
-    /// From now on the line is like this.
+    /// Sets the state of the line from now on.
     pub(crate) fn line_is(&self, line: Line) {
         let before = self.line.send_replace(line);
         if (before == Line::Dropped) != (line == Line::Dropped) {
@@ -234,7 +234,7 @@ impl Proxy {
         }
     }
 
-    /// Inserts the rules by which the kernel drops our packets, or deletes them.
+    /// Inserts or deletes the rules by which the kernel drops the proxy's packets.
     fn filter(&self, how: &str) {
         let port = self.address.port().to_string();
         for direction in ["--dport", "--sport"] {
@@ -249,7 +249,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.line_is(Line::Up);
         if let Some(runtime) = self.runtime.take() {
-            // A test's thread must not wait for it.
+            // The runtime must not be waited for on the thread of a test.
             runtime.shutdown_background();
         }
     }
@@ -266,22 +266,22 @@ impl Trap {
 }
 
 impl Held {
-    /// Lets it go on.
+    /// Lets the call continue.
     pub(crate) fn release(self) {
-        // Here and below, an error means that the caller has hung up.
+        // Here and below, an error means that the caller has closed the connection.
         self.0.send(Verdict::GoOn).ok();
     }
 
-    /// Ends the caller's connection as a process that ends does: with a FIN.
+    /// Closes the caller's connection like a process that ends: with a FIN.
     pub(crate) fn close(self) {}
 
-    /// Ends the caller's connection as a machine that knows nothing of it does: with a RST.
+    /// Ends the caller's connection like a machine that does not know the connection: with a RST.
     pub(crate) fn reset(self) {
         self.0.send(Verdict::Reset).ok();
     }
 }
 
-/// Where calls go.
+/// The API server to which calls are forwarded.
 #[derive(Clone)]
 struct ApiServer {
     /// Host and port.
@@ -310,13 +310,13 @@ impl ApiServer {
         stream.set_nodelay(true)?;
         let stream = self.connector.connect(self.name.clone(), stream).await?;
         let (sender, connection) = client::handshake(TokioIo::new(stream)).await?;
-        // Whoever waits for an answer is told of the failure.
+        // The task that waits for an answer is told of the failure.
         tokio::spawn(async { connection.await.ok() });
         Ok(sender)
     }
 }
 
-/// Where calls come in.
+/// Accepts the connections of clients.
 struct Door {
     acceptor: TlsAcceptor,
     api_server: ApiServer,
@@ -337,11 +337,11 @@ impl Door {
                 _ = line.wait_for(|line| *line == Line::Refused) => {}
             }
             drop(listener);
-            // Bound to the port, so that nobody else takes it, and not listening: connections are refused.
+            // Bound, so that no other process takes the port, but not listening: connections are refused.
             socket = loop {
                 match bound(address) {
                     Ok(socket) => break socket,
-                    // A process that is being started has all our sockets until it runs its program.
+                    // A process that is being started holds all our sockets until it runs its program.
                     Err(error) => assert_eq!(error.kind(), io::ErrorKind::AddrInUse),
                 }
                 sleep(PAUSE).await;
@@ -352,10 +352,10 @@ impl Door {
         }
     }
 
-    /// Takes in connections; they end with it.
+    /// Accepts connections, which end with this future.
     async fn admit(&self, listener: &TcpListener) {
         let mut connections = JoinSet::new();
-        // An error is of one connection only.
+        // An error concerns only one connection.
         loop {
             if let Ok((mut client, _)) = listener.accept().await {
                 let (outside, inside) = duplex(BUFFER);
@@ -384,13 +384,13 @@ impl Door {
     }
 }
 
-/// Carries bytes between a client and us while the line is up.
+/// Transfers bytes between a client and the proxy while the line is up.
 async fn carry(client: &mut TcpStream, mut outside: DuplexStream, mut line: watch::Receiver<Line>) {
     let mut copying = pin!(copy_bidirectional(client, &mut outside));
     loop {
         let is_up = matches!(*line.borrow_and_update(), Line::Up | Line::Dropped);
         tokio::select! {
-            // An error means that one of them has hung up.
+            // An error means that one side has closed the connection.
             _ = &mut copying, if is_up => return,
             changed = line.changed() => {
                 if changed.is_err() || *line.borrow() == Line::Lost {
@@ -401,7 +401,7 @@ async fn carry(client: &mut TcpStream, mut outside: DuplexStream, mut line: watc
     }
 }
 
-/// One connection: its calls come one after the other, and go by one connection to the API server.
+/// One connection of a client: its calls come one after the other, and use one connection to the API server.
 struct Visit {
     api_server: ApiServer,
     traps: Traps,
@@ -409,7 +409,7 @@ struct Visit {
     volume: Arc<Volume>,
     guard: Arc<OnceLock<Guard>>,
     sender: AsyncMutex<Option<SendRequest<Full<Bytes>>>>,
-    /// Cancelled when the client is to be sent a RST.
+    /// Cancelled when a RST is to be sent to the client.
     reset: CancellationToken,
 }
 
@@ -417,15 +417,15 @@ impl Visit {
     async fn serve(&self, acceptor: TlsAcceptor, inside: DuplexStream) {
         let Ok(stream) = acceptor.accept(inside).await else { return };
         let service = service_fn(|request| self.answer(request));
-        // An error means that the client has hung up, or that we have.
+        // An error means that the client or the proxy has closed the connection.
         server::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok();
     }
 
-    /// The API server's answer. An error cuts the connection.
+    /// Returns the API server's answer. An error cuts the connection.
     async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Failure> {
         let (parts, body) = request.into_parts();
         let request = Request::from_parts(parts, body.collect().await?.to_bytes());
-        // What is not kept is only asked for to see whether it would be.
+        // A dry run stores nothing: it neither counts as a write nor meets a trap or fault.
         if request.uri().query().is_some_and(|query| query.contains("dryRun")) {
             return self.forward(request).await;
         }
@@ -457,7 +457,7 @@ impl Visit {
         Ok(response)
     }
 
-    /// Waits where there is a trap.
+    /// Waits if there is a trap for the call.
     async fn pass(&self, method: &str, path: &str, body: &[u8], moment: Moment) -> Result<(), Failure> {
         let trap = {
             let mut traps = self.traps.lock().unwrap();
@@ -474,10 +474,10 @@ impl Visit {
         }
     }
 
-    /// Waits until whoever waits for the call says how it goes on.
+    /// Waits until the receiver of the held call decides how the call continues.
     async fn held(&self, catch: oneshot::Sender<Held>) -> Result<(), Failure> {
         let (held, verdict) = oneshot::channel();
-        // Where the test has lost interest there is no verdict either.
+        // If the test has dropped the receiver, there is no verdict either.
         catch.send(Held(held)).ok();
         match verdict.await? {
             Verdict::GoOn => Ok(()),
@@ -493,7 +493,7 @@ impl Visit {
         let mut request = request.map(Full::new);
         request.headers_mut().insert(HOST, HeaderValue::from_str(&self.api_server.authority)?);
         let mut sender = self.sender.lock().await;
-        // Kept open by the API server for longer than by any client.
+        // The API server keeps connections open for longer than any client.
         let sender = match &mut *sender {
             Some(sender) => sender,
             none => none.insert(self.api_server.connect().await?),
@@ -509,7 +509,7 @@ impl Visit {
     }
 }
 
-/// As the API server says that it does not do something.
+/// Returns a refusal in the form of the API server's.
 fn refusal(status: StatusCode) -> Answer {
     let reason = match status {
         StatusCode::CONFLICT => "Conflict",

@@ -1,5 +1,5 @@
-//! Is an application let in for which its namespace has no room? The API server has real ResourceQuotas; nobody
-//! counts at this level, so the test says what is used.
+//! Proves that an application for which its namespace has no room is refused. The ResourceQuotas are real, but no
+//! controller counts their use in this cluster, so the test writes their status.
 
 use super::{
     applications::application,
@@ -41,7 +41,7 @@ async fn an_application_is_refused_if_there_is_no_room_for_it_and_let_in_if_ther
     let counted = "spark_operator_webhook_denials_total{kind=\"SparkApplication\",reason=\"ResourceQuota\"}";
     assert_eq!(operator.metric(counted).await, Ok(2.0));
 
-    // It waits for nothing while it is suspended; once it is there it can be labelled and suspended, but not begin.
+    // A suspended application needs no room; a stored one can be labelled and suspended, but not resumed without room.
     let mut waiting = of_executors(3);
     waiting["spec"]["suspend"] = json!(true);
     namespace.apply(&waiting);
@@ -54,7 +54,7 @@ async fn an_application_is_refused_if_there_is_no_room_for_it_and_let_in_if_ther
     };
     let refused = edited(json!({"suspend": false})).unwrap_err();
     assert!(refused.contains(&format!("{DENIED}{no_room}")), "{refused}");
-    // A schedule's applications are looked at when they are made.
+    // The applications of a schedule are reviewed when they are created.
     let schedule = json!({
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
         "kind": "ScheduledSparkApplication",
@@ -73,7 +73,7 @@ async fn an_application_is_refused_if_there_is_no_room_for_it_and_let_in_if_ther
 async fn quotas_are_not_read_unless_they_are_enforced() {
     let namespace = Namespace::new("quota-off").await;
     let _reviewed = Reviewed::begin();
-    // Without the permission to read them.
+    // The operator starts without the permission to read quotas.
     let _operator = Operator::start(&namespace).await;
     let _quota = Quota::begin(&namespace).await;
     let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
@@ -126,7 +126,7 @@ async fn an_api_server_that_does_not_answer_lets_nothing_in_and_holds_nobody_up(
     let unknown = format!(
         "{DENIED}the ResourceQuotas of namespace quota-silent cannot be read, so nobody knows whether there is room: "
     );
-    // Otherwise the API server, which waits for 5 s, would have said that we have not answered.
+    // The message comes from the operator: after 5 s without an answer, the API server would report a timeout instead.
     let silent = format!(
         "{unknown}the API server has not answered for 1 s; try again, or run the operator without {ENFORCED}"
     );
@@ -141,14 +141,14 @@ async fn an_api_server_that_does_not_answer_lets_nothing_in_and_holds_nobody_up(
     eventually("it is reached again", async || try_kubectl_with(&of_executors(1), &create)).await;
 }
 
-/// An application that is never run: dry runs are not stored.
+/// Returns an application for dry runs.
 fn of_executors(number: u32) -> Value {
     let mut application = application("pi");
     application["spec"]["executor"]["instances"] = json!(number);
     application
 }
 
-/// A quota with room for two executors and their driver.
+/// A ResourceQuota with room for two executors and their driver.
 struct Quota(Value);
 
 impl Quota {
@@ -162,7 +162,7 @@ impl Quota {
         quota
     }
 
-    /// What the controller manager would write.
+    /// Writes the status that the controller manager would write.
     async fn is_used(&self, namespace: &Namespace, used: &Value) {
         let status = json!({"hard": self.0, "used": used});
         namespace.patch_status::<ResourceQuota>("team", &status).await;
@@ -171,7 +171,7 @@ impl Quota {
     }
 }
 
-/// While this lives, the operator may list quotas.
+/// Lets the operator list quotas while this value exists.
 struct Allowed;
 
 impl Allowed {

@@ -1,4 +1,4 @@
-//! Are the reviews in `tests/data/reviews` what an API server sends? `UPDATE_GOLDEN=1` records them anew.
+//! Proves that the reviews in `tests/data/reviews` are what an API server sends. `UPDATE_GOLDEN=1` records them anew.
 
 use super::{
     applications::application,
@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 async fn the_recorded_reviews_are_what_the_api_server_sends() {
     let namespace = Namespace::new("recordings").await;
     let _reviewed = Reviewed::begin();
-    // What driver and submission pod mount.
+    // The driver and the submission pod mount this ConfigMap.
     namespace.kubectl(&["create", "configmap", "settings"]);
-    // By which the driver arrives as Spark makes it.
+    // With this node the driver arrives as Spark creates it.
     let _node = SubmissionNode::of(&namespace, spark_home()).start().await;
     let _operator = Operator::with(&namespace).by_spark_submit().start().await;
     namespace.kubectl(&["delete", "scheduledsparkapplications", "--all"]);
@@ -28,7 +28,7 @@ async fn the_recorded_reviews_are_what_the_api_server_sends() {
 
     let mut pi = typical();
     pi["spec"]["suspend"] = json!(true);
-    // As users do.
+    // Applies with `kubectl`, as users do.
     let apply = |object: &Value| {
         kubectl_with(object, &["apply", "--validate=strict", "--namespace", namespace.name, "-f", "-"]);
     };
@@ -74,7 +74,7 @@ async fn the_recorded_reviews_are_what_the_api_server_sends() {
     golden.finish();
 }
 
-/// An application with what people ask for most.
+/// Returns an application with the settings that users need most often.
 fn typical() -> Value {
     let mut pi = application("pi");
     let mount = json!({"name": "scratch", "mountPath": "/scratch"});
@@ -106,7 +106,7 @@ fn driver_without_spark() -> Value {
     })
 }
 
-/// How far the operator has come with an application by then is another matter.
+/// Removes the status: how far the operator has come with the application differs between recordings.
 fn without_status(application: &mut Value) {
     let Some(application) = application.as_object_mut() else { return };
     application.remove("status");
@@ -116,7 +116,7 @@ fn without_status(application: &mut Value) {
     }
 }
 
-/// `review` as text in which whatever is drawn, tells the time or who runs the test is the same in each
+/// Returns `review` as text, in which random parts, times and the user that runs the test are the same in each
 /// recording.
 fn settled(review: &Value) -> String {
     let mut review = review.clone();
@@ -136,7 +136,7 @@ fn settled(review: &Value) -> String {
     }
     let text = serde_json::to_string_pretty(&review).unwrap() + "\n";
     let (mut settled, mut numbers) = (String::new(), BTreeMap::new());
-    // Whatever is drawn is written without blanks and quotes.
+    // Random parts contain no blanks and no quotes.
     let ends = |c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == ':');
     for word in text.split_inclusive(ends) {
         let (word, end) = word.split_at(word.trim_end_matches(ends).len());
@@ -146,7 +146,8 @@ fn settled(review: &Value) -> String {
     settled
 }
 
-/// `word` with a number of its own in place of each UUID and each long hexadecimal number.
+/// Returns `word` with each UUID and each long hexadecimal number replaced by a consecutive number, and a time by a
+/// fixed one.
 fn settled_word(word: &str, numbers: &mut BTreeMap<String, usize>) -> String {
     let is_time = word.len() == 20
         && word.ends_with('Z')

@@ -1,4 +1,4 @@
-//! What does a user hear of an application that can never work, when it is applied?
+//! Proves what a user is told when applying an application that can never work.
 
 use super::{
     applications::application,
@@ -49,7 +49,7 @@ async fn what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in() {
     let _reviewed = Reviewed::begin();
     let _operator = Operator::start(&namespace).await;
     let mut old = application("old");
-    // Stays New, so that nobody else writes.
+    // A suspended application stays New, so that the operator does not write to it.
     old["spec"]["suspend"] = json!(true);
     old["spec"]["driver"]["envVars"] = json!({"A": "b"});
     let (status, _, stderr) = applied(&namespace, &old);
@@ -72,7 +72,7 @@ async fn what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in() {
     assert!(status && stdout.contains("unchanged"), "{stdout}");
 }
 
-/// Whether `kubectl apply` succeeds, and what it says on stdout and stderr.
+/// Runs `kubectl apply`; returns whether it succeeds, its standard output and its standard error.
 fn applied(namespace: &Namespace, object: &Value) -> (bool, String, String) {
     let arguments = ["apply", "--namespace", namespace.name, "-f", "-"];
     let output = program::run("kubectl", &arguments, &object.to_string());

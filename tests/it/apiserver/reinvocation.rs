@@ -1,4 +1,4 @@
-//! What if other webhooks change a pod after ours, and the API server asks ours again?
+//! Proves that a second call of our webhook, after another webhook has changed a pod, changes nothing more.
 
 use super::{
     admission::pod,
@@ -23,8 +23,8 @@ async fn a_second_call_after_images_were_mirrored_changes_nothing() {
     called_twice(&namespace, mirror).await;
 }
 
-/// The driver is admitted although both webhooks have their say, ours twice; and it is what ours alone would
-/// have made of it with the neighbour's change on top.
+/// Asserts that the driver is admitted although both webhooks are called, ours twice, and that the result equals the
+/// result of our webhook alone with the neighbour's change on top.
 async fn called_twice(namespace: &Namespace, change: fn(&mut Value)) {
     let operator = Operator::start(namespace).await;
     let create = ["create", "--namespace", namespace.name, "-f", "-"];
@@ -49,7 +49,7 @@ async fn called_twice(namespace: &Namespace, change: fn(&mut Value)) {
     assert_eq!(both["metadata"]["ownerReferences"], alone["metadata"]["ownerReferences"]);
 }
 
-/// As a service mesh does: a container, and something in those that are there.
+/// Changes a pod as a service mesh does: adds a container, and a variable to the existing containers.
 fn inject(pod: &mut Value) {
     let containers = pod["spec"]["containers"].as_array_mut().unwrap();
     for container in &mut *containers {
@@ -62,7 +62,7 @@ fn inject(pod: &mut Value) {
     }));
 }
 
-/// As mirrors of registries have it.
+/// Changes the images as for a mirror of a registry.
 fn mirror(pod: &mut Value) {
     for container in pod["spec"]["containers"].as_array_mut().unwrap() {
         let image = container["image"].as_str().unwrap().rsplit('/').next().unwrap();
@@ -70,7 +70,7 @@ fn mirror(pod: &mut Value) {
     }
 }
 
-/// How ours has answered so far.
+/// The number of answers of our webhook so far, by result.
 struct Reviews {
     patched: f64,
     allowed: f64,
@@ -80,7 +80,7 @@ struct Reviews {
 async fn reviews(operator: &Operator) -> Reviews {
     let count = async |result: &str| {
         let labels = format!("{{path=\"/mutate\",kind=\"Pod\",operation=\"CREATE\",result=\"{result}\"}}");
-        // What has not happened yet has no line.
+        // A result that has not occurred yet has no line.
         operator.metric(&format!("spark_operator_webhook_reviews_total{labels}")).await.unwrap_or_default()
     };
     Reviews {
@@ -90,7 +90,7 @@ async fn reviews(operator: &Operator) -> Reviews {
     }
 }
 
-/// While this lives, the API server asks ours again if another webhook has changed something since.
+/// Makes the API server call our webhook again if another webhook has changed the pod, while this value exists.
 struct CalledAgain;
 
 impl CalledAgain {

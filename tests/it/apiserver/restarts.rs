@@ -1,4 +1,4 @@
-//! What if replicas are restarted, one after the other, while pods are created?
+//! Proves that no pod is refused while replicas are restarted one after the other.
 
 use super::{
     admission::pod,
@@ -28,7 +28,7 @@ async fn no_pod_is_refused_while_replicas_are_restarted_behind_a_url() {
     restarted(&namespace, Route::url).await;
 }
 
-/// A Service has the address of a replica a moment after that is ready, and by then its caches are filled.
+/// A Service has the address of a replica only a moment after the replica is ready, when its caches are already filled.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn nothing_is_submitted_before_the_api_server_finds_the_webhook() {
@@ -42,7 +42,7 @@ async fn nothing_is_submitted_before_the_api_server_finds_the_webhook() {
 }
 
 async fn restarted(namespace: &Namespace, route: fn(u16) -> Route) {
-    // By their usual settings, but for a lease that is short.
+    // The replicas have their default settings, except for a short lease and shutdown delay.
     let replica = || {
         let setup = Operator::with(namespace).candidate(4);
         setup.env("SPARK_OPERATOR_WEBHOOK_SHUTDOWN_DELAY", "5s")
@@ -55,7 +55,7 @@ async fn restarted(namespace: &Namespace, route: fn(u16) -> Route) {
     admits(namespace, &balancer).await;
 
     let arrivals = Arrivals::of_steady_pods(namespace.name, 50);
-    // As a Deployment does: the next one is stopped when the last one's successor is known to be ready.
+    // As in a Deployment, the next replica is stopped once the replacement of the previous one is known to be ready.
     second.stop().await;
     let second = replica().spawn();
     balancer.knows_all().await;
@@ -71,7 +71,7 @@ async fn restarted(namespace: &Namespace, route: fn(u16) -> Route) {
     drop((first, second));
 }
 
-/// Waits until the API server finds the webhook through the balancer.
+/// Waits until the API server calls the webhook through the balancer.
 async fn admits(namespace: &Namespace, balancer: &Balancer) {
     let pod = pod("driver-pod");
     eventually("the API server calls the balancer", async || {

@@ -1,4 +1,4 @@
-//! Are certificates replaced without anybody noticing, and does an admin see and say how?
+//! Proves that certificates are replaced without an effect on pods, and that an admin can see and trigger that.
 
 use super::{
     arrivals::Arrivals,
@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use std::process::Output;
 
-/// Between the steps of a CA's renewal; in seconds, what else would take an hour.
+/// The waits between the steps of a CA's renewal: 2 s instead of an hour.
 const WAITS: [&str; 2] = ["--webhook-ca-settle-time=2s", "--webhook-ca-overlap=2s"];
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn pods_are_admitted_while_leaf_and_ca_are_replaced() {
     })
     .await;
 
-    // Deleted, they are replaced in the same way.
+    // Deleted certificates are replaced in the same way.
     let second_ca = bundle();
     kubectl(&["delete", "secret", SECRET, "--namespace", NAMESPACE]);
     eventually("the deleted CA has gone too", async || {
@@ -93,14 +93,14 @@ async fn two_operators_share_the_secret_without_fighting() {
     let count = arrivals.end();
     namespace.clear::<Pod>().await;
     assert_eq!(count.failures, Vec::<String>::new());
-    // The CA before the other, its leaf, and the other gone: each written once, whoever did it; and both CAs, and
-    // one again, published once.
+    // The Secret is written once for the new CA with its leaf, and once when the old CA is removed, by either operator;
+    // the caBundle is written once with both CAs, and once with one again.
     let changes = |log: &str, what: &str| log.lines().filter(|line| line.contains(what)).count();
     let log = first.log() + &second.log();
     assert_eq!(changes(&log, "new leaf made") + changes(&log, "the old CA is not needed"), 2, "{log}");
     assert_ne!((made, trusted), (version("secret"), version("mutatingwebhookconfiguration")));
     let (made, trusted) = (version("secret"), version("mutatingwebhookconfiguration"));
-    // Each look of either would write again if they did not agree; every start is one.
+    // If the operators did not agree, each check of either would write again; every start is such a check.
     drop(second);
     let second = hasty(&namespace).beside().spawn();
     is_ready(&second).await;
@@ -134,25 +134,25 @@ async fn an_admin_sees_who_trusts_what_and_what_does_not_go_together() {
     }
 }
 
-/// An operator that loses no time between the steps.
+/// An operator without long waits between the steps of a renewal.
 pub(crate) fn hasty(namespace: &Namespace) -> Setup<'_> {
     WAITS.iter().fold(Operator::with(namespace), |setup, argument| setup.argument(argument))
 }
 
-/// How many CAs are in a caBundle.
+/// Returns the number of CAs in a caBundle.
 fn cas(bundle: &str) -> usize {
     let bytes: k8s_openapi::ByteString = serde_json::from_value(json!(bundle)).unwrap();
     String::from_utf8(bytes.0).unwrap().matches("BEGIN CERTIFICATE").count()
 }
 
-/// The resourceVersion of the Secret, or of the webhook configuration.
+/// Returns the resourceVersion of the Secret, or of the webhook configuration.
 fn version(kind: &str) -> String {
     let path = "--output=jsonpath={.metadata.resourceVersion}";
     let name = if kind == "secret" { SECRET } else { WEBHOOK };
     kubectl(&["get", kind, name, "--namespace", NAMESPACE, path])
 }
 
-/// What `spark-operator certs` prints; it has to succeed.
+/// Returns what `spark-operator certs` prints; panics if it fails.
 pub(crate) fn certs(arguments: &[&str]) -> String {
     let output = run(arguments);
     let complaint = String::from_utf8_lossy(&output.stderr);

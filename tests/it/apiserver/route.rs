@@ -1,5 +1,5 @@
-//! How does the API server find the webhook of pods? By a URL, where it speaks HTTP/2, or through a Service, as
-//! everywhere but in tests, where it speaks HTTP/1.1.
+//! Sets how the API server reaches the webhook of pods: by a URL, over HTTP/2, or through a Service, over HTTP/1.1.
+//! Outside of tests the webhook is always reached through a Service.
 
 use super::{
     kubectl::{kubectl, kubectl_with},
@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 
 const SERVICE: &str = "spark-operator-webhook-svc";
 
-/// As it is while this lives.
+/// The route; dropping this value restores the usual one.
 pub(crate) struct Route;
 
 impl Route {
-    /// By URL, at this port.
+    /// Uses a URL with this port.
     pub(crate) fn url(port: u16) -> Self {
         point(&json!({"url": format!("https://localhost:{port}/mutate")}));
         Self
     }
 
-    /// Through the Service. Where no kube-proxy carries it, it has to be one of another name for this machine.
+    /// Uses the Service. Without a kube-proxy, the Service must have an external name, which is that of this machine.
     pub(crate) fn service(port: u16) -> Self {
         kubectl(&["delete", "service", SERVICE, "--namespace", NAMESPACE, "--ignore-not-found"]);
         let service = json!({
@@ -43,7 +43,7 @@ impl Drop for Route {
     }
 }
 
-/// Lets the API server call `client_config`. Whom it trusts stays.
+/// Makes the API server call `client_config`, with the same CAs as before.
 fn point(client_config: &Value) {
     let bundle = "--output=jsonpath={.webhooks[0].clientConfig.caBundle}";
     let bundle = kubectl(&["get", "mutatingwebhookconfiguration", WEBHOOK, bundle]);

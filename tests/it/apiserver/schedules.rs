@@ -1,4 +1,4 @@
-//! Does each time of a schedule have its application, once, whatever happens?
+//! Proves that each time of a schedule has exactly one application, also after crashes and lost replies.
 
 use super::{
     applications::{application, hopeless},
@@ -26,7 +26,7 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// How often most of them are due: time enough for an application to be made and seen.
+/// The period of most schedules in seconds: enough for an application to be created and seen.
 const PERIOD: i64 = 4;
 const STARTED: &str = "spark_operator_scheduled_runs_started_total";
 
@@ -35,7 +35,7 @@ const STARTED: &str = "spark_operator_scheduled_runs_started_total";
 async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     let namespace = Namespace::new("schedules").await;
     let operator = Operator::start(&namespace).await;
-    // Long enough to look at what came of a time before the next.
+    // Long enough to check the results of one time before the next.
     let period = 10.seconds();
     let mut wanted = schedule("often", &json!({"schedule": "@every 10s", "successfulRunHistoryLimit": 1}));
     wanted["metadata"]["labels"] = json!({"team": "data"});
@@ -128,7 +128,7 @@ async fn a_start_that_nobody_could_record_is_not_repeated() {
     is_told(&namespace, "crashed", "ScheduledRunStarted").await;
 }
 
-/// Issue 22: each due slot of such a schedule was a LIST of the namespace's pods, and thousands may be due in the same minute.
+/// Issue 22: each due time of such a schedule listed the namespace's pods, and thousands may be due in one minute.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_schedule_that_runs_alone_asks_once_for_the_pods_of_applications_that_are_gone() {
@@ -206,7 +206,7 @@ async fn replace_waits_until_the_pods_of_what_ran_are_gone() {
     namespace.apply(&schedule("latest", &json!({"schedule": "@every 8s", "concurrencyPolicy": "Replace"})));
     let first = nth_run(&namespace, "latest", 1).await;
     runs_now(&namespace, name(&first)).await;
-    // As one that takes its time to end.
+    // The driver takes long to end.
     let driver = format!("{}-driver", name(&first));
     let finalizers = |finalizers: Value| {
         let patch = json!({"metadata": {"finalizers": finalizers}}).to_string();
@@ -220,7 +220,7 @@ async fn replace_waits_until_the_pods_of_what_ran_are_gone() {
     let status =
         becomes(&namespace, "latest", "the next waits", |status| !status["pendingRun"].is_null()).await;
     let pending = status["pendingRun"].clone();
-    // Looked at several times meanwhile.
+    // The operator reconciles the schedule several times meanwhile.
     sleep(Duration::from_secs(3)).await;
     assert_eq!(runs(&namespace, "latest").await, Vec::<Value>::new(), "its driver is there");
     finalizers(Value::Null);
@@ -351,7 +351,7 @@ async fn somebody_elses_application_under_the_name_of_a_run_is_left_alone() {
     let there = namespace.application(&foreign).await;
     assert_eq!(there["metadata"]["uid"], made["metadata"]["uid"]);
     is_told(&namespace, "taken", "ScheduledRunSkipped").await;
-    // The next one has its own.
+    // The next time has an application of its own.
     eventually("the next is made", async || {
         let runs = runs(&namespace, "taken").await;
         seen(runs.len() == 1 && slot_of(&runs[0]) > slot, runs)
@@ -412,14 +412,14 @@ async fn a_run_that_ended_before_it_was_recorded_is_recorded_and_then_pruned_at_
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn hundreds_of_schedules_that_are_due_in_the_same_minute_are_started_once_each() {
-    // What becomes of the applications is not asked here.
+    // The applications are suspended; this test does not run them.
     crowd("schedule-crowd", 300, &json!({"template": {"suspend": true}})).await;
 }
 
-/// Lets so many schedules, with these members of their specs, be due at once, and gives how much later each application
-/// was made.
+/// Creates `many` schedules, with these fields in their specs, that are due at the same time. Returns how much later
+/// each application was created.
 pub(crate) async fn crowd(namespace: &'static str, many: usize, spec: &Value) -> Vec<SignedDuration> {
-    /// How many requests the test has under way.
+    /// The number of requests that the test has under way at once.
     const AT_ONCE: usize = 32;
     let namespace = Namespace::new(namespace).await;
     let operator = Operator::start(&namespace).await;
@@ -427,7 +427,7 @@ pub(crate) async fn crowd(namespace: &'static str, many: usize, spec: &Value) ->
         let moment = json!({"metadata": {"generateName": "moment-"}});
         created(&namespace.create::<ConfigMap>(&moment).await)
     };
-    // The first minute that leaves time to make them all: ten times what it takes here.
+    // The first full minute after the time needed to create all schedules, with ten times the usual duration.
     let seconds = 20 + i64::try_from(many / 30).unwrap();
     let earliest = clock().await.checked_add(seconds.seconds()).unwrap().to_zoned(TimeZone::UTC);
     let up = ZonedRound::new().smallest(Unit::Minute).mode(RoundMode::Ceil);
@@ -455,8 +455,8 @@ pub(crate) async fn crowd(namespace: &'static str, many: usize, spec: &Value) ->
     let runs = namespace.list::<SparkApplication>().await;
     let names: BTreeSet<_> = runs.iter().map(name).collect();
     assert_eq!(names.len(), many);
-    // Once when it was made and once when it was due: neither what the operator records nor what it makes is news to
-    // it. Another look would have come by now.
+    // Each schedule is reconciled once when it is created and once when it is due: the operator's own writes and
+    // creations cause no reconcile. Another reconcile would have happened by now.
     sleep(Duration::from_secs(2)).await;
     has_looked_at(2).await;
     operator.stop().await;
@@ -469,7 +469,7 @@ pub(crate) async fn crowd(namespace: &'static str, many: usize, spec: &Value) ->
     lags
 }
 
-/// Waits until the operator says that it has started so many: it counts what is recorded, a moment later.
+/// Waits until the operator's metric of started runs is `count`; it counts a start a moment later, when it is recorded.
 async fn has_started(operator: &Operator, count: f64) {
     eventually(&format!("it has started {count}"), async || {
         let started = operator.metric(STARTED).await?;
@@ -478,7 +478,7 @@ async fn has_started(operator: &Operator, count: f64) {
     .await;
 }
 
-/// How often an operator has looked at schedules; whatever fails is tried again, and not counted.
+/// Returns the number of reconciles of schedules; failed ones, which are retried, are not counted.
 async fn looks(operator: &Operator) -> usize {
     let mut looks = 0.0;
     for result in ["success", "requeue_after"] {
@@ -488,10 +488,10 @@ async fn looks(operator: &Operator) -> usize {
     looks as usize
 }
 
-/// The least schedule that is called so, with these members of its spec.
+/// Returns the smallest schedule with this name, with these fields in its spec.
 fn schedule(name: &str, spec: &Value) -> Value {
     let mut template = application(name)["spec"].take();
-    // Nobody waits for a driver that is not there.
+    // A driver that does not exist is not waited for.
     template["restartPolicy"] = json!({"type": "Never"});
     let mut schedule = json!({
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
@@ -503,7 +503,7 @@ fn schedule(name: &str, spec: &Value) -> Value {
     schedule
 }
 
-/// The applications of a schedule, oldest first.
+/// Returns the applications of a schedule, oldest first.
 async fn runs(namespace: &Namespace, schedule: &str) -> Vec<Value> {
     let mut runs = namespace.list::<SparkApplication>().await;
     runs.retain(|run| run["metadata"]["ownerReferences"][0]["name"] == schedule);
@@ -511,7 +511,7 @@ async fn runs(namespace: &Namespace, schedule: &str) -> Vec<Value> {
     runs
 }
 
-/// Waits until there are so many, and gives the last.
+/// Waits until the schedule has `count` applications, and returns the last of them.
 async fn nth_run(namespace: &Namespace, schedule: &str, count: usize) -> Value {
     eventually(&format!("{schedule} has made {count}"), async || {
         let mut runs = runs(namespace, schedule).await;
@@ -520,7 +520,7 @@ async fn nth_run(namespace: &Namespace, schedule: &str, count: usize) -> Value {
     .await
 }
 
-/// Waits until the status of a schedule is as `condition` wants it, and gives it.
+/// Waits until the status of a schedule fulfils `condition`, and returns the status.
 async fn becomes(
     namespace: &Namespace,
     schedule: &str,
@@ -535,7 +535,7 @@ async fn becomes(
     .await
 }
 
-/// Waits until an event about a schedule has this reason: it comes after the status.
+/// Waits until there is an event with this reason about a schedule; events are sent after the status is written.
 async fn is_told(namespace: &Namespace, schedule: &str, reason: &str) {
     eventually(&format!("{schedule} has an event {reason}"), async || {
         let events = namespace.told().await;

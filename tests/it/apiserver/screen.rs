@@ -1,4 +1,4 @@
-//! What does `sparkctl` show at a terminal?
+//! Proves what `sparkctl` shows at a terminal.
 
 use super::{applications::application, namespace::Namespace};
 use crate::terminal::Terminal;
@@ -51,11 +51,11 @@ async fn top_shows_applications_as_they_are_now() {
     terminal.until(|screen| screen.lines().nth(3).unwrap().starts_with("etl-15"));
     terminal.resizes(60, 10);
     terminal.until(|screen| screen.lines().nth(9).is_some_and(|line| line.starts_with("q end")));
-    // Wider ones would stand on two lines.
+    // Longer lines would wrap.
     let screen = terminal.screen();
     assert!(screen.lines().skip(3).take(6).all(|line| line.starts_with("etl-")), "{screen}");
 
-    // The terminal is given back as it was.
+    // The terminal is restored.
     terminal.presses("q");
     let screen = terminal.until(|screen| screen.trim_end().ends_with('$'));
     assert!(screen.starts_with("$ sparkctl -n screen top\n"), "{screen}");

@@ -1,4 +1,4 @@
-//! How does the operator end when it is asked to?
+//! Proves that the operator ends promptly and cleanly when asked to.
 
 use super::{
     applications::application,
@@ -12,7 +12,7 @@ use super::{
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// Kubernetes kills a pod after 30 s; nothing here has a reason to take a tenth of that.
+/// The longest time for a stop. Kubernetes kills a pod after 30 s; nothing here needs a tenth of that.
 const PROMPT: Duration = Duration::from_secs(3);
 
 #[tokio::test]

@@ -1,12 +1,12 @@
-//! What does a Spark driver do that the operator sees? It makes executor pods, from what `spark-submit` has
-//! left for it in ConfigMaps.
+//! Plays the Spark driver as far as the operator sees it: creates executor pods from the ConfigMaps that `spark-submit`
+//! has created.
 
 use super::namespace::Namespace;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Makes an executor of `driver` (a pod) as Spark's `ExecutorPodsAllocator` would; gives its name.
+/// Creates an executor of the pod `driver` as Spark's `ExecutorPodsAllocator` would; returns its name.
 pub(super) async fn make_executor(namespace: &Namespace, driver: &Value, id: u32) -> String {
     let properties = mounted(namespace, driver, "spark-conf-volume-driver", "spark.properties").await;
     let properties = decode(&properties);
@@ -37,13 +37,13 @@ pub(super) async fn make_executor(namespace: &Namespace, driver: &Value, id: u32
     name
 }
 
-/// The template of executors as `driver` reads it.
+/// Returns the pod template of executors as `driver` reads it.
 pub(super) async fn executor_template(namespace: &Namespace, driver: &Value) -> Value {
     let template = mounted(namespace, driver, "pod-template-volume", "podspec-configmap-key").await;
     serde_saphyr::from_str(&template).unwrap()
 }
 
-/// The text of `key` in the ConfigMap that the driver mounts as `volume`.
+/// Returns the text of `key` in the ConfigMap that the driver mounts as `volume`.
 async fn mounted(namespace: &Namespace, driver: &Value, volume: &str, key: &str) -> String {
     let volumes = driver["spec"]["volumes"].as_array().unwrap();
     let volume = volumes.iter().find(|found| found["name"] == volume).expect(volume);
@@ -52,7 +52,7 @@ async fn mounted(namespace: &Namespace, driver: &Value, volume: &str, key: &str)
     config_map["data"][key].as_str().unwrap_or_else(|| panic!("no {key} in {config_map}")).to_owned()
 }
 
-/// `java.util.Properties`, as far as Spark's own need it.
+/// Parses `java.util.Properties`, as far as Spark's own properties need it.
 fn decode(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines

@@ -1,4 +1,4 @@
-//! What becomes of the admin's own configuration of Spark and Hadoop, whoever submits?
+//! Proves that the admin's own configuration of Spark and Hadoop is used with both submitters.
 
 use super::{
     applications::application,
@@ -22,7 +22,7 @@ async fn is_below(submitter: &str) {
     let namespace = Namespace::new("spark-conf-dir").await;
     let directory = namespace.folder.join("conf");
     fs::create_dir(&directory).unwrap();
-    // Blanks separate as well as `=`, and the last line says that it goes on.
+    // Blanks separate key and value as well as `=` does, and the last line ends in a continuation.
     let defaults = "# ours\nspark.kubernetes.driver.label.team data\nspark.driver.memory 3g\n\
                     spark.kubernetes.driver.pod.name=evil\nspark.some.default\t=\\\n  2g\\";
     fs::write(directory.join("spark-defaults.conf"), defaults).unwrap();

@@ -1,4 +1,4 @@
-//! What does `sparkctl` show?
+//! Proves what `sparkctl list` and `sparkctl render` print.
 
 use super::{applications::application, kubectl, namespace::Namespace, operator::Operator};
 use crate::program::run;
@@ -38,7 +38,7 @@ async fn list_shows_state_and_ages() {
     assert_eq!([new[..2].to_vec(), pi[..2].to_vec()], [["sparkctl", "new"], ["sparkctl", "pi"]]);
 }
 
-/// With strings that YAML readers take for something else, or do not take.
+/// Includes strings that YAML readers misinterpret or refuse.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_is_rendered_can_be_created_and_arrives_as_it_was_meant() {
@@ -123,12 +123,12 @@ async fn what_is_rendered_of_the_examples_can_be_created() {
         }
         let dry =
             kubectl::kubectl_reads(&text, &["create", "--dry-run=server", "--validate=strict", "-f", "-"]);
-        // One of them has a ConfigMap for its exporter.
+        // One of the examples has a ConfigMap for its exporter.
         assert_eq!(dry.lines().count(), 4 * examples.len() + 1, "{dry}");
     }
 }
 
-/// What it prints, and what it complains of; it has to succeed.
+/// Returns standard output and standard error of `sparkctl`; panics if it fails.
 fn sparkctl(arguments: &[&str]) -> (String, String) {
     let output = run(env!("CARGO_BIN_EXE_sparkctl"), arguments, "");
     let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());

@@ -1,7 +1,7 @@
-//! Everything that can happen to a submission pod, and what the user is told of it.
+//! Proves everything that can happen to a submission pod, and how it is reported to the user.
 //!
-//! Where the work of `spark-submit` matters a [`SubmissionNode`] runs it. In the other tests the test itself reports what a
-//! kubelet would report.
+//! Where the work of `spark-submit` matters, a [`SubmissionNode`] runs it. In the other tests the test itself reports
+//! what a kubelet would report.
 
 use super::{
     applications::application,
@@ -105,7 +105,7 @@ async fn spark_submits_exit_counts_whatever_an_injected_sidecar_does() {
     let _operator = Operator::with(&namespace).by_spark_submit().start().await;
     namespace.apply(&application("pi"));
     let pod = namespace.submission_pod(&[]).await;
-    // A mesh that can be asked to leave a pod alone is asked.
+    // The pod asks service meshes to leave it alone.
     assert_eq!(pod["metadata"]["labels"]["sidecar.istio.io/inject"], "false");
     assert_eq!(pod["metadata"]["annotations"]["sidecar.istio.io/inject"], "false");
     assert_eq!(pod["metadata"]["annotations"]["linkerd.io/inject"], "disabled");
@@ -113,7 +113,7 @@ async fn spark_submits_exit_counts_whatever_an_injected_sidecar_does() {
     namespace.reaches("pi", "SUBMITTED").await;
     namespace.has_no_submission().await;
 
-    // And one that fails.
+    // The same for a submission that fails.
     let mut taken = application("taken");
     taken["spec"]["volumes"] = json!([{"name": "spark-conf-volume-driver", "emptyDir": {}}]);
     taken["spec"]["driver"]["volumeMounts"] =
@@ -125,7 +125,7 @@ async fn spark_submits_exit_counts_whatever_an_injected_sidecar_does() {
     namespace.has_no_submission().await;
 }
 
-/// Adds a sidecar to submission pods, as a mesh that cannot be asked to leave them alone.
+/// Adds a sidecar to submission pods, like a mesh that ignores the request to leave them alone.
 fn inject(pod: &mut Value) {
     if pod["metadata"]["labels"]["spark-role"] == "submission" {
         let containers = pod["spec"]["containers"].as_array_mut().unwrap();
@@ -133,7 +133,7 @@ fn inject(pod: &mut Value) {
     }
 }
 
-/// The driver's ConfigMap is the last object that `spark-submit` makes: what it does afterwards does not matter.
+/// The driver's ConfigMap is the last object that `spark-submit` creates: later work of `spark-submit` does not matter.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_whole_driver_is_followed_though_its_spark_submit_goes_on() {
@@ -152,7 +152,7 @@ async fn a_whole_driver_is_followed_though_its_spark_submit_goes_on() {
     assert!(namespace.pod("pi-driver").await.is_some());
 }
 
-/// A kubelet reports an eviction with the state of the containers or without.
+/// A kubelet reports an eviction with or without the state of the containers.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_submission_pod_that_is_evicted_fails_the_submission_with_the_reason() {
@@ -215,7 +215,7 @@ async fn without_rights_for_its_service_account_a_submission_fails_with_the_righ
     fails(&namespace, why).await;
 }
 
-/// A missing service account is refused in the same way, by an admission plugin without which this API server runs.
+/// A missing service account is refused in the same way, by an admission plugin that this API server does not run.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_servers_words() {
@@ -239,7 +239,7 @@ async fn a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_se
     assert_eq!(namespace.submission_pods_ever().await, Vec::<String>::new());
 }
 
-/// Applies `pi`, which has to fail since its submission pod is refused for this reason, and deletes it.
+/// Applies `pi`, asserts that it fails because its submission pod is refused for this reason, and deletes it.
 async fn is_not_let_in(namespace: &Namespace, reason: &str) {
     namespace.apply(&application("pi"));
     let failed = namespace.reaches("pi", "FAILED").await;
@@ -261,14 +261,14 @@ async fn in_a_namespace_that_is_being_deleted_no_submission_pod_is_made() {
         let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
         assert!(message.contains("because it is being terminated"), "{message}");
     }
-    // Nobody here takes care of namespaces.
+    // No controller finalizes namespaces here, so the test does.
     namespace.clear::<SparkApplication>().await;
     let finalized = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace.name}, "spec": {"finalizers": []}});
     let path = format!("/api/v1/namespaces/{}/finalize", namespace.name);
     kubectl_with(&finalized, &["replace", "--raw", &path, "-f", "-"]);
 }
 
-/// A user deletes it while it waits, and its node goes while it works.
+/// The first pod is deleted by a user while it waits, the second by the loss of its node while it works.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_submission_pod_that_somebody_deletes_is_made_anew() {
@@ -337,7 +337,7 @@ async fn somebody_elses_pod_or_config_map_of_the_name_is_left_alone() {
     }
 }
 
-/// The driver has been deleted by the time that the operator looks for it.
+/// The driver has already been deleted when the operator looks for it.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_driver_that_is_gone_when_its_submission_ends_is_missed() {
@@ -380,7 +380,7 @@ async fn a_submission_that_fails_is_tried_again_by_another_pod() {
     namespace.apply(&pi);
     let first = namespace.submission_pod(&[]).await;
     let name = first["metadata"]["name"].as_str().unwrap();
-    // Its containers have ended, and a finalizer keeps it.
+    // The pod's containers have ended, and a finalizer keeps the pod.
     kubelet::takes_its_time(&namespace, name);
     kubelet::says(&namespace, name, &ended(1, "Failed", THROWN)).await;
     namespace.reaches("pi", "SUBMISSION_FAILED").await;
@@ -429,7 +429,7 @@ async fn by_pod_security_restricted_a_submission_is_let_in_as_its_driver_is() {
 const THROWN: &str = "Exception in thread \"main\" org.apache.spark.SparkException: No such luck\n\
                       Caused by: java.io.IOException: there is none\n";
 
-/// Waits until `pi` has failed for this reason, and sees that nothing of it is left.
+/// Waits until `pi` has failed for this reason; asserts that nothing of it is left.
 async fn fails(namespace: &Namespace, why: &str) {
     let failed = namespace.reaches("pi", "FAILED").await;
     assert_eq!(failed["status"]["applicationState"]["errorMessage"], why);
@@ -441,7 +441,7 @@ async fn fails(namespace: &Namespace, why: &str) {
     assert_eq!(namespace.drivers_ever().await, Vec::<String>::new());
 }
 
-/// The status of a pod in `phase` whose `spark-submit` has ended with this code and these last words.
+/// Returns the status of a pod in `phase` whose `spark-submit` has ended with this exit code and termination message.
 fn ended(exit_code: i32, phase: &str, message: &str) -> Value {
     let reason = if exit_code == 0 { "Completed" } else { "Error" };
     let state = json!({"terminated": {"exitCode": exit_code, "reason": reason, "message": message}});

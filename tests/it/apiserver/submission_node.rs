@@ -1,10 +1,10 @@
-//! Plays the node on which submission pods run: each pod's own script and arguments, as a process of this machine.
+//! Plays the node on which submission pods run: runs each pod's own script and arguments as a process of this machine.
 //!
-//! At this level the API server has no node, so a submission pod would wait for ever. A test that submits by `spark-submit` starts a
-//! [`SubmissionNode`] beside its operator. The node binds every submission pod of the test's namespace to itself, writes the files that
-//! the pod mounts, runs the container `spark-submit` with the rights of the pod's service account, and reports as a kubelet does what
-//! became of it. A pod that is deleted is ended. Paths of the container are replaced by those of this machine; everything else is as the
-//! operator has written it.
+//! At this level the API server has no node, so a submission pod would wait for ever. A test that submits by
+//! `spark-submit` starts a [`SubmissionNode`] beside its operator. The node binds every submission pod of the test's
+//! namespace to itself, writes the files that the pod mounts, runs the container `spark-submit` with the rights of the
+//! pod's service account, and reports the result as a kubelet does. When a pod is deleted, its process is ended. Paths
+//! of the container are replaced by those of this machine; everything else is as the operator has written it.
 
 use super::{
     calls, eventually, kubectl::try_kubectl_with, kubelet, namespace::Namespace, processes::is_group_alive,
@@ -41,24 +41,24 @@ use tokio_util::sync::CancellationToken;
 
 /// The container of a submission pod in which `spark-submit` runs.
 pub(crate) const CONTAINER: &str = "spark-submit";
-/// Where a submission pod finds its files, Spark and the file for its termination message.
+/// Where a submission pod has its files, Spark's program and the file for its termination message.
 const MOUNTED: &str = "/etc/spark-submission";
 const PROGRAM: &str = "/opt/spark/bin/spark-submit";
 const TERMINATION_LOG: &str = "/dev/termination-log";
-/// What a kubelet keeps of a termination message, and of a log that takes its place.
+/// The limits of a kubelet for a termination message in bytes, and for the end of a log that replaces it.
 const LONGEST_MESSAGE: usize = 4096;
 const LONGEST_TAIL: usize = 2048;
 const LINES_OF_TAIL: usize = 80;
-/// How many pods the node has room for at once, as many as fit on one core with the operator's default request. The JVMs of more
-/// would take so long to start here that Spark's connections time out.
+/// The number of pods for which the node has room: as many as fit on one core with the operator's default request. More
+/// JVMs would take so long to start here that Spark's connections time out.
 const ROOM: usize = 4;
-/// A `spark-submit` ends before the JVM's second compiler pays: without it, the JVM takes half of the CPU time.
+/// A `spark-submit` ends before the JVM's second compiler pays off: without it, the JVM takes half of the CPU time.
 const SHORT_LIVED: &str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC";
-/// How a process ends that is killed, as a container's exit code.
+/// The exit code of a container that was killed.
 const KILLED: i32 = 128 + 9;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How submission pods are run; what is not said is as everywhere.
+/// How submission pods are run; all other settings have their defaults.
 pub(crate) struct Setup<'a> {
     namespace: &'a Namespace,
     home: PathBuf,
@@ -67,40 +67,40 @@ pub(crate) struct Setup<'a> {
     env: Vec<(String, String)>,
 }
 
-/// A node for submission pods; it ends with this value, and so do the processes of its pods.
+/// A node for submission pods; the node and the processes of its pods end when this value is dropped.
 pub(crate) struct SubmissionNode {
     running: Arc<Mutex<Running>>,
     folder: PathBuf,
-    /// Its own, so that it also works while the test waits for `kubectl`.
+    /// A runtime of its own, so that the node also works while the test waits for `kubectl`.
     runtime: Option<Runtime>,
 }
 
-/// The process groups of the pods that run, by the pods' names.
+/// The process groups of running pods, by the pods' names.
 #[derive(Default)]
 struct Running {
     groups: BTreeMap<String, Pid>,
-    /// No other pod is started.
+    /// Whether the node has ended, so that no other pod is started.
     is_over: bool,
 }
 
 impl Setup<'_> {
-    /// All that `spark-submit` asks of the API server goes through `proxy`.
+    /// Sends all requests of `spark-submit` through `proxy`.
     pub(crate) fn through(self, proxy: &Proxy) -> Self {
         Self { cluster: Some(proxy.cluster()), ..self }
     }
 
-    /// With a variable that the image has.
+    /// Adds an environment variable to the image.
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// In a namespace where drivers' service accounts may do nothing.
+    /// Gives the service account of drivers no rights in the namespace.
     pub(crate) fn without_rights(self) -> Self {
         Self { has_rights: false, ..self }
     }
 
-    /// Makes the drivers' service account `spark` with its rights, and starts the node.
+    /// Creates the drivers' service account `spark` with its rights, and starts the node.
     pub(crate) async fn start(self) -> SubmissionNode {
         let namespace = self.namespace;
         let folder = namespace.folder.join("submission-pods");
@@ -129,7 +129,7 @@ impl Setup<'_> {
     }
 }
 
-/// Makes the service account `spark` of `namespace`, with the rights that the manifests give it in `default` or with none.
+/// Creates the service account `spark` of `namespace`, with its rights from the manifests or without any.
 async fn account(namespace: &str, has_rights: bool) {
     let manifest = fs::read_to_string("manifests/rbac/spark.yaml").unwrap();
     let objects: Vec<Value> = serde_saphyr::from_multiple(&manifest).unwrap();
@@ -146,7 +146,7 @@ async fn account(namespace: &str, has_rights: bool) {
     let account = format!("--as=system:serviceaccount:{namespace}:spark");
     let asked = ["auth", "can-i", "create", "pods", "--namespace", namespace, &account];
     eventually("the API server knows the rights of drivers", async || {
-        // `no` is a failure of kubectl's.
+        // The answer `no` is an error of `kubectl`.
         let answer = try_kubectl_with(&Value::Null, &asked);
         seen(answer.is_ok() == has_rights, answer)
     })
@@ -154,12 +154,12 @@ async fn account(namespace: &str, has_rights: bool) {
 }
 
 impl SubmissionNode {
-    /// A node that has yet to be started. The Spark in `home`, or what stands in for one, takes the place of the image's.
+    /// Returns a node that has not been started yet. The Spark in `home`, or a stand-in, replaces the image's Spark.
     pub(crate) fn of<'a>(namespace: &'a Namespace, home: &Path) -> Setup<'a> {
         Setup { namespace, home: home.to_owned(), cluster: None, has_rights: true, env: Vec::new() }
     }
 
-    /// Waits until a `spark-submit` runs, and gives its process group.
+    /// Waits until a `spark-submit` runs, and returns its process group.
     pub(crate) async fn submits(&self) -> Pid {
         eventually("a spark-submit runs", async || {
             let running = self.running.lock().unwrap();
@@ -177,7 +177,7 @@ impl SubmissionNode {
         .await;
     }
 
-    /// `text` with the paths of this machine replaced by those of the container, wherever a `spark-submit` has passed them on.
+    /// Replaces paths of this machine in `text` by those of the container, as a `spark-submit` may have passed them on.
     pub(crate) fn as_in_the_container(&self, text: &str) -> String {
         let folder = format!("{}/", self.folder.to_str().unwrap());
         let mut parts = text.split(&folder);
@@ -196,18 +196,18 @@ impl Drop for SubmissionNode {
         let mut running = self.running.lock().unwrap();
         running.is_over = true;
         for group in running.groups.values() {
-            // An error means that none of them lives any more.
+            // An error means that no process of the group exists any more.
             kill_process_group(*group, Signal::KILL).ok();
         }
         drop(running);
         if let Some(runtime) = self.runtime.take() {
-            // A test's thread must not wait for it.
+            // The runtime must not be waited for on the thread of a test.
             runtime.shutdown_background();
         }
     }
 }
 
-/// What runs pods, and where.
+/// The settings and the folder with which pods are run.
 struct Machine {
     namespace: &'static str,
     /// `$SPARK_HOME`.
@@ -220,7 +220,7 @@ struct Machine {
     running: Arc<Mutex<Running>>,
 }
 
-/// A [`Machine`] that can ask the API server.
+/// A [`Machine`] with access to the API server.
 struct Kubelet {
     machine: Machine,
     room: Semaphore,
@@ -252,7 +252,7 @@ impl Machine {
             let is_ended = is_gone || pod.metadata.deletion_timestamp.is_some();
             let end = known.entry(uid).or_insert_with(|| {
                 let end = CancellationToken::new();
-                // One that was there before is another node's.
+                // A pod that was already gone belonged to an earlier node.
                 if !is_gone {
                     tokio::spawn(Arc::clone(&kubelet).host(pod, end.clone()));
                 }
@@ -266,7 +266,7 @@ impl Machine {
 }
 
 impl Kubelet {
-    /// Runs `pod` until it ends by itself or by `end`; takes it away after `end`.
+    /// Runs `pod` until it ends by itself or `end` is cancelled; deletes the pod once `end` is cancelled.
     async fn host(self: Arc<Self>, pod: Pod, end: CancellationToken) {
         if end.run_until_cancelled(self.run(&pod)).await.is_none() {
             self.has_ended(&pod.name_any()).await;
@@ -280,7 +280,7 @@ impl Kubelet {
             preconditions: Some(preconditions),
             ..DeleteParams::default()
         };
-        // It is gone already where it was deleted before it came here, or after it had ended.
+        // The pod is already gone if it was deleted before it was bound to this node, or after it had ended.
         self.pods.delete(&pod.name_any(), &now).await.ok();
     }
 
@@ -296,7 +296,7 @@ impl Kubelet {
         let to_us = PostParams::default();
         let bound = self.pods.create_subresource::<Value, Value>("binding", &name, &to_us, &binding).await;
         if bound.is_err() {
-            // It is gone, or about to be.
+            // The pod is gone or about to be deleted.
             return;
         }
         let spec = json!(pod.spec);
@@ -323,7 +323,7 @@ impl Kubelet {
         let message = termination_message(&folder, exit_code);
         let terminated = json!({"terminated": {"exitCode": exit_code, "reason": reason, "message": message}});
         let phase = match exit_code {
-            // An injected sidecar goes on.
+            // An injected sidecar continues.
             _ if containers.len() > 1 && code.is_some() => "Running",
             0 => "Succeeded",
             _ => "Failed",
@@ -332,7 +332,7 @@ impl Kubelet {
         self.report(pod, phase, &terminated, code.is_none().then_some(too_long)).await;
     }
 
-    /// Writes what the container mounts, and an empty termination message. Waits for ConfigMaps that are not there.
+    /// Writes the files that the container mounts, and an empty termination message. Waits for missing ConfigMaps.
     async fn write_files(&self, spec: &Value, container: &Value, folder: &Path) {
         fs::create_dir_all(folder).unwrap();
         fs::write(folder.join("termination-log"), "").unwrap();
@@ -371,7 +371,7 @@ impl Kubelet {
         fs::write(path, config.to_string()).unwrap();
     }
 
-    /// Starts the container's process; none if the node has ended.
+    /// Starts the container's process; returns `None` if the node has ended.
     fn start(&self, pod: &str, container: &Value, folder: &Path) -> Option<Started> {
         let env = environment(container);
         let args = container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap());
@@ -381,7 +381,7 @@ impl Kubelet {
                 argument.replace(PROGRAM, self.machine.home.join("bin/spark-submit").to_str().unwrap())
             })
             .collect();
-        // The address of the API server is whatever the kubeconfig says.
+        // The address of the API server is replaced by that in the kubeconfig.
         if let Some(master) = words.iter().position(|word| word == "--master") {
             let server = self.machine.config["clusters"][0]["cluster"]["server"].as_str().unwrap();
             words[master + 1] = format!("k8s://{server}");
@@ -411,7 +411,7 @@ impl Kubelet {
         Some(Started { child, group })
     }
 
-    /// `text` with the paths of the container replaced by those below `folder`.
+    /// Replaces the paths of the container in `text` by those below `folder`.
     fn on_this_machine(&self, text: &str, container: &Value, folder: &Path) -> String {
         let mounts = container["volumeMounts"].as_array().into_iter().flatten();
         let mount = mounts.into_iter().find(|mount| mount["mountPath"] == MOUNTED).expect(MOUNTED);
@@ -420,7 +420,7 @@ impl Kubelet {
             .replace(TERMINATION_LOG, folder.join("termination-log").to_str().unwrap())
     }
 
-    /// Waits until no process of the pod lives.
+    /// Waits until no process of the pod exists.
     async fn has_ended(&self, pod: &str) {
         let group = self.machine.running.lock().unwrap().groups.get(pod).copied();
         let Some(group) = group else { return };
@@ -430,7 +430,7 @@ impl Kubelet {
         self.machine.running.lock().unwrap().groups.remove(pod);
     }
 
-    /// Writes the status of the very pod: its phase, the state of the container, and why it has ended otherwise.
+    /// Writes the status of exactly this pod: its phase, the state of the container, and a reason if the pod has one.
     async fn report(&self, pod: &Pod, phase: &str, state: &Value, why: Option<(&str, &str)>) {
         let containers = pod.spec.as_ref().unwrap().containers.iter();
         let running = json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}});
@@ -450,7 +450,7 @@ impl Kubelet {
     }
 }
 
-/// A process with all that it starts; they end with this value.
+/// A process with all its child processes, which end when this value is dropped.
 struct Started {
     child: Child,
     group: Pid,
@@ -458,12 +458,12 @@ struct Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // An error means that none of them lives any more.
+        // An error means that no process of the group exists any more.
         kill_process_group(self.group, Signal::KILL).ok();
     }
 }
 
-/// The container's variables as a kubelet makes them, but for those with a source.
+/// Returns the container's variables as a kubelet sets them, except for those with a `valueFrom`.
 fn environment(container: &Value) -> Vec<(String, String)> {
     let mut made: Vec<(String, String)> = Vec::new();
     for variable in container["env"].as_array().into_iter().flatten() {
@@ -475,7 +475,7 @@ fn environment(container: &Value) -> Vec<(String, String)> {
     made
 }
 
-/// `text` with every `$(NAME)` of `env` replaced by its value and every `$$` by `$`, as Kubernetes does it
+/// Returns `text` with every `$(NAME)` of `env` replaced by its value and every `$$` by `$`, as Kubernetes does
 /// (`third_party/forked/golang/expansion/expand.go`).
 fn expanded(text: &str, env: &[(String, String)]) -> String {
     let mut made = String::new();
@@ -501,7 +501,7 @@ fn expanded(text: &str, env: &[(String, String)]) -> String {
     made + rest
 }
 
-/// What a kubelet keeps of the container's termination message, or else of the end of its log.
+/// Returns what a kubelet keeps of the container's termination message, or else of the end of its log.
 fn termination_message(folder: &Path, exit_code: i32) -> String {
     let message = fs::read(folder.join("termination-log")).unwrap_or_default();
     if !message.is_empty() || exit_code == 0 {

@@ -1,7 +1,7 @@
-//! Nobody who may create a SparkApplication gets the operator's rights, files or process by it.
+//! Proves that a user who may create a SparkApplication does not get the operator's rights, files or process.
 //!
-//! Each of these ways has led there while the operator ran `spark-submit` itself: options in place of a program, classes on
-//! the class path of `spark-submit`, and files of the operator's that Spark copies or uploads.
+//! Each of these ways worked while the operator ran `spark-submit` itself: options in place of a program, classes on
+//! the class path of `spark-submit`, and files of the operator that Spark copies or uploads.
 
 use super::{
     applications::application,
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use spark_operator::api::{ScheduledSparkApplication, SparkApplication};
 use std::fs;
 
-/// `spark-submit` takes a main file that begins with `--`, and the arguments behind it, for options.
+/// `spark-submit` treats a main file that begins with `--`, and the arguments after it, as options.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn options_of_spark_submit_in_place_of_a_program_are_refused_when_they_are_applied() {
@@ -37,7 +37,7 @@ async fn options_of_spark_submit_in_place_of_a_program_are_refused_when_they_are
     assert!(!operator.has_had_a_child());
 }
 
-/// The application was stored while the webhook was not asked.
+/// The application was stored while the webhook was not called.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn options_of_spark_submit_in_place_of_a_program_are_refused_by_the_operator_before_it_makes_anything()
@@ -85,7 +85,7 @@ async fn a_stored_schedule_whose_template_has_options_of_spark_submit_submits_no
     namespace.clear::<ScheduledSparkApplication>().await;
 }
 
-/// Packages and feature steps are classes that `spark-submit` loads.
+/// `spark-submit` loads classes of packages and feature steps.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn classes_of_the_applications_run_in_its_own_pod_or_not_at_all() {
@@ -126,7 +126,7 @@ async fn classes_of_the_applications_run_in_its_own_pod_or_not_at_all() {
     assert!(!operator.has_had_a_child());
 }
 
-/// A path that an application names is a path of the submission pod, not of the operator's.
+/// A path that an application names is a path in the submission pod, not in the operator's pod.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application() {
@@ -151,7 +151,7 @@ async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application() {
         namespace.apply(application);
     }
     for name in names {
-        // Either it is refused or it has a submission pod.
+        // The application is either refused or has a submission pod.
         super::eventually(&format!("{name} is dealt with"), async || {
             let application = namespace.application(name).await;
             let is_refused = application["status"]["applicationState"]["state"] == "FAILED";
@@ -178,7 +178,7 @@ async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application() {
 }
 
 impl Namespace {
-    /// All objects of a kind, as text.
+    /// Returns all objects of a kind, as text.
     async fn text_of<K: Ours>(&self) -> String {
         json!(self.list::<K>().await).to_string()
     }
@@ -192,7 +192,7 @@ impl Namespace {
     }
 }
 
-/// Options in place of the main file: the last `--master` and `--deploy-mode` would count.
+/// Returns an application with options in place of the main file: the last `--master` and `--deploy-mode` would win.
 fn injecting() -> Value {
     let mut evil = application("injecting");
     evil["spec"]["mainApplicationFile"] = json!("--master");
@@ -201,7 +201,8 @@ fn injecting() -> Value {
     evil
 }
 
-/// Options among the arguments, which Spark's launcher takes for its own where the main class is one of a few.
+/// Returns an application with options among its arguments, which Spark's launcher takes for its own with certain main
+/// classes.
 fn mixing() -> Value {
     let mut evil = application("mixing");
     evil["spec"]["mainClass"] = json!("org.apache.spark.sql.hive.thriftserver.HiveThriftServer2");

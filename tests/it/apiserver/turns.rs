@@ -1,4 +1,4 @@
-//! Is every application looked at, however much there is to do?
+//! Proves that every application is reconciled regularly under a load that does not end.
 
 use super::{
     applications::application,
@@ -22,11 +22,11 @@ use std::{
 use tokio::time::sleep;
 
 const APPLICATIONS: usize = 20;
-/// How long a look takes, so that there is more to do than one can.
+/// The time that a reconcile takes, which makes the work more than one worker can do.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often each application changes.
+/// The time between two changes of each application.
 const CHANGE: Duration = Duration::from_millis(250);
-/// Enough for eight looks at each.
+/// Enough time for eight reconciles of each application.
 const LOAD: Duration = Duration::from_secs(8);
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn every_application_has_its_turn_under_a_load_that_does_not_end() {
     let names: Vec<_> = (0..APPLICATIONS).map(|i| format!("app-{i}")).collect();
     for name in &names {
         namespace.create::<SparkApplication>(&application(name)).await;
-        // One whose driver has yet to come is looked for each time.
+        // The driver does not exist yet, so the operator looks for it in each reconcile.
         let submitted = json!({
             "applicationState": {"state": "SUBMITTED"},
             "driverInfo": {},

@@ -1,4 +1,5 @@
-//! Does `sparkctl create` make applications that name what it has uploaded, and nothing where it cannot upload?
+//! Proves that `sparkctl create` creates applications that name the uploaded files, and nothing if an upload is not
+//! possible.
 
 use super::{applications::application, namespace::Namespace};
 use crate::{
@@ -16,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// Of several parts.
+/// The size of a file that needs several parts.
 const LARGE: usize = 64 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,7 +48,7 @@ async fn an_application_names_what_was_uploaded_for_it() {
     };
     let create = |flags: &[&str], application: &Value| create_of("-", flags, &application.to_string());
 
-    // What the cluster refuses is not uploaded either.
+    // Nothing is uploaded for an application that the cluster refuses.
     let mut refused = pi.clone();
     refused["metadata"]["name"] = json!("No name");
     assert_eq!((create(&[], &refused).0, bucket.asked().len()), (1, 0));
@@ -69,7 +70,7 @@ async fn an_application_names_what_was_uploaded_for_it() {
     assert_eq!(config_map["binaryData"], json!({"keystore": "/v8="}));
     assert_eq!(config_map["metadata"]["ownerReferences"][0]["uid"], made["metadata"]["uid"]);
 
-    // One that is there is not touched, nor is its ConfigMap, unless it is to be deleted.
+    // An existing application and its ConfigMap are not changed, except with `--delete`.
     fs::remove_file(conf.join("keystore")).unwrap();
     bucket.asked();
     let (code, said) = create(&[], &pi);
@@ -82,7 +83,7 @@ async fn an_application_names_what_was_uploaded_for_it() {
     assert_eq!(again["binaryData"], Value::Null);
     assert_ne!(again["metadata"]["ownerReferences"], config_map["metadata"]["ownerReferences"]);
 
-    // Nor one that somebody has made by hand: it would go with the application.
+    // A ConfigMap that was created by hand is not reused: it would be deleted with the application.
     let mut taken = pi.clone();
     taken["metadata"]["name"] = json!("taken");
     let by_hand = json!({
@@ -112,7 +113,7 @@ async fn an_application_names_what_was_uploaded_for_it() {
             "driver": {}, "executor": {}, "hadoopConfigMap": "mine",
         }},
     });
-    // It would go with the application.
+    // The ConfigMap would be deleted with the application.
     let mut of_the_same_name = schedule.clone();
     of_the_same_name["metadata"]["name"] = json!("pi");
     of_the_same_name["spec"]["template"]["hadoopConfigMap"].take();
@@ -132,7 +133,7 @@ async fn an_application_names_what_was_uploaded_for_it() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn at_a_terminal_bars_show_how_far_an_upload_is() {
     let namespace = Namespace::new("uploads").await;
-    // Long enough on its way to be seen, on whatever machine.
+    // The upload takes long enough to be seen, on any machine.
     let linger = |asked: &Asked| {
         if asked.path.contains("partNumber=5") {
             thread::sleep(Duration::from_secs(5));
@@ -173,7 +174,7 @@ async fn at_a_terminal_bars_show_how_far_an_upload_is() {
     assert!(said.contains("SparkApplication \"etl\" created"), "{screen}");
     assert_eq!(bucket.object("uploads/etl/lib.zip").unwrap().len(), LARGE);
 
-    // Whoever has seen enough can go, after an upload too.
+    // The user can end the command, also after an upload.
     terminal.types(&format!("clear; {create} --delete --logs; echo \"code $?\""));
     terminal.until(|screen| screen.contains(" waiting for the driver of etl: "));
     terminal.presses("C-c");

@@ -1,4 +1,4 @@
-//! What does `sparkctl` do to a cluster, and how does it fail?
+//! Proves what `sparkctl` does to a cluster, and how it fails.
 
 use super::{
     applications::application,
@@ -23,7 +23,7 @@ use tokio::{
     sync::mpsc::unbounded_channel,
 };
 
-/// Exit codes that scripts know.
+/// Exit codes on which scripts rely.
 const FAILED: i32 = 1;
 const WRONG_FLAGS: i32 = 2;
 const NOT_FOUND: i32 = 3;
@@ -66,7 +66,7 @@ async fn create_makes_all_that_is_in_a_file_or_nothing() {
     assert_eq!(code, FAILED);
     assert!(complaint.contains("\"first\" already exists"), "{complaint}");
     let before = namespace.application("first").await["metadata"]["uid"].take();
-    // Only the cluster knows that it is wrong, and it is asked before anything is deleted.
+    // Only the cluster detects this error, and it is asked before anything is deleted.
     let mut odd = first.clone();
     odd["metadata"]["labels"] = json!({"team": "not a label"});
     let (code, complaint) = fails(&["create", "--delete", "-"], &odd.to_string());
@@ -106,7 +106,7 @@ async fn what_is_no_name_never_comes_to_the_cluster() {
     let names =
         [&["list", "-o", "name"][..], &["list", "--schedule", "-o", "name"]].map(|list| does(list, ""));
     let names: Vec<_> = names.iter().map(|name| name.trim_end()).collect();
-    // The flag says one thing and the name another.
+    // The flag names one kind and the argument another.
     assert_eq!(fails(&["delete", "--schedule", names[0]], "").0, FAILED);
     let deleted = "SparkApplication \"pi\" deleted\nScheduledSparkApplication \"nightly\" deleted\n";
     assert_eq!(does(&["delete", names[0], names[1]], ""), deleted);
@@ -128,7 +128,7 @@ async fn what_can_be_done_is_done_whatever_fails_beside_it() {
     assert_eq!((code, complaint.lines().count()), (NOT_FOUND, 1), "{complaint}");
     assert!(namespace.list::<SparkApplication>().await.is_empty());
 
-    // Nobody reads what is told, and all is done.
+    // All work is done although standard output is not read.
     for name in ["a", "b"] {
         namespace.apply(&application(name));
     }
@@ -163,7 +163,7 @@ async fn somebody_elses_pod_is_not_taken_for_the_driver() {
     namespace.patch_status::<SparkApplication>("pi", &status).await;
     for verb in ["log", "forward", "ui"] {
         let (code, complaint) = fails(&[verb, "pi"], "");
-        // What others have written does nothing to a terminal.
+        // Control characters that others have written are replaced before they reach a terminal.
         assert_eq!(
             (code, &*complaint),
             (
@@ -261,7 +261,7 @@ async fn wait_tells_by_its_exit_code_what_became_of_an_application() {
         "sparkctl: SparkApplication pi is FAILED: out of luck\n"
     );
     assert!(failed.wait_with_output().unwrap().status.success());
-    // Whichever of several it is, and however long the others take.
+    // The failed application is found whatever its place in the list, and however long the others take.
     namespace.apply(&application("tau"));
     assert_eq!(fails(&["wait", "tau", "pi"], "").0, ENDED_OTHERWISE);
 
@@ -272,7 +272,7 @@ async fn wait_tells_by_its_exit_code_what_became_of_an_application() {
     let (looks, watches) = (proxy.hold(call, Moment::Before), proxy.hold(call, Moment::Before));
     let vanishes = spawn(&["--kubeconfig", &file, "wait", "pi"]);
     let mut follows = spawn(&["event", "pi", "--follow"]);
-    // Both have to know it before it goes.
+    // Both programs must know the application before it is deleted.
     looks.caught().await.release();
     watches.caught().await.release();
     follows.stdout.as_mut().unwrap().read_exact(b"AGE".to_vec().as_mut_slice()).unwrap();
@@ -352,7 +352,7 @@ async fn list_chooses_by_labels_and_prints_what_other_programs_read() {
     assert_eq!(does(&["list", "-l", "team=maps", "-o", "name"], "").lines().count(), 1);
     let list: Value = serde_json::from_str(&does(&["list", "-o", "json"], "")).unwrap();
     assert_eq!(list["items"][1]["metadata"]["name"], "tau");
-    // kubectl takes it back.
+    // The output can be passed to `kubectl` again.
     let list: Value = serde_saphyr::from_str(&does(&["list", "-o", "yaml"], "")).unwrap();
     assert_eq!((&list["kind"], &list["items"][0]["kind"]), (&json!("List"), &json!("SparkApplication")));
     assert!(does(&["list", "-o", "wide"], "").lines().next().unwrap().ends_with("UI"));
@@ -439,7 +439,7 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
     assert_eq!(fails(&["list", "--outputs"], "").0, 2);
 
     namespace.apply(&application("pi"));
-    // Who may not see everything sees what he may.
+    // A user with few permissions sees what these permit.
     let output = sparkctl(&["--kubeconfig", &reader, "status", "pi"], "");
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("pi is NEW\n"), "{output:?}");
     let warning = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -447,7 +447,7 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
     for kind in ["rolebinding", "role", "serviceaccount"] {
         kubectl(&["-n", "verbs", "delete", kind, "reader"]);
     }
-    // Files that are not there are passed over, those that cannot be read are not.
+    // Missing files are skipped; files that cannot be read are errors.
     let listed = std::env::join_paths(["/nonexistent", &std::env::var("KUBECONFIG").unwrap()]).unwrap();
     let broken = variant("broken", &|config| *config = json!("no kubeconfig"));
     for (variable, code) in [(listed, Some(0)), (broken.into(), Some(FAILED))] {
@@ -530,7 +530,7 @@ fn nightly() -> Value {
     })
 }
 
-/// What `sparkctl` prints, in the namespace `verbs`; it has to succeed.
+/// Runs `sparkctl` in the namespace `verbs`; returns what it prints, and panics if it fails.
 fn does(arguments: &[&str], input: &str) -> String {
     let output = sparkctl(arguments, input);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -538,7 +538,7 @@ fn does(arguments: &[&str], input: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// With which exit code it fails, and what it complains of.
+/// Runs `sparkctl`, which must fail; returns the exit code and standard error.
 fn fails(arguments: &[&str], input: &str) -> (i32, String) {
     let output = sparkctl(arguments, input);
     assert!(!output.status.success(), "sparkctl {} succeeded", arguments.join(" "));
@@ -549,7 +549,7 @@ fn sparkctl(arguments: &[&str], input: &str) -> Output {
     run(env!("CARGO_BIN_EXE_sparkctl"), &[&["--namespace", "verbs"], arguments].concat(), input)
 }
 
-/// Starts it, without waiting for its end.
+/// Starts `sparkctl` without waiting for its end.
 fn spawn(arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_sparkctl"))
         .args(["--namespace", "verbs"])

@@ -1,4 +1,4 @@
-//! How late does a leader renew its lease while its webhook reviews applications that somebody has made to take long?
+//! Measures how late a leader renews its lease while its webhook reviews applications that are crafted to take long.
 
 use super::{
     Results,
@@ -13,7 +13,7 @@ use kube::{Api, Client};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Ten renewals.
+/// The time of ten renewals of the lease.
 const MEASURED: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,18 +1,18 @@
-//! How fast is the operator? `make bench` prints a table and writes `bench-results.json`, whose keys are
-//! `<what>.<measure>` or `<what>.<measure>.<applications>`. Times are of one run on one machine: compare them with
-//! each other.
+//! Measures how fast the operator is. `make bench` prints a table and writes `bench-results.json`, whose keys are
+//! `<what>.<measure>` or `<what>.<measure>.<applications>`. The times are those of one run on one machine: compare them
+//! only with each other.
 
 #![expect(clippy::print_stdout, reason = "the table is what somebody waits for")]
 
-/// How late is the lease renewed?
+/// How late the lease is renewed.
 mod lease;
-/// How late do schedules start?
+/// How late schedules start their applications.
 mod schedules;
-/// How long does a start take?
+/// How long the start of an operator takes.
 mod start;
-/// How many applications are submitted?
+/// How many applications are submitted per minute.
 mod submission;
-/// How many reviews are answered?
+/// How many reviews the webhook answers per second.
 mod webhook;
 
 use procfs::process::{Process, Stat};
@@ -23,20 +23,20 @@ fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// What was measured, by key.
+/// The measured values, by key.
 #[derive(Default)]
 struct Results(BTreeMap<String, f64>);
 
 impl Results {
     fn put(&mut self, key: &str, value: f64) {
-        // What is far below 1 would be rounded to nothing.
+        // With one digit, values far below 1 would be rounded to 0.
         let digits = if value.abs() < 1.0 { 4 } else { 1 };
         println!("bench: {key:<55} {value:>10.digits$}");
         let scale = 10_f64.powi(digits as i32);
         self.0.insert(key.to_owned(), (value * scale).round() / scale);
     }
 
-    /// Writes them to `bench-results.json` over those of the same keys.
+    /// Writes the results to `bench-results.json`; a result replaces an older one with the same key.
     fn finish(self) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench-results.json");
         let mut all: BTreeMap<String, Value> = match fs::read_to_string(&path) {
@@ -48,7 +48,7 @@ impl Results {
     }
 }
 
-/// What a process uses.
+/// The resources that a process uses.
 struct Usage(Process);
 
 impl Usage {
@@ -56,14 +56,14 @@ impl Usage {
         Self(Process::new(i32::try_from(process).unwrap()).unwrap())
     }
 
-    /// With that of its children that have ended.
+    /// CPU time, including that of child processes that have ended.
     fn cpu(&self) -> Duration {
         let Stat { utime, stime, cutime, cstime, .. } = self.0.stat().unwrap();
         let ticks = utime + stime + u64::try_from(cutime + cstime).unwrap();
         Duration::from_secs_f64(ticks as f64 / procfs::ticks_per_second() as f64)
     }
 
-    /// The most that it ever had.
+    /// The largest resident memory that the process has ever had.
     fn rss_mib(&self) -> f64 {
         self.0.status().unwrap().vmhwm.unwrap() as f64 / 1024.0
     }

@@ -1,4 +1,4 @@
-//! How long does an operator take until it is ready, in an empty cluster and in a full one?
+//! Measures how long an operator takes until it is ready, in an empty cluster and in a full one.
 
 use super::{Results, milliseconds};
 use crate::apiserver::{

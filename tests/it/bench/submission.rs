@@ -1,7 +1,8 @@
-//! How many applications are submitted a minute, and how long does one wait for its driver?
+//! Measures how many applications are submitted per minute, and how long an application waits for its driver.
 //!
-//! Three make the same objects of the same applications: a bare client, which makes as many writes and does
-//! nothing else (the limit); the operator; and `spark-submit` in submission pods, of which this machine runs a few at once.
+//! Three clients create the same objects for the same applications: a bare client, which makes the same writes and does
+//! nothing else (the limit); the operator; and `spark-submit` in submission pods, of which this machine runs only a few
+//! at once.
 
 use super::{Results, Usage, milliseconds};
 use crate::apiserver::{
@@ -38,11 +39,11 @@ use std::{
 };
 use tokio::{task::JoinHandle, time::sleep};
 
-/// How many requests whoever applies applications has under way, and how many submissions are.
+/// The number of requests that the creator of the applications has under way at once.
 const AT_ONCE: usize = 32;
-/// How many applications come one after the other, each when the one before is submitted.
+/// The number of applications that are created one after the other, each when the one before is submitted.
 const IDLE: usize = 50;
-/// Two ConfigMaps, a Service, a Pod, a status and two events.
+/// Writes per application: two ConfigMaps, a Service, a Pod, a status and two events.
 const WRITES: f64 = 7.0;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,7 +59,7 @@ async fn submissions() {
     results.finish();
 }
 
-/// From an application to the objects that are created for it, and to the request that asks for them.
+/// Measures the time from an application to the planned objects and to the request that creates them.
 #[test]
 #[ignore = "measures: make bench"]
 fn planning() {
@@ -94,7 +95,7 @@ fn planning() {
     results.finish();
 }
 
-/// With what people ask for.
+/// An application with settings that users often have.
 fn typical() -> Value {
     let mut made = application("typical");
     let spec = &mut made["spec"];
@@ -113,7 +114,7 @@ fn typical() -> Value {
     made
 }
 
-/// The same writes by a client that does nothing else.
+/// Makes the same writes with a client that does nothing else.
 async fn bare(results: &mut Results, count: usize) {
     let namespace = Namespace::new("bench-limit").await;
     let seen = Seen::watch(&namespace).await;
@@ -126,7 +127,7 @@ async fn bare(results: &mut Results, count: usize) {
     clear(&namespace).await;
 }
 
-/// What the operator writes of one application: its objects, its status and two events.
+/// Writes what the operator writes for one application: its objects, its status and two events.
 async fn write_all(namespace: &Namespace, seen: &Seen, i: usize) {
     let name = format!("app-{i}");
     seen.creates(&name);
@@ -136,7 +137,7 @@ async fn write_all(namespace: &Namespace, seen: &Seen, i: usize) {
     let policy = Policy::new("k8s://https://10.96.0.1:443");
     let planned = objects(&typed, &run, &policy, &SubmissionEnvironment::default(), Timestamp::UNIX_EPOCH);
     let (Objects { mut pod, children }, _) = planned.unwrap();
-    // Nobody asks a webhook about it then.
+    // Without its annotations the API server does not send the pod to a webhook.
     pod["metadata"]["annotations"].take();
     event(namespace, &made, "SparkApplicationAdded").await;
     for child in &children {
@@ -178,7 +179,8 @@ async fn by_operator(results: &mut Results, submitter: &'static str, count: usiz
     };
     let setup = Operator::with(&namespace)
         .env("SPARK_OPERATOR_SUBMITTER", &submitter.replace('_', "-"))
-        // The limit that this is compared with has none; they come after SUBMITTED, two more writes for each.
+        // The bare client creates no UI Services. The operator creates them after SUBMITTED, at two more writes for
+        // each.
         .argument("--enable-ui-service=false")
         .env("RUST_LOG", "info");
     let operator = setup.start().await;
@@ -197,7 +199,7 @@ async fn by_operator(results: &mut Results, submitter: &'static str, count: usiz
     seen.submitted(count).await;
     let measured = seen.measured(begun);
     put(results, submitter, count, &measured);
-    // Events come after the status that they tell of.
+    // Events are written after the status that they describe.
     operator.has_looked_at(count).await;
     let each = count as f64;
     let after = requests(&operator).await;
@@ -219,7 +221,7 @@ async fn by_operator(results: &mut Results, submitter: &'static str, count: usiz
     clear(&namespace).await;
 }
 
-/// One application after the other, by an operator that has nothing else to do.
+/// Submits one application after the other with an operator that has nothing else to do.
 async fn idle(results: &mut Results) {
     let namespace = Namespace::new("bench-idle").await;
     let operator = Operator::with(&namespace).env("RUST_LOG", "info").start().await;
@@ -248,12 +250,12 @@ fn put(results: &mut Results, who: &str, count: usize, measured: &Measured) {
     put("create_to_status_p99_ms", percentile(&measured.to_status, 99));
 }
 
-/// In milliseconds.
+/// Returns the percentile in milliseconds.
 fn percentile(sorted: &[Duration], percent: usize) -> f64 {
     milliseconds(sorted[(sorted.len() - 1) * percent / 100])
 }
 
-/// The operator's requests so far, by method.
+/// Returns the number of requests that the operator has made so far, by HTTP method.
 async fn requests(operator: &Operator) -> HashMap<String, f64> {
     let mut requests = HashMap::new();
     let (_, text) = operator.get(METRICS, "/metrics").await.unwrap();
@@ -273,7 +275,7 @@ async fn clear(namespace: &Namespace) {
     namespace.clear::<Pod>().await;
 }
 
-/// What two watches have told, and when.
+/// The times at which two watches, of pods and of applications, reported each change.
 struct Seen {
     times: Arc<Mutex<HashMap<String, Times>>>,
     watches: [JoinHandle<()>; 2],
@@ -287,7 +289,7 @@ struct Times {
 }
 
 struct Measured {
-    /// From the first creation to the last SUBMITTED.
+    /// The time from the first creation to the last SUBMITTED.
     all: Duration,
     to_pod: Vec<Duration>,
     to_status: Vec<Duration>,
@@ -307,7 +309,7 @@ impl Seen {
                 times.submitted.get_or_insert_with(Instant::now);
             }
         });
-        // Both have listed by then.
+        // After this time both watches have listed.
         sleep(Duration::from_millis(500)).await;
         Self { times, watches: [pods, applications] }
     }
@@ -316,7 +318,7 @@ impl Seen {
         self.times.lock().unwrap().entry(name.to_owned()).or_default().created = Some(Instant::now());
     }
 
-    /// Waits until so many applications are.
+    /// Waits until `count` applications are SUBMITTED.
     async fn submitted(&self, count: usize) {
         let deadline = Instant::now() + Duration::from_secs(900);
         loop {
@@ -353,7 +355,7 @@ impl Drop for Seen {
     }
 }
 
-/// Tells `note` of every object of a kind as it is made or changed.
+/// Calls `note` for every object of a kind that is created or changed.
 fn follow<K: Ours>(
     namespace: &Namespace,
     times: &Arc<Mutex<HashMap<String, Times>>>,

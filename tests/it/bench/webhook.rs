@@ -1,7 +1,7 @@
-//! How many reviews does the webhook answer on one core, and how many could its listener answer at most?
+//! Measures how many reviews the webhook answers on one core, and how many its listener could answer at most.
 //!
-//! Servers are processes of their own on the first core, the load comes from the second: eight connections that
-//! are kept, HTTP/1.1, each with one review at a time.
+//! Each server is a process of its own on the first core; the load comes from the second core: eight HTTP/1.1
+//! connections that are kept open, each with one review at a time.
 
 use super::{Results, Usage, milliseconds};
 use crate::webhook::{Client, review, spark_pod};
@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 const CONNECTIONS: usize = 8;
 const WARM_UP: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(10);
-/// Says which server to be.
+/// The environment variable that selects the server to run.
 const SERVE: &str = "BENCH_SERVE";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,8 +62,9 @@ async fn reviews() {
     results.finish();
 }
 
-/// How long a driver's review takes, four connections at a time, while applications are under review that somebody has made to take
-/// long: as large as the API server takes them, with as much wrong in them as there can be, as deep as JSON is read.
+/// Measures how long a driver's review takes, with four connections, while the webhook also reviews applications that
+/// are crafted to take long: as large as the API server accepts, with as many errors as possible, as deeply nested as
+/// JSON may be.
 async fn beside_hostile(results: &mut Results) {
     let server = Server::start("mutate");
     let (connector, address) = (server.connector(), ("127.0.0.1", server.port));
@@ -80,7 +81,8 @@ async fn beside_hostile(results: &mut Results) {
     put("rss_mib", server.usage().rss_mib());
 }
 
-/// Sends applications to be reviewed that somebody has made to take long, two connections each. Returns how many were answered.
+/// Sends reviews of applications that are crafted to take long, two connections for each. Returns how many were
+/// answered.
 pub(super) fn hostile_load(
     connector: &TlsConnector,
     address: (&'static str, u16),
@@ -99,14 +101,14 @@ pub(super) fn hostile_load(
     }
 }
 
-/// As many volumes and mounts as fit into 3 MiB, no two of which go together.
+/// As many volumes and mounts as fit into 3 MiB; no mount has a volume of its name.
 fn volumes() -> Value {
     let volumes: Vec<_> = (0..60_000).map(|i| json!({"name": format!("a{i}")})).collect();
     let mounts: Vec<_> = (0..40_000).map(|i| json!({"name": format!("b{i}"), "mountPath": "/"})).collect();
     json!({"volumes": volumes, "driver": {"volumeMounts": mounts}})
 }
 
-/// As many properties, each of which is refused.
+/// About as many properties as fit, each of which is refused.
 fn settings() -> Value {
     let conf: Map<_, _> = (0..50_000)
         .map(|i| (format!("spark.kubernetes.driver.annotation.sparkoperator.k8s.io/a{i}"), json!("")))
@@ -135,12 +137,12 @@ fn hostile_review(spec: &Value) -> Bytes {
     Bytes::from(review.to_string())
 }
 
-/// A server, when [`reviews`] starts it; otherwise nothing.
+/// Runs a server if [`reviews`] has started this process; otherwise does nothing.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "measures: make bench"]
 async fn server() {
     let Ok(what) = env::var(SERVE) else { return };
-    // As the operator does.
+    // The operator does the same.
     process_limits::take_small_pages().unwrap();
     let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let certificate = Arc::new(ServingCertificate::default());
@@ -161,7 +163,7 @@ async fn server() {
     }
 }
 
-/// A driver as Spark makes it, with eight things asked for.
+/// A driver as Spark creates it, with eight customizations.
 fn typical_review() -> Bytes {
     let pod = spark_pod(json!({
         "env": r#"[{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]"#,
@@ -176,7 +178,7 @@ fn typical_review() -> Bytes {
     Bytes::from(review(&pod).to_string())
 }
 
-/// How long each review took.
+/// Returns how long each review took.
 async fn load(
     connector: &TlsConnector,
     address: (&'static str, u16),
@@ -215,7 +217,7 @@ async fn load(
     latencies
 }
 
-/// A server process; it ends with this value.
+/// A server process, which ends when this value is dropped.
 struct Server {
     process: Child,
     port: u16,
@@ -254,7 +256,7 @@ impl Drop for Server {
     }
 }
 
-/// For TLS connections to whoever shows a certificate by this CA, in PEM.
+/// For TLS connections to a server whose certificate is signed by this CA, in PEM.
 pub(super) fn connector(ca: &[u8]) -> TlsConnector {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca).unwrap()).unwrap();
@@ -266,7 +268,7 @@ pub(super) fn connector(ca: &[u8]) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// Keeps a process and all that it starts on one core.
+/// Keeps a process and all its threads on one core.
 fn pin(core: &str, process: u32) {
     let status = Command::new("taskset")
         .args(["--all-tasks", "--cpu-list", "--pid", core, &process.to_string()])

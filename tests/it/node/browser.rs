@@ -1,4 +1,4 @@
-//! What does a user see in a browser? Headless Chromium, driven by its DevTools protocol over a pair of pipes.
+//! Drives a headless Chromium by its DevTools protocol over a pair of pipes, so that tests see what a user sees.
 
 use super::{EndedOnDrop, kept};
 use k8s_openapi::ByteString;
@@ -12,10 +12,10 @@ use std::{
     time::Duration,
 };
 
-/// What takes longer hangs.
+/// The longest wait for an answer of the browser: an answer that takes longer counts as never.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A browser with one tab; it ends with this value.
+/// A browser with one tab. The browser ends when this value is dropped.
 pub(super) struct Browser {
     _process: EndedOnDrop,
     commands: ChildStdin,
@@ -25,12 +25,12 @@ pub(super) struct Browser {
 }
 
 impl Browser {
-    /// One that finds every host that is called `*.example.com` at `address`, and believes its certificate.
+    /// Starts a browser that resolves every host `*.example.com` to `address` and accepts every certificate.
     pub(super) fn start(address: &str) -> Self {
         let profile = kept("browser");
-        // What the last one has left; it may have been killed.
+        // A browser that was killed may have left its profile.
         fs::remove_dir_all(&profile).ok();
-        // Chromium speaks on the file descriptors 3 and 4.
+        // Chromium reads commands from file descriptor 3 and writes answers to 4.
         let mut process = Command::new("sh")
             .args(["-c", "exec chromium \"$@\" 3<&0 4>&1 >&2", "sh"])
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
@@ -53,7 +53,7 @@ impl Browser {
         let (heard, hears) = channel();
         thread::spawn(move || {
             for message in messages.map_while(Result::ok) {
-                // Nobody listens any more once the test is over.
+                // The receiver is gone once the test is over.
                 heard.send(serde_json::from_slice(&message).unwrap()).ok();
             }
         });
@@ -67,7 +67,7 @@ impl Browser {
         browser
     }
 
-    /// Opens a page, and waits until all that belongs to it is there; or says why not.
+    /// Opens a page and waits until the page and its resources are loaded, or returns why the page cannot be loaded.
     pub(super) fn open(&mut self, url: &str) -> Result<(), String> {
         let opened = self.asks("Page.navigate", &json!({"url": url}));
         if let Some(error) = opened["errorText"].as_str() {
@@ -77,7 +77,7 @@ impl Browser {
         Ok(())
     }
 
-    /// What an expression of JavaScript, which may be a promise, has for a value on the page.
+    /// Returns the value of a JavaScript expression, which may be a promise, on the page.
     pub(super) fn evaluate(&mut self, expression: &str) -> Value {
         let question = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.asks("Runtime.evaluate", &question);
@@ -85,7 +85,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Keeps a picture of the page under this name, for people to look at.
+    /// Saves a picture of the page under this name, for people to look at.
     pub(super) fn keeps_picture(&mut self, name: &str) {
         let picture = self.asks("Page.captureScreenshot", &json!({"format": "png"}));
         let ByteString(png) = serde_json::from_value(picture["data"].clone()).unwrap();

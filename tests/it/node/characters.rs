@@ -1,4 +1,4 @@
-//! Is a process given what its application says, byte for byte, whatever the characters are and however many?
+//! Proves that a process receives every character of its application byte for byte, up to the largest size.
 
 use super::{application, followed, install, log, make_job, pod};
 use crate::{
@@ -30,7 +30,7 @@ fn processes_are_given_every_character_and_as_many_as_annotations_can_hold() {
         pod["initContainers"][0]["args"] = json!(texts);
         fill(&mut characters, role, "\"\u{80}\\🚀$");
     }
-    // `kubectl apply` would keep a copy in an annotation, for which there is no room.
+    // `kubectl apply` would store a copy in an annotation, for which there is no room.
     kubectl_with(&characters, &["create", "-f", "-"]);
     let states = followed("characters");
     assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");
@@ -69,7 +69,8 @@ fn processes_are_given_every_character_and_as_many_as_annotations_can_hold() {
     kubectl(&["delete", "sparkapp", "characters"]);
 }
 
-/// What Kubernetes makes of `$(NAME)` and `$$` in values and arguments, where no name is that of a variable.
+/// Returns `text` with `$(NAME)` and `$$` expanded as Kubernetes does in values and arguments, where no NAME is that of
+/// a variable.
 fn expanded(text: &str) -> String {
     let mut expanded = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Does a program that uses the library get its application to run? The example does, and sees its end.
+//! Proves that the client library's example submits an application, and sees its end.
 
 use super::{install, log};
 use crate::{apiserver::kubectl::kubectl, program::run};
@@ -10,7 +10,7 @@ fn the_example_submits_an_application_and_sees_its_end() {
     let _shared = install();
     let example =
         Path::new(env!("CARGO_BIN_EXE_sparkctl")).with_file_name("examples").join("submit_and_wait");
-    // It waits for as long as the application takes; what takes longer than this hangs.
+    // The example waits for as long as the application takes; a run that takes longer than this counts as never ending.
     let submit = || run("timeout", &["240", example.to_str().unwrap(), "by-a-program"], "");
     let output = submit();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

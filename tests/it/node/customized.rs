@@ -1,11 +1,11 @@
-//! What do processes see of everything that the webhook can do to their pods, all of it at once?
+//! Proves that processes see everything that the webhook can do to their pods, with all of it at once.
 
 use super::{application, install, make_job, pod, printed, states_of};
 use crate::apiserver::kubectl::kubectl;
 use serde_json::{Value, json};
 use spark_operator::{api::names::annotation, pod_customization::STEPS};
 
-/// The application, what it mounts, and its program.
+/// The folder with the application, the objects that it mounts, and its program.
 const FOLDER: &str = "tests/data/node/customized";
 
 #[test]
@@ -15,7 +15,7 @@ fn an_application_with_every_step_at_once_sees_all_of_it() {
     offer_gpus();
     make_job("customized-job", &format!("{FOLDER}/look_around.py"));
     let states = states_of("customized", &format!("{FOLDER}/application.yaml"));
-    // Although the sidecars never end.
+    // The application completes although its sidecars never end.
     assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");
 
     let pods = ["driver", "executor"].map(|role| (role, pod("customized", role)));
@@ -31,25 +31,25 @@ fn an_application_with_every_step_at_once_sees_all_of_it() {
     let driver = &pods[0].1["status"];
     let companion = driver["containerStatuses"].as_array().unwrap().iter().find(|c| c["name"] == "companion");
     assert!(driver["phase"] == "Running" && !companion.unwrap()["state"]["running"].is_null(), "{driver:#}");
-    // The executor's, too, goes on behind Spark's container.
+    // The executor's sidecar also continues after Spark's container has ended.
     let completed = "--for=jsonpath={.status.executorState.*}=COMPLETED";
     kubectl(&["wait", completed, "sparkapp/customized", "--timeout=60s"]);
     assert_eq!(pod("customized", "executor")["status"]["phase"], "Running");
     kubectl(&["delete", "pod", "customized-driver", "--wait=false"]);
-    // Longer than this nobody waits for a sidecar that does not listen.
+    // The kubelet waits no longer than this for a sidecar that ignores the signal.
     assert_eq!(pod("customized", "driver")["metadata"]["deletionGracePeriodSeconds"], 7);
     assert_eq!(application("customized")["status"]["applicationState"], json!({"state": "COMPLETED"}));
     kubectl(&["delete", "sparkapp", "customized"]);
 }
 
-/// Lets the node say that it has some, as a device plugin would.
+/// Adds GPUs to the node's capacity, as a device plugin would.
 fn offer_gpus() {
     let node = kubectl(&["get", "nodes", "--output=name"]);
     let capacity = json!({"status": {"capacity": {"customized.test/gpu": "2"}}}).to_string();
     kubectl(&["patch", node.trim(), "--subresource=status", "--type=merge", "--patch", &capacity]);
 }
 
-/// What `look_around.py` finds in this pod of `role`.
+/// Returns the values that `look_around.py` must find in this pod of `role`.
 fn seen_by(role: &str, pod: &Value) -> Value {
     json!({
         "files": {
@@ -60,7 +60,7 @@ fn seen_by(role: &str, pod: &Value) -> Value {
             "secret": "not-a-real-password",
             "part of a secret": "somebody",
             "downward": role,
-            // As the pod's user, and in Spark's container as that one's.
+            // The init container runs as the pod's user, and the hook as the user of Spark's container.
             "init container": "prepared by uid 1000",
             "post start": "hooked as uid 185",
         },
@@ -82,7 +82,7 @@ fn seen_by(role: &str, pod: &Value) -> Value {
             "gateway.customized.test": "198.18.255.1",
             "store.customized.test": "198.18.255.1",
         },
-        // By the cluster's DNS, also on the node's network.
+        // The cluster's DNS is used, also on the node's network.
         "finds services": true,
         "own address": pod["status"]["podIP"],
         "resolver": {
@@ -95,16 +95,16 @@ fn seen_by(role: &str, pod: &Value) -> Value {
         "group of shared": 2345,
         "capabilities": "0000000000000000",
         "no new privileges": "1",
-        // A filter.
+        // The mode 2 of seccomp is a filter.
         "seccomp": "2",
         "sidecar": {"uid": 1000},
-        // But the sandbox's, since all containers share its processes.
+        // The first process is the sandbox's, since all containers share their processes.
         "Spark is the first process": false,
         "memory limit": (1200 << 20).to_string(),
     })
 }
 
-/// No step is left out but those that cannot be asked for.
+/// Asserts that the pod has the annotations of all steps, except those that this role cannot use here.
 fn asks_for_everything(role: &str, pod: &Value) {
     let left_out = match role {
         "driver" => [annotation::PROMETHEUS, annotation::HOST_NETWORK],
@@ -118,7 +118,7 @@ fn asks_for_everything(role: &str, pod: &Value) {
     assert_eq!(missing, expected, "{role}: {annotations:#}");
 }
 
-/// What is for the scheduler and kubelet.
+/// Asserts the settings that are for the scheduler and the kubelet, which no process can see.
 fn is_as_no_process_can_see(role: &str, pod: &Value) {
     let (spec, container) = (&pod["spec"], &pod["spec"]["containers"][0]);
     let asked = &application("customized")["spec"][role];

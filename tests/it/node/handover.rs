@@ -1,4 +1,5 @@
-//! Can an admin go from Kubeflow's operator to this one, back, and away? The commands are those of the admin's pages.
+//! Proves that the commands of the admin documentation move a cluster from Kubeflow's operator to this one, move it
+//! back, and uninstall this one.
 
 use super::{Installed, application, install_alone, is_installed_again, native::python_job, state_is};
 use crate::{
@@ -45,7 +46,7 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
     assert!(!left.contains("spark"), "{left}");
 }
 
-/// Runs the commands that `page` has under `heading`, from the checkout, with the programs of this build.
+/// Runs the commands that `page` contains under `heading`, in the checkout, with the programs of this build.
 fn does(page: &str, heading: &str) {
     let page = fs::read_to_string(page).unwrap();
     let section = page.split_once(&format!("## {heading}\n")).unwrap().1.split("\n## ").next().unwrap();
@@ -59,13 +60,13 @@ fn does(page: &str, heading: &str) {
     }
 }
 
-/// How many there are to be; nothing if there is no such Deployment.
+/// Returns the desired number of replicas; empty if there is no such Deployment.
 fn replicas(deployment: &str) -> String {
     let spec = "--output=jsonpath={.spec.replicas}";
     kubectl(&["-n", "spark-operator", "get", "deployment", deployment, "--ignore-not-found", spec])
 }
 
-/// One of KF's chart's.
+/// Returns a Deployment as in the chart of Kubeflow's operator.
 fn deployment(name: &str) -> Value {
     let labels = json!({"app.kubernetes.io/instance": "spark-operator", "app.kubernetes.io/component": name});
     json!({

@@ -1,5 +1,5 @@
-//! A webhook that puts a sidecar into every submission pod of a namespace, like a service mesh that takes no notice of the annotations by
-//! which a pod refuses that.
+//! A webhook that adds a sidecar to every submission pod of a namespace, like a service mesh that ignores the
+//! annotations by which a pod opts out.
 
 use super::reverse_proxy::acceptor;
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
@@ -20,7 +20,7 @@ use std::{
 };
 use tokio::{net::TcpListener, runtime::Runtime};
 
-/// The webhook; it and its registration end with this value.
+/// The webhook, which is stopped and unregistered when this value is dropped.
 pub(super) struct Injector {
     name: String,
     injected: Arc<AtomicU32>,
@@ -28,7 +28,8 @@ pub(super) struct Injector {
 }
 
 impl Injector {
-    /// For the submission pods of `namespace`; the API server finds the webhook at `host`, an address of the node.
+    /// Starts the webhook for the submission pods of `namespace`; the API server reaches the webhook at `host`, an
+    /// address of the node.
     pub(super) fn start(host: &str, namespace: &str) -> Self {
         let certificates = Certificates::generate(&[host.to_owned()], now()).unwrap();
         let tls = acceptor(certificates.certificate.as_bytes(), certificates.key.as_bytes());
@@ -47,7 +48,7 @@ impl Injector {
                         count.fetch_add(1, Ordering::SeqCst);
                         inject(request)
                     });
-                    // The API server hangs up as it likes.
+                    // The API server may close the connection at any time.
                     http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await.ok();
                 });
             }
@@ -72,7 +73,7 @@ impl Injector {
         Self { name, injected, runtime: Some(runtime) }
     }
 
-    /// The number of pods that were given a sidecar.
+    /// Returns the number of pods that were given a sidecar.
     pub(super) fn injected(&self) -> u32 {
         self.injected.load(Ordering::SeqCst)
     }
@@ -87,7 +88,7 @@ impl Drop for Injector {
     }
 }
 
-/// Answers a review: the pod is given a container that runs for an hour.
+/// Answers a review with a patch that adds a container which runs for an hour.
 async fn inject(request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let review: Value = serde_json::from_slice(&body).unwrap();

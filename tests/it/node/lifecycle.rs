@@ -1,4 +1,4 @@
-//! What does a user see when pods are deleted, killed, evicted or cannot start?
+//! Proves what a user sees when pods are deleted, killed or evicted, or cannot start.
 
 use super::{application, followed, install, install_alone, native::python_job, state_is, until};
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
@@ -15,7 +15,7 @@ fn a_deleted_driver_has_failed_with_what_its_container_said_at_last() {
     assert_eq!(followed(name).last().unwrap(), "FAILED");
     let message = message(name);
     assert_eq!(message, "driver container failed with ExitCode: 143, Reason: Error");
-    // They notice a moment later, and some then leave in good order.
+    // The executors notice it a moment later, and some of them then exit cleanly.
     until("its executors have ended, and it says so", || {
         let executors = application(name)["status"]["executorState"].take();
         executors.as_object().unwrap().values().all(|state| state == "FAILED" || state == "COMPLETED")
@@ -80,7 +80,7 @@ fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node() {
     kubectl(&["uncordon", &node]);
     state_is(name, "RUNNING");
     assert_eq!(application(name)["status"]["applicationState"]["errorMessage"], Value::Null);
-    // An edit while it runs: the run ends, and what was asked for is run.
+    // The application is edited while it runs: the run ends, and the new spec is run.
     job["spec"]["arguments"] = json!(["end"]);
     kubectl_with(&job, &["apply", "-f", "-"]);
     assert_eq!(followed(name).last().unwrap(), "COMPLETED");
@@ -132,7 +132,7 @@ fn a_volume_that_cannot_be_mounted_is_named_while_the_driver_waits_for_it() {
 fn job(name: &str, what: &str) -> Value {
     let mut job = python_job(name, "lifecycle-job", "tests/data/node/lifecycle/job.py");
     job["spec"]["arguments"] = json!([what]);
-    // Nobody waits for what is ended here to end well.
+    // The pods that a test deletes need no long time to end well.
     job["spec"]["driver"]["terminationGracePeriodSeconds"] = json!(5);
     job["spec"]["executor"]["terminationGracePeriodSeconds"] = json!(1);
     job
@@ -156,7 +156,7 @@ fn message(name: &str) -> String {
     message.as_str().unwrap_or_default().to_owned()
 }
 
-/// Deletes an application; Kubernetes takes away all that there was of it.
+/// Deletes an application; asserts that Kubernetes deletes all its objects.
 fn nothing_is_left(name: &str, cascade: &str) {
     kubectl(&["delete", "sparkapp", name, &format!("--cascade={cascade}"), "--timeout=60s"]);
     let ours = format!("--selector=sparkoperator.k8s.io/app-name={name}");
@@ -165,7 +165,7 @@ fn nothing_is_left(name: &str, cascade: &str) {
     });
 }
 
-/// A node that takes pods again when this goes.
+/// A cordoned node, which accepts pods again when this value is dropped.
 struct Cordoned(String);
 
 impl Drop for Cordoned {

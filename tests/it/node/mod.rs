@@ -1,39 +1,39 @@
-//! Does it work on a real node, where Spark really runs? The operator is installed as a user would and does
-//! everything from its pod.
+//! Proves that the operator works on a real node, on which Spark really runs. The operator is installed as a user would
+//! install it, and does everything from its pod.
 
-/// A real one.
+/// A real browser.
 mod browser;
-/// Strings that are hard to carry.
+/// Strings with difficult characters.
 mod characters;
-/// A program that uses the library.
+/// A program that uses the client library.
 mod client;
-/// Everything that the webhook can do.
+/// Everything that the webhook can do to pods.
 mod customized;
-/// From Kubeflow's operator to this one, back, and away.
+/// The way from Kubeflow's operator to this one, back, and the uninstallation.
 mod handover;
-/// A webhook of somebody else's that adds sidecars.
+/// A foreign webhook that adds sidecars.
 mod injector;
-/// What can happen to an application, and what its user is told.
+/// What can happen to an application, and how its status reports it.
 mod lifecycle;
 /// Metrics, read by a real Prometheus.
 mod monitoring;
-/// Drivers that the operator has made itself.
+/// Drivers that the operator has created itself.
 mod native;
-/// What stands between a browser and a cluster.
+/// A proxy between a browser and the cluster, which acts as an Ingress controller.
 mod reverse_proxy;
-/// Applications that are made at set times.
+/// Applications that are created on a schedule.
 mod schedules;
 /// Applications that Spark's own client submits.
 mod submission_pods;
-/// A namespace of somebody's own.
+/// A namespace of its own for a test.
 mod tenant;
 /// What an application cannot reach.
 mod tenants;
-/// Spark's own pages.
+/// Spark's own web UI.
 mod ui;
 /// The verbs of `sparkctl` that need pods.
 mod verbs;
-/// A store of files.
+/// A file store that speaks WebHDFS.
 mod web_hdfs;
 
 use crate::{
@@ -51,7 +51,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A job of ours takes some 15 s here; what takes longer than this hangs.
+/// A job of these tests takes about 15 s; a job that takes longer than this counts as never ending.
 const PATIENCE: &str = "240s";
 
 #[test]
@@ -137,16 +137,16 @@ fn a_job_that_fails_says_with_which_exit_code() {
     assert!(events.contains("SparkApplicationFailed") && events.contains("ExitCode: 3"), "{events}");
 }
 
-/// The lock of the installation: read by tests that use it as it is, written by one that changes it, the node, or applications with the
-/// names of other tests'.
+/// The lock of the installation: a reader uses the installation as it is; a writer changes the installation or the
+/// node, or uses applications with the names of other tests' applications.
 static INSTALLATION: RwLock<()> = RwLock::new(());
 
-/// While it lives, no test changes the installation.
+/// No test changes the installation while this value exists.
 struct Shared {
     _installation: RwLockReadGuard<'static, ()>,
 }
 
-/// While it lives, no other test runs.
+/// No other test runs while this value exists.
 struct Alone {
     _installation: RwLockWriteGuard<'static, ()>,
 }
@@ -157,8 +157,8 @@ fn install() -> Shared {
     Shared { _installation: INSTALLATION.read().unwrap_or_else(PoisonError::into_inner) }
 }
 
-/// Installs the operator for a test that changes what the others rely on, or that looks at Spark's pages in a browser: beside two other tests and three
-/// builds one of a page's fetches failed through `sparkctl ui`.
+/// Installs the operator for a test that changes what other tests rely on, or that opens Spark's pages in a browser:
+/// beside two other tests and three builds, one of the fetches of a page failed through `sparkctl ui`.
 fn install_alone() -> Alone {
     install_once();
     Alone { _installation: INSTALLATION.write().unwrap_or_else(PoisonError::into_inner) }
@@ -169,17 +169,17 @@ fn install_once() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         kubectl(&["apply", "-k", "manifests"]);
-        // As docs/admin/install.md has it: no application is refused from now on.
+        // As in docs/admin/install.md: after the rollout no application is refused.
         is_rolled_out();
     });
 }
 
-/// Waits until the operator runs as its Deployment says and is asked, whatever was here before: pods without a webhook
-/// may still be on their way out, or the webhook's configurations be younger than the pods.
+/// Waits until the operator runs as its Deployment specifies and the API server calls its webhook, whatever ran before:
+/// pods without a webhook may still be terminating, or the webhook's configurations may be newer than the pods.
 fn is_installed_again() {
     is_rolled_out();
     let mut example: Value = yaml(&data("node/exit-3.yaml"));
-    // Nobody has this name, whichever test has run.
+    // No test uses this name.
     example["metadata"]["name"] = json!("is-asked");
     let deadline = Instant::now() + Duration::from_secs(30);
     while let Err(why) = try_kubectl_with(&example, &["create", "--dry-run=server", "-f", "-"]) {
@@ -188,11 +188,11 @@ fn is_installed_again() {
     }
 }
 
-/// Whatever a test does to the installation, and becomes of it: the next one finds it as it was installed.
+/// Restores the installation when dropped, whatever a test has done to it.
 struct Installed;
 
 impl Installed {
-    /// Until then the operator has these flags too.
+    /// Adds these flags to the operator until the returned value is dropped.
     fn with(flags: &[&str]) -> Self {
         let add =
             |flag| json!({"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": flag});
@@ -211,12 +211,12 @@ impl Drop for Installed {
     }
 }
 
-/// Waits until the operator runs as its Deployment says.
+/// Waits until the operator runs as its Deployment specifies.
 fn is_rolled_out() {
     kubectl(&["-n", "spark-operator", "rollout", "status", "deployment/spark-operator", "--timeout=120s"]);
 }
 
-/// Makes the ConfigMap `name` of the Python program in `file`.
+/// Creates the ConfigMap `name` with the Python program in `file`.
 fn make_job(name: &str, file: &str) {
     let file = Path::new(file);
     let program = fs::read_to_string(file).unwrap();
@@ -229,13 +229,13 @@ fn make_job(name: &str, file: &str) {
     kubectl_with(&job, &["apply", "-f", "-"]);
 }
 
-/// Applies `file` and follows the application `name` in it until it ends; every state that it was in.
+/// Applies `file` and follows the application `name` in it until it ends. Returns every state that it was in.
 fn states_of(name: &str, file: &str) -> Vec<String> {
     kubectl(&["apply", "-f", file]);
     followed(name)
 }
 
-/// Follows an application until it ends; every state that it was in.
+/// Follows an application until it ends. Returns every state that it was in.
 fn followed(name: &str) -> Vec<String> {
     let state = "jsonpath={.status.applicationState.state}{\"\\n\"}";
     let watch = Command::new("kubectl")
@@ -269,7 +269,7 @@ fn state_is(name: &str, state: &str) {
     }
 }
 
-/// Waits until that holds.
+/// Waits until `holds` returns true.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !holds() {
@@ -279,12 +279,12 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A path among what tests leave behind for people to look at.
+/// Returns a path among the files that tests leave for people to look at.
 fn kept(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// A child process that does not outlive its test.
+/// A child process that is killed when this value is dropped.
 struct EndedOnDrop(Child);
 
 impl Drop for EndedOnDrop {
@@ -298,13 +298,13 @@ fn application(name: &str) -> Value {
     serde_json::from_str(&kubectl(&["get", "sparkapp", name, "-o", "json"])).unwrap()
 }
 
-/// The node's address, at which pods reach what tests serve.
+/// Returns the node's address, at which pods reach the servers of tests.
 fn node_address() -> String {
     let path = r#"--output=jsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}"#;
     kubectl(&["get", "nodes", path])
 }
 
-/// The one pod of `role` that the application has.
+/// Returns the only pod of `role` of the application.
 fn pod(application: &str, role: &str) -> Value {
     let selector = format!("sparkoperator.k8s.io/app-name={application},spark-role={role}");
     let pods: Value =
@@ -315,7 +315,7 @@ fn pod(application: &str, role: &str) -> Value {
     pod.clone()
 }
 
-/// What the driver has printed behind `beginning`, on the one line that begins so.
+/// Returns the text that the driver has printed after `beginning`, on the only line that begins with it.
 fn printed(driver: &str, beginning: &str) -> String {
     let log = log(driver);
     let found: Vec<_> = log.lines().filter_map(|line| line.strip_prefix(beginning)).collect();

@@ -1,11 +1,12 @@
-//! Spark runs as well from objects that the operator has made as from those of its own `spark-submit` in a submission pod.
+//! Proves that Spark runs as well from objects that the operator has created as from those that `spark-submit` creates
+//! in a submission pod.
 
 use super::{Installed, application, followed, install, install_alone, log, make_job, printed};
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
 use std::env;
 
-/// The Spark on the node.
+/// Returns the version of Spark on the node.
 pub(super) fn spark_version() -> String {
     env::var("SPARK").unwrap_or_else(|_| "4.0.1".to_owned())
 }
@@ -28,8 +29,8 @@ fn both_submitters_bring_the_same_result() {
     });
     assert_eq!(results[0], results[1]);
     assert_eq!(results[0].0, "333328333350000");
-    // By whom is seen on what belongs to the driver: a run's own is gone with it, Spark's goes with the pod. That of
-    // its web UI stays whoever submits.
+    // The remaining objects show who submitted: natively created objects are deleted at the end of the run; Spark's own
+    // objects stay as long as the driver's pod. The Service of the web UI stays in both cases and is left out here.
     let services = |name: &str| {
         let selector =
             format!("sparkoperator.k8s.io/app-name={name},!sparkoperator.k8s.io/created-by-spark-operator");
@@ -98,7 +99,7 @@ fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
 #[ignore = "needs a node: make test"]
 fn without_the_webhook_drivers_and_executors_are_customized_all_the_same() {
     let _alone = install_alone();
-    // Nobody would answer for it.
+    // The API server would call a webhook that does not answer.
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
         kubectl(&["delete", kind, "spark-operator-webhook"]);
     }
@@ -116,7 +117,7 @@ fn without_the_webhook_drivers_and_executors_are_customized_all_the_same() {
     }
 }
 
-/// Applies a job and sees it end well.
+/// Applies a job; asserts that it completes.
 fn completes(job: &Value) {
     let name = job["metadata"]["name"].as_str().unwrap();
     kubectl_with(job, &["apply", "-f", "-"]);
@@ -128,7 +129,7 @@ fn job(name: &str) -> Value {
     python_job(name, "native-job", "tests/data/node/native/job.py")
 }
 
-/// Runs the Python program in `file`, which the ConfigMap `config_map` holds.
+/// Returns an application that runs the Python program in `file`; stores the program in the ConfigMap `config_map`.
 pub(super) fn python_job(name: &str, config_map: &str, file: &str) -> Value {
     make_job(config_map, file);
     let pod = json!({"cores": 1, "coreRequest": "200m", "memory": "512m"});

@@ -1,5 +1,5 @@
-//! What does an Ingress do? A small controller of Ingresses that obeys what is in them: hosts, paths, nginx's rewriting,
-//! TLS. It reads them once, when it starts.
+//! A small Ingress controller that obeys the content of Ingresses: hosts, paths, nginx's rewriting, TLS. The controller
+//! reads the Ingresses once, when it starts.
 
 use crate::apiserver::kubectl::kubectl;
 use axum::body::Body;
@@ -26,20 +26,20 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// nginx's annotation, and the end of a path whose rest is its second group.
+/// nginx's annotation for rewriting a path, and the end of a path in an Ingress whose second group is what remains.
 const REWRITE: &str = "nginx.ingress.kubernetes.io/rewrite-target";
 const REST: &str = "(/|$)(.*)";
-/// How TLS begins.
+/// The first byte of a TLS handshake.
 const HANDSHAKE: [u8; 1] = [0x16];
 
-/// The proxy; it ends with this value.
+/// The proxy, which stops when this value is dropped.
 pub(super) struct ReverseProxy {
-    /// Where it speaks HTTP, and HTTPS if any Ingress asks for that.
+    /// The address for HTTP, and for HTTPS if any Ingress has TLS.
     pub address: SocketAddr,
     runtime: Option<Runtime>,
 }
 
-/// All paths of all Ingresses.
+/// The paths of all Ingresses.
 struct Routes(Vec<Route>);
 
 struct Route {
@@ -50,7 +50,7 @@ struct Route {
 }
 
 impl ReverseProxy {
-    /// For the Ingresses of `namespace` as they are now.
+    /// Starts a proxy for the Ingresses that `namespace` has now.
     pub(super) fn start(namespace: &str) -> Self {
         let ingresses: Vec<Ingress> = all(namespace, "ingresses");
         let services: Vec<Service> = all(namespace, "services");
@@ -65,7 +65,8 @@ impl ReverseProxy {
                 let Ok((stream, _)) = tcp.accept().await else { continue };
                 let (routes, tls) = (Arc::clone(&routes), tls.clone());
                 tokio::spawn(async move {
-                    // Both ports of a real one are one here: what begins a handshake is no letter.
+                    // The two ports of a real controller are one port here: the first byte of a TLS handshake is not a
+                    // letter.
                     let mut first = [0];
                     let is_tls = stream.peek(&mut first).await.is_ok() && first == HANDSHAKE;
                     match tls {
@@ -92,7 +93,8 @@ impl Drop for ReverseProxy {
 }
 
 impl Routes {
-    /// Answers on a connection; where there is TLS and it has none, with a redirection, as nginx does.
+    /// Answers requests on a connection. A connection without TLS, if there is TLS, is answered with a redirection, as
+    /// by nginx.
     async fn serve(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin, lacks_tls: bool) {
         let answer = service_fn(|request: Request<Incoming>| {
             let routes = Arc::clone(&self);
@@ -109,11 +111,11 @@ impl Routes {
                 Ok::<_, Infallible>(answer.unwrap_or_else(failed))
             }
         });
-        // A browser hangs up as it likes.
+        // A browser may close the connection at any time.
         hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await.ok();
     }
 
-    /// Hands a request to the Service that an Ingress names for it.
+    /// Forwards a request to the Service that an Ingress names for it.
     async fn forward(&self, request: Request<Incoming>) -> Result<Response<Body>, (StatusCode, String)> {
         let host = request.headers()["host"].to_str().unwrap_or_default();
         let host = host.split(':').next().unwrap_or_default();
@@ -152,7 +154,7 @@ impl Route {
             .collect()
     }
 
-    /// Where a request goes, and with which path, if it is one for this route.
+    /// Returns the backend and the path for a request, if the request belongs to this route.
     fn takes(&self, host: &str, path: &str) -> Option<(SocketAddr, String)> {
         if self.host.as_ref().is_some_and(|own| own != host) {
             return None;
@@ -170,7 +172,7 @@ impl Route {
     }
 }
 
-/// The address of the Service that `path` names.
+/// Returns the address of the Service that `path` names.
 fn backend(path: &HTTPIngressPath, services: &[Service]) -> SocketAddr {
     let named = path.backend.service.as_ref().expect("a Service is named");
     let service = services.iter().find(|service| service.name_any() == named.name);
@@ -182,7 +184,7 @@ fn backend(path: &HTTPIngressPath, services: &[Service]) -> SocketAddr {
     SocketAddr::new(address, u16::try_from(port).unwrap())
 }
 
-/// What the Secret says that the Ingresses name for TLS.
+/// Returns the certificate and key from the Secret that the Ingresses name for TLS.
 fn certificate(namespace: &str, ingresses: &[Ingress]) -> Option<TlsAcceptor> {
     let tls =
         ingresses.iter().flat_map(|ingress| ingress.spec.iter().flat_map(|spec| spec.tls.iter().flatten()));
@@ -194,7 +196,7 @@ fn certificate(namespace: &str, ingresses: &[Ingress]) -> Option<TlsAcceptor> {
     Some(acceptor(pem("tls.crt"), pem("tls.key")))
 }
 
-/// Speaks TLS with this certificate and key, both PEM.
+/// Returns a TLS server with this certificate and key, both in PEM.
 pub(super) fn acceptor(certificate: &[u8], key: &[u8]) -> TlsAcceptor {
     let chain = CertificateDer::pem_slice_iter(certificate).map(Result::unwrap).collect();
     let key = PrivateKeyDer::from_pem_slice(key).unwrap();

@@ -1,4 +1,4 @@
-//! Does a schedule run a job again and again, and keep as many as it is told?
+//! Proves that a schedule runs a job again and again, and keeps as many runs as its spec allows.
 
 use super::{followed, install, log, until};
 use crate::{
@@ -37,7 +37,7 @@ fn a_schedule_of_every_minute_runs_pi_twice_and_keeps_the_latest() {
     until("its applications go with it", || runs(name).is_empty());
 }
 
-/// Waits until the schedule has an application that is not called so, and gives its name.
+/// Waits until the schedule has an application with a name other than `other`, and returns its name.
 fn run_other_than(schedule: &str, other: &str) -> String {
     let mut found = None;
     until("there is another run", || {

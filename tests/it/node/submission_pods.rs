@@ -1,4 +1,5 @@
-//! Applications that only Spark's own client can submit run to their end: a pod of theirs runs `spark-submit`.
+//! Proves that applications which only Spark's own client can submit run to their end: `spark-submit` runs in a pod of
+//! the application's namespace.
 
 use super::{
     application, followed, injector::Injector, install, native::python_job, node_address, printed, state_is,
@@ -54,7 +55,8 @@ fn files_of_the_image_and_of_a_volume_are_uploaded_and_found() {
     kubectl(&["delete", "sparkapp", name]);
 }
 
-/// Pod Security's strictest level refuses every pod whose security contexts do not say enough; the example's do.
+/// The strictest Pod Security level refuses every pod with incomplete security contexts; those of the example are
+/// complete.
 #[test]
 #[ignore = "needs a node: make test"]
 fn an_application_of_a_restricted_namespace_is_submitted_by_a_pod_that_is_admitted_there() {
@@ -66,7 +68,7 @@ fn an_application_of_a_restricted_namespace_is_submitted_by_a_pod_that_is_admitt
     tenant.state_is("restricted-pi", "COMPLETED");
     assert!(tenant.kubectl(&["logs", "restricted-pi-driver"]).contains("Pi is roughly 3."));
 
-    // Without the driver's, the API server says which fields it misses.
+    // Without the driver's security context the API server reports the missing fields.
     pi["metadata"]["name"] = json!("unrestricted-pi");
     pi["spec"]["driver"].as_object_mut().unwrap().remove("securityContext");
     kubectl_with(&pi, &["apply", "-f", "-"]);
@@ -87,7 +89,7 @@ fn a_sidecar_that_somebody_injects_keeps_no_submission_from_ending() {
     tenant.state_is("meshed-pi", "COMPLETED");
     assert_eq!(injector.injected(), 1);
 
-    // Nor one that fails.
+    // A submission that fails ends as well.
     pi["metadata"]["name"] = json!("meshed-failure");
     pi["spec"]["sparkConf"] = json!({"spark.kubernetes.driver.pod.featureSteps": "org.example.Missing"});
     kubectl_with(&pi, &["apply", "-f", "-"]);
@@ -128,7 +130,7 @@ fn an_image_that_there_is_not_is_named_while_the_submission_pod_waits_for_it() {
     state_is(name, "SUSPENDED");
     nothing_is_left_of_the_submission(name);
 
-    // The edit finds a submission pod that waits for the old image, and replaces it.
+    // At the edit a submission pod waits for the old image; the pod is replaced.
     suspend(false);
     submission_pod(name);
     job["spec"]["image"] = image;
@@ -157,7 +159,7 @@ fn a_volume_that_cannot_be_mounted_is_named_while_the_submission_pod_waits_for_i
     nothing_is_left_of_the_submission(name);
 }
 
-/// The submission pod of an application, as soon as there is one.
+/// Returns the submission pod of an application, as soon as the pod exists.
 fn submission_pod(name: &str) -> Value {
     let selector = format!("--selector=sparkoperator.k8s.io/app-name={name},spark-role=submission");
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! A namespace of somebody's own, with the service account for drivers that the manifests have in `default`.
+//! A namespace for one test, with the service account for drivers that the manifests create in `default`.
 
 use super::native::{image, spark_version};
 use crate::{
@@ -8,11 +8,11 @@ use crate::{
 use serde_json::{Value, json};
 use std::fs;
 
-/// The namespace; it goes, with all that is in it, when this value does.
+/// The namespace, which is deleted with its contents when this value is dropped.
 pub(super) struct Tenant(&'static str);
 
 impl Tenant {
-    /// A namespace with these labels.
+    /// Creates a namespace with these labels.
     pub(super) fn new(name: &'static str, labels: &Value) -> Self {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
@@ -28,7 +28,7 @@ impl Tenant {
         Self(name)
     }
 
-    /// The example, to be run here by the Spark on the node.
+    /// Returns the example, to be run in this namespace with the Spark version on the node.
     pub(super) fn pi(&self, name: &str) -> Value {
         let mut pi: Value = yaml(&data("../../manifests/examples/spark-pi.yaml"));
         pi["metadata"] = json!({"name": name, "namespace": self.0});
@@ -38,7 +38,7 @@ impl Tenant {
         pi
     }
 
-    /// What `kubectl` prints of this namespace; it has to succeed.
+    /// Returns what `kubectl` prints for this namespace; panics if `kubectl` fails.
     pub(super) fn kubectl(&self, arguments: &[&str]) -> String {
         kubectl(&[&["--namespace", self.0], arguments].concat())
     }
@@ -54,7 +54,7 @@ impl Tenant {
         }
     }
 
-    /// Why the application `name` is in the state that it is in.
+    /// Returns the message of the state of the application `name`.
     pub(super) fn message(&self, name: &str) -> String {
         let path = "--output=jsonpath={.status.applicationState.errorMessage}";
         self.kubectl(&["get", "sparkapp", name, path])

@@ -1,4 +1,5 @@
-//! What a tenant's application can reach is what the tenant's own pods can reach: no code and no file of it is the operator's.
+//! Proves that a tenant's application reaches only what the tenant's own pods can reach: its code never runs in the
+//! operator's container, and it reads no file of the operator.
 
 use super::{
     install, install_alone, is_rolled_out, native::python_job, node_address, state_is, submission_pods::JOB,
@@ -8,7 +9,7 @@ use crate::apiserver::kubectl::{kubectl, kubectl_refuses, kubectl_with};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
-/// Where each container finds the token of its pod's service account.
+/// The path at which each container has the token of its pod's service account.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 const TENANT: &str = "system:serviceaccount:default:spark";
 
@@ -99,7 +100,7 @@ fn the_operators_image_has_no_java_no_spark_and_no_shell() {
     let operators = "--selector=app.kubernetes.io/name=spark-operator";
     let in_operators = |arguments: &[&str]| kubectl(&[&["-n", "spark-operator"], arguments].concat());
     let pod = in_operators(&["get", "pods", operators, "--output=jsonpath={.items[0].metadata.name}"]);
-    // A container beside the operator's sees the operator's files through /proc, if it is root's.
+    // A container beside the operator's sees the operator's files through /proc, if it runs as root.
     let beside =
         ["debug", &pod, "--image=docker.io/library/busybox:stable", "--image-pull-policy=IfNotPresent"];
     let looks =
@@ -122,14 +123,14 @@ fn the_operators_image_has_no_java_no_spark_and_no_shell() {
     is_rolled_out();
 }
 
-/// Whose tokens of service accounts are in this text.
+/// Returns the subjects of all service account tokens in this text.
 fn subjects_in(text: &str) -> Vec<String> {
     let is_of_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let words = text.split(|c| !is_of_token(c)).filter(|word| word.starts_with("eyJ"));
     words.filter_map(|word| claims(word.split('.').nth(1)?)).collect()
 }
 
-/// The subject in the middle part of a token.
+/// Returns the subject in the middle part of a token.
 fn claims(encoded: &str) -> Option<String> {
     let mut encoded = encoded.replace('-', "+").replace('_', "/");
     while !encoded.len().is_multiple_of(4) {

@@ -1,4 +1,4 @@
-//! Is the Spark UI where the status says that it is?
+//! Proves that the Spark UI is where the status says that it is.
 
 use super::{
     Installed, application,
@@ -17,9 +17,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// From when on the Ingress' certificate is valid.
+/// The beginning of the validity of the Ingress' certificate.
 const BEGINNING: &str = "2026-01-01T00:00:00Z";
-/// What the page says of itself and of all that it needs and leads to.
+/// A script that returns a description of the page, of the resources that it needs and of its links.
 const LOOK: &str = r#"(async () => {
     const needed = [...document.querySelectorAll('link[href], script[src], img[src]')].map(e => e.href || e.src);
     const links = [...document.querySelectorAll('a[href]')].map(e => e.href).filter(url => url.startsWith('http'));
@@ -83,7 +83,7 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls() {
     assert_eq!(driver["webUIIngressAddress"], address, "{driver:#}");
     assert_eq!(driver["webUIIngressName"], "ui-by-ingress-ui-ingress", "{driver:#}");
 
-    // Where the output is no terminal no browser is opened.
+    // If the output is not a terminal, no browser is opened.
     assert_eq!(sparkctl(&["ui", "ui-by-ingress"], 0), format!("{address}\n"));
 
     let proxy = ReverseProxy::start("default");
@@ -94,7 +94,7 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls() {
     kubectl(&["delete", "secret", "example-com"]);
 }
 
-/// Starts an application that does nothing but show its UI; its status, once `address` in it tells where that is.
+/// Starts an application that does nothing but show its UI. Returns its status, once the field `address` in it is set.
 pub(super) fn runs(name: &str, address: &str) -> Value {
     kubectl_with(&python_job(name, "ui-job", "tests/data/node/ui/job.py"), &["apply", "-f", "-"]);
     state_is(name, "RUNNING");
@@ -107,7 +107,8 @@ pub(super) fn runs(name: &str, address: &str) -> Value {
     status
 }
 
-/// Opens the UI at `address`: the page of jobs has its styles, and whatever it leads to is there, below `within`.
+/// Opens the UI at `address`. Asserts that the page of jobs has its styles, and that all its links work and stay below
+/// `within`.
 pub(super) fn shows_jobs(browser: &mut Browser, address: &str, within: &str) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while let Err(why) = browser.open(address) {
@@ -135,7 +136,7 @@ pub(super) fn shows_jobs(browser: &mut Browser, address: &str, within: &str) {
     }
 }
 
-/// The Secret `example-com`, which Ingresses name for TLS.
+/// Creates the Secret `example-com`, which the Ingresses name for TLS.
 fn make_certificate() {
     let made =
         Certificates::generate(&["default.example.com".to_owned()], BEGINNING.parse().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Does `sparkctl` show what drivers and executors say?
+//! Proves that `sparkctl` shows the output of drivers and executors, and leads to the driver's UI.
 
 use super::{
     EndedOnDrop,
@@ -43,7 +43,7 @@ fn create_follows_the_driver_and_fails_if_the_application_does() {
 
     let terminal = Terminal::new(110, 30);
     terminal.types("sparkctl create --delete --logs manifests/examples/spark-pi.yaml; echo \"code $?\"");
-    // What it waits for stands there, and goes.
+    // The line about the wait is shown, and disappears.
     terminal.until(|screen| screen.contains(" waiting for the driver of spark-pi: "));
     let screen = terminal.until(|screen| screen.contains("\ncode 0\n"));
     assert!(
@@ -91,7 +91,7 @@ fn the_log_is_followed_from_one_driver_to_the_next_and_beside_a_sidecar() {
     assert_eq!(sparkctl(&["log", "retried", "--since", "1h"], 0), whole);
     thread::sleep(Duration::from_secs(2));
     assert_eq!(sparkctl(&["log", "retried", "--since", "1s"], 0), "");
-    // The pod of that run is gone.
+    // The pod of the previous run does not exist any more.
     let before = sparkctl(&["log", "retried", "--previous"], 0);
     assert_eq!(before, "driver container failed with ExitCode: 3, Reason: Error\n");
     kubectl(&["delete", "sparkapp", "retried"]);
@@ -141,7 +141,7 @@ async fn each_line_of_a_followed_log_comes_once_though_connections_are_cut() {
         thread::sleep(Duration::from_secs(1));
         proxy.line_is(Line::Up);
     }
-    // For a while there is nothing for this one to hear.
+    // At first there are no new lines for this one to follow.
     comes_to(69);
     let (mut late, told_late) = follow(&["--tail=0"], "counting-late.txt");
     for child in [&mut whole, &mut late] {
@@ -190,7 +190,7 @@ fn forward_and_ui_lead_to_the_driver_until_it_has_ended() {
     kubectl(&["delete", "sparkapp", "led-to"]);
 }
 
-/// What a port of this machine answers when it is asked for the page of jobs.
+/// Returns the answer of a local port to a request for the page of jobs.
 fn jobs_page(port: &str) -> String {
     let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
     stream.write_all(b"GET /jobs/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
@@ -199,14 +199,14 @@ fn jobs_page(port: &str) -> String {
     answer
 }
 
-/// Waits for the end of a `sparkctl`: the exit code, and what it has complained of.
+/// Waits for the end of a `sparkctl`. Returns the exit code and standard error.
 pub(super) fn ended(process: &mut EndedOnDrop) -> (Option<i32>, String) {
     let mut complaint = String::new();
     process.0.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
     (process.0.wait().unwrap().code(), complaint)
 }
 
-/// Starts `sparkctl`; the first line that it prints.
+/// Starts `sparkctl`. Returns the process and the first line that it prints.
 pub(super) fn spawn(arguments: &[&str]) -> (EndedOnDrop, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_sparkctl"))
         .args(arguments)
@@ -217,12 +217,12 @@ pub(super) fn spawn(arguments: &[&str]) -> (EndedOnDrop, String) {
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();
-    // Somebody has to read the rest for it to go on.
+    // The rest of the output must be read, or the process would block.
     thread::spawn(move || io::copy(&mut lines, &mut io::sink()));
     (EndedOnDrop(child), line.trim_end().to_owned())
 }
 
-/// What `sparkctl` prints; it has to exit with this code.
+/// Returns what `sparkctl` prints; asserts that it exits with this code.
 pub(super) fn sparkctl(arguments: &[&str], code: i32) -> String {
     let output = run(env!("CARGO_BIN_EXE_sparkctl"), arguments, "");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,5 +1,6 @@
-//! A store of files that speaks WebHDFS, as far as Spark asks: the one remote file system that needs no more than the jars of Spark itself.
-//! It stands in for the stores to which `spark-submit` uploads local files (`spark.kubernetes.file.upload.path`).
+//! A file store that speaks as much of WebHDFS as Spark needs: the only remote file system that needs no more than the
+//! jars of Spark itself. It replaces the stores to which `spark-submit` uploads local files
+//! (`spark.kubernetes.file.upload.path`).
 
 use axum::{
     Json, Router,
@@ -16,22 +17,22 @@ use std::{
 };
 use tokio::{net::TcpListener, runtime::Runtime};
 
-/// The part of each path before the file's.
+/// The part of each URL path before the path of the file.
 const PREFIX: &str = "/webhdfs/v1";
 
-/// The store; it ends with this value.
+/// The store, which stops when this value is dropped.
 pub(super) struct WebHdfs {
-    /// Its root, `webhdfs://HOST:PORT`.
+    /// The root of the store, `webhdfs://HOST:PORT`.
     pub url: String,
     entries: Entries,
     runtime: Option<Runtime>,
 }
 
-/// What there is, by path: files with their content, directories without.
+/// Files, with their content, and directories, without, by path.
 type Entries = Arc<Mutex<BTreeMap<String, Option<Bytes>>>>;
 
 impl WebHdfs {
-    /// An empty store, which pods find at `host`, an address of the node.
+    /// Starts an empty store, which pods reach at `host`, an address of the node.
     pub(super) fn start(host: &str) -> Self {
         let runtime = Runtime::new().unwrap();
         let listener = runtime.block_on(TcpListener::bind((host, 0))).unwrap();
@@ -43,7 +44,7 @@ impl WebHdfs {
         Self { url, entries, runtime: Some(runtime) }
     }
 
-    /// The contents of all files by their names, which have to differ.
+    /// Returns the contents of all files by file name; panics if two files have the same name.
     pub(super) fn files(&self) -> BTreeMap<String, String> {
         let entries = self.entries.lock().unwrap();
         let mut files = BTreeMap::new();
@@ -76,7 +77,7 @@ async fn answer(
         uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('=')).collect();
     let operation = query.get("op").copied().unwrap_or_default();
     if matches!(operation, "CREATE" | "OPEN") && !query.contains_key("redirected") {
-        // A name node does not send or take data: it says which data node does. Here both are one.
+        // A name node does not transfer data: it redirects to a data node. Here both are the same server.
         let host = headers[header::HOST].to_str().unwrap_or_default();
         let location = format!("http://{host}{uri}&redirected=true");
         return (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]).into_response();

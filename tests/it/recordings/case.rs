@@ -1,4 +1,4 @@
-//! One recording of a real `spark-submit`: what it was given, what it sent, how it ended.
+//! One recording of a real `spark-submit`: its input, the requests that it sent, and how it ended.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -17,14 +17,14 @@ pub struct Case {
     pub command: Vec<String>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// By path.
+    /// The contents of files, by path.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
     #[serde(default)]
     pub injected_failures: Vec<Value>,
     pub exit_code: i32,
     pub exchanges: Vec<Exchange>,
-    /// Only of those that failed.
+    /// The end of standard error; recorded only for a `spark-submit` that failed.
     #[serde(default)]
     pub stderr_tail: String,
 }
@@ -37,14 +37,15 @@ pub struct Exchange {
     pub body: Value,
 }
 
-/// Where the recorder let `spark-submit` run; the recordings call it `$WORK`.
+/// The directory in which the recorder ran `spark-submit`; the recordings contain `$WORK` instead.
 const WORK: &str = "/work";
-/// How the recorder writes what is no text.
+/// The recorder's placeholder for a file that is not text.
 const BINARY: &str = "<binary>";
 
 impl Case {
-    /// All recordings in `folder`, by version and name: a file `VERSION.json` has all cases of a version, and texts of several
-    /// lines in it may be lists of lines (`tests/record/keep` writes it); a file `VERSION/CASE.json` has one (the recorder's).
+    /// Returns all recordings in `folder`, sorted by version and name. A file `VERSION.json` contains all cases of a
+    /// version, and a text of several lines in it may be a list of lines (`tests/record/keep` writes such files); a
+    /// file `VERSION/CASE.json` contains one case (the recorder writes such files).
     pub fn all_in(folder: &Path) -> Vec<Self> {
         let mut cases = Vec::new();
         for path in json_files(folder) {
@@ -78,13 +79,13 @@ impl Case {
         case
     }
 
-    /// The file at `path`, which may be written as a URI.
+    /// Returns the file at `path`, which may be a URI.
     pub fn file(&self, path: &str) -> Option<&str> {
         let path = path.strip_prefix("file:").unwrap_or(path);
         self.files.get(&format!("/{}", path.trim_start_matches('/'))).map(String::as_str)
     }
 
-    /// The texts directly in `directory`, by name.
+    /// Returns the text files directly in `directory`, by name.
     pub fn files_in(&self, directory: &str) -> BTreeMap<String, String> {
         let prefix = format!("{}/", directory.trim_end_matches('/'));
         let files = self.files.iter().filter(|(_, text)| *text != BINARY);
@@ -99,7 +100,7 @@ impl Case {
         self.env.get("SPARK_CONF_DIR").cloned().unwrap_or_else(|| "/spark/conf".to_owned())
     }
 
-    /// What was sent, in order: the last try for each object.
+    /// Returns the writes that were sent, in order; of several writes for one object only the last.
     pub fn sent(&self) -> Vec<&Exchange> {
         let writes =
             self.exchanges.iter().filter(|exchange| matches!(exchange.method.as_str(), "POST" | "PATCH"));
@@ -119,13 +120,14 @@ impl Case {
         time.and_then(|time| time.parse().ok()).unwrap_or(0)
     }
 
-    /// What was random in it.
+    /// Returns the random parts of the names and labels.
     pub fn ids(&self) -> Ids {
         let sent = self.sent();
         let pod = sent.first().map_or(&Value::Null, |exchange| &exchange.body);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let names = sent.iter().map(|exchange| &exchange.body["metadata"]["name"]);
-        // The ConfigMap may not have been made.
+        // The name of the ConfigMap is also in the pod's volumes: the recording may have ended before the ConfigMap was
+        // created.
         let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
         let names: Vec<_> =
             names.chain(volumes.map(|volume| &volume["configMap"]["name"])).map(text).collect();
@@ -183,7 +185,7 @@ fn join_lines_of_each(texts: &mut Value) {
     texts.as_object_mut().into_iter().flatten().for_each(|(_, text)| join_lines(text));
 }
 
-/// A list of lines becomes the text.
+/// Turns a list of lines into one text.
 fn join_lines(text: &mut Value) {
     if let Some(lines) = text.as_array() {
         let lines: Vec<_> = lines.iter().map(|line| line.as_str().expect("a line is a text")).collect();

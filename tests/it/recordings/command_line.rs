@@ -1,5 +1,5 @@
-//! Which submission does a recorded command line mean? Spark's launcher and `SparkSubmitArguments`, so far as
-//! they turn flags, files and variables into properties.
+//! Determines the submission that a recorded command line describes. Reimplements Spark's launcher and
+//! `SparkSubmitArguments` as far as they turn flags, files and environment variables into properties.
 
 use super::case::Case;
 use serde_json::Value;
@@ -8,17 +8,17 @@ use spark_operator::spark_client::{
 };
 use std::collections::BTreeMap;
 
-/// Why a command line is no submission.
+/// Why a command line cannot be turned into a submission.
 pub enum Unreadable {
-    /// The launcher refuses it.
+    /// Spark's launcher refuses the command line.
     Syntax(String),
-    /// `spark-env.sh` is a program.
+    /// `spark-env.sh` does more than set variables.
     Shell,
-    /// A flag's value is refused, as it is natively.
+    /// The value of a flag is refused by the code of native submission.
     Refused(NotNative),
 }
 
-/// Flags that are folded with `--conf` into one map in which the last one counts.
+/// Flags that are merged with `--conf` into one map, in which the last value wins.
 const LIKE_CONF: [(&str, &str); 5] = [
     ("--driver-memory", "spark.driver.memory"),
     ("--driver-java-options", "spark.driver.extraJavaOptions"),
@@ -26,7 +26,7 @@ const LIKE_CONF: [(&str, &str); 5] = [
     ("--driver-class-path", "spark.driver.extraClassPath"),
     ("--driver-default-class-path", "spark.driver.defaultExtraClassPath"),
 ];
-/// Flags that win over `--conf`.
+/// Flags that take precedence over `--conf`.
 const FLAGS: [(&str, &str); 16] = [
     ("--master", "spark.master"),
     ("--deploy-mode", "spark.submit.deployMode"),
@@ -46,7 +46,7 @@ const FLAGS: [(&str, &str); 16] = [
     ("--keytab", "spark.kerberos.keytab"),
 ];
 const LISTS: [&str; 4] = ["--jars", "--files", "--archives", "--py-files"];
-/// Flags with a value that is no property.
+/// Flags with a value that is not a property.
 const OTHERS: [&str; 9] = [
     "--class",
     "--conf",
@@ -58,14 +58,14 @@ const OTHERS: [&str; 9] = [
     "--queue",
     "--remote",
 ];
-/// Flags that older lines do not know.
+/// Flags that older Spark lines do not know.
 const NEWER: [(&str, Line); 3] = [
     ("--load-spark-defaults", Line::V4_0),
     ("--driver-default-class-path", Line::V4_0),
     ("--extra-properties-file", Line::V4_2),
 ];
 const SWITCHES: [&str; 4] = ["--verbose", "-v", "--supervise", "--load-spark-defaults"];
-/// What Spark reads where nothing else says it.
+/// Environment variables that Spark reads where no flag, file or `--conf` sets the property.
 const VARIABLES: [(&str, &str); 6] = [
     ("SPARK_DRIVER_MEMORY", "spark.driver.memory"),
     ("SPARK_EXECUTOR_MEMORY", "spark.executor.memory"),
@@ -77,7 +77,7 @@ const VARIABLES: [(&str, &str); 6] = [
 
 type Properties = BTreeMap<String, String>;
 
-/// The tokens of a command line, sorted by what they are.
+/// The tokens of a command line, sorted by their meaning.
 #[derive(Default)]
 struct CommandLine {
     conf: Properties,
@@ -117,7 +117,7 @@ pub fn submission(case: &Case, ids: Ids) -> Result<Submission, Unreadable> {
 }
 
 fn read(case: &Case, line: Line) -> Result<CommandLine, Unreadable> {
-    // The shell script deletes carriage returns.
+    // The shell script `spark-submit` deletes carriage returns.
     let mut tokens = case.command.iter().skip(1).map(|token| token.replace('\r', ""));
     let mut command = CommandLine::default();
     let mut has_program = false;
@@ -169,7 +169,7 @@ fn take(command: &mut CommandLine, flag: &str, value: String) -> Result<(), Unre
         "--properties-file" => command.properties_file = Some(value),
         "--extra-properties-file" => command.extra_files.push(value),
         "--remote" => drop(command.flags.insert("spark.remote".to_owned(), value)),
-        // It is for other clusters, but looked at.
+        // The flag is for other cluster managers, but `spark-submit` checks its value.
         "--total-executor-cores" if value.parse::<i32>().is_ok_and(|cores| cores <= 0) => {
             return Err(Unreadable::Syntax("Total executor cores must be a positive number".to_owned()));
         }
@@ -211,7 +211,7 @@ fn properties(case: &Case, command: &CommandLine, variables: &Properties) -> Pro
     properties
 }
 
-/// What `spark-env.sh` sets, where it only does that.
+/// Returns the variables that `spark-env.sh` sets, if the script does nothing else.
 fn spark_env(case: &Case) -> Result<Properties, Unreadable> {
     let script = case.file(&format!("{}/spark-env.sh", case.conf_dir())).unwrap_or_default();
     let lines = script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -231,7 +231,7 @@ fn environment(case: &Case, variables: &Properties) -> Environment {
     Environment {
         spark_user: variable("SPARK_USER"),
         hadoop_user_name: variable("HADOOP_USER_NAME"),
-        // As whom the recorder ran.
+        // The user that the recorder ran as.
         os_user: "root".to_owned(),
         pyspark_python: variable("PYSPARK_PYTHON"),
         pyspark_driver_python: variable("PYSPARK_DRIVER_PYTHON"),
@@ -246,8 +246,8 @@ fn environment(case: &Case, variables: &Properties) -> Environment {
     }
 }
 
-/// A template as the API server would hand it to the operator. A number with zeros before it is octal since
-/// Spark 4, and was decimal before.
+/// Returns a template as the API server would pass it to the operator. A number with leading zeros is octal since Spark
+/// 4; before, it was decimal.
 fn yaml(text: &str, line: Line) -> Value {
     let is_octal = line >= Line::V4_0;
     let options = serde_saphyr::options! { legacy_octal_numbers: is_octal, strict_booleans: true };
@@ -255,7 +255,7 @@ fn yaml(text: &str, line: Line) -> Value {
     serde_saphyr::from_str_with_options(&text, options).unwrap_or(Value::Null)
 }
 
-/// `text` without the zeros in front of a value.
+/// Returns `text` without leading zeros in values.
 fn without_zeros(text: &str) -> String {
     let mut pieces = text.split(": 0");
     let first = pieces.next().unwrap_or_default().to_owned();

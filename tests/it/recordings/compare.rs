@@ -1,5 +1,5 @@
-//! Are the objects that are made those that were recorded? Exactly, but for the order of what Spark takes from
-//! a hash map or shuffles, and for owners, which are the caller's.
+//! Compares the planned objects with the recorded ones. They must be equal, except for the order of entries that Spark
+//! takes from a hash map or shuffles, and for owner references, which the caller adds.
 
 use super::{
     case::{Case, Exchange},
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use spark_operator::spark_client::{Objects, Submission};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// In the name of a claim of a driver's own, before the number of its volume.
+/// The part of the name of a PersistentVolumeClaim of a driver that precedes the number of its volume.
 const CLAIM: &str = "-driver-pvc-";
 
-/// The first difference, if there is one.
+/// Returns the first difference, if there is one.
 pub fn difference(case: &Case, submission: &Submission, objects: &Objects) -> Option<String> {
     let sent = case.sent();
     let mut made: Vec<_> = [&objects.pod].into_iter().chain(&objects.children).cloned().collect();
@@ -25,7 +25,7 @@ pub fn difference(case: &Case, submission: &Submission, objects: &Objects) -> Op
     for objects in [&mut made, &mut recorded] {
         normalize(objects, submission);
     }
-    // One that failed on the way has made no more.
+    // A `spark-submit` that failed on the way has created only some of the objects.
     let is_whole = case.injected_failures.is_empty() || case.exit_code == 0;
     if made.len() < recorded.len() || (is_whole && made.len() > recorded.len()) {
         return Some(format!("{} objects were made, {} recorded", made.len(), recorded.len()));
@@ -42,7 +42,7 @@ fn recorded_kind(exchange: &Exchange) -> &str {
     exchange.body["kind"].as_str().unwrap_or_default()
 }
 
-/// Whether the object would be written to where it was.
+/// Checks that the object would be written to the recorded path; returns the difference, if there is one.
 fn path_difference(made: &Value, exchange: &Exchange) -> Option<String> {
     let name = made["metadata"]["name"].as_str().unwrap_or_default();
     let group = match made["apiVersion"].as_str().unwrap_or_default() {
@@ -75,7 +75,8 @@ fn normalize(objects: &mut [Value], submission: &Submission) {
     }
     objects[1..].sort_by_key(|object| {
         let is_claim = object["kind"] == "PersistentVolumeClaim";
-        // Only claims change places, and those among themselves: they come after the Service and its policy.
+        // The rank puts claims after the Service and its NetworkPolicy. Within a rank only the claims are sorted, by
+        // name.
         let rank = match object["kind"].as_str().unwrap_or_default() {
             "Secret"
                 if object["metadata"]["name"]
@@ -125,7 +126,7 @@ fn is_in(entry: &Value, names: &BTreeSet<String>) -> bool {
     entry["name"].as_str().is_some_and(|name| names.contains(name))
 }
 
-/// Sorts what belongs to a group, where it stands in a row.
+/// Sorts the entries that belong to a group, separately in each run of adjacent entries.
 fn sort_runs(list: &mut Value, belongs: impl Fn(&Value) -> bool) {
     let Some(list) = list.as_array_mut() else { return };
     for run in list.chunk_by_mut(|one, next| belongs(one) && belongs(next)) {
@@ -133,7 +134,7 @@ fn sort_runs(list: &mut Value, belongs: impl Fn(&Value) -> bool) {
     }
 }
 
-/// Scratch directories are shuffled, by some versions.
+/// Some versions of Spark shuffle scratch directories.
 fn sort_directories(container: &mut Value) {
     let variables = container["env"].as_array_mut().into_iter().flatten();
     for variable in variables.filter(|variable| variable["name"] == "SPARK_LOCAL_DIRS") {
@@ -154,7 +155,8 @@ fn sort_directories(container: &mut Value) {
     }
 }
 
-/// The number in a claim's name is that of its volume in Spark's order: each is called by its volume instead.
+/// Returns new names for claims. The number in a claim's name is the position of its volume in Spark's order, which may
+/// differ: the new name contains the name of the volume instead.
 fn claim_names(pod: &Value) -> BTreeMap<String, String> {
     let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
     let claims = volumes.filter_map(|volume| {
@@ -184,20 +186,22 @@ fn rename(object: &mut Value, claims: &BTreeMap<String, String>) {
     }
 }
 
-/// The lines in order, so that escapes are compared as well. The time is that of the property at best.
+/// Returns the lines of a properties file, sorted. The lines stay text, so that escapes are compared as well. The date
+/// comment is replaced by a constant: the best known time of a recording is the property `spark.app.submitTime`.
 fn lines(text: &str) -> Value {
     let mut lines: Vec<_> = text.trim_end_matches('\n').split('\n').collect();
     if let Some(date) = lines.get_mut(1) {
         let words = date.split(' ').count();
         *date = if date.starts_with('#') && words == 6 { "#date" } else { date };
     }
-    // With them native submission makes nothing; what would be made without is compared.
+    // A submission with these properties is not native. The lines are removed, so that all other properties are
+    // compared.
     lines.retain(|line| !rules::says_who_submits(line));
     lines.sort_unstable();
     json!(lines)
 }
 
-/// Where two values differ first, and how.
+/// Returns the first place where two values differ, and both values there.
 fn first_difference<'a>(
     place: &str,
     made: &'a Value,

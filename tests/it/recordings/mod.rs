@@ -1,7 +1,7 @@
-//! Are the objects of native submission those of a real `spark-submit`? Compared with recordings of it, for
-//! every line of Spark: those in `tests/data/recordings`, or those in the folder `$RECORDINGS`
-//! (`make recordings DIR=…`). A folder has one folder a version, and that one file a case, as the recorder writes it,
-//! or one file a version, as `tests/record/keep` writes it.
+//! Proves that native submission creates the same objects as a real `spark-submit`, by comparison with recordings of it
+//! for every Spark line: the recordings in `tests/data/recordings`, or those in the folder `$RECORDINGS` (`make
+//! recordings DIR=…`). A folder contains either one folder per version with one file per case, as the recorder writes
+//! them, or one file per version, as `tests/record/keep` writes it.
 
 pub mod case;
 pub mod command_line;
@@ -78,7 +78,7 @@ fn verdict(case: &Case) -> Verdict {
                 return Verdict::Failed(format!("handed to spark-submit by no rule: {fallback}"));
             };
             if reason == Reason::Identity {
-                // Nothing in the objects is different, but for the properties themselves.
+                // These properties change nothing in the objects, except that the properties file contains them.
                 let mut submission = submission;
                 submission.properties.retain(|key, _| !rules::says_who_submits(key));
                 let difference = |objects| compare::difference(case, &submission, &objects);
@@ -121,7 +121,7 @@ fn refused(case: &Case, submission: Option<&Submission>, message: &str) -> Verdi
     }
 }
 
-/// What Spark said in the end, but for where in its code.
+/// Returns Spark's last error message, without the stack trace.
 fn last_line(case: &Case) -> &str {
     let mut lines =
         case.stderr_tail.lines().filter(|line| line.contains("Exception") || line.contains("Error"));

@@ -1,12 +1,13 @@
-//! Which recorded cases can native submission not be compared with, and what has a refusal to name?
+//! Rules for the comparison with recordings: which recorded cases native submission cannot be compared with, and what a
+//! refusal must name.
 //!
-//! What is in none of these tables has to be equal, or refused for the same property.
+//! A case that is in none of these tables must have equal objects, or must be refused for the same property.
 
 use super::case::Case;
 use spark_operator::spark_client::{Reason, Submission};
 
-/// A kind of cases that native submission hands to `spark-submit`: what is in such a case, and for what reason
-/// it is recognised.
+/// A kind of case that native submission leaves to `spark-submit`: a description, the test for such a case, and the
+/// reason that native submission must report.
 struct Handed {
     what: &'static str,
     is_in: fn(&Case, &Submission) -> bool,
@@ -95,14 +96,14 @@ const HANDED: [Handed; 10] = [
     },
 ];
 
-/// Whether a property is for the client that creates the objects.
+/// Whether a property configures the client that creates the objects.
 pub fn says_who_submits(key: &str) -> bool {
     ["spark.kubernetes.authenticate.submission.", "spark.kubernetes.context", "spark.kubernetes.trust"]
         .iter()
         .any(|prefix| key.starts_with(prefix))
 }
 
-/// Why a case that is handed to `spark-submit` for `reason` is one of those that are.
+/// Returns the rule by which a case may be left to `spark-submit` for `reason`, or `None` if no rule allows it.
 pub fn handed(case: &Case, submission: &Submission, reason: Reason) -> Option<&'static str> {
     let mut rules = HANDED.iter().filter(|rule| rule.reason == reason && (rule.is_in)(case, submission));
     let unknown = (reason == Reason::UnknownSetting)
@@ -110,7 +111,8 @@ pub fn handed(case: &Case, submission: &Submission, reason: Reason) -> Option<&'
     rules.next().map(|rule| rule.what).or(unknown)
 }
 
-/// Why `spark-submit` fails where native submission does not: on purpose, as `spark_client` says.
+/// Returns why native submission accepts a case that `spark-submit` refuses, if the difference is intended; the module
+/// documentation of `spark_client` lists the intended differences (D1, D2, …).
 pub fn accepted_on_purpose(case: &Case, submission: &Submission) -> Option<&'static str> {
     let said = |text: &str| case.stderr_tail.contains(text);
     if said("ClassNotFoundException") && said("FileSystem not found") {
@@ -125,7 +127,7 @@ pub fn accepted_on_purpose(case: &Case, submission: &Submission) -> Option<&'sta
     None
 }
 
-/// Whether what Spark sends is no pod, so that no API server takes it.
+/// Whether the first object that Spark sends is not a Pod, so that every API server refuses it.
 pub fn sends_no_pod(case: &Case) -> bool {
     case.sent().first().is_some_and(|exchange| exchange.body["kind"] != "Pod")
 }
@@ -138,7 +140,7 @@ pub fn has_lost_letters(case: &Case) -> bool {
     posix && !case.command.iter().all(|token| token.is_ascii())
 }
 
-/// What Spark says where it does not name a property, and what names it.
+/// Error texts of Spark that name no property, each with names of which the native message must contain one.
 const SAID: [(&str, &[&str]); 30] = [
     ("Must specify the driver container image", &["spark.kubernetes.container.image"]),
     ("Driver memory must", &["spark.driver.memory"]),
@@ -171,11 +173,11 @@ const SAID: [(&str, &[&str]); 30] = [
     ("HADOOP_CONF_DIR", &["HADOOP_CONF_DIR"]),
     ("load pod from template", &["spark.kubernetes.driver.podTemplateFile"]),
 ];
-/// Every case has these, so that they say nothing about one.
+/// Properties that every case has, so that they identify no case.
 const ALWAYS: [&str; 3] =
     ["spark.master", "spark.submit.deployMode", "spark.kubernetes.submission.waitAppCompletion"];
 
-/// Whether `message` names what Spark complained about.
+/// Whether `message` names the property that Spark complained about.
 pub fn names_the_same(case: &Case, submission: Option<&Submission>, message: &str) -> bool {
     let said: Vec<_> = case
         .stderr_tail
@@ -191,14 +193,14 @@ pub fn names_the_same(case: &Case, submission: Option<&Submission>, message: &st
     if !keys.is_empty() {
         return keys.iter().any(|key| message.contains(key));
     }
-    // Spark says nothing at all, so it has to be something that is special about this case.
+    // Spark names no property at all, so the message must name a property or an argument that not every case has.
     let properties = submission.iter().flat_map(|submission| submission.properties.keys());
     let own = properties.filter(|key| !ALWAYS.contains(&key.as_str()) && *key != "spark.app.name");
     let tokens = case.command.iter().filter_map(|token| token.split_once('=')).map(|(key, _)| key);
     own.map(String::as_str).chain(tokens).any(|key| message.contains(key) && !ALWAYS.contains(&key))
 }
 
-/// The properties that a line of Spark's names.
+/// Returns the properties that are named in a line of Spark's output.
 fn keys_in(line: &str) -> Vec<&str> {
     let places = line.match_indices("spark.").map(|(at, _)| at);
     let begins =

@@ -1,4 +1,4 @@
-//! What if the API server goes away for a minute?
+//! Proves that the operator and the client library continue after the API server has been unreachable for a minute.
 
 use crate::apiserver::{
     client::goes_on_after_a_quiet_minute_and_a_lost_connection, outage::goes_on_after, proxy::Line,
@@ -6,7 +6,7 @@ use crate::apiserver::{
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(60);
-/// How long it may take after that until all is done that has been left undone.
+/// The longest time that the operator may take afterwards to do all the work that has been left undone.
 const RESUMED_WITHIN: Duration = Duration::from_secs(10);
 
 #[tokio::test]

@@ -1,11 +1,11 @@
-//! What if any call goes wrong, in any way, however applications are submitted?
+//! Proves that an application runs exactly once even if any API call fails, in any way, with each way of submission.
 
 use crate::apiserver::{
     faults::{Kind, Story, singly, tell_all},
     operator::{spark_home, stand_in},
 };
 
-/// Every so many-th call of a story that is told with Spark's own `spark-submit`, in a pod, goes wrong.
+/// With Spark's own `spark-submit` in a pod, only every so-many-th call of a story fails.
 const EVERY: usize = 4;
 
 #[tokio::test]
@@ -36,15 +36,15 @@ fn every_fault(_: Story, calls: usize) -> Vec<Vec<(usize, Kind)>> {
     singly(calls, &Kind::ALL)
 }
 
-/// A creation whose answer is lost is tried again, is told that it has been, and looks for what there is: that look
-/// fails.
+/// The answer to a creation is lost, the retry is told that the object exists, and the lookup of the existing object
+/// that follows fails.
 fn twice(_: Story, calls: usize) -> Vec<Vec<(usize, Kind)>> {
     let then = [Kind::CutBefore, Kind::Conflict, Kind::TooManyRequests, Kind::InternalError];
     let pairs = |n| then.map(|kind| vec![(n, Kind::CutAfter), (n + 2, kind)]);
     (1..calls).flat_map(pairs).collect()
 }
 
-/// All kinds, one after the other, in one run.
+/// All kinds of faults, one after the other, in one run.
 fn all_kinds(calls: usize) -> Vec<(usize, Kind)> {
     (1..=calls).step_by(EVERY).zip(Kind::ALL.into_iter().cycle()).collect()
 }

@@ -1,4 +1,4 @@
-//! What if the operator is killed again and again, whatever it is doing?
+//! Proves that killing the operator at random moments neither loses nor repeats a submission.
 
 use crate::apiserver::{
     applications::application,
@@ -28,11 +28,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 const APPLICATIONS: usize = 40;
 const KILLS: u32 = 30;
-/// Between two applications, so that there is one to be submitted whenever the operator is killed.
+/// The time between two applications, so that a submission is under way whenever the operator is killed.
 const PAUSE: Duration = Duration::from_millis(1200);
-/// An operator lives for at most so long: its start, and a submission or two.
+/// The longest life of an operator: time for its start and for one or two submissions.
 const LIFE: Duration = Duration::from_millis(2500);
-/// Between two calls of the stand-in, so that a kill often comes between them.
+/// The time between two calls of the stand-in, so that a kill often happens between them.
 const STAND_IN_PAUSE: &str = "0.2";
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn killed_at_random_moments_it_starts_one_driver_for_each_application() {
     let made = async {
         for name in &names {
             let mut application = application(name);
-            // A driver that is made while no operator answers for the webhook is refused.
+            // A driver that is created while no operator answers for the webhook is refused.
             application["spec"]["restartPolicy"] = json!({
                 "type": "OnFailure", "onSubmissionFailureRetries": 100, "onSubmissionFailureRetryInterval": 1,
             });
@@ -78,7 +78,7 @@ async fn killed_at_random_moments_it_starts_one_driver_for_each_application() {
                 let labels = pod.labels.as_ref().unwrap();
                 labels["sparkoperator.k8s.io/app-name"] == *name && labels["spark-role"] == "driver"
             });
-            // Spark's configuration is made last.
+            // The ConfigMap with Spark's configuration is created last.
             let (whole, half): (Vec<_>, Vec<_>) = all.into_iter().partition(|uid| {
                 let is_of_it = |map: &ObjectMeta| {
                     map.name.as_ref().unwrap().starts_with("spark-drv-")
@@ -100,7 +100,7 @@ async fn killed_at_random_moments_it_starts_one_driver_for_each_application() {
     namespace.has_no_submission().await;
 }
 
-/// The same without `spark-submit`: ten times as many, since each takes milliseconds.
+/// The same without `spark-submit`, with ten times as many applications, since each takes only milliseconds.
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
 async fn killed_at_random_moments_it_makes_every_object_once() {
@@ -140,7 +140,7 @@ async fn killed_at_random_moments_it_makes_every_object_once() {
     println!("soak: killed {KILLS} times: {} applications, each object made once (seed {seed})", names.len());
 }
 
-/// Starts an operator again and again, and kills it at random moments.
+/// Starts an operator again and again, and kills each at a random moment.
 async fn killed<'a>(random: &mut Random, operator: impl Fn() -> Setup<'a>) {
     for _ in 0..KILLS {
         let mut operator = operator().spawn();
@@ -150,10 +150,10 @@ async fn killed<'a>(random: &mut Random, operator: impl Fn() -> Setup<'a>) {
     }
 }
 
-/// All objects of a kind that were ever there, by uid.
+/// All objects of a kind that ever existed, by uid.
 struct Ever {
     objects: Arc<Mutex<BTreeMap<String, ObjectMeta>>>,
-    /// Ends with this value.
+    /// The watch, which ends when this value is dropped.
     _following: AbortOnDropHandle<()>,
 }
 
@@ -170,25 +170,25 @@ impl Ever {
         Self { objects, _following: AbortOnDropHandle::new(tokio::spawn(following)) }
     }
 
-    /// The uids of those that are as `condition` wants them.
+    /// Returns the uids of the objects that fulfil `condition`.
     fn with(&self, condition: impl Fn(&ObjectMeta) -> bool) -> Vec<String> {
         let objects = self.objects.lock().unwrap();
         objects.iter().filter(|(_, object)| condition(object)).map(|(uid, _)| uid.clone()).collect()
     }
 }
 
-/// A linear congruential generator (Knuth's MMIX), so that a seed tells much the same story again.
+/// A linear congruential generator (Knuth's MMIX), so that the same seed repeats nearly the same run.
 struct Random(u64);
 
 impl Random {
-    /// From `SOAK_SEED`, or else from the clock.
+    /// Takes the seed from `SOAK_SEED`, or else from the clock.
     #[expect(clippy::disallowed_methods, reason = "another story each time")]
     fn from_environment() -> Self {
         let given = env::var("SOAK_SEED").ok().map(|seed| seed.parse().expect("SOAK_SEED is a number"));
         Self(given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()))
     }
 
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         f64::from(u32::try_from(self.0 >> 32).expect("it is shifted")) / f64::from(u32::MAX)

@@ -7,23 +7,23 @@ use serde_json::json;
 use spark_operator::api::SparkApplication;
 
 const MANY: usize = 500;
-/// In KiB.
+/// The most memory that the operator may use, in KiB.
 const MOST: u64 = 1 << 20;
-/// The longest text that the definitions let in as an argument.
+/// The longest argument that the definitions allow.
 const ARGUMENT: usize = 262_144;
 
-/// Issue 22: a list of such applications was one answer of 750 MB, read several times over.
+/// Issue 22: a list of such applications was one answer of 750 MB, which was parsed several times.
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
 async fn five_hundred_applications_of_the_largest_size_fit_into_memory() {
     let namespace = Namespace::new("soak-large").await;
-    // With five arguments an application is beyond what the operator keeps in memory, with three it is not.
+    // With five arguments an application is too large for the operator to keep in memory; with three it is not.
     for arguments in [5, 3] {
         stream::iter(0..MANY)
             .for_each_concurrent(4, |i| {
                 let mut large = application(&format!("large-{i}"));
                 large["spec"]["arguments"] = json!(vec!["x".repeat(ARGUMENT - 1024); arguments]);
-                // Nothing is to be made of it.
+                // The operator creates nothing for a suspended application.
                 large["spec"]["suspend"] = json!(true);
                 let namespace = &namespace;
                 async move { drop(namespace.create::<SparkApplication>(&large).await) }

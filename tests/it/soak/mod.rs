@@ -1,5 +1,5 @@
-//! What takes too long for `make test`? The same as there for longer, and chance. Each test prints what came
-//! of it.
+//! Tests that take too long for `make test`: the same tests for longer, and tests with random events. Each test prints
+//! its result.
 //!
 //! ```text
 //! cargo test --test it -- --ignored --test-threads=1 --nocapture soak::
@@ -7,21 +7,21 @@
 
 #![expect(clippy::print_stdout, reason = "somebody waits for it, and wants to know what came of it")]
 
-/// The API server is away for a minute.
+/// The API server is unreachable for a minute.
 mod away;
-/// Every call goes wrong, in every way.
+/// Every call fails, in every way.
 mod faults;
 /// The operator is killed at random moments.
 mod kills;
-/// Many of the largest applications.
+/// Many applications of the largest size.
 mod large;
 /// Certificates are replaced all the time.
 mod rotation;
 /// Thousands of schedules at once.
 mod schedules;
-/// Many applications are looked at.
+/// Many applications are listed and shown.
 mod screen;
-/// The real `spark-submit` of each line of Spark.
+/// The real `spark-submit` of each Spark line.
 mod spark_lines;
 /// Many applications of many tenants.
 mod tenants;

@@ -1,4 +1,4 @@
-//! What if certificates are replaced all the time while pods arrive?
+//! Proves that no pod is refused while the webhook's certificates are replaced all the time.
 
 use crate::apiserver::{
     arrivals::Arrivals,
@@ -11,9 +11,9 @@ use k8s_openapi::api::core::v1::Pod;
 use std::time::Duration;
 use tokio::time::interval;
 
-/// A new leaf so often,
+/// The time between two new leaf certificates.
 const LEAF: Duration = Duration::from_secs(2);
-/// and every so many leaves a new CA.
+/// One new CA per so many leaves.
 const LEAVES: u32 = 10;
 const LEAVES_IN_ALL: u32 = 30;
 
@@ -62,7 +62,7 @@ async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_over_htt
     met(&namespace, Route::url).await;
 }
 
-/// For a minute, a hundred pods a second at least.
+/// Requires at least 100 pods per second for a minute.
 async fn met(namespace: &Namespace, route: fn(u16) -> Route) {
     let rotated = rotated(namespace, route, LEAVES_IN_ALL).await;
     println!("soak: {}: {rotated}", namespace.name);

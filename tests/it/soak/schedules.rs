@@ -1,4 +1,4 @@
-//! What if thousands of schedules are due in the same minute?
+//! Proves that thousands of schedules that are due in the same minute are all started in time.
 
 use crate::apiserver::schedules::crowd;
 use jiff::SignedDuration;
@@ -10,7 +10,7 @@ const LATEST: SignedDuration = SignedDuration::from_secs(30);
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
 async fn two_thousand_that_are_due_in_the_same_minute_are_started_in_half_a_minute() {
-    // Their applications do not run: how fast those are submitted is another question.
+    // The applications are suspended and do not run: the speed of submission is measured elsewhere.
     let lags = crowd("soak-schedules", MANY, &json!({"template": {"suspend": true}})).await;
     let last = lags.into_iter().max().unwrap();
     println!("soak: {MANY} schedules due in one minute: each started once, the last after {last}");

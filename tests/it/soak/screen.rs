@@ -1,4 +1,4 @@
-//! What does it cost to look at thousands of applications?
+//! Proves that listing and showing thousands of applications costs little CPU and few requests.
 
 use crate::{
     apiserver::{fleet, kubectl::kubectl, namespace::Namespace},
@@ -8,7 +8,8 @@ use spark_operator::api::SparkApplication;
 use std::{env, process::Command};
 
 const MANY: usize = 5_000;
-/// Of CPU time; a program that asks for all at once would not take it, but the API server would suffer.
+/// The limit in seconds of CPU time. A program that lists everything in one request would stay below this limit too,
+/// but would burden the API server.
 const SECONDS: f64 = 1.0;
 const PAGE: usize = 500;
 
@@ -33,7 +34,7 @@ async fn five_thousand_applications_are_listed_page_by_page_in_less_than_a_secon
     namespace.clear::<SparkApplication>().await;
 }
 
-/// What the released `sparkctl` prints, and how many seconds of CPU that took.
+/// Returns the output of the released `sparkctl`, and the seconds of CPU that it took.
 fn timed(arguments: &[&str]) -> (String, f64) {
     let output = Command::new("bash")
         .args(["-c", &format!("{TIMED} \"$@\""), "bash", &sparkctl()])
@@ -45,7 +46,7 @@ fn timed(arguments: &[&str]) -> (String, f64) {
     (String::from_utf8(output.stdout).unwrap(), seconds(&said))
 }
 
-/// How many seconds of CPU the live screen took while somebody sorted it by each column and looked at both its ends.
+/// Returns the seconds of CPU that the live screen took while it was sorted by each column and scrolled to both ends.
 fn looked_at() -> f64 {
     let terminal = Terminal::new(120, 40);
     terminal.types(&format!("{TIMED} {} -n soak-screen top", sparkctl()));
@@ -63,7 +64,7 @@ fn looked_at() -> f64 {
     seconds(&screen)
 }
 
-/// Has bash say what CPU the command behind it took, on standard error.
+/// Makes bash print the CPU time of the command that follows, on standard error.
 const TIMED: &str = "TIMEFORMAT='CPU %U %S'; time";
 
 fn seconds(said: &str) -> f64 {
@@ -75,7 +76,7 @@ fn sparkctl() -> String {
     env::var("SPARKCTL").expect("SPARKCTL is the released sparkctl: make soak")
 }
 
-/// How many LISTs of applications the API server has answered.
+/// Returns how many LISTs of applications the API server has answered.
 fn lists() -> usize {
     let metrics = kubectl(&["get", "--raw", "/metrics"]);
     let of_lists = |line: &&str| {

@@ -1,5 +1,5 @@
-//! Does all that is handed to `spark-submit` arrive at the driver, in each line of Spark? Its real one is run with every
-//! golden case, against an API server that keeps what it is sent.
+//! Proves that all properties that are passed to `spark-submit` arrive at the driver, in each Spark line. The real
+//! `spark-submit` is run with every golden case, against an API server that stores what it receives.
 
 use crate::{
     golden::cases,
@@ -22,14 +22,15 @@ use tokio::net::TcpListener;
 
 const LINES: [&str; 5] = ["3.5.6", "4.0.1", "4.1.4", "4.2.1", "4.3.0"];
 
-/// Cases whose dependencies `spark-submit` itself would fetch, from hosts that there are not.
+/// Cases whose dependencies `spark-submit` itself would fetch, from hosts that do not exist.
 const FETCHED: [&str; 1] = ["dependencies"];
 
-/// What Spark itself says at last, or writes in another way: a template's place in the driver, numbers as Java has them.
+/// Properties that Spark overwrites or formats differently: the path of the pod template in the driver, and numbers in
+/// Java's format.
 const SPARKS_OWN: [&str; 2] =
     ["spark.kubernetes.executor.podTemplateFile", "spark.kubernetes.memoryOverheadFactor"];
 
-/// Flags that outweigh the property.
+/// Flags that take precedence over the property.
 const FLAGS: [(&str, &str); 6] = [
     ("--name", "spark.app.name"),
     ("--deploy-mode", "spark.submit.deployMode"),
@@ -64,7 +65,7 @@ async fn each_property_arrives_at_the_driver() {
     }
 }
 
-/// What the driver is to be told: the file as Spark reads it, then the arguments.
+/// Returns the properties that the driver must receive: the file as Spark reads it, overridden by the arguments.
 fn expected(java: &mut Java, submit: &SparkSubmit) -> Entries {
     let is_cut = |c: char| c <= ' ' && !matches!(c, '\r' | '\n');
     let file = java.read(&submit.files["spark.properties"]);
@@ -93,14 +94,14 @@ fn check(what: &str, expected: &Entries, objects: &[Value], java: &mut Java) {
     let pod = of_kind("Pod").next().unwrap();
     let mut lost: Vec<String> = Vec::new();
     for (key, value) in expected {
-        // Spark's own list of a Java application goes on with the application itself.
+        // Spark appends the main file of a Java application to the list of jars.
         let is_told = told
             .get(key)
             .is_some_and(|told| told == value || (key == "spark.jars" && told.starts_with(value.as_str())));
         if !is_told {
             lost.push(format!("{key}: {:?} became {:?}", value, told.get(key)));
         }
-        // And what of it the driver's pod has itself.
+        // Some properties must also appear in the driver's pod itself.
         let found = if let Some(name) = key.strip_prefix("spark.kubernetes.driverEnv.") {
             let variables =
                 pod["spec"]["containers"].as_array().unwrap().last().unwrap()["env"].as_array().unwrap();
@@ -119,8 +120,8 @@ fn check(what: &str, expected: &Entries, objects: &[Value], java: &mut Java) {
     assert!(lost.is_empty(), "{what}:\n{}", lost.join("\n"));
 }
 
-/// The case's submission, its files in a folder of its own. A golden case states no more than it is about: an image and a
-/// class have to be said, or nothing is submitted.
+/// Returns the submission of a case, with its files in a folder of its own. A golden case contains only the fields that
+/// it tests; the image and the main class are added where they are missing, because `spark-submit` requires them.
 fn written(case: &Path) -> (SparkSubmit, PathBuf) {
     let mut application = application(case);
     let spec = &mut application.spec;
@@ -138,7 +139,7 @@ fn written(case: &Path) -> (SparkSubmit, PathBuf) {
     (submit, folder)
 }
 
-/// The distribution of this version, fetched if it is not there.
+/// Returns the distribution of this version; fetches it if it is missing.
 fn spark_home(version: &str) -> PathBuf {
     let cluster = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/cluster");
     let output = Command::new(cluster)
@@ -150,7 +151,7 @@ fn spark_home(version: &str) -> PathBuf {
     PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
 }
 
-/// One that takes everything.
+/// An API server that accepts every object.
 struct ApiServer {
     address: String,
     objects: Arc<Mutex<Vec<Value>>>,
@@ -162,7 +163,7 @@ impl ApiServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let keep = async |State(objects): State<Arc<Mutex<Vec<Value>>>>, body: Bytes| {
-            // What is applied is JSON too, whatever its type says.
+            // The body of an apply is JSON too, although its content type is not.
             let mut object: Value = serde_json::from_slice(&body).unwrap();
             objects.lock().unwrap().push(object.clone());
             object["metadata"]["uid"] = json!("6c1f0b5e-0000-4000-8000-000000000002");
@@ -174,7 +175,7 @@ impl ApiServer {
         Self { address, objects }
     }
 
-    /// What the `spark-submit` in `home` makes of it.
+    /// Returns the objects that the `spark-submit` in `home` creates for the submission.
     async fn objects_of(&self, what: &str, home: &Path, submit: &SparkSubmit, folder: &Path) -> Vec<Value> {
         let mut arguments = submit.arguments.clone();
         arguments[1] = format!("k8s://http://{}", self.address);

@@ -1,4 +1,4 @@
-//! What is there to create applications in? As much of an API server as `sparkctl create` speaks to, which takes everything.
+//! The part of an API server that `sparkctl create` needs to create applications; accepts every object.
 
 use axum::{
     Json, Router,
@@ -16,9 +16,9 @@ use std::{
 };
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// Ends with the test.
+/// The server stops when this value is dropped.
 pub(super) struct ApiServer {
-    /// By which it is found.
+    /// The kubeconfig that contains the server's address.
     pub kubeconfig: PathBuf,
     written: Arc<Mutex<Vec<(String, Value)>>>,
     serving: JoinHandle<()>,
@@ -53,7 +53,7 @@ impl ApiServer {
         Self { kubeconfig, written, serving }
     }
 
-    /// What was written since somebody last wanted to know: the method and the kind, and what was sent.
+    /// Returns the writes since the last call: the method and the plural of the kind, and the object.
     pub(super) fn written(&self) -> Vec<(String, Value)> {
         std::mem::take(&mut *self.written.lock().unwrap())
     }
@@ -61,7 +61,7 @@ impl ApiServer {
 
 async fn answer(request: Request, written: &Mutex<Vec<(String, Value)>>) -> Response {
     let (parts, body) = request.into_parts();
-    // Nothing is there yet.
+    // No object exists yet.
     if parts.method == "GET" || parts.method == "PUT" {
         let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404});
         return (StatusCode::NOT_FOUND, Json(status)).into_response();

@@ -1,8 +1,8 @@
-//! What is there to upload to? A server of S3's kind that somebody else has written, with its objects in a folder; what it is asked is
-//! written down, and a test answers in its place where it likes.
+//! A server that speaks the S3 protocol (the crate `s3s`), with its objects in a folder, to which tests upload. The
+//! server records each request, and a test can replace any answer.
 //!
-//! It is a Google Cloud Storage as well: object_store speaks Google's XML API, which is S3's but for the beginning of headers and the
-//! signature. (fake-gcs-server takes uploads by the JSON API alone, 1.56.1.)
+//! The server can also act as Google Cloud Storage: object_store speaks Google's XML API, which is S3's except for the
+//! prefix of headers and the signature. (fake-gcs-server 1.56.1 accepts uploads only by the JSON API.)
 
 use axum::{
     Router,
@@ -26,16 +26,16 @@ use tokio::{net::TcpListener, task::JoinHandle};
 const KEY_ID: &str = "AKIDEXAMPLE";
 const KEY: &str = "wJalrXUtnFEMI";
 
-/// What answers in the server's place, if it does.
+/// Returns the status and body that replace the server's answer, or `None` to keep that answer.
 type Instead = Box<dyn Fn(&Asked) -> Option<(u16, &'static str)> + Send + Sync>;
 
 /// A request, without its body.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub method: String,
-    /// With the query.
+    /// The path with the query.
     pub path: String,
-    /// Of `x-amz-acl` or `x-goog-acl`.
+    /// The header `x-amz-acl` or `x-goog-acl`.
     pub acl: Option<String>,
     pub authorization: String,
 }
@@ -52,7 +52,7 @@ impl Asked {
     }
 }
 
-/// Ends with the test.
+/// The server stops when this value is dropped.
 pub(crate) struct Bucket {
     pub endpoint: String,
     pub folder: PathBuf,
@@ -67,7 +67,7 @@ impl Drop for Bucket {
 }
 
 impl Bucket {
-    /// A store with the bucket `jobs`, with its objects in `folder`.
+    /// Starts a store with the bucket `jobs` and its objects in `folder`.
     pub(crate) async fn start(folder: &Path) -> Self {
         Self::start_with(folder, Box::new(|_| None)).await
     }
@@ -76,7 +76,7 @@ impl Bucket {
         Self::serve(folder, instead, false).await
     }
 
-    /// The same as Google has it, for everybody.
+    /// Starts the same store as Google Cloud Storage, without authentication.
     pub(crate) async fn start_google(folder: &Path) -> Self {
         Self::serve(folder, Box::new(|_| None), true).await
     }
@@ -95,17 +95,17 @@ impl Bucket {
             async move {
                 let asked = Asked::of(&request);
                 asks.lock().unwrap().push(asked.clone());
-                // The server would make a bucket of any name.
+                // The server would create a bucket of any name.
                 let is_known = asked.path.starts_with("/jobs");
                 let unknown = (404, "<Error><Code>NoSuchBucket</Code></Error>");
                 if let Some((status, body)) = if is_known { instead(&asked) } else { Some(unknown) } {
-                    // Whoever is still sending would not hear it.
+                    // A client that is still sending would not read the answer.
                     request.into_body().collect().await.unwrap();
                     return Response::builder().status(status).body(Body::from(body)).unwrap();
                 }
                 if is_google {
                     rename(request.headers_mut(), "x-goog-", "x-amz-");
-                    // No signature of S3's kind.
+                    // The signature is not of S3's kind.
                     request.headers_mut().remove("authorization");
                 }
                 let answer = tower::Service::call(&mut service, request).await.unwrap();
@@ -123,34 +123,34 @@ impl Bucket {
         Self { endpoint, folder, asked, serving }
     }
 
-    /// Lets `program` in.
+    /// Adds the endpoint and valid credentials to the arguments of `program`.
     pub(crate) fn admit(&self, program: &mut Command) {
         program.args(["--upload-to-endpoint", &self.endpoint]);
         program.envs([("AWS_ACCESS_KEY_ID", KEY_ID), ("AWS_SECRET_ACCESS_KEY", KEY)]);
     }
 
-    /// A file of AWS's command line by which somebody is let in.
+    /// Returns the content of a credentials file of the AWS command line, with valid credentials.
     pub(crate) fn profile() -> String {
         format!("[default]\naws_access_key_id = {KEY_ID}\naws_secret_access_key = {KEY}\n")
     }
 
-    /// The object `key`, if there is one.
+    /// Returns the object `key`, if it exists.
     pub(crate) fn object(&self, key: &str) -> Option<Vec<u8>> {
         fs::read(self.folder.join("jobs").join(key)).ok()
     }
 
-    /// What was asked since somebody last wanted to know.
+    /// Returns the requests since the last call.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
 
-    /// How many requests there were of these that make something.
+    /// Returns the number of requests since the last call that change something.
     pub(crate) fn written(&self) -> usize {
         self.asked().iter().filter(|asked| asked.method != "HEAD" && asked.method != "GET").count()
     }
 }
 
-/// Gives headers that begin with `from` the beginning `to`.
+/// Replaces the prefix `from` of header names by `to`.
 fn rename(headers: &mut HeaderMap, from: &str, to: &str) {
     let renamed: Vec<_> = headers
         .iter()

@@ -1,4 +1,4 @@
-//! Do files of this machine get to where applications name them, whole or not at all?
+//! Proves that `sparkctl create` uploads local files to the URLs that applications then name, whole or not at all.
 
 mod api;
 pub(crate) mod bucket;
@@ -15,10 +15,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Of more than one part, and such that no part is like another.
+/// The size of a file that needs more than one part. The content of `large` makes each part different.
 const LARGE: usize = (16 << 20) + 1;
 
-/// A folder with files, an API server and `sparkctl create` in that folder.
+/// A folder with files, an API server, and `sparkctl create` run in that folder.
 struct Place {
     folder: PathBuf,
     api: ApiServer,
@@ -39,7 +39,7 @@ impl Place {
         path.to_str().unwrap().to_owned()
     }
 
-    /// Its exit code, and what it says on standard error.
+    /// Runs `sparkctl create`; returns its exit code and its standard error.
     fn create(&self, flags: &[&str], objects: &[Value], setup: impl FnOnce(&mut Command)) -> (i32, String) {
         let output = self.start(flags, objects, setup).wait_with_output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
@@ -57,13 +57,13 @@ impl Place {
         child
     }
 
-    /// Uploads to the bucket `jobs` of `bucket`.
+    /// Uploads to the bucket `jobs` in `bucket`.
     fn upload(&self, bucket: &Bucket, flags: &[&str], application: &Value) -> (i32, String) {
         let flags = [&["--upload-to", "s3://jobs"], flags].concat();
         self.create(&flags, std::slice::from_ref(application), |program| bucket.admit(program))
     }
 
-    /// The one application that was made.
+    /// Returns the one application that was created.
     fn made(&self) -> Value {
         let [(what, application)] = self.api.written().try_into().unwrap();
         assert_eq!(what, "POST sparkapplications");
@@ -81,7 +81,7 @@ fn application(program: &str, deps: &Value) -> Value {
     })
 }
 
-/// One that needs nothing but a program.
+/// An application that needs only a program.
 fn simple() -> Value {
     application("main.py", &json!({}))
 }
@@ -135,7 +135,7 @@ async fn files_of_this_machine_go_to_s3_and_lists_keep_their_order() {
     assert!(object("env.tar.gz") == large());
     assert!(bucket.asked().iter().any(|asked| asked.path.contains("partNumber=3")));
 
-    // What is there is not sent again; other content is sent on demand alone.
+    // A file that is already there is not sent again; other content replaces it only with --override.
     let (code, said) = place.upload(&bucket, &["--upload-prefix", "a/b"], &application);
     assert_eq!((code, bucket.written()), (0, 0), "{said}");
     assert_eq!(
@@ -187,7 +187,7 @@ async fn who_may_write_and_not_read_says_that_objects_can_be_replaced() {
     assert_eq!(bucket.object("team/pi/main.py").unwrap(), b"print()");
 }
 
-/// They are in the operator's container: spark-submit uploads them from there.
+/// Such files are in the operator's container: spark-submit uploads them from there.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_that_spark_submit_uploads_are_left_to_it() {
     let place = Place::new("operators").await;
@@ -198,7 +198,7 @@ async fn files_that_spark_submit_uploads_are_left_to_it() {
     assert_eq!(place.made()["spec"], application["spec"]);
 }
 
-/// Each in one sentence, and nothing is uploaded or created.
+/// Each error is one sentence, and nothing is uploaded or created.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_uploaded_is_told_before_anything_is_made() {
     let place = Place::new("wrong").await;
@@ -278,7 +278,7 @@ async fn what_cannot_be_uploaded_is_told_before_anything_is_made() {
         code == 1 && said.contains("pi-: metadata.generateName: with HADOOP_CONF_DIR, write metadata.name: "),
         "{said}"
     );
-    // AWS is asked for the bucket's region; the way there is a proxy that is none.
+    // AWS is asked for the bucket's region, through a proxy that does not exist.
     let (code, said) = place.create(&flags, &[simple()], |program| {
         program.env("ALL_PROXY", "http://127.0.0.1:9");
     });
@@ -352,7 +352,7 @@ async fn an_upload_that_is_interrupted_leaves_no_parts() {
     let interrupt = move |asked: &bucket::Asked| {
         if asked.path.contains("partNumber=1&") {
             kill_process(*interrupted.wait(), Signal::INT).unwrap();
-            // It is asked to go on as long as it does.
+            // With this answer the client retries for as long as it runs.
             return Some((503, ""));
         }
         None
@@ -369,7 +369,7 @@ async fn an_upload_that_is_interrupted_leaves_no_parts() {
     assert_eq!((bucket.object("team/pi/main.py"), place.api.written()), (None, vec![]));
 }
 
-/// s3s knows no ACLs: what it is asked for is looked at instead, and a test lets everybody in.
+/// s3s does not support ACLs: the test checks the requests instead, and lets unsigned requests succeed.
 #[tokio::test(flavor = "multi_thread")]
 async fn public_objects_are_asked_for_and_named_by_their_url() {
     let place = Place::new("public").await;
@@ -425,7 +425,7 @@ async fn files_go_to_google_cloud_storage() {
     assert_eq!(made["spec"]["deps"]["jars"], json!(["gs://jobs/folder/team/pi/a%20b%2Cc.jar"]));
     assert_eq!(bucket.object("folder/team/pi/a b,c.jar").unwrap(), b"jar");
     assert!(bucket.written() > 3);
-    // Everybody may read here anyway.
+    // This server lets everybody read anyway.
     let (code, said) = upload(&["--public"]);
     assert_eq!((code, bucket.written()), (0, 0), "{said}");
     assert_eq!(
@@ -467,7 +467,7 @@ async fn several_documents_schedules_and_the_configuration_of_hadoop() {
     let (code, said) = place.create(&["-u", "s3://jobs"], &[simple(), schedule, chosen], |program| {
         bucket.admit(program);
         program.env("HADOOP_CONF_DIR", &conf);
-        // Keys in a file are as good.
+        // Keys in a credentials file work as well.
         program.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
         program.env("AWS_SHARED_CREDENTIALS_FILE", place.write("credentials", Bucket::profile().as_bytes()));
     });

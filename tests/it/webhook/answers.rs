@@ -1,4 +1,4 @@
-//! What does the webhook answer to reviews, and to what is none?
+//! Proves what the webhook answers to reviews, and to requests that are not reviews.
 
 use super::{BOTH, Server, review, spark_pod};
 use axum::http::{Request, StatusCode};
@@ -48,7 +48,7 @@ async fn a_denial_says_everything_that_is_wrong() {
     assert_eq!(answer["response"], expected);
 }
 
-/// Whatever it is that is deleted, or connected to: `kubectl exec` sends its options as the object.
+/// The rule holds for any object that is deleted or connected to: `kubectl exec` sends its options as the object.
 #[tokio::test]
 async fn a_deletion_and_a_connection_are_allowed_as_they_are() {
     let server = Server::start().await;
@@ -88,7 +88,7 @@ async fn a_review_in_the_version_of_old_api_servers_is_answered_in_it() {
     assert_eq!(old, new);
 }
 
-/// It has no effects beside its answer.
+/// The webhook has no effects besides its answer.
 #[tokio::test]
 async fn a_dry_run_is_answered_like_any_other() {
     let server = Server::start().await;
@@ -125,7 +125,7 @@ async fn what_is_not_utf_8_is_refused() {
     assert!(said.starts_with(b"not an AdmissionReview: invalid unicode code point"), "{said:?}");
 }
 
-/// Recursion on the way down, or when it is dropped, would end the process.
+/// Recursive code that reads such a text, or drops the value, would overflow the stack and end the process.
 #[tokio::test]
 async fn ten_thousand_levels_are_refused_wherever_they_are() {
     const LEVELS: usize = 10_000;
@@ -222,7 +222,7 @@ async fn what_is_not_a_review_is_refused_with_a_sentence() {
         assert_eq!(code, StatusCode::BAD_REQUEST, "{body}");
         assert!(said.starts_with(why.as_bytes()), "{said:?} instead of {why}");
     }
-    // A charset says nothing about JSON.
+    // A charset has no meaning for JSON.
     let body = review(&spark_pod(json!({}))).to_string();
     let (code, _) = server.connect("h2").await.post("application/json; charset=utf-8", body).await.unwrap();
     assert_eq!(code, StatusCode::OK);

@@ -1,4 +1,4 @@
-//! What if thousands connect and do nothing? They cost little, delay nobody, and are forgotten.
+//! Proves that thousands of connections that do nothing cost little memory, delay nobody and leave nothing behind.
 
 #![expect(
     clippy::print_stdout,
@@ -11,12 +11,12 @@ use std::time::Duration;
 use tokio::{net::TcpStream, time::sleep};
 
 const CROWD: usize = 5000;
-/// As many connections as the webhook keeps,
+/// The number of connections that the webhook keeps open.
 const KEPT: usize = 4096;
-/// what else an operator has open at most,
+/// The largest number of other files that an operator has open.
 const OTHER_FILES: usize = 100;
-/// and what a connection may cost at most. They cost 9 KiB when they are silent, and 13 KiB when they are idle; more
-/// where the machine is so busy that those that have to go are still there when the next ones come.
+/// The most memory that a connection may cost. A silent connection costs 9 KiB and an idle one 13 KiB; more on a
+/// machine that is so busy that connections which must be closed are still open when the next ones arrive.
 const EACH_KIB: u64 = 32;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,7 +32,7 @@ async fn thousands_that_are_idle_cost_little_and_delay_nobody() {
     crowds(&operator, "idle", shaken).await;
 }
 
-/// Two crowds, one after the other, in which `connect` makes each connection.
+/// Opens two crowds of connections, one after the other; `connect` opens each connection.
 async fn crowds<T>(operator: &Operator, who: &str, connect: impl AsyncFn(usize) -> T) {
     let (mut grown, mut peaks) = (Vec::new(), Vec::new());
     for _ in 0..2 {
@@ -61,16 +61,16 @@ async fn crowds<T>(operator: &Operator, who: &str, connect: impl AsyncFn(usize) 
         peaks.push(at);
     }
     assert!(grown[0] < EACH_KIB * KEPT as u64, "{grown:?}");
-    // How much of what it was given the allocator keeps is its own affair. What tells is that with the second crowd there
-    // is next to nothing more than with the first: what the first has left behind would be.
+    // How much freed memory the allocator keeps is not checked. The second crowd must need next to nothing more than
+    // the first: memory that the first crowd had leaked would show here.
     assert!(peaks[1].saturating_sub(peaks[0]) < grown[0] / 2, "{peaks:?}, grown by {grown:?}");
-    // It is said that there are too many of them, and of each nothing.
+    // The log reports that there are too many connections, but nothing about single connections.
     let lines = operator.logged_of_clients();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines.iter().all(|line| line.contains("too many connections")), "{lines:?}");
 }
 
-/// An operator that has answered before, and a limit of open files that lets us be many.
+/// Starts an operator that has already answered reviews, and raises the limit of open files of this process.
 async fn ready(name: &str) -> Operator {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();

@@ -1,5 +1,5 @@
-//! What if a client means ill, or is broken: TLS that is none, requests that never end, frames by the thousand? It is refused, quietly,
-//! and nobody else notices.
+//! Proves that malicious or broken clients (invalid TLS, requests that never end, floods of frames) are refused without
+//! a log entry for each, and that no other client notices.
 
 #![expect(
     clippy::print_stdout,
@@ -31,7 +31,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-/// Of a review of this size only the head and not so much has been sent.
+/// The Content-Length that requests announce, in bytes: the largest that the webhook accepts. The tests send less.
 const ANNOUNCED: usize = 8 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,11 +56,11 @@ async fn whoever_speaks_tls_badly_is_refused_without_a_word_in_the_log() {
     for (what, bytes) in cases {
         for _ in 0..20 {
             let mut stream = TcpStream::connect(operator.address).await.unwrap();
-            // It may have been hung up on before all was written.
+            // The server may close the connection before everything is written.
             stream.write_all(&bytes).await.ok();
             stream.shutdown().await.ok();
             let said = last_words(&mut stream).await;
-            // Nothing, or an alert.
+            // The answer is empty or a TLS alert.
             assert!(said.is_empty() || said[0] == 21, "{what}: {said:?}");
         }
     }
@@ -76,7 +76,7 @@ async fn requests_that_go_on_forever_delay_nobody_and_are_given_up() {
         "POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    // A byte at a time; of the first, not even the head comes to an end.
+    // Each request is sent in small pieces; in half of them not even the head ends.
     let endless = (0..100).map(|i| {
         let sent = if i % 2 == 0 { &head[..head.len() - 2] } else { &head };
         trickle(&server, sent, &body)
@@ -114,7 +114,7 @@ async fn a_body_that_is_announced_too_large_is_refused_before_it_comes() {
     assert_eq!(status_for(&server, endless).await, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
-/// 300 MiB of bodies that never end: of each, a mebibyte and a half.
+/// Sends 200 bodies that never end, 1.5 MiB of each: 300 MiB in total.
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_that_never_end_take_bounded_memory_together() {
     let operator = Operator::start("bodies").await;
@@ -145,7 +145,7 @@ async fn bodies_that_never_end_take_bounded_memory_together() {
     assert_eq!(operator.logged_of_clients(), [""; 0]);
 }
 
-/// What hyper promises its clients, and so bounds: 200 requests at once, 16 KiB of headers.
+/// The limits that hyper announces to clients and enforces: 200 concurrent requests and 16 KiB of headers.
 #[tokio::test]
 async fn an_http2_client_is_told_its_limits() {
     let server = Server::start().await;
@@ -164,8 +164,9 @@ async fn an_http2_client_is_told_its_limits() {
     assert_eq!((setting(3), setting(6)), (200, 16 << 10));
 }
 
-/// CVE-2023-44487, its variant with errors that the server has to answer (CVE-2025-8671), headers that never end
-/// (CVE-2024-27316), and pings and settings that want an answer each.
+/// Floods of requests that are reset at once (CVE-2023-44487), of errors that make the server reset the stream
+/// (CVE-2025-8671), of headers that never end (CVE-2024-27316), and of pings and settings, each of which needs an
+/// answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn floods_of_http2_frames_take_bounded_memory_and_delay_nobody() {
     let operator = Operator::start("frames").await;
@@ -173,7 +174,7 @@ async fn floods_of_http2_frames_take_bounded_memory_and_delay_nobody() {
         operator.answers().await;
     }
     let before = operator.memory_kib();
-    // POST, https, `/mutate`.
+    // The encoded headers: POST, https, `/mutate`.
     let head = [&[0x83, 0x87, 0x04, 7][..], b"/mutate"].concat();
     let stream_id = |i: u32| 2 * i + 1;
     let floods: [(&str, Flood); 5] = [
@@ -187,7 +188,7 @@ async fn floods_of_http2_frames_take_bounded_memory_and_delay_nobody() {
         (
             "errors",
             Box::new(move |i| {
-                // A window that is made larger than any may be.
+                // The update makes the window larger than HTTP/2 allows.
                 let too_large = frame(WINDOW_UPDATE, 0, stream_id(i), &0x7fff_ffffu32.to_be_bytes());
                 [frame(HEADERS, END_HEADERS, stream_id(i), &head), too_large].concat()
             }),
@@ -206,7 +207,7 @@ async fn floods_of_http2_frames_take_bounded_memory_and_delay_nobody() {
         let mut stream = operator.handshake("h2").await.unwrap();
         let begin = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[])].concat();
         stream.write_all(&begin).await.unwrap();
-        // Until it is hung up on, or no longer listened to because the answers are not read.
+        // Ends when the server closes the connection, or stops to read it because its answers are not read.
         let sent = async {
             for i in 0..100_000 {
                 stream.write_all(&flood(i)).await?;
@@ -223,7 +224,7 @@ async fn floods_of_http2_frames_take_bounded_memory_and_delay_nobody() {
     assert_eq!(operator.logged_of_clients(), [""; 0]);
 }
 
-/// The API server offers one where its AdmissionConfiguration says so.
+/// The API server offers a client certificate if its AdmissionConfiguration contains one.
 #[tokio::test]
 async fn a_client_that_has_a_certificate_of_its_own_is_answered() {
     let server = Server::start().await;
@@ -254,7 +255,7 @@ async fn a_client_that_expects_another_name_sees_whom_it_has_reached() {
     server.answers().await;
 }
 
-/// The frames that come at the turn of this number.
+/// Returns the frames to send in the round with this number.
 type Flood = Box<dyn Fn(u32) -> Vec<u8>>;
 
 const HEADERS: u8 = 1;
@@ -265,13 +266,13 @@ const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// RFC 9113, section 4.1.
+/// Returns an HTTP/2 frame (RFC 9113, section 4.1).
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A TLS record with the ClientHello of an old client (RFC 5246, section 7.4.1.2), without extensions.
+/// Returns a TLS record with the ClientHello of an old client (RFC 5246, section 7.4.1.2), without extensions.
 fn client_hello(version: [u8; 2], suites: &[u8]) -> Vec<u8> {
     let suites_length = u16::try_from(suites.len()).unwrap().to_be_bytes();
     let hello = [&version[..], &[7; 32], &[0], &suites_length, suites, &[1, 0]].concat();
@@ -280,25 +281,25 @@ fn client_hello(version: [u8; 2], suites: &[u8]) -> Vec<u8> {
     [&[22, 3, 1][..], &(length + 4).to_be_bytes(), &message].concat()
 }
 
-/// All that is still said, whether it ends well or not.
+/// Returns all bytes up to the end of the connection, whether the connection ends cleanly or with an error.
 async fn last_words(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let mut said = Vec::new();
     timeout(DEADLINE, stream.read_to_end(&mut said)).await.expect("it ends").ok();
     said
 }
 
-/// Sends `head`, and then of `body` a byte every now and then.
+/// Sends `head` in eight pieces, and then the first bytes of `body`, with pauses.
 async fn trickle(server: &Server, head: &str, body: &str) {
     let mut stream = server.handshake(&["http/1.1"]).await.unwrap();
     for byte in head.as_bytes().chunks(head.len() / 8).chain(body.as_bytes().chunks(1).take(4)) {
         stream.write_all(byte).await.unwrap();
         sleep(Duration::from_millis(100)).await;
     }
-    // Still listened to.
+    // The server has not closed the connection.
     stream.write_all(b"-").await.unwrap();
 }
 
-/// The status with which a request is answered over HTTP/2 whose body has these parts.
+/// Sends a request over HTTP/2 whose body consists of `parts`; returns the status of the answer.
 async fn status_for(server: &Server, parts: impl Stream<Item = Bytes> + Send + 'static) -> StatusCode {
     let body = StreamBody::new(parts.map(|part| Ok::<_, Infallible>(Frame::data(part))).boxed());
     let stream = TokioIo::new(server.handshake(&["h2"]).await.unwrap());

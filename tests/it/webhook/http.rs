@@ -1,4 +1,4 @@
-//! Does the webhook speak HTTP/1.1 and HTTP/2 with whoever asks, and only about what it is there for?
+//! Proves that the webhook speaks HTTP/1.1 and HTTP/2, as the client asks, and answers only on its own paths.
 
 use super::{BOTH, Client, Server, review, spark_pod};
 use axum::http::{Method, Request, StatusCode};
@@ -18,7 +18,7 @@ async fn the_protocol_is_the_one_that_the_client_asks_for() {
     assert_eq!(answer["response"]["allowed"], true);
 }
 
-/// The API server lets objects of up to 3 MiB through.
+/// The API server accepts objects of up to 3 MiB.
 #[tokio::test]
 async fn the_largest_pod_fits_and_what_no_api_server_sends_does_not() {
     let server = Server::start().await;
@@ -30,7 +30,7 @@ async fn the_largest_pod_fits_and_what_no_api_server_sends_does_not() {
     for protocol in BOTH {
         let answer = server.connect(protocol).await.review(&of_size(3 << 20)).await;
         assert!(answer["response"]["patch"].is_string(), "{protocol}");
-        // Refused before all of it was sent, so that over HTTP/1.1 a client may see a closed connection
+        // The body is refused before all of it is sent, so that over HTTP/1.1 a client may see a closed connection
         // instead of the answer.
         let body = of_size(9 << 20).to_string();
         let refused = server.connect(protocol).await.post("application/json", body).await;

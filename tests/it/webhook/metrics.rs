@@ -1,4 +1,4 @@
-//! Are metrics served over HTTPS, where that is asked for?
+//! Proves that metrics are served over HTTPS, and only over HTTPS, with `--secure-metrics`.
 
 use super::{
     Client, DEADLINE,
@@ -36,7 +36,7 @@ async fn metrics_are_served_over_https_with_the_webhooks_certificate_and_in_no_o
     let mut plain = TcpStream::connect(address).await.unwrap();
     plain.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
-    // It hangs up, maybe with an alert.
+    // The server closes the connection, possibly after a TLS alert.
     plain.read_to_end(&mut answer).await.ok();
     assert!(!answer.starts_with(b"HTTP") && begin.elapsed() < DEADLINE, "{answer:?}");
 }

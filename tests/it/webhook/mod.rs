@@ -1,4 +1,4 @@
-//! Does the webhook answer, over real HTTPS, whoever calls and whatever they send?
+//! Proves that the webhook answers over real HTTPS, to any client and any request.
 
 mod answers;
 mod crowds;
@@ -34,11 +34,11 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::sync::CancellationToken;
 
-/// Long enough for any machine; what takes longer hangs.
+/// Long enough for any machine: an answer that takes longer counts as never.
 const DEADLINE: Duration = Duration::from_secs(20);
 const BOTH: [&str; 2] = ["http/1.1", "h2"];
 
-/// A webhook on loopback, and whom its clients trust.
+/// A webhook on loopback, with the CA that its clients trust.
 pub struct Server {
     address: SocketAddr,
     certificate: Arc<ServingCertificate>,
@@ -61,7 +61,7 @@ impl Server {
         Self::bare(tls, Closing::default()).await
     }
 
-    /// One that shows a certificate.
+    /// Starts a server that has a certificate.
     pub(crate) async fn closing(tls: Tls, closing: Closing) -> Self {
         let mut server = Self::bare(tls, closing).await;
         server.show_new_certificate();
@@ -85,7 +85,7 @@ impl Server {
         self.ca = made.ca_certificate;
     }
 
-    /// A new TLS connection of a client that trusts `ca` and asks for these protocols.
+    /// Opens a TLS connection as a client that trusts `ca` and offers these protocols.
     pub(crate) async fn handshake(&self, protocols: &[&str]) -> io::Result<TlsStream<TcpStream>> {
         self.handshake_in(rustls::DEFAULT_VERSIONS, protocols).await
     }
@@ -107,7 +107,7 @@ impl Server {
         self.stop.cancel();
     }
 
-    /// Waits until it has stopped.
+    /// Waits until the server has stopped.
     pub(crate) async fn ends(self) {
         self.serving.await.unwrap().unwrap();
     }
@@ -117,14 +117,14 @@ impl Server {
         stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned()
     }
 
-    /// That a new client gets an answer.
+    /// Asserts that a new client gets an answer.
     async fn answers(&self) {
         let review = review(&spark_pod(json!({})));
         assert_eq!(self.connect("h2").await.review(&review).await["response"]["allowed"], true);
     }
 }
 
-/// For a client that trusts `ca` and asks for these protocols.
+/// Returns a connector for a client that trusts `ca` and offers these protocols.
 fn connector(
     ca: &str,
     clock: Arc<dyn TimeProvider>,
@@ -174,7 +174,7 @@ impl Client {
         self.text_at(path, review.to_string()).await
     }
 
-    /// The same for a review as text, which may be none that JSON values can hold.
+    /// Sends a review as text, which may be JSON that a JSON value cannot hold.
     pub async fn text_at(&mut self, path: &str, review: String) -> Value {
         let (code, body) = self.post_to(path, "application/json", review).await.unwrap();
         assert_eq!(code, StatusCode::OK, "{body:?}");
@@ -209,7 +209,7 @@ impl Client {
     }
 }
 
-/// The time at which these tests take place.
+/// The clock of these tests, which is fixed.
 #[derive(Debug)]
 struct Now;
 
@@ -228,7 +228,7 @@ fn certificates() -> Certificates {
     Certificates::generate(&["localhost".to_owned()], now()).unwrap()
 }
 
-/// The review of the creation of `pod`, as an API server of Kubernetes 1.35 sends it.
+/// Returns the review of the creation of `pod`, as an API server of Kubernetes 1.35 sends it.
 pub(crate) fn review(pod: &Value) -> Value {
     let kind = json!({"group": "", "version": "v1", "kind": "Pod"});
     let resource = json!({"group": "", "version": "v1", "resource": "pods"});
@@ -242,7 +242,7 @@ pub(crate) fn review(pod: &Value) -> Value {
     }})
 }
 
-/// A driver with these annotations of the contract, their prefix left out.
+/// Returns a driver pod with these annotations of the operator; the keys are given without their prefix.
 pub(crate) fn spark_pod(annotations: Value) -> Value {
     let mut pod: Value = yaml(&data("annotations/driver.pod.yaml"));
     let annotations = annotations.as_object().unwrap().iter();

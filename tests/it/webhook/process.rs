@@ -1,5 +1,5 @@
-//! How is a whole operator run whose webhook serves, though there is next to no API server? What its clients do to its memory
-//! and its log can be looked at from outside.
+//! Runs a whole operator process whose webhook serves, with almost no API server, so that tests can observe from
+//! outside how clients affect its memory and its log.
 
 use super::{BOTH, Client, DEADLINE, connector, handshake, review, spark_pod};
 use crate::program;
@@ -22,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spark-operator");
 
-/// `spark-operator run`; it ends with this value.
+/// The process `spark-operator run`, which is killed when this value is dropped.
 pub(super) struct Operator {
     process: Child,
     pub address: SocketAddr,
@@ -32,12 +32,12 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    /// One whose files are in a folder called `name`, and which serves.
+    /// Starts an operator whose files are in a folder called `name`; returns when its webhook serves.
     pub(super) async fn start(name: &str) -> Self {
         Self::with(name, &["--metrics-bind-address=0"]).await
     }
 
-    /// One that is run with these arguments beside those of all.
+    /// Starts an operator with these arguments in addition to the usual ones.
     pub(super) async fn with(name: &str, arguments: &[&str]) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("webhook").join(name);
         fs::remove_dir_all(&folder).ok();
@@ -102,7 +102,7 @@ impl Operator {
         self.handshake_at(self.address, protocol).await
     }
 
-    /// With whoever listens there and shows the webhook's certificate.
+    /// Opens a TLS connection to the listener at `address`, which must show the webhook's certificate.
     pub(super) async fn handshake_at(
         &self,
         address: SocketAddr,
@@ -112,7 +112,7 @@ impl Operator {
         handshake(address, if protocol == "h2" { http2 } else { http1 }).await
     }
 
-    /// That a new client gets the right answer, over HTTP/1.1 and over HTTP/2.
+    /// Asserts that a new client gets the right answer, over HTTP/1.1 and over HTTP/2.
     pub(super) async fn answers(&self) {
         let review = review(&spark_pod(json!({"host-network": "true"})));
         for mut client in [
@@ -123,12 +123,12 @@ impl Operator {
         }
     }
 
-    /// What it has of memory now, in KiB: what it has written, not its program.
+    /// Returns the anonymous memory of the process now, in KiB; the program file is not included.
     pub(super) fn memory_kib(&self) -> u64 {
         self.proc().status().unwrap().rssanon.unwrap()
     }
 
-    /// How many files and sockets it has open.
+    /// Returns the number of open files and sockets.
     pub(super) fn open_files(&self) -> usize {
         self.proc().fd_count().unwrap()
     }
@@ -141,7 +141,7 @@ impl Operator {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// The lines of its log that are not about the cluster.
+    /// Returns the lines of the log that are not about the cluster.
     pub(super) fn logged_of_clients(&self) -> Vec<String> {
         let cluster = ["operator", "admin", "webhook::registration", "webhook::trust"];
         let is_of_clients = |line: &&str| {
@@ -158,15 +158,16 @@ impl Drop for Operator {
     }
 }
 
-/// Taken and given back: nobody else asks for ports by number.
+/// Binds a free port, releases the port and returns its number. No other test binds a port by its number.
 pub(super) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 const SERVICE: &str = "spark-operator-webhook-svc.spark-operator.svc";
 
-/// An API server that has a MutatingWebhookConfiguration and keeps everybody waiting who asks for anything else (an answer would
-/// make work for the operator, and work takes memory); and the kubeconfig with which it is found.
+/// Starts an API server that has a MutatingWebhookConfiguration and leaves all other requests unanswered (an answer
+/// would give the operator work, and work takes memory); returns the server and the kubeconfig that contains its
+/// address.
 async fn api_server(folder: &Path) -> (AbortOnDropHandle<()>, PathBuf) {
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1",

@@ -1,4 +1,4 @@
-//! Does the webhook end well: is what has begun answered, and does nothing else hold it up?
+//! Proves that a stopping webhook answers the reviews that have begun, and waits for no other connection.
 
 use super::{BOTH, DEADLINE, Server, review, spark_pod};
 use serde_json::json;
@@ -19,7 +19,7 @@ async fn a_review_that_has_begun_is_answered_before_the_server_stops() {
         body.len()
     );
     stream.write_all(head.as_bytes()).await.unwrap();
-    // The server says so when it has begun to wait for the body.
+    // The server sends this line when it has begun to wait for the body.
     let mut go_on = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
     timeout(DEADLINE, stream.read_exact(&mut go_on)).await.unwrap().unwrap();
     assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");

@@ -1,4 +1,4 @@
-//! With whom does the webhook speak TLS, in which versions, and with which certificate?
+//! Proves which TLS versions and clients the webhook accepts, and which certificate it shows.
 
 use super::{BOTH, DEADLINE, Server, certificates, review, spark_pod};
 use rustls::version::{TLS12, TLS13};
@@ -40,7 +40,7 @@ async fn whoever_speaks_no_tls_is_hung_up_on() {
         .await
         .unwrap();
     let mut said = Vec::new();
-    // Hung up on with or without a TLS alert, and perhaps reset: all that matters is that it ends, and soon.
+    // The server may send a TLS alert or reset the connection: the test requires only that the connection ends soon.
     timeout(DEADLINE, plain.read_to_end(&mut said)).await.unwrap().ok();
     assert!(!said.starts_with(b"HTTP"));
     server.answers().await;
@@ -87,7 +87,7 @@ async fn a_new_certificate_is_shown_to_new_connections_and_drops_none() {
         let answer = client.review(&review(&spark_pod(json!({})))).await;
         assert_eq!(answer["response"]["allowed"], true);
     }
-    // The client trusts only the new CA by now.
+    // The client now trusts only the new CA.
     assert_ne!(server.shown_certificate().await, shown);
 }
 

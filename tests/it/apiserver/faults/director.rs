@@ -1,4 +1,4 @@
-//! Which call is the n-th that is made for an application, and what goes wrong with it?
+//! Numbers the calls that are made for each application, and injects faults into chosen calls.
 
 use crate::apiserver::proxy::{Fault, Guard, Held, Moment};
 use hyper::{Method, Request, StatusCode, body::Bytes};
@@ -10,7 +10,7 @@ use std::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-/// All applications are called so, and then have a number.
+/// The prefix of the names of all applications; a number follows.
 const PREFIX: &str = "case-";
 const DIGITS: usize = 4;
 const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
     TooManyRequests,
     InternalError,
     Late,
-    /// The operator gets SIGKILL, and another one is started. A `spark-submit` whose call it is goes on.
+    /// The operator gets SIGKILL, and another one is started. A call of a `spark-submit` continues.
     KilledBefore,
     KilledAfter,
 }
@@ -42,7 +42,7 @@ impl Kind {
     ];
 }
 
-/// Who makes a call.
+/// The program that makes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     Operator,
@@ -55,12 +55,12 @@ pub(super) struct Kill {
     pub call: oneshot::Receiver<Held>,
 }
 
-/// The name of the application with this number.
+/// Returns the name of the application with this number.
 pub(crate) fn name(number: usize) -> String {
     format!("{PREFIX}{number:0DIGITS$}")
 }
 
-/// Sees the calls of all applications through proxies. Clones are the same one.
+/// Sees the calls of all applications through proxies. All clones share their data.
 #[derive(Clone)]
 pub(crate) struct Director {
     cases: Arc<Mutex<Cases>>,
@@ -70,34 +70,35 @@ pub(crate) struct Director {
 #[derive(Default)]
 struct Cases {
     by_name: HashMap<String, Case>,
-    /// Which application an object belongs to whose name does not say so, and which a run.
+    /// The application of an object whose name does not contain the application's, and of a run: by object name and by
+    /// submission id.
     known: HashMap<String, String>,
 }
 
 #[derive(Default)]
 struct Case {
     calls: Vec<String>,
-    /// Which calls, from 1 on, have which fault.
+    /// The faults that are to happen, with the numbers of the calls, from 1 on.
     armed: Vec<(usize, Kind)>,
     injected: usize,
-    /// Waits for the first driver.
+    /// Receives the creation of the first driver.
     before_driver: Option<oneshot::Sender<Held>>,
 }
 
 impl Director {
-    /// The second value has the calls at which the operator is to be killed.
+    /// The second value receives the calls at which the operator is to be killed.
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Kill>) {
         let (kills, killed) = mpsc::unbounded_channel();
         (Self { cases: Arc::default(), kills }, killed)
     }
 
-    /// Sees what comes through the proxy of this caller.
+    /// Returns the guard for the proxy of this caller.
     pub(super) fn guard(&self, caller: Caller) -> Guard {
         let this = self.clone();
         Box::new(move |request| this.faults(caller, request))
     }
 
-    /// These faults are to happen to an application that is yet to be made.
+    /// Sets the faults of an application that does not exist yet.
     pub(crate) fn arm(&self, application: &str, faults: &[(usize, Kind)]) {
         self.locked().by_name.entry(application.to_owned()).or_default().armed = faults.to_vec();
     }
@@ -109,12 +110,12 @@ impl Director {
         caught
     }
 
-    /// The application's calls so far.
+    /// Returns the application's calls so far.
     pub(crate) fn calls(&self, application: &str) -> Vec<String> {
         self.locked().by_name.get(application).map(|case| case.calls.clone()).unwrap_or_default()
     }
 
-    /// How many faults have happened to the application, and how many have yet to.
+    /// Returns the number of faults that have happened to the application, and the number of those that have not.
     pub(crate) fn injected(&self, application: &str) -> (usize, usize) {
         let cases = self.locked();
         cases
@@ -125,7 +126,7 @@ impl Director {
 
     fn faults(&self, caller: Caller, request: &Request<Bytes>) -> Vec<Fault> {
         let query = decoded(request.uri().query().unwrap_or_default());
-        // Watches end all the time; there are tests of that.
+        // Watches end all the time; other tests cover that.
         if query.contains("watch=") {
             return Vec::new();
         }
@@ -156,7 +157,7 @@ impl Director {
     fn fault(&self, kind: Kind, caller: Caller) -> Fault {
         let kill = |moment| {
             let (catch, call) = oneshot::channel();
-            // Nobody listens any more where the test is over.
+            // The receiver is gone once the test is over.
             self.kills.send(Kill { caller, call }).ok();
             Fault::Held(moment, catch)
         };
@@ -178,7 +179,7 @@ impl Director {
 }
 
 impl Cases {
-    /// The application that a call is made for.
+    /// Returns the application for which a call is made.
     fn whose(&self, path: &str, query: &str, body: &[u8]) -> Option<String> {
         let words = || path.split('/').chain(query.split(['=', ',', '&']));
         named(path)
@@ -187,7 +188,7 @@ impl Cases {
             .or_else(|| named(&String::from_utf8_lossy(body)))
     }
 
-    /// What is made for an application is its own, whatever its name.
+    /// Remembers that the objects of this call belong to the application, whatever their names.
     fn learn(&mut self, application: &str, path: &str, request: &Request<Bytes>) {
         let body = serde_json::from_slice(request.body()).unwrap_or(Value::Null);
         let metadata = &body["metadata"];
@@ -203,21 +204,21 @@ fn is_driver(pod: &[u8]) -> bool {
     pod["metadata"]["labels"]["spark-role"] == "driver"
 }
 
-/// The first application that `text` names.
+/// Returns the first application that is named in `text`.
 fn named(text: &str) -> Option<String> {
     let (_, after) = text.split_once(PREFIX)?;
     let number = after.get(..DIGITS).filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))?;
     Some(format!("{PREFIX}{number}"))
 }
 
-/// A query as far as label selectors need it.
+/// Decodes a query, as far as label selectors need it.
 fn decoded(query: &str) -> String {
     [("%3D", "="), ("%2C", ","), ("%2F", "/")]
         .iter()
         .fold(query.to_owned(), |query, (code, character)| query.replace(code, character))
 }
 
-/// The kind of objects that a call is about, with what stands behind the name.
+/// Returns the kind of object of a call, with the subresource.
 fn kind_of(path: &str) -> String {
     let words: Vec<_> = path.split('/').skip_while(|word| *word != "namespaces").skip(2).collect();
     match words[..] {

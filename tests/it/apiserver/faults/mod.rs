@@ -1,8 +1,8 @@
-//! Does an application run as it should whichever of the operator's calls goes wrong, and how?
+//! Proves that an application runs as it should whichever of the operator's calls fails, in any way.
 //!
-//! A [`Story`] is what users and kubelets do. It is told once undisturbed, to see how many calls the operator, and the
-//! `spark-submit` in a submission pod, make for the application; then again for each of them and each way in
-//! which it can go wrong. Two dozen of them are told at once, each with an application of its own.
+//! A [`Story`] is a sequence of actions of users and kubelets. Each story is played once undisturbed, to count the
+//! calls that the operator, and the `spark-submit` in a submission pod, make for the application; then again for each
+//! of these calls and each kind of fault. Two dozen stories are played at once, each with an application of its own.
 
 mod director;
 mod stories;
@@ -33,9 +33,9 @@ pub(crate) use stories::Story;
 use tokio::{sync::mpsc, time::sleep};
 use world::World;
 
-/// How many stories are told at once.
+/// The number of stories that are played at once.
 const AT_ONCE: usize = 24;
-/// How long to wait for a call that did not come yet when the story was at its end: an event, at most.
+/// How long to wait for a call, at most an event, that has not been made yet at the end of a story.
 const TRAILING: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(25);
 
@@ -51,7 +51,7 @@ async fn with_the_stand_in_an_application_runs_once_whatever_happens_to_a_call()
     tell_all("faults-stand-in", Some(&stand_in()), |_, calls| in_turn(calls, 2)).await;
 }
 
-/// What `make test` has time for: everything for a story without retries; one kind for each call of the others.
+/// The faults for which `make test` has time: all for a story without retries, one kind for each call of the others.
 fn slice(story: Story, calls: usize) -> Vec<Vec<(usize, Kind)>> {
     match story {
         Story::Success => singly(calls, &Kind::ALL),
@@ -59,17 +59,17 @@ fn slice(story: Story, calls: usize) -> Vec<Vec<(usize, Kind)>> {
     }
 }
 
-/// One list for every `step`-th call, with one kind after the other.
+/// Returns one list for every `step`-th call, with a single fault; the kinds alternate.
 fn in_turn(calls: usize, step: usize) -> Vec<Vec<(usize, Kind)>> {
     (1..=calls).step_by(step).zip(Kind::ALL.into_iter().cycle()).map(|fault| vec![fault]).collect()
 }
 
-/// One list of faults for each call and kind, with that alone.
+/// Returns one list for each call and kind, with this single fault.
 pub(crate) fn singly(calls: usize, kinds: &[Kind]) -> Vec<Vec<(usize, Kind)>> {
     (1..=calls).flat_map(|n| kinds.iter().map(move |kind| vec![(n, *kind)])).collect()
 }
 
-/// Where stories are told.
+/// The environment in which stories are played.
 struct Stage<'a> {
     namespace: &'a Namespace,
     director: Director,
@@ -77,22 +77,22 @@ struct Stage<'a> {
     by_spark_submit: bool,
 }
 
-/// What must not come of a story.
+/// A result that a story must not have.
 enum Trouble {
     Doubled(String),
     Stuck(String),
     Wrong(String),
 }
 
-/// A story with the faults, by number of the call, that happen in it.
+/// A story with its faults, by the number of the call.
 struct Case {
     name: String,
     story: Story,
     faults: Vec<(usize, Kind)>,
 }
 
-/// Tells every story with each list of faults that `faults` has for it, given the number of its calls, natively or
-/// by the `spark-submit` in `spark_home`, which runs in submission pods.
+/// Plays every story with each list of faults that `faults` returns for the story and the number of its calls;
+/// natively, or with the `spark-submit` in `spark_home`, which runs in submission pods.
 pub(crate) async fn tell_all(
     namespace: &'static str,
     spark_home: Option<&Path>,
@@ -113,7 +113,7 @@ pub(crate) async fn tell_all(
     let world = World::follow(&namespace, by_spark_submit);
     let stage = Stage { namespace: &namespace, director, world, by_spark_submit };
     let setup = || {
-        // What is done aside is done in any order, and its calls could not be numbered.
+        // UI Services are created in the background in any order, so that their calls could not be numbered.
         let setup = Operator::with(&namespace).through(&proxy).argument("--enable-ui-service=false");
         if by_spark_submit { setup.by_spark_submit() } else { setup.argument("--submitter=native") }
     };
@@ -160,14 +160,14 @@ pub(crate) async fn tell_all(
         namespace.name,
         begun.elapsed().as_secs(),
     );
-    // Where tests' output is captured as well: somebody wants to know how many there were.
+    // Written directly, so that the report is shown even where the output of tests is captured.
     io::stderr().write_all(report.as_bytes()).unwrap();
     assert!(
         troubles.is_empty(),
         "{}",
         troubles.iter().map(|(case, trouble)| format!("{case}: {trouble}\n")).collect::<String>()
     );
-    // What a story's calls are depends a little on what comes first.
+    // The calls of a story depend a little on their timing.
     assert!(injected * 20 >= planned * 19, "only {injected} of {planned} faults have happened");
 }
 
@@ -179,12 +179,12 @@ async fn restarted<'a>(
 ) -> Infallible {
     loop {
         let Kill { caller, call } = kills.recv().await.expect("the director has the other end");
-        // Whoever made it may have been killed meanwhile, for another call.
+        // The program that made the call may have been killed meanwhile, at another call.
         let Ok(held) = call.await else { continue };
         operator.kill();
         match caller {
             Caller::Operator => held.close(),
-            // Submission pods go on.
+            // Submission pods continue.
             Caller::SparkSubmit => held.release(),
         }
         operator = setup().spawn();
@@ -198,7 +198,7 @@ impl Stage<'_> {
         Case { name, story, faults }
     }
 
-    /// Tells a story; gives what must not have come of it.
+    /// Plays a story; returns its trouble, if there is any.
     async fn play(&self, case: &Case) -> Option<(String, Trouble)> {
         let name = &case.name;
         let mut told = case.story.tell(self, name).await;
@@ -225,7 +225,8 @@ impl Stage<'_> {
         })
     }
 
-    /// What nobody takes away once the applications are gone: it has no owner.
+    /// Returns the objects without an owner that remain once the applications are gone: no controller would delete
+    /// them.
     async fn left_behind(&self) -> Vec<(String, Trouble)> {
         sleep(TRAILING).await;
         let (pods, services) = (self.namespace.list::<Pod>().await, self.namespace.list::<Service>().await);
@@ -239,7 +240,7 @@ impl Stage<'_> {
             (object["metadata"]["name"].to_string(), Trouble::Wrong("is left behind".to_owned()))
         };
         let left = all.filter(is_left).map(trouble).collect();
-        // Whoever comes next would wait for `kubectl` to take thousands away one by one.
+        // Otherwise the next test would have to wait for `kubectl`, which deletes thousands of objects one by one.
         self.namespace.clear::<Pod>().await;
         self.namespace.clear::<Service>().await;
         self.namespace.clear::<ConfigMap>().await;

@@ -1,4 +1,4 @@
-//! What do users and kubelets do while the API server fails, and what has to come of it?
+//! The actions of users and kubelets while the API server fails, and the results that they must have.
 
 use super::{Stage, Trouble};
 use crate::apiserver::{applications::application, namespace::Ours};
@@ -12,7 +12,7 @@ use spark_operator::api::SparkApplication;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// How long the deletion or suspension of an application whose driver is about to be made is given to be heard of.
+/// The time for the operator to see the deletion or suspension of an application whose driver is about to be created.
 const HEARD: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Story {
         Self::DeleteWhileSubmitting,
     ];
 
-    /// The application that it is about. Where `spark-submit` fails for a fault, only its restart policy helps.
+    /// Returns the application of the story. If a fault makes `spark-submit` fail, only the restart policy helps.
     fn application(self, name: &str, by_spark_submit: bool) -> Value {
         let mut application = application(name);
         let retries = if self == Self::RetryThenSuccess { 1 } else { 0 };
@@ -53,21 +53,21 @@ impl Story {
         application
     }
 
-    /// How many drivers are started, and what `executionAttempts` is in the end.
+    /// Returns the number of drivers that are started, and the allowed values of `executionAttempts` at the end.
     const fn outcome(self) -> (usize, &'static [i64]) {
         match self {
             Self::Success => (1, &[1]),
             Self::RetryThenSuccess => (2, &[2]),
-            // An edit begins to count anew.
+            // After an edit, attempts are counted from the beginning.
             Self::EditWhileRunning => (2, &[1]),
             Self::SuspendAndResume => (2, &[2]),
-            // The first run may have been recorded by then.
+            // The first run may have been recorded already.
             Self::SuspendWhileSubmitting => (1, &[1, 2]),
             Self::DeleteWhileSubmitting => (0, &[]),
         }
     }
 
-    /// Plays it to its end, and looks whether that is the right one.
+    /// Plays the story to its end, and checks that the end is right.
     pub(super) async fn tell(self, stage: &Stage<'_>, name: &str) -> Result<(), Trouble> {
         let world = &stage.world;
         let application = self.application(name, stage.by_spark_submit);
@@ -87,7 +87,7 @@ impl Story {
             sleep(HEARD).await;
             held.release();
             world.reaches(name, "SUSPENDED").await?;
-            // A driver that was on its way goes as well.
+            // A driver that was under way is deleted as well.
             world.has_no_pods(name).await?;
             stage.edit(name, &json!({"suspend": false})).await;
             self.last_run(stage, name).await?;
@@ -103,7 +103,7 @@ impl Story {
                 world.ends(&executor, 0).await;
                 world.ends(&driver, 0).await;
             }
-            // Executors that outlive their driver are not waited for.
+            // The operator does not wait for executors that outlive their driver.
             Self::RetryThenSuccess => {
                 world.ends(&driver, 1).await;
                 self.last_run(stage, name).await?;
@@ -137,7 +137,7 @@ impl Story {
         Ok(())
     }
 
-    /// Whether all that has come of it is what should.
+    /// Checks that the results are those of the story.
     pub(super) async fn judge(self, stage: &Stage<'_>, name: &str) -> Result<(), Trouble> {
         let world = &stage.world;
         let (started, executions) = self.outcome();
@@ -146,7 +146,7 @@ impl Story {
         }
         let wrong = |what: String| Err(Trouble::Wrong(what));
         let ever = world.drivers_started(name);
-        // One that `spark-submit` has taken away again was started for nothing.
+        // A driver that a failing `spark-submit` has deleted again was started in addition.
         if ever < started || ever > started && !stage.by_spark_submit {
             return wrong(format!("{ever} drivers were started"));
         }
@@ -172,7 +172,7 @@ impl Story {
         if let Some(left) = world.submission_pod_left(name).await {
             return wrong(format!("its run is over, and there is {left}"));
         }
-        // What `spark-submit` makes goes with the driver's pod, and has no such label.
+        // Objects of `spark-submit` are deleted with the driver's pod, and do not have this label.
         let left = [stage.own::<Service>(name).await, stage.own::<ConfigMap>(name).await].concat();
         if let [left, ..] = &left[..] {
             return wrong(format!("its run is over, and there is {left}"));
@@ -190,7 +190,7 @@ fn is_end(state: &str) -> bool {
 }
 
 impl Stage<'_> {
-    /// The names of the application's objects of a kind.
+    /// Returns the names of the application's objects of a kind.
     async fn own<K: Ours>(&self, name: &str) -> Vec<String> {
         let own = ListParams::default().labels(&format!("sparkoperator.k8s.io/app-name={name}"));
         let own = self.namespace.api::<K>().list(&own).await.unwrap();

@@ -1,5 +1,5 @@
-//! What has happened to applications and pods, and was any of it what must never be? Also the kubelet of drivers and
-//! executors, which runs what it can.
+//! Watches applications and pods, and records states that must never be. Also plays the kubelet of drivers and
+//! executors, and the garbage collector.
 
 use super::Trouble;
 use crate::apiserver::{kubelet, namespace::Namespace};
@@ -21,11 +21,11 @@ use std::{
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long what an application is about to do may take for each fault that happens to it. The operator looks again
+/// The longest time for an application's next step, for each fault that happens to it. The operator reconciles again
 /// after 5 s where an event is due, and two dozen applications share two cores.
 const STUCK: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(25);
-/// How often pods are taken away that are marked for deletion.
+/// The time between two deletions of pods that are marked for deletion.
 const COLLECT: Duration = Duration::from_millis(500);
 
 /// A namespace that is watched.
@@ -33,24 +33,24 @@ pub(crate) struct World<'a> {
     namespace: &'a Namespace,
     seen: Arc<Mutex<Seen>>,
     patience: Cell<Duration>,
-    /// They end with this value.
+    /// The tasks end when this value is dropped.
     _following: [AbortOnDropHandle<()>; 3],
 }
 
 #[derive(Default)]
 struct Seen {
-    /// Whether `spark-submit` makes pods: before all that they need.
+    /// Whether `spark-submit` creates pods, which it does before the other objects that the pods need.
     pods_first: bool,
-    /// All pods that were ever there, by uid.
+    /// All pods that ever existed, by uid.
     pods: BTreeMap<String, PodLife>,
-    /// By name. Those that are gone as they were last.
+    /// Applications by name.
     applications: BTreeMap<String, Value>,
     /// The states that an application has been in, by name.
     states: BTreeMap<String, Vec<String>>,
-    /// The submission ids that an application has recorded. The two watches know nothing of each other: the end of a run's driver may be
-    /// seen after the next run was recorded.
+    /// The submission ids that applications have recorded. The two watches are independent: the end of a run's driver
+    /// may be seen after the next run was recorded.
     recorded: BTreeSet<String>,
-    /// What must never be, by application.
+    /// States that must never be, with the name of the application.
     doubled: Vec<(String, String)>,
 }
 
@@ -61,18 +61,19 @@ pub(crate) struct PodLife {
     pub pod: Value,
     application: String,
     is_driver: bool,
-    /// Whether it is a submission pod.
+    /// Whether the pod is a submission pod.
     submits: bool,
     /// The submission id.
     run: String,
     started: bool,
     ended: bool,
-    /// Marked for deletion.
+    /// Whether the pod is marked for deletion.
     terminating: bool,
     is_owned: bool,
     gone: bool,
-    /// Gone before its run was recorded, by the `spark-submit` that has made it: one that fails takes its driver back,
-    /// though a kubelet may have started it by then. Whoever comes next submits the same run.
+    /// Whether the pod was deleted, before its run was recorded, by the `spark-submit` that created it: a
+    /// `spark-submit` that fails deletes its driver, although a kubelet may have started it. The next `spark-submit`
+    /// submits the same run.
     taken_back: bool,
 }
 
@@ -95,17 +96,17 @@ impl<'a> World<'a> {
         Self { namespace, seen, patience: Cell::new(STUCK), _following: following }
     }
 
-    /// So many faults may happen to one application.
+    /// Sets how many faults may happen to one application.
     pub(crate) fn expect(&self, faults: usize) {
         self.patience.set(STUCK * u32::try_from(faults.max(1)).unwrap());
     }
 
-    /// How long what an application is about to do may take.
+    /// Returns how long an application's next step may take.
     pub(crate) fn patience(&self) -> Duration {
         self.patience.get()
     }
 
-    /// Waits until the application is as `condition` wants it.
+    /// Waits until the application fulfils `condition`.
     pub(crate) async fn becomes(
         &self,
         application: &str,
@@ -125,9 +126,9 @@ impl<'a> World<'a> {
         self.becomes(application, state, |it| it["status"]["applicationState"]["state"] == state).await
     }
 
-    /// Starts the driver that has yet to be started, as soon as there is all that it needs, and waits until the
-    /// application is said to run. A `spark-submit` that is not told that it has made all deletes what it has made,
-    /// also a driver that was started: then it is the next one.
+    /// Starts the driver that has not been started yet, as soon as all objects that it needs exist, and waits until the
+    /// application is RUNNING. A `spark-submit` that gets no answer to its last call deletes its objects, even a driver
+    /// that was started: then the next driver is started.
     pub(crate) async fn driver_runs(&self, application: &str) -> Result<PodLife, Trouble> {
         let begun = Instant::now();
         while begun.elapsed() < self.patience.get() {
@@ -151,12 +152,12 @@ impl<'a> World<'a> {
         Err(Trouble::Stuck(format!("has no driver that runs: {}", json!(status))))
     }
 
-    /// Ends a pod's containers with this exit code. A pod that is gone has ended otherwise.
+    /// Ends a pod's containers with this exit code. Does nothing if the pod is gone.
     pub(crate) async fn ends(&self, pod: &PodLife, exit_code: i32) {
         self.report(pod, kubelet::ended(&pod.pod["spec"], exit_code)).await;
     }
 
-    /// Makes a running executor of `driver`.
+    /// Creates a running executor of `driver`.
     pub(crate) async fn executor(&self, application: &str, driver: &PodLife) -> PodLife {
         let executor = json!({
             "apiVersion": "v1",
@@ -183,13 +184,13 @@ impl<'a> World<'a> {
         executor
     }
 
-    /// What must never be and was, of this application.
+    /// Returns the states of this application that must never be.
     pub(crate) fn doubled(&self, application: &str) -> Vec<String> {
         let seen = self.seen.lock().unwrap();
         seen.doubled.iter().filter(|(whose, _)| whose == application).map(|(_, what)| what.clone()).collect()
     }
 
-    /// How many drivers of the application were ever started.
+    /// Returns the number of drivers of the application that were ever started.
     pub(crate) fn drivers_started(&self, application: &str) -> usize {
         let is_it = |pod: &&PodLife| {
             pod.application == application && pod.is_driver && pod.started && !pod.taken_back
@@ -208,7 +209,7 @@ impl<'a> World<'a> {
             .ok_or_else(|| Trouble::Stuck(format!("{:?} is not deleted", left(&self.seen.lock().unwrap()))))
     }
 
-    /// Waits until the application has no submission pod; gives the one that stays.
+    /// Waits until the application has no submission pod; returns the name of one that stays.
     pub(crate) async fn submission_pod_left(&self, application: &str) -> Option<String> {
         let left = |seen: &Seen| {
             let is_left = |pod: &&PodLife| pod.application == application && pod.submits && !pod.gone;
@@ -220,12 +221,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The application as it was last seen.
+    /// Returns the application as it was last seen.
     pub(crate) fn application(&self, application: &str) -> Value {
         self.seen.lock().unwrap().applications.get(application).cloned().unwrap_or_default()
     }
 
-    /// The states that the application has been in.
+    /// Returns the states that the application has been in.
     pub(crate) fn states(&self, application: &str) -> Vec<String> {
         self.seen.lock().unwrap().states.get(application).cloned().unwrap_or_default()
     }
@@ -243,7 +244,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether what the pod mounts is there: a kubelet starts nothing before.
+    /// Returns whether the ConfigMaps that the pod mounts exist: a kubelet does not start the pod before.
     async fn has_config_maps(&self, pod: &PodLife) -> bool {
         for volume in pod.pod["spec"]["volumes"].as_array().into_iter().flatten() {
             let Some(name) = volume["configMap"]["name"].as_str() else { continue };
@@ -254,15 +255,15 @@ impl<'a> World<'a> {
         true
     }
 
-    /// Whether this very pod was there to be reported about.
+    /// Writes the status of exactly this pod; returns false if the pod is gone.
     async fn report(&self, pod: &PodLife, status: Value) -> bool {
         kubelet::reported(&self.namespace.api::<Pod>(), &pod.name, &pod.uid, &status).await
     }
 }
 
-/// Takes away the pods that Kubernetes' own controllers do: those whose application is gone, which owns them directly
-/// or by their driver, and those that are marked for deletion and on no node. The API server first marks a pod and
-/// then deletes it, and whoever asks and is gone in between leaves it marked.
+/// Deletes the pods that Kubernetes' own controllers would delete: pods of which the application, the direct or
+/// indirect owner, is gone, and pods that are marked for deletion and on no node. The API server first marks a pod and
+/// then deletes it: a client whose connection is cut in between leaves a marked pod.
 async fn collect(pods: Api<DynamicObject>, seen: Arc<Mutex<Seen>>) {
     loop {
         let garbage = seen.lock().unwrap().garbage();
@@ -273,7 +274,7 @@ async fn collect(pods: Api<DynamicObject>, seen: Arc<Mutex<Seen>>) {
                 preconditions: Some(preconditions),
                 ..DeleteParams::default()
             };
-            // What is gone meanwhile is what is wanted, and the rest is tried again.
+            // A pod that is already gone is no problem, and other failures are retried.
             pods.delete(&pod.name, &delete).await.ok();
         }
         sleep(COLLECT).await;
@@ -345,8 +346,8 @@ impl Seen {
         self.pods.insert(life.uid.clone(), life);
     }
 
-    /// Nothing of the application lives when a driver is made but its own submission pod, nor when a submission pod is;
-    /// and no run has two drivers.
+    /// Checks that no pod of the application is alive when a driver is created, except its own submission pod, or when
+    /// a submission pod is created; and that no run has two drivers.
     fn made(&mut self, made: &PodLife) {
         let ours = self.pods.values().filter(|pod| pod.application == made.application);
         for pod in ours {
@@ -363,7 +364,7 @@ impl Seen {
         }
     }
 
-    /// Whether the application is said to run by this driver; none if that may come.
+    /// Returns whether the application is RUNNING with this driver; `None` if that may still happen.
     fn follows(&self, driver: &PodLife) -> Option<bool> {
         if self.pods[&driver.uid].gone {
             return Some(false);

@@ -1,4 +1,5 @@
-//! Has a driver a PodDisruptionBudget, where it is wanted, for as long as it lives, and does it do without?
+//! Proves that a driver has a PodDisruptionBudget for as long as it lives, if that is enabled, and runs without one if
+//! the budget cannot be created.
 
 use super::{Namespace, application, edit_spec, ended, running};
 use crate::apiserver::{

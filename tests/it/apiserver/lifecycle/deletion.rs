@@ -1,6 +1,7 @@
-//! Does the deletion of an application leave anything behind, whatever state it is in?
+//! Proves that the deletion of an application in any state leaves nothing behind.
 //!
-//! There is no garbage collector here: what the operator does not delete itself has to have an owner.
+//! There is no garbage collector in this cluster: an object that the operator does not delete itself must have an
+//! owner.
 
 use super::{Namespace, application, complaints, running, submitted};
 use crate::apiserver::{eventually, kubelet, operator::Operator, seen, spark};
@@ -58,7 +59,7 @@ async fn leaves_nothing(cascade: &'static str) {
         let driver = format!("{name}-driver");
         submitted(&namespace, name, 1).await;
         let pod = namespace.pod(&driver).await.unwrap();
-        // It stays Pending, and whoever made it may be gone.
+        // The executor stays Pending and may outlive its driver.
         spark::make_executor(&namespace, &pod, 1).await;
         if name != "submitted" {
             running(&namespace, name, 1).await;
@@ -107,7 +108,7 @@ async fn leaves_nothing(cascade: &'static str) {
     free(&namespace, cascade);
 }
 
-/// As the garbage collector, when all that it owns is gone.
+/// Removes the finalizers, as the garbage collector does when all dependents are gone.
 fn free(namespace: &Namespace, cascade: &str) {
     if cascade == "foreground" {
         for (name, _) in STATES {
@@ -127,7 +128,7 @@ async fn an_application_of_the_same_name_is_another_one() {
     let executor = spark::make_executor(&namespace, &driver, 1).await;
     namespace.kubectl(&["delete", "sparkapplication", "pi"]);
     namespace.apply(&application("pi", &json!({})));
-    // Nobody waits until the first one's pods are gone, but the second one itself.
+    // The test does not wait until the pods of the first application are gone; the second application does.
     running(&namespace, "pi", 1).await;
     let second = namespace.pod("pi-driver").await.unwrap();
     assert_ne!(second["metadata"]["uid"], driver["metadata"]["uid"]);
@@ -141,7 +142,7 @@ async fn an_application_of_the_same_name_is_another_one() {
     assert_eq!(namespace.states_ever("pi").await.iter().filter(|state| state.contains("FAIL")).count(), 0);
 }
 
-/// `kubectl delete --cascade=orphan`, and what the garbage collector does then.
+/// `kubectl delete --cascade=orphan`, with what the garbage collector then does.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn who_wants_to_keep_the_pods_does() {
@@ -161,7 +162,7 @@ async fn who_wants_to_keep_the_pods_does() {
     let disown = json!([{"op": "remove", "path": "/metadata/ownerReferences"}]).to_string();
     namespace.kubectl(&["patch", "pod", "pi-driver", "--type=json", "--patch", &disown]);
     super::edit(&namespace, "pi", &json!({"metadata": {"finalizers": null}}));
-    // Somebody else's application, so that it is known that the operator has looked.
+    // Once another application runs, the operator has also reconciled the deletion.
     namespace.apply(&application("other", &json!({})));
     running(&namespace, "other", 1).await;
     for pod in ["pi-driver", &executor] {

@@ -1,4 +1,4 @@
-//! Whatever becomes of a driver: does its application say so?
+//! Proves that the status of an application reports whatever happens to its driver.
 
 use super::{Namespace, application, condition, running, runs, submitted, wait_for};
 use crate::apiserver::{eventually, kubelet, operator::Operator, seen};
@@ -62,7 +62,7 @@ async fn an_eviction_is_told_in_the_kubelets_words() {
     assert_eq!(runs(&failed), [json!([1, "Created", "FAILED", "Evicted", null])]);
 }
 
-/// Its last word may come with the news that it is gone.
+/// The last status of the driver may arrive together with its deletion.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_driver_that_has_succeeded_and_is_deleted_at_once_has_succeeded() {
@@ -148,7 +148,7 @@ async fn what_a_driver_waits_for_stands_in_the_status() {
     let state = &unassigned["status"]["applicationState"];
     assert_eq!(*state, json!({"state": "SUBMITTED"}), "nobody mounts anything for a pod without a node");
     let pending = |event: &[String; 4]| event[1] == "SparkDriverPending";
-    // An event is written after the status that it tells of.
+    // An event is written after the status that it describes.
     eventually("one is told for each reason", async || {
         let told = namespace.events().await.into_iter().filter(pending).count();
         seen(told == 3, told)
@@ -156,7 +156,7 @@ async fn what_a_driver_waits_for_stands_in_the_status() {
     .await;
 }
 
-/// Waits until it is SUBMITTED and says why it does not run.
+/// Waits until the application is SUBMITTED with this reason for not running.
 async fn waits(namespace: &Namespace, name: &str, why: &str) -> Value {
     namespace
         .becomes(name, why, |application| {

@@ -1,4 +1,4 @@
-//! Does an edit of the spec run an application again, once, whenever it is made, and nothing else?
+//! Proves that an edit of the spec runs an application again, exactly once, whenever the edit is made.
 
 use super::{Namespace, application, edit, edit_spec, ended, halfway, running, runs, slow_node, submitted};
 use crate::apiserver::{
@@ -115,7 +115,7 @@ async fn a_driver_under_another_name_replaces_that_under_the_old_one() {
     assert_eq!(namespace.drivers_ever().await.len(), 4);
 }
 
-/// The spec as it was when the driver was submitted is not the one that is there when the submission is recorded.
+/// When the submission is recorded, the spec is no longer the one that was submitted.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_edit_before_the_submission_is_recorded_is_not_lost() {
@@ -134,7 +134,7 @@ async fn an_edit_before_the_submission_is_recorded_is_not_lost() {
     kubelet::ends(&namespace, "pi-driver", 0).await;
     let completed = namespace.reaches("pi", "COMPLETED").await;
     assert_eq!(completed["status"]["observedGeneration"], 2);
-    // A conflict is nothing to complain of.
+    // A conflict is not logged as a warning.
     assert_eq!(super::complaints(&operator.log()), Vec::<&str>::new());
 }
 
@@ -183,7 +183,7 @@ async fn an_edit_of_what_makes_no_other_run_runs_nothing_again() {
         assert_eq!(seen["status"]["applicationState"]["state"], state);
         assert_eq!(seen["status"]["runOrdinal"], 1);
     }
-    // What has ended cannot be suspended.
+    // An application that has ended cannot be suspended.
     edit_spec(&namespace, "completed", &json!({"suspend": true}));
     let seen = namespace
         .becomes("completed", "the edit is seen", |application| {
@@ -194,7 +194,7 @@ async fn an_edit_of_what_makes_no_other_run_runs_nothing_again() {
     assert_eq!(namespace.drivers_ever().await.len(), 2);
 }
 
-/// Another version has recorded nothing, or what cannot be compared.
+/// An operator of another version has recorded no hash of the spec, or one that cannot be compared.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn another_version_of_the_operator_runs_nothing_again() {
@@ -231,12 +231,12 @@ async fn another_version_of_the_operator_runs_nothing_again() {
         assert_eq!(seen["status"]["runOrdinal"], 1, "{name}");
     }
     assert_eq!(namespace.drivers_ever().await.len(), 3);
-    // From now on an edit is one.
+    // From now on an edit is recognized.
     edit_spec(&namespace, "unrecorded", &json!({"arguments": ["again"]}));
     submitted(&namespace, "unrecorded", 2).await;
 }
 
-/// Two applications, called by what becomes of them.
+/// Creates two applications, each with the name of its state.
 async fn one_runs_and_one_has_completed(namespace: &Namespace) {
     for name in ["running", "completed"] {
         namespace.apply(&application(name, &json!({})));

@@ -1,4 +1,4 @@
-//! What do executors cost the API server, one or a thousand?
+//! Proves how few writes executors cause, be it one or a thousand.
 
 use super::{Namespace, application, running, submitted};
 use crate::apiserver::{
@@ -14,8 +14,8 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Instant};
 
-/// Issue 7: for the whole life of an application with one executor, events included. Issue 9 adds one, the Service of
-/// its web UI, which KF makes as well unless the admin says otherwise.
+/// The greatest number of writes for the whole life of an application with one executor, events included (issue 7).
+/// Issue 9 adds one, the Service of the web UI, which Kubeflow's operator creates as well by default.
 const BUDGET: usize = 20 + 1;
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn the_whole_life_of_an_application_with_one_executor_takes_few_writes() {
             })
             .await;
     };
-    // Most have started before it is news that they have not.
+    // Most executors have started before it is reported that they are pending.
     kubelet::runs(&namespace, &executor).await;
     executor_is("RUNNING").await;
     kubelet::ends(&namespace, &executor, 0).await;
@@ -100,13 +100,14 @@ async fn a_thousand_executors_take_a_handful_of_events_and_a_status_a_second() {
     let of = |part: &str| writes.iter().filter(|(_, path, _)| path.contains(part)).count();
     let (events, statuses) = (of("/events"), of("/sparkapplications/pi/status"));
     eprintln!("{EXECUTORS} executors in {seconds} s: {events} events, {statuses} writes of the status");
-    // Each write of the status has at most two kinds of executors; FAILING and FAILED are two more.
+    // Each status write comes with events for at most two kinds of changes of executors; FAILING and FAILED add two
+    // more.
     assert!(statuses <= seconds + 3, "{statuses} in {seconds} s");
     assert!(events <= 2 * statuses + 4, "{events} events, {statuses} writes of the status");
     assert_eq!(super::complaints(&operator.log()), Vec::<&str>::new());
 }
 
-/// How many writes there were, and of which kind.
+/// Returns the number of writes, in all and by kind.
 fn counted(proxy: &Proxy, namespace: &Namespace) -> (usize, BTreeMap<String, usize>) {
     let mut counted = BTreeMap::new();
     let writes = proxy.writes_in(namespace.name);
@@ -120,7 +121,7 @@ fn counted(proxy: &Proxy, namespace: &Namespace) -> (usize, BTreeMap<String, usi
     (writes.len(), counted)
 }
 
-/// Pods of an application that is not known are those of one that was deleted: nobody may think so too early.
+/// Pods of an unknown application belong to a deleted one, but only once all applications are known.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_operator_that_knows_no_application_yet_touches_no_pod() {
@@ -135,7 +136,7 @@ async fn an_operator_that_knows_no_application_yet_touches_no_pod() {
     namespace.events_up_to("SparkExecutorRunning").await;
     operator.stop().await;
 
-    // When it asks for applications, it knows the pods already.
+    // The operator has already listed the pods when it lists applications.
     let applications = Call { method: "GET", path: "/v1beta2/sparkapplications" };
     let trap = proxy.hold(applications, Moment::Before);
     let operator = Operator::with(&namespace).through(&proxy).spawn();

@@ -1,4 +1,4 @@
-//! Is an application that has ended deleted when its time to live is over, and not before?
+//! Proves that an application that has ended is deleted when its time to live is over, and not before.
 
 use super::{Namespace, application, complaints, edit_spec, ended, running};
 use crate::apiserver::{

@@ -1,4 +1,4 @@
-//! Can a driver's web UI be reached, where it is wanted, and does nobody wait for that?
+//! Proves that a driver's web UI can be reached where that is enabled, and that no application waits for it.
 
 use super::{Namespace, application, complaints, edit_spec, ended, running, submitted};
 use crate::{
@@ -60,7 +60,7 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
     let is_told = |application: &Value| application["status"]["driverInfo"] == told;
     let first = namespace.becomes("pi", "its status says where", is_told).await;
 
-    // A new operator makes nothing twice.
+    // A new operator creates nothing a second time.
     operator.stop().await;
     let written = proxy.writes_in(namespace.name).len();
     let operator = Operator::with(&namespace).through(&proxy).argument(BY_PATH).start().await;
@@ -68,7 +68,7 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
     let writes = proxy.writes_in(namespace.name).split_off(written);
     assert!(writes.is_empty(), "{writes:?}");
 
-    // What somebody edits or deletes is mended.
+    // Objects that a user edits or deletes are restored.
     let edit = json!({
         "metadata": {"labels": {"sparkoperator.k8s.io/app-name": "other", "sparkoperator.k8s.io/created-by-spark-operator": null}},
         "spec": {"ports": [{"name": "x", "port": 80, "targetPort": 80}], "selector": {"spark-role": "executor"}},
@@ -80,7 +80,8 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
     there::<Ingress>(&namespace, "pi-ui-ingress").await;
     namespace.becomes("pi", "its status says where", is_told).await;
 
-    // They stay when it has ended, are the next run's, and go with what the spec wants no more.
+    // The objects stay when the run has ended, are reused by the next run, and are deleted when the spec does not need
+    // them.
     kubelet::ends(&namespace, "pi-driver", 0).await;
     let completed = namespace.reaches("pi", "COMPLETED").await;
     assert!(is_told(&completed), "{completed}");
@@ -156,7 +157,7 @@ async fn what_cannot_be_made_is_told_once_and_keeps_nobody_from_running() {
     namespace.reaches("pi", "COMPLETED").await;
     assert_eq!(namespace.get::<Service>("pi-ui-svc").await, before, "it is left alone");
 
-    // When the name is free, the Service is made.
+    // Once the name is free, the Service is created.
     let mut others = others;
     others["metadata"]["name"] = json!("later-ui-svc");
     namespace.apply(&others);
@@ -194,7 +195,7 @@ async fn what_cannot_be_deleted_is_told_and_goes_when_it_can() {
     gone::<Ingress>(&namespace, "pi-ui-ingress").await;
 }
 
-/// Neither its own application waits nor another.
+/// Neither the application itself nor another one waits.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn nobody_waits_for_a_service_that_is_slow_to_be_made() {
@@ -218,7 +219,7 @@ async fn nobody_waits_for_a_service_that_is_slow_to_be_made() {
     held.close();
 }
 
-/// A cluster without Ingresses, or one in which the operator may not see them.
+/// A cluster without Ingresses, or one in which the operator has no permission to read them.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it_cannot_make() {
@@ -284,7 +285,7 @@ async fn gone<K: crate::apiserver::namespace::Ours>(namespace: &Namespace, name:
     .await;
 }
 
-/// Waits until the Service is as `expected` in all that the operator says of it.
+/// Waits until all fields of the Service that the operator sets are as in `expected`.
 async fn is(namespace: &Namespace, name: &str, expected: &Value) -> Value {
     eventually(&format!("{name} is as it should be"), async || {
         let there = namespace.get::<Service>(name).await.unwrap_or_default();
@@ -306,7 +307,7 @@ async fn told(namespace: &Namespace, note: &str) {
     .await;
 }
 
-/// While this lives, a policy of the cluster's lets no Ingress into a namespace, nor out of it.
+/// A ValidatingAdmissionPolicy that forbids to create and delete Ingresses in a namespace, while this value exists.
 struct NoIngresses;
 
 impl NoIngresses {

@@ -1,7 +1,7 @@
-//! Is the word about an application true, and is nothing of it doubled or left, whatever happens to it while it
-//! lives?
+//! Proves that the status of an application is true, and that nothing of it is doubled or left behind, whatever happens
+//! during its life.
 
-/// Drivers that are kept on their nodes.
+/// PodDisruptionBudgets of drivers.
 mod budgets;
 /// Applications are deleted.
 mod deletion;
@@ -9,23 +9,23 @@ mod deletion;
 mod drivers;
 /// Specs are edited.
 mod edits;
-/// Executors by the thousand.
+/// A thousand executors.
 mod executors;
-/// Applications that have ended are deleted in time.
+/// Applications are deleted after their time to live.
 mod expiry;
 /// Web UIs and other ports of drivers.
 mod exposure;
-/// What belongs to an application's metrics.
+/// The ConfigMap of an application's metrics.
 mod monitoring;
 /// Drivers that are kept until their outcome is recorded.
 mod protection;
 /// Finished applications are run again.
 mod reruns;
-/// Runs and submissions that fail are tried again.
+/// Runs and submissions that fail are retried.
 mod retries;
-/// What nobody should write.
+/// Statuses and specs that no reasonable client writes.
 mod strange;
-/// Applications wait.
+/// Applications are suspended.
 mod suspension;
 /// Applications of another operator.
 mod takeover;
@@ -36,7 +36,7 @@ use super::{
 };
 use serde_json::{Value, json};
 
-/// The least application that is called so, with these members of its spec.
+/// Returns the smallest application with this name, with these fields in its spec.
 fn application(name: &str, spec: &Value) -> Value {
     let mut application = applications::application(name);
     for (key, value) in spec.as_object().unwrap() {
@@ -45,7 +45,7 @@ fn application(name: &str, spec: &Value) -> Value {
     application
 }
 
-/// Waits until the run with this number has a driver, and gives the application.
+/// Waits until the run with this number has a driver, and returns the application.
 async fn submitted(namespace: &Namespace, name: &str, run: i64) -> Value {
     namespace
         .becomes(name, &format!("{name}: run {run} is SUBMITTED"), |application| {
@@ -55,25 +55,25 @@ async fn submitted(namespace: &Namespace, name: &str, run: i64) -> Value {
         .await
 }
 
-/// Lets the driver of the run with this number run, and gives the application.
+/// Lets the driver of the run with this number run, and returns the application.
 async fn running(namespace: &Namespace, name: &str, run: i64) -> Value {
     submitted(namespace, name, run).await;
     kubelet::runs(namespace, &format!("{name}-driver")).await;
     namespace.reaches(name, "RUNNING").await
 }
 
-/// Lets the run with this number end with this exit code.
+/// Lets the run with this number run and end with this exit code.
 async fn ended(namespace: &Namespace, name: &str, run: i64, exit_code: i32) {
     running(namespace, name, run).await;
     kubelet::ends(namespace, &format!("{name}-driver"), exit_code).await;
 }
 
-/// A node with a slow stand-in for `spark-submit`.
+/// Starts a node with a slow stand-in for `spark-submit`.
 async fn slow_node(namespace: &Namespace) -> SubmissionNode {
     SubmissionNode::of(namespace, &stand_in()).env("STAND_IN_PAUSE", "2").start().await
 }
 
-/// Waits until the slow stand-in has made the driver of `pi` and is not done yet; gives its submission pod.
+/// Waits until the slow stand-in has created the driver of `pi` but not finished; returns its submission pod.
 async fn halfway(namespace: &Namespace, node: &SubmissionNode) -> Value {
     node.submits().await;
     eventually("it has made the driver", async || {
@@ -83,37 +83,37 @@ async fn halfway(namespace: &Namespace, node: &SubmissionNode) -> Value {
     namespace.submission_pod(&[]).await
 }
 
-/// `kubectl patch` of an application.
+/// Patches an application with `kubectl patch`.
 fn edit(namespace: &Namespace, name: &str, patch: &Value) {
     namespace.kubectl(&["patch", "sparkapplication", name, "--type=merge", "--patch", &patch.to_string()]);
 }
 
-/// `kubectl patch` of an application's spec.
+/// Patches an application's spec with `kubectl patch`.
 fn edit_spec(namespace: &Namespace, name: &str, spec: &Value) {
     edit(namespace, name, &json!({"spec": spec}));
 }
 
-/// `kubectl wait` for a condition.
+/// Waits for a condition with `kubectl wait`.
 fn wait_for(namespace: &Namespace, name: &str, condition: &str) {
     let condition = format!("--for=condition={condition}");
     namespace.kubectl(&["wait", &condition, "--timeout=60s", &format!("sparkapplication/{name}")]);
 }
 
-/// Cause, end, reason and exit code of every run that is remembered.
+/// Returns number, cause, final state, reason and exit code of every recorded run.
 fn runs(application: &Value) -> Vec<Value> {
     let runs = application["status"]["runs"].as_array().unwrap().iter();
     runs.map(|run| json!([run["ordinal"], run["cause"], run["state"], run["reason"], run["exitCode"]]))
         .collect()
 }
 
-/// Status, reason and message of a condition.
+/// Returns status, reason and message of a condition.
 fn condition<'a>(application: &'a Value, kind: &str) -> [&'a str; 3] {
     let conditions = application["status"]["conditions"].as_array().unwrap();
     let condition = conditions.iter().find(|condition| condition["type"] == kind).expect(kind);
     ["status", "reason", "message"].map(|field| condition[field].as_str().unwrap())
 }
 
-/// What was said in a warning or an error, but for that about this cluster's webhook.
+/// Returns the warnings and errors in a log, except those about this cluster's webhook.
 fn complaints(log: &str) -> Vec<&str> {
     let is_one = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
     log.lines().filter(is_one).filter(|line| !line.contains("webhook::registration")).collect()

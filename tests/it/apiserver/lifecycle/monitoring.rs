@@ -1,4 +1,5 @@
-//! Is what pods mount of their application's monitoring there before them, and gone after them, whoever submits?
+//! Proves that the ConfigMap of an application's monitoring exists before the pods that mount it and is deleted after
+//! them, with both submitters.
 
 use super::{Namespace, application, edit, edit_spec, ended, running, submitted};
 use crate::apiserver::{
@@ -36,7 +37,7 @@ async fn the_config_map_of_monitoring_is_each_runs_own() {
         let second = of_run(&namespace, 2).await;
         assert_ne!(first["metadata"]["labels"][SUBMISSION_ID], second["metadata"]["labels"][SUBMISSION_ID]);
 
-        // Nothing in the spec speaks of it any more.
+        // The spec does not mention monitoring any more.
         running(&namespace, "pi", 2).await;
         edit_spec(&namespace, "pi", &json!({"monitoring": null}));
         submitted(&namespace, "pi", 3).await;
@@ -62,7 +63,7 @@ async fn a_config_map_of_somebody_elses_is_left_alone() {
     }
 }
 
-/// The ConfigMap that the run with this number has, which has a driver.
+/// Waits until the run with this number has a driver; returns the ConfigMap of the run.
 async fn of_run(namespace: &Namespace, run: i64) -> Value {
     let application = submitted(namespace, "pi", run).await;
     let config_map = namespace.get::<ConfigMap>(NAME).await.expect("its driver is there");

@@ -1,4 +1,4 @@
-//! Is a driver kept until its outcome is recorded, where the admin wants that, and never longer?
+//! Proves that a driver is kept until its outcome is recorded, if the admin enables that, and not longer.
 
 use super::{Namespace, application, edit_spec, running, runs};
 use crate::apiserver::{
@@ -49,7 +49,7 @@ async fn no_driver_is_kept_for_an_application_that_is_gone() {
     is_gone(&namespace, "watched-driver").await;
     operator.stop().await;
     namespace.kubectl(&["delete", "sparkapplication", "alone"]);
-    // As the garbage collector, which is not here.
+    // The test plays the garbage collector, which this cluster does not have.
     namespace.kubectl(&["delete", "pod", "--wait=false", "alone-driver"]);
     let driver = namespace.pod("alone-driver").await.unwrap();
     assert_eq!(driver["metadata"]["finalizers"], json!([FINALIZER]));
@@ -76,7 +76,7 @@ async fn whatever_ends_a_run_lets_its_driver_go() {
     namespace.reaches("completed", "COMPLETED").await;
     is_free(&namespace, "completed").await;
 
-    // The admin thinks better of it; others' finalizers stay.
+    // The admin disables the protection again; finalizers of others stay.
     let keep = json!({"metadata": {"finalizers": ["example.com/other", FINALIZER]}}).to_string();
     namespace.kubectl(&["patch", "pod", "kept-driver", "--patch", &keep]);
     operator.stop().await;

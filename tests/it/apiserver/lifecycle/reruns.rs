@@ -1,4 +1,4 @@
-//! Does the annotation run a finished application again, once a value?
+//! Proves that the annotation runs a finished application again, once for each value.
 
 use super::{Namespace, application, edit, ended, running, runs};
 use crate::apiserver::{
@@ -16,7 +16,7 @@ async fn a_finished_application_runs_again_once_for_each_new_value() {
     let namespace = Namespace::new("rerun").await;
     let operator = Operator::start(&namespace).await;
     let mut pi = application("pi", &json!({}));
-    // This is how it came; nobody asks for anything.
+    // The value at the creation of the application requests nothing.
     pi["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/rerun": "first"});
     namespace.apply(&pi);
     ended(&namespace, "pi", 1, 1).await;
@@ -43,7 +43,7 @@ async fn a_finished_application_runs_again_once_for_each_new_value() {
     operator.has_looked_at(3).await;
     assert_eq!(namespace.application("pi").await["status"]["runOrdinal"], 2);
 
-    // While it runs, it is remembered; when it has ended, it is done.
+    // A request while the application runs is remembered, and carried out after the end.
     ask(&namespace, "third");
     running(&namespace, "pi", 3).await;
     ask(&namespace, "fourth");
@@ -65,7 +65,7 @@ async fn a_crash_neither_loses_nor_repeats_what_was_asked_for() {
     namespace.reaches("pi", "COMPLETED").await;
     let mut run = 1;
     for moment in [Moment::Before, Moment::After] {
-        // It is noted that it is asked for, and then that it is submitted.
+        // The first write records the request, the second the submission.
         for write in 0..2 {
             run += 1;
             let mut traps: Vec<_> = (0..=write).map(|_| proxy.hold(STATUS_IS_WRITTEN, moment)).collect();

@@ -1,4 +1,4 @@
-//! Is what fails tried again, as often and as late as the restart policy says?
+//! Proves that failures are retried as often and as late as the restart policy says.
 
 use super::{Namespace, application, condition, ended, running, runs, wait_for};
 use crate::apiserver::{kubelet, operator::Operator};

@@ -1,4 +1,4 @@
-//! What becomes of what nobody should write?
+//! Proves that the operator copes with statuses and specs that no reasonable client writes.
 
 use super::{Namespace, application, complaints, ended, running};
 use crate::apiserver::{
@@ -20,7 +20,7 @@ async fn a_state_that_nobody_knows_is_put_right() {
     let strange = json!({"applicationState": {"state": "DANCING"}});
     namespace.patch_status::<SparkApplication>("pi", &strange).await;
     namespace.reaches("pi", "RUNNING").await;
-    // A state that is another's than its driver's.
+    // A known state that does not match the driver.
     namespace
         .patch_status::<SparkApplication>("pi", &json!({"applicationState": {"state": "SUBMITTED"}}))
         .await;
@@ -73,7 +73,7 @@ async fn what_can_never_work_disturbs_nobody() {
     assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
 }
 
-/// Somebody writes between the operator's read and its write, at every write.
+/// A user edits the application between the operator's read and its write, at every write.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_conflict_is_nothing_to_complain_of() {

@@ -1,4 +1,4 @@
-//! Does nothing of an application run while it is suspended, and all of it again when it is not?
+//! Proves that nothing of an application runs while it is suspended, and that it runs again when resumed.
 
 use super::{Namespace, application, condition, edit_spec, halfway, running, runs, slow_node, submitted};
 use crate::apiserver::kubelet;
@@ -62,7 +62,7 @@ async fn a_running_application_is_suspended_when_all_of_it_is_gone() {
         seen(pods.len() == 1 && leaving(&pods[0]), pods)
     })
     .await;
-    // One more look of the operator's at it.
+    // The operator reconciles the application once more.
     let looked =
         operator.metric("workqueue_queue_duration_seconds_count{name=\"sparkapplication\"}").await.unwrap();
     namespace.kubectl(&["annotate", "sparkapplication", "pi", "look=again"]);

@@ -1,4 +1,4 @@
-//! What becomes of the applications of kubeflow's operator (2.x) when ours takes its place?
+//! Proves what happens to the applications of Kubeflow's operator (2.x) when this operator replaces it.
 
 use super::{Namespace, application, complaints, ended, runs, submitted};
 use crate::{
@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use spark_operator::api::SparkApplication;
 
-/// As KF draws them.
+/// A submission id as Kubeflow generates it.
 const ID: &str = "5f3c1a52-77aa-4f0b-9b5c-0b1f6f0c2d11";
 const LONG_AGO: &str = "2025-01-02T03:04:05Z";
 
@@ -76,7 +76,7 @@ async fn nothing_is_run_again_and_what_runs_is_followed_to_its_end() {
     assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
 }
 
-/// What KF was about to do, ours does.
+/// This operator does what Kubeflow's operator was about to do.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_was_about_to_run_runs_once() {
@@ -102,7 +102,7 @@ async fn what_was_about_to_run_runs_once() {
     assert_eq!(namespace.drivers_ever().await.len(), states.len() + 2);
 }
 
-/// KF leaves some without a time at which they ended.
+/// Kubeflow leaves some applications without a termination time.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn the_time_to_live_of_what_has_ended_is_that_since_it_was_last_heard_of() {
@@ -160,7 +160,7 @@ async fn what_its_executors_will_lack_is_told_before_and_after() {
             .becomes(name, "it is taken over", |application| application["status"]["observedGeneration"] == 1)
             .await;
     }
-    // Told once, whatever happens later.
+    // The event is sent only once, whatever happens later.
     kubelet::runs(&namespace, "starting-driver").await;
     namespace.reaches("starting", "RUNNING").await;
     for name in ["customized", "starting", "plain"] {
@@ -189,7 +189,7 @@ async fn what_its_executors_will_lack_is_told_before_and_after() {
     );
 }
 
-/// An application as KF leaves it in `state`.
+/// Creates an application as Kubeflow's operator leaves it in `state`.
 async fn kubeflows(namespace: &Namespace, name: &str, state: &str, spec: &Value) {
     namespace.apply(&application(name, spec));
     let mut stored = namespace.application(name).await;
@@ -206,14 +206,14 @@ async fn kubeflows(namespace: &Namespace, name: &str, state: &str, spec: &Value)
     namespace.replace_status::<SparkApplication>(&stored).await;
 }
 
-/// Its driver as KF's `spark-submit` has made it.
+/// Creates the application's driver as the `spark-submit` of Kubeflow's operator creates it.
 async fn drivers(namespace: &Namespace, name: &str) {
     let owner = owned_by(&namespace.application(name).await);
     let driver = pod(&format!("{name}-driver"), name, "driver", "spark-kubernetes-driver", &owner);
     namespace.create::<Pod>(&driver).await;
 }
 
-/// An executor of that driver; gives its name.
+/// Creates an executor of that driver; returns its name.
 async fn executor_of(namespace: &Namespace, name: &str) -> String {
     let driver = namespace.pod(&format!("{name}-driver")).await.unwrap();
     let owner = json!([{

@@ -1,5 +1,6 @@
-//! Are the numbers true? A day of five hundred applications with every outcome, and three operators one after the
-//! other: what they have counted together is what was done, and what each says there is, is there.
+//! Proves that the metrics are true, with a day of five hundred applications with all outcomes and three operators one
+//! after the other: the sum of the operators' counters is what has happened, and each operator's gauges are what
+//! exists.
 
 mod stories;
 
@@ -38,9 +39,9 @@ use std::{
 use stories::{Actor, Part, STORIES};
 use tokio_util::task::AbortOnDropHandle;
 
-/// How many applications there are.
+/// The number of applications.
 const CROWD: usize = 500;
-/// How many of them the test looks after at once.
+/// The number of applications that the test handles at once.
 const AT_ONCE: usize = 24;
 
 #[tokio::test]
@@ -74,16 +75,16 @@ async fn after_a_day_of_five_hundred_applications_and_two_restarts_all_numbers_a
     operator.kill();
     day.all_do(Part::SecondBreak).await;
 
-    // One that has something to say of its lease too.
+    // With leader election, so that the metrics of the lease exist as well.
     let operator = setup().candidate(2).start().await;
     operator.leads().await;
     day.all_do(Part::Evening).await;
     let all = day.compared(&operator, &noon).await;
     let text = metrics_of(&operator).await;
-    // Nothing is counted again however often it is looked at.
+    // Further reconciles count nothing again.
     assert_eq!(day.compared(&operator, &noon).await, all);
     operator.stop().await;
-    // Thousands: whoever has the next cluster empty them would take minutes.
+    // The next test would need minutes to delete these thousands of objects.
     namespace.clear::<SparkApplication>().await;
     namespace.clear::<ConfigMap>().await;
     namespace.clear::<Service>().await;
@@ -142,7 +143,7 @@ async fn a_status_that_was_written_without_an_answer_is_counted_once() {
     operator.stop().await;
 }
 
-/// What is compared of what has happened.
+/// The counters that are compared with what has happened.
 const COUNTERS: [&str; 14] = [
     "spark_application_count",
     "spark_application_submit_count",
@@ -159,32 +160,31 @@ const COUNTERS: [&str; 14] = [
     "spark_executor_success_count",
     "spark_executor_failure_count",
 ];
-/// What is compared of what there is.
+/// The gauges that are compared with what exists.
 const GAUGES: [&str; 3] =
     ["spark_applications", "spark_application_running_count", "spark_executor_running_count"];
 
-/// The day, and what has been done in it.
+/// The day, with the expected values.
 struct Day<'a> {
     namespace: &'a Namespace,
-    /// The applications as the API server tells: to ask it again and again would take more of the machine than all
-    /// that the operators do.
+    /// The applications as a watch reports them: repeated requests would take more of the machine than all operators.
     applications: Store<DynamicObject>,
     kind: ApiResource,
-    /// By series.
+    /// Expected counters, by series.
     happened: Mutex<BTreeMap<String, u64>>,
-    /// What there is of each application.
+    /// What exists of each application.
     there: Mutex<BTreeMap<String, There>>,
 }
 
 struct There {
     kind: &'static str,
     state: State,
-    /// How many executors run.
+    /// The number of running executors.
     executors: u64,
 }
 
 impl Day<'_> {
-    /// Waits until an application is as `condition` wants it.
+    /// Waits until the status of an application fulfils `condition`.
     async fn becomes(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) {
         let reference = ObjectRef::new_with(name, self.kind.clone()).within(self.namespace.name);
         eventually(&format!("{name} is {what}"), async || {
@@ -205,8 +205,8 @@ impl Day<'_> {
         eprintln!("{part:?} took {:.1} s", begun.elapsed().as_secs_f64());
     }
 
-    /// Waits until what the operator tells is what has happened, where those before it have told of `before`, and gives
-    /// what has been told in all.
+    /// Waits until the operator's gauges are what exists, and its counters plus `before`, those of the earlier
+    /// operators, are what has happened. Returns the sum of the counters.
     async fn compared(&self, operator: &Operator, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
         let happened = self.happened.lock().unwrap().clone();
         let there = self.there();
@@ -241,7 +241,7 @@ impl Day<'_> {
         .await
     }
 
-    /// What there is, as gauges.
+    /// Returns the expected gauges.
     fn there(&self) -> BTreeMap<String, u64> {
         let mut gauges = BTreeMap::new();
         for There { kind, state, executors } in self.there.lock().unwrap().values() {

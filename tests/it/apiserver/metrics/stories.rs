@@ -1,4 +1,4 @@
-//! What happens to applications in the course of a day, and what should be counted of it?
+//! The stories of applications in the course of a day, with the values that must be counted for them.
 
 use super::{Day, There};
 use crate::apiserver::{
@@ -9,7 +9,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use spark_operator::api::{SparkApplication, State};
 
-/// Parts of the day. In the breaks no operator runs.
+/// Parts of the day. No operator runs in the breaks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part {
     Morning,
@@ -19,32 +19,32 @@ pub(super) enum Part {
     Evening,
 }
 
-/// What becomes of an application.
+/// The fate of an application.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Story {
     Completes,
     Fails,
-    /// Its submission is refused, and nobody tries again.
+    /// The submission is refused, and not retried.
     IsRefused,
-    /// Its submission is tried again, in vain.
+    /// The submission is retried, and fails again.
     IsRefusedTwice,
-    /// It is suspended from the start.
+    /// The application is suspended from the start.
     Waits,
-    /// It is suspended while it runs.
+    /// The application is suspended while it runs.
     Pauses,
     IsEdited,
-    /// It is run again when it has ended.
+    /// The application is run again after its end.
     RunsAgain,
     IsDeleted,
-    /// It fails once.
+    /// The application fails once.
     IsRetried,
-    /// Still runs when the day is over.
+    /// The application still runs at the end of the day.
     Lasts,
-    /// It is still submitted when the day is over.
+    /// The application is still SUBMITTED at the end of the day.
     IsStuck,
-    /// It ends while no operator runs.
+    /// The application ends while no operator runs.
     EndsUnseen,
-    /// It is made while no operator runs.
+    /// The application is created while no operator runs.
     BeginsUnseen,
 }
 
@@ -65,16 +65,16 @@ pub(super) const STORIES: [Story; 14] = [
     Story::BeginsUnseen,
 ];
 
-/// One application, and what is done with it.
+/// One application and its actions.
 pub(super) struct Actor<'a> {
     pub day: &'a Day<'a>,
     pub name: String,
-    /// The value of its label `app-type`.
+    /// The value of the label `app-type`.
     pub kind: &'static str,
 }
 
 impl Actor<'_> {
-    /// What becomes of it in this part of the day.
+    /// Plays this part of the story.
     pub(super) async fn does(&self, story: Story, part: Part) {
         match (story, part) {
             (Story::BeginsUnseen, Part::FirstBreak) => self.make(json!({})).await,
@@ -185,7 +185,7 @@ impl Actor<'_> {
             (Story::EndsUnseen, Part::Morning) => self.makes_and_runs(json!({})).await,
             (Story::EndsUnseen, Part::SecondBreak) => self.driver_ends(0).await,
             (Story::EndsUnseen, Part::Evening) => self.has_completed().await,
-            // Nothing happens to it.
+            // The story has no action in this part of the day.
             _ => {}
         }
     }
@@ -194,7 +194,7 @@ impl Actor<'_> {
         self.create(application(&self.name), spec).await;
     }
 
-    /// One that cannot be submitted.
+    /// Creates an application that cannot be submitted.
     async fn make_hopeless(&self, spec: Value) {
         self.create(hopeless(&self.name), spec).await;
     }
@@ -218,7 +218,7 @@ impl Actor<'_> {
         self.runs().await;
     }
 
-    /// Its first run begins.
+    /// Lets the first run begin.
     async fn runs(&self) {
         self.is_submitted(1).await;
         self.starts().await;
@@ -317,7 +317,7 @@ impl Actor<'_> {
         self.counts_series(format!("{name}{{{}}}", self.day.labels(self.kind)));
     }
 
-    /// The first time that it is submitted, or starts.
+    /// Counts a latency, which is measured only for the first submission and the first start.
     fn counts_latency(&self, what: &str) {
         self.counts(&format!("spark_application_{what}_latency_seconds_count"));
         self.counts(&format!("spark_application_{what}_latency_seconds_histogram_count"));

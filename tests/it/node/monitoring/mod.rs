@@ -1,4 +1,5 @@
-//! Does a real Prometheus find the metrics of driver and executors, and do its own tools like what the operator says?
+//! Proves that a real Prometheus reads the metrics of drivers and executors, and that promtool accepts the operator's
+//! own metrics and alert rules.
 
 mod prometheus;
 
@@ -12,7 +13,7 @@ use prometheus::Prometheus;
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
-/// Of each of these an exporter makes a metric, whichever it is.
+/// Gauges, which have the same names with every version of the exporter.
 const GAUGES_OF_DRIVER: [&str; 4] = [
     "spark_driver_blockmanager_memory_maxmem_mb",
     "spark_driver_dagscheduler_job_alljobs",
@@ -24,7 +25,7 @@ const GAUGES_OF_EXECUTOR: [&str; 3] = [
     "spark_executor_threadpool_activetasks",
     "spark_executor_jvm_heap_used",
 ];
-/// Counters, which exporters since 1.0 call `…_total`.
+/// Counters, whose names end in `_total` with exporters since 1.0.
 const COUNTERS_OF_DRIVER: [&str; 2] = [
     "spark_driver_livelistenerbus_numeventsposted_count",
     "spark_driver_dagscheduler_messageprocessingtime_count",
@@ -35,7 +36,7 @@ const COUNTERS_OF_EXECUTOR: [&str; 2] = ["spark_executor_runtime_count", "spark_
 #[ignore = "needs a node: make test"]
 fn prometheus_reads_jvm_and_spark_metrics_through_the_classic_exporter() {
     let _shared = install();
-    // The example as it is: its exporter is the one of all examples for Kubeflow's operator.
+    // The example is used unchanged: its exporter is the one in all examples for Kubeflow's operator.
     let name = "spark-pi-prometheus";
     let prometheus = Prometheus::start(name);
     kubectl(&["apply", "-f", &format!("manifests/examples/{name}.yaml")]);
@@ -56,7 +57,7 @@ fn prometheus_reads_the_same_through_a_present_exporter_in_pods_of_spark_submit(
     let exporter = &mut job["spec"]["monitoring"]["prometheus"];
     exporter["jmxExporterJar"] = json!("/prometheus/jmx_prometheus_javaagent-1.0.1.jar");
     exporter["port"] = json!(9404);
-    // Long enough to be read some times.
+    // The job runs long enough for Prometheus to read it several times.
     job["spec"]["arguments"] = json!(["3000"]);
     kubectl_with(&job, &["apply", "-f", "-"]);
     reads_all_of_it(&prometheus, name, "_total", "jvm_memory_used_bytes");
@@ -103,8 +104,8 @@ fn a_driver_without_its_exporter_says_which_jar_is_missing() {
     }
 }
 
-/// What Kubeflow's operator calls its metrics, against Prometheus' advice: a counter ends in `_total`, nothing else in
-/// `_count`, and no name says that it is a histogram.
+/// Names of metrics of Kubeflow's operator that break Prometheus' rules: a counter ends in `_total`, nothing else ends
+/// in `_count`, and no name contains the word histogram.
 const KUBEFLOWS: [&str; 11] = [
     "spark_application_count",
     "spark_application_submit_count",
@@ -149,7 +150,7 @@ fn promtool_takes_the_example_alert_rules() {
     assert!(!rules.is_empty());
     for file in rules {
         let object: Value = yaml(&file);
-        // As Prometheus reads them, or as its operator does.
+        // The rules are in the format of Prometheus, or in that of the Prometheus Operator.
         let groups = if object["kind"] == "PrometheusRule" { &object["spec"] } else { &object };
         let plain = kept("rules.yaml");
         fs::write(&plain, groups.to_string()).unwrap();
@@ -158,8 +159,8 @@ fn promtool_takes_the_example_alert_rules() {
     }
 }
 
-/// Waits until Prometheus has all metrics of an application that runs, and looks at some values. `total` ends the names of
-/// counters, and `heap` is what the exporter says of its JVM by itself.
+/// Waits until Prometheus has all metrics of a running application, and checks some values. `total` is the suffix of
+/// the names of counters; `heap` is a metric of the JVM that the exporter adds by itself.
 fn reads_all_of_it(prometheus: &Prometheus, name: &str, total: &str, heap: &str) {
     for (role, gauges, plain) in [
         ("driver", &GAUGES_OF_DRIVER[..], COUNTERS_OF_DRIVER),
@@ -189,7 +190,7 @@ fn reads_all_of_it(prometheus: &Prometheus, name: &str, total: &str, heap: &str)
     assert_eq!(executors[0]["metric"]["executor_id"], "1");
 }
 
-/// Follows an application to its end; what is made for a run is gone with it.
+/// Follows an application to its end; asserts that the ConfigMap of the run is deleted.
 fn ends_well(name: &str) {
     assert_eq!(followed(name).last().unwrap(), "COMPLETED");
     until("its ConfigMap is gone", || {
@@ -198,9 +199,9 @@ fn ends_well(name: &str) {
     kubectl(&["delete", "sparkapp", name]);
 }
 
-/// On Prometheus' own page, kept as a picture.
+/// Shows the heap sizes on Prometheus' own page and saves a picture.
 fn shows_it(prometheus: &Prometheus, name: &str) {
-    // A graph of one moment is none.
+    // A graph of a single moment shows nothing.
     until("there is something to see", || {
         let seen =
             format!("count_over_time(spark_executor_threadpool_completetasks{{app=\"{name}\"}}[5m]) > 15");
@@ -211,7 +212,7 @@ fn shows_it(prometheus: &Prometheus, name: &str) {
     prometheus.pages().shows(&expression, "prometheus-graph.png");
 }
 
-/// The example of this name.
+/// Returns the example of this name.
 fn example(name: &str) -> Value {
     yaml(&data("../../manifests/examples").join(Path::new(name).with_extension("yaml")))
 }

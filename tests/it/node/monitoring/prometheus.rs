@@ -1,7 +1,7 @@
-//! A Prometheus that reads the pods of the cluster that their annotations ask it to read, and what it can be asked.
+//! Runs a Prometheus that reads the pods of the cluster whose annotations ask for that, and queries it.
 //!
-//! Debian's Prometheus is built without the discovery of pods, so that [`write_targets`] writes a file with the labels that Prometheus itself
-//! would discover. `make soak` sets PROMETHEUS to a program that discovers them itself.
+//! Debian's Prometheus is built without the discovery of pods: instead, [`write_targets`] writes a file with the labels
+//! that Prometheus would discover. `make soak` sets PROMETHEUS to a program that discovers pods itself.
 
 use super::super::{EndedOnDrop, browser::Browser, kept};
 use crate::{apiserver::kubectl::kubectl, program::run};
@@ -22,7 +22,7 @@ use std::{
 
 /// The longest that Prometheus or its page may take to answer.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Debian's.
+/// The program of Debian's package.
 const PROMETHEUS: &str = "/usr/bin/prometheus";
 
 /// A Prometheus that runs until it is dropped.
@@ -39,7 +39,7 @@ struct Targets {
 }
 
 impl Prometheus {
-    /// One that reads every pod of the application `app` in the namespace `default` that asks for it.
+    /// Starts a Prometheus that reads every pod of the application `app` in the namespace `default` that asks for it.
     pub(super) fn start(app: &str) -> Self {
         let label = |name: &str| format!("__meta_kubernetes_pod_{name}");
         let annotation = |name: &str| label(&format!("annotation_prometheus_io_{name}"));
@@ -53,9 +53,9 @@ impl Prometheus {
             {"source_labels": [label("name")], "target_label": "pod"},
             {"source_labels": [label("label_sparkoperator_k8s_io_app_name")], "target_label": "app"},
             {"source_labels": [label("label_spark_role")], "target_label": "role"},
-            // Other tests read those of theirs.
+            // Other tests read the pods of their own applications.
             {"action": "keep", "source_labels": ["app"], "regex": app},
-            // Those that have ended answer no more.
+            // Pods that have ended do not answer any more.
             {"action": "drop", "source_labels": [label("phase")], "regex": "Succeeded|Failed"},
         ]);
         let mut job = json!({"job_name": "pods", "relabel_configs": relabelings});
@@ -72,14 +72,14 @@ impl Prometheus {
         Self { _targets: Some(targets), ..Self::run(PROMETHEUS, &configuration(&job)) }
     }
 
-    /// One with pages, for what `self` has read.
+    /// Starts another Prometheus, which has web pages, on the data that `self` has read.
     pub(super) fn pages(&self) -> Self {
         let configuration = json!({"remote_read": [{"url": format!("http://{}/api/v1/read", self.address), "read_recent": true}]});
         Self::run(PROMETHEUS, &configuration)
     }
 
     fn run(program: &str, configuration: &Value) -> Self {
-        // Nobody else in the cluster's network is given this port before Prometheus has it.
+        // No other process in the cluster's network is given this port before Prometheus binds it.
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let address = free.to_string();
         let folder = kept(&format!("prometheus-{}", address.replace(':', "-")));
@@ -107,7 +107,7 @@ impl Prometheus {
         this
     }
 
-    /// What a PromQL expression is now: each series with its value.
+    /// Returns the present value of a PromQL expression: each series with its value.
     pub(super) fn ask(&self, expression: &str) -> Result<Vec<Value>, String> {
         let url = format!("http://{}", self.address);
         let output = run("promtool", &["query", "instant", "--format=json", &url, expression], "");
@@ -117,7 +117,7 @@ impl Prometheus {
         serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
     }
 
-    /// The names of all metrics of the pods of `role` that the application `app` has or has had.
+    /// Returns the names of all metrics of the present and past pods of `role` of the application `app`.
     pub(super) fn names(&self, app: &str, role: &str) -> BTreeSet<String> {
         let expression =
             format!("group by (__name__) (last_over_time({{app=\"{app}\",role=\"{role}\"}}[10m]))");
@@ -126,20 +126,20 @@ impl Prometheus {
         names.map(str::to_owned).collect()
     }
 
-    /// The largest value that a metric of such pods has had.
+    /// Returns the largest value that a metric of such pods has had.
     pub(super) fn largest(&self, metric: &str) -> f64 {
         let answer = self.ask(&format!("max(max_over_time({metric}[10m]))")).unwrap();
         let value = answer.first().and_then(|series| series["value"][1].as_str());
         value.unwrap_or_else(|| panic!("{metric} has no value")).parse().unwrap()
     }
 
-    /// Its page with the graph of an expression, in a browser; it is kept as a picture of this name.
+    /// Opens the page with the graph of an expression in a browser, and saves a picture of this name.
     pub(super) fn shows(&self, expression: &str, picture: &str) {
         let query: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let url = format!("http://{}/graph?g0.range_input=1m&g0.tab=0&g0.expr={query}", self.address);
         let mut browser = Browser::start("127.0.0.1");
         let deadline = Instant::now() + PATIENCE;
-        // A page asks once, and a Prometheus that is busy may answer it with an error: its user opens the page again.
+        // A page queries only once, and a busy Prometheus may answer with an error: a user would open the page again.
         while !draws(&mut browser, &url) {
             let page = browser.evaluate("document.body.innerText");
             assert!(Instant::now() < deadline, "nothing is drawn on {url}: {page:#}");
@@ -152,7 +152,7 @@ impl Prometheus {
     }
 }
 
-/// Whether lines are drawn on a page with a graph within ten seconds.
+/// Opens a page with a graph; returns whether lines are drawn within ten seconds.
 fn draws(browser: &mut Browser, url: &str) -> bool {
     browser.open(url).unwrap();
     (0..20).any(|_| {
@@ -162,7 +162,7 @@ fn draws(browser: &mut Browser, url: &str) -> bool {
 }
 
 impl Targets {
-    /// The file, in which the targets are from now on.
+    /// Starts to write the targets to a file; returns the path of the file.
     fn begin() -> (PathBuf, Self) {
         static FILES: AtomicUsize = AtomicUsize::new(0);
         let file = kept(&format!("targets-{}.json", FILES.fetch_add(1, Ordering::Relaxed)));
@@ -186,7 +186,7 @@ impl Drop for Targets {
     }
 }
 
-/// Each pod of the namespace `default` that has an address, with the labels that Prometheus' own discovery gives it.
+/// Writes each pod of the namespace `default` that has an address, with the labels of Prometheus' own discovery.
 fn write_targets(file: &Path) {
     let pods: Value = serde_json::from_str(&kubectl(&["get", "pods", "--output=json"])).unwrap();
     let target = |pod: &Value| {
@@ -207,7 +207,7 @@ fn write_targets(file: &Path) {
         Some(json!({"targets": [address], "labels": labels.chain(itself).collect::<Map<_, _>>()}))
     };
     let targets: Vec<_> = pods["items"].as_array().unwrap().iter().filter_map(target).collect();
-    // Prometheus reads the file when it changes, and must not read half of it.
+    // Prometheus reads the file when it changes, so an unfinished file is written under another name.
     let whole = file.with_extension("unfinished");
     fs::write(&whole, json!(targets).to_string()).unwrap();
     fs::rename(&whole, file).unwrap();
