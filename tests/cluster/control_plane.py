@@ -16,6 +16,9 @@ from programs import program
 
 ADDRESS = f"https://{network.NODE_ADDRESS}:6443"
 ISSUER = "https://kubernetes.default.svc.cluster.local"
+# Go collects garbage when the heap has grown by so many percent. By default (100) that takes a fifth of kube-apiserver's time, and its
+# heap is small: memory is what a test machine has.
+SELDOM = "400"
 
 # A CA and a separate leaf: rustls refuses a certificate that is its own authority and a server's at once.
 CERTIFICATES = f"""
@@ -84,6 +87,7 @@ def start_etcd_and_apiserver(cluster: Cluster, level: str, kubernetes: str) -> N
         "--unsafe-no-fsync",  # The data dies with the cluster; no test is about a power cut.
         "--quota-backend-bytes=8589934592",  # Load tests write more than the default 2 GiB.
         "--log-level=warn",
+        GOGC=SELDOM,
     )
     keys = pki(cluster)
     # Started before etcd answers: it retries, and its own start takes longer than etcd's.
@@ -101,6 +105,7 @@ def start_etcd_and_apiserver(cluster: Cluster, level: str, kubernetes: str) -> N
         "--kubelet-preferred-address-types=InternalIP",
         # Without a controller-manager nobody makes the `default` accounts which this plugin requires of every pod.
         *(["--disable-admission-plugins=ServiceAccount"] if level == "api" else []),
+        GOGC=SELDOM,
     )
 
 

@@ -16,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 /// The number of pods that are created at once.
 const AT_ONCE: usize = 4;
+/// The pause after each pod. About 100 pods in a second meet a webhook that cannot be trusted for 10 ms, and leave the
+/// processor to the replacement of certificates.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Creates pods until `end` is called.
 pub(crate) struct Arrivals {
@@ -36,12 +39,12 @@ pub(crate) struct Count {
 
 impl Arrivals {
     pub(crate) fn begin(namespace: &'static str) -> Self {
-        Self::of(Stream { namespace, pause: Duration::ZERO, handshakes: true })
+        Self::of(Stream { namespace, pause: PAUSE, handshakes: true })
     }
 
     /// Creates pods without handshakes of the test itself: only those of the API server count.
     pub(crate) fn of_pods(namespace: &'static str) -> Self {
-        Self::of(Stream { namespace, pause: Duration::ZERO, handshakes: false })
+        Self::of(Stream { namespace, pause: PAUSE, handshakes: false })
     }
 
     /// Creates nearly the same number of pods in every second.

@@ -39,7 +39,7 @@ async fn logs_are_json_say_of_what_they_are_and_hold_no_secrets() {
         lines.iter().rev().find(is_it).unwrap_or_else(|| panic!("no {message} in\n{log}"))["span"].clone()
     };
     let here = namespace.name;
-    let changed = span_of("spark_operator::controller", "state changed");
+    let changed = span_of("spark_operator::controller::reconcile", "state changed");
     let expected = json!({
         "kind": "SparkApplication",
         "namespace": here,
