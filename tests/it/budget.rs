@@ -18,7 +18,7 @@ use spark_operator::{
         Driver, Observed, Policy, lifecycle,
         run::Run,
         submission::{SubmissionEnvironment, objects},
-        validation::examine,
+        validation::{examine, validate},
     },
     pod_customization::{annotations, borrowed_json::BorrowedJson, patch},
     spark_client::Objects,
@@ -99,7 +99,7 @@ fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {
         (Policy::new("k8s://https://10.96.0.1:443"), SubmissionEnvironment::default());
     let planned = || {
         objects(
-            &application,
+            validate(&application).unwrap(),
             &Run::next(&application),
             &policy,
             &submission_environment,

@@ -8,7 +8,7 @@ use spark_operator::{
         Policy,
         run::Run,
         submission::spark_submit,
-        validation::{Invalid, examine},
+        validation::{Invalid, examine, validate},
     },
     pod_customization,
 };
@@ -24,7 +24,8 @@ fn templates_have_no_character_that_yaml_refuses_or_changes() {
     }
     let application: SparkApplication = serde_json::from_value(hard).unwrap();
     let policy = Policy::new("k8s://https://kubernetes");
-    let files = spark_submit(&application, &Run::next(&application), &policy, "").unwrap().files;
+    let files =
+        spark_submit(validate(&application).unwrap(), &Run::next(&application), &policy, "").unwrap().files;
     for role in Role::ALL {
         let text = &files[format!("{}-pod-template.yaml", role.as_str()).as_str()];
         // The printable characters of YAML 1.2, section 5.1, without the line breaks that YAML folds.

@@ -14,6 +14,7 @@ use spark_operator::{
         run::Run,
         submission::{SparkSubmit, spark_submit},
         submission_pod::DIRECTORY,
+        validation::validate,
     },
     spark_client::read_properties,
 };
@@ -419,7 +420,7 @@ fn application(changes: Value) -> SparkApplication {
 /// Returns the call of `spark-submit` that the operator would make.
 fn submitted(application: &SparkApplication) -> SparkSubmit {
     let policy = Policy::new("k8s://https://kubernetes.default.svc:443");
-    spark_submit(application, &Run::next(application), &policy, "").unwrap()
+    spark_submit(validate(application).unwrap(), &Run::next(application), &policy, "").unwrap()
 }
 
 /// Returns the output of `sparkctl render` for `application`.

@@ -17,6 +17,7 @@ use spark_operator::{
         pod_summary::{Phase, PodSummary},
         run::Run,
         submission::{self, SubmissionEnvironment, Submitter},
+        validation::validate,
     },
     settings::{Command, Flags},
     spark_client::Child,
@@ -275,17 +276,17 @@ fn the_web_ui_knows_under_which_path_it_is_seen() {
         let policy = policy(&[&format!("--ingress-url-format={format}")]);
         let run = Run::next(&application);
         if by_spark_submit {
-            let command = submission::spark_submit(&application, &run, &policy, "").unwrap();
+            let command =
+                submission::spark_submit(validate(&application).unwrap(), &run, &policy, "").unwrap();
             let file = &command.files["spark.properties"];
             return [base, redirect].map(|key| {
                 let line = file.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
                 line.map(str::to_owned)
             });
         }
-        let submission_environment = SubmissionEnvironment::default();
-        let native =
-            submission::native(&application, &run, &policy, "", submission_environment.environment, begin())
-                .unwrap();
+        let environment = SubmissionEnvironment::default().environment;
+        let application = validate(&application).unwrap();
+        let native = submission::native(application, &run, &policy, "", environment, begin()).unwrap();
         [base, redirect].map(|key| native.properties.get(key).cloned())
     };
     let some = |base: &str, redirect: &str| [Some(base.to_owned()), Some(redirect.to_owned())];
@@ -300,7 +301,7 @@ fn the_web_ui_knows_under_which_path_it_is_seen() {
     let (application, _) = host_and_path();
     let policy = policy(&["--ingress-url-format=example.com/{{$appId}}"]);
     let (objects, _) = submission::objects(
-        &application,
+        validate(&application).unwrap(),
         &Run::next(&application),
         &policy,
         &SubmissionEnvironment::default(),

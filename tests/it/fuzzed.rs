@@ -155,9 +155,9 @@ pub fn properties(bytes: &[u8]) {
 
     let pi = application(json!({"sparkVersion": "4.0.1", "sparkConf": {"spark.fuzzed": text}}));
     let policy = Policy::new("k8s://https://api:443");
-    let (Ok(defaults), Ok(command)) =
-        (spark_client::read_properties(text), submission::spark_submit(&pi, &Run::next(&pi), &policy, text))
-    else {
+    let command = validation::validate(&pi)
+        .and_then(|validated| submission::spark_submit(validated, &Run::next(&pi), &policy, text));
+    let (Ok(defaults), Ok(command)) = (spark_client::read_properties(text), command) else {
         return;
     };
     assert!(defaults.keys().all(|key| command.properties.contains_key(key)));

@@ -9,7 +9,7 @@ use proptest::{
 use serde_json::{Value, json};
 use spark_operator::{
     api::SparkApplication,
-    plan::{Policy, run::Run, submission::spark_submit},
+    plan::{Policy, run::Run, submission::spark_submit, validation::validate},
 };
 use std::{
     cell::RefCell,
@@ -131,7 +131,11 @@ fn properties_file(spec: &Value) -> String {
     let policy = Policy::new("k8s://https://10.96.0.1:443");
     // All specs have the same id, because the id is one of the properties.
     let run = Run::next(&serde_json::from_value(json!({"metadata": metadata, "spec": {}})).unwrap());
-    spark_submit(&application, &run, &policy, "").unwrap().files.remove("spark.properties").unwrap()
+    spark_submit(validate(&application).unwrap(), &run, &policy, "")
+        .unwrap()
+        .files
+        .remove("spark.properties")
+        .unwrap()
 }
 
 /// One Java virtual machine, which reads all files.

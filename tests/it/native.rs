@@ -14,6 +14,7 @@ use spark_operator::{
         run::Run,
         submission::{SparkSubmit, native, spark_submit},
         submission_pod::DIRECTORY,
+        validation::validate,
     },
     spark_client::{Environment, Files, NotNative, Objects, Submission, objects, trimmed},
 };
@@ -27,7 +28,7 @@ fn both_submitters_are_given_the_same() {
     for case in cases("submission") {
         let application = application(&case);
         let run = Run::next(&application);
-        let submit = spark_submit(&application, &run, &policy(), "").unwrap();
+        let submit = spark_submit(validate(&application).unwrap(), &run, &policy(), "").unwrap();
         let mut submission = submitted(&application, "").unwrap();
         // Files are not compared: the submission of the test's command line has all files, the native one only those
         // that the operator writes itself.
@@ -105,14 +106,8 @@ fn a_blank_in_a_list_is_refused_with_the_property() {
 
 fn submitted(application: &SparkApplication, defaults: &str) -> Result<Submission, NotNative> {
     let environment = Environment { os_user: "root".to_owned(), ..Environment::default() };
-    native(
-        application,
-        &Run::next(application),
-        &policy(),
-        defaults,
-        environment,
-        jiff::Timestamp::UNIX_EPOCH,
-    )
+    let validated = validate(application).map_err(|refusal| NotNative::Refused(refusal.brief()))?;
+    native(validated, &Run::next(application), &policy(), defaults, environment, jiff::Timestamp::UNIX_EPOCH)
 }
 
 /// Returns the submission that `spark-submit` would read.

@@ -14,6 +14,7 @@ use spark_operator::{
         run::Run,
         submission::SubmissionEnvironment,
         submission_pod::{State, objects, state},
+        validation::validate,
     },
     spark_client::{Environment, Objects},
 };
@@ -37,7 +38,7 @@ fn the_pod_is_the_drivers_sister_and_reads_its_files_from_a_config_map() {
         let policy = Policy::new("k8s://https://10.96.0.1:443");
         let run = Run::next(&application);
         let Objects { pod, children } =
-            objects(&application, &run, &policy, &submission_environment).unwrap();
+            objects(validate(&application).unwrap(), &run, &policy, &submission_environment).unwrap();
         let [config_map] = &children[..] else { panic!("{children:?}") };
         assert_eq!(config_map["metadata"]["name"], pod["metadata"]["name"]);
         let mut keys: Vec<_> = config_map["data"].as_object().unwrap().keys().collect();
@@ -72,8 +73,9 @@ fn without_script(mut pod: Value) -> Value {
 fn the_script_keeps_the_exception_and_its_causes_and_the_exit_code() {
     let application = application(&cases("submission_pod")[0]);
     let policy = Policy::new("k8s://https://10.96.0.1:443");
-    let made =
-        objects(&application, &Run::next(&application), &policy, &SubmissionEnvironment::default()).unwrap();
+    let attempt = Run::next(&application);
+    let validated = validate(&application).unwrap();
+    let made = objects(validated, &attempt, &policy, &SubmissionEnvironment::default()).unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     for (what, program, code, message) in [
         (

@@ -15,6 +15,7 @@ use crate::{
         By, Policy,
         run::Run,
         submission::{Chosen, SubmissionEnvironment, Submitter, choose, predicted, spark_submit},
+        validation::validate,
     },
     spark_client::{Environment, NotNative, Objects},
 };
@@ -99,7 +100,8 @@ impl Flags {
             By::Native(objects) => listing::native(found, &notes, &objects),
             By::Pod { objects: Objects { pod, .. }, .. } => {
                 let application = &found.application;
-                let command = spark_submit(application, &Run::next(application), &self.policy(), "");
+                let validated = validate(application).map_err(|refusal| refused(refusal.brief()))?;
+                let command = spark_submit(validated, &Run::next(application), &self.policy(), "");
                 let command = command.map_err(|refusal| refused(refusal.brief()))?;
                 let script = command::script(found, &command)?;
                 match self.predicted(found) {
@@ -122,8 +124,9 @@ impl Flags {
     }
 
     fn predicted(&self, found: &Found) -> Result<Objects, NotNative> {
-        let application = &found.application;
-        predicted(application, &Run::next(application), &self.policy(), &submission_environment(), TIME)
+        let application = validate(&found.application);
+        let application = application.map_err(|refusal| NotNative::Refused(refusal.brief()))?;
+        predicted(application, &Run::next(&application), &self.policy(), &submission_environment(), TIME)
     }
 
     fn policy(&self) -> Policy {

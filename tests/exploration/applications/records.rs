@@ -10,6 +10,7 @@ use plan::{
     pod_summary::{Controller, Ended, Phase as PodPhase, PodSummary, Waiting},
     run::Run,
     submission::{self, SubmissionEnvironment},
+    validation::validate,
 };
 
 impl Oracle {
@@ -132,6 +133,7 @@ fn controller(kind: &str, name: &str, uid: &str) -> Controller {
 
 /// Returns the name of the ConfigMap that a native submission makes for the driver of a run.
 pub fn config_map(application: &SparkApplication, run: &Run, policy: &Policy) -> String {
+    let application = validate(application).unwrap();
     let native = submission::objects(application, run, policy, &SubmissionEnvironment::default(), then());
     let pod = serde_json::from_value(native.unwrap().0.pod).unwrap();
     PodSummary::of(&pod).driver_config_map.unwrap()

@@ -14,6 +14,7 @@ use spark_operator::{
         Policy,
         run::Run,
         submission::{SubmissionEnvironment, predicted},
+        validation::validate,
     },
     spark_client::{Environment, read_properties},
 };
@@ -54,7 +55,8 @@ async fn spark_submit_creates_what_was_predicted() {
     let submission_environment = SubmissionEnvironment { environment, ..SubmissionEnvironment::default() };
     let policy = Policy::new(&properties["spark.master"]);
     let time = jiff::Timestamp::UNIX_EPOCH;
-    let expected = predicted(&application, &run, &policy, &submission_environment, time).unwrap();
+    let expected =
+        predicted(validate(&application).unwrap(), &run, &policy, &submission_environment, time).unwrap();
 
     assert_eq!(made.len(), expected.children.len());
     let made: Vec<_> = iter::once(&driver).chain(&made).map(comparable).collect();

@@ -29,6 +29,7 @@ use spark_operator::{
         By, Policy,
         run::Run,
         submission::{SubmissionEnvironment, choose, objects},
+        validation::validate,
     },
     spark_client::Objects,
 };
@@ -135,7 +136,13 @@ async fn write_all(namespace: &Namespace, seen: &Seen, i: usize) {
     let typed: SparkApplication = serde_json::from_value(made.clone()).unwrap();
     let run = Run::next(&typed);
     let policy = Policy::new("k8s://https://10.96.0.1:443");
-    let planned = objects(&typed, &run, &policy, &SubmissionEnvironment::default(), Timestamp::UNIX_EPOCH);
+    let planned = objects(
+        validate(&typed).unwrap(),
+        &run,
+        &policy,
+        &SubmissionEnvironment::default(),
+        Timestamp::UNIX_EPOCH,
+    );
     let (Objects { mut pod, children }, _) = planned.unwrap();
     // Without its annotations the API server does not send the pod to a webhook.
     pod["metadata"]["annotations"].take();

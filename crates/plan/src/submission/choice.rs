@@ -8,6 +8,7 @@ use crate::{
     monitoring,
     run::Run,
     submission_pod,
+    validation::validate,
 };
 use api::{
     SparkApplication,
@@ -115,6 +116,7 @@ pub fn choose(
     now: Timestamp,
 ) -> Result<Chosen, String> {
     let submitter = submitter(application, policy)?;
+    let validated = validate(application).map_err(|refusal| refusal.brief())?;
     let chosen = |by: By, mut notes: Vec<String>| {
         notes.extend(without_webhook(application, policy));
         notes.extend(without_path(application, &by, policy));
@@ -122,14 +124,14 @@ pub fn choose(
         Chosen { request, events: notes.iter().map(|note| events::submission_note(note)).collect() }
     };
     let by_pod = |fallback| {
-        let mut objects = submission_pod::objects(application, run, policy, submission_environment)?;
+        let mut objects = submission_pod::objects(validated, run, policy, submission_environment)?;
         objects.children.splice(0..0, monitoring::config_map(application, run));
         Ok::<_, String>(By::Pod { objects, fallback })
     };
     if submitter == Submitter::SparkSubmit {
         return Ok(chosen(by_pod(None)?, Vec::new()));
     }
-    match native::objects(application, run, policy, submission_environment, now) {
+    match native::objects(validated, run, policy, submission_environment, now) {
         Ok((objects, note)) => Ok(chosen(By::Native(objects), Vec::from_iter(note))),
         Err(NotNative::Refused(why)) => Err(why),
         Err(NotNative::Fallback { reason, field, why }) => {

@@ -24,7 +24,7 @@ use crate::{
     Policy, auxiliary,
     run::Run,
     submission_pod::DIRECTORY,
-    validation::{self, Invalid, Refusal},
+    validation::{Invalid, Refusal, Validated},
 };
 use api::{Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
 pub use choice::{Chosen, Submitter, choose};
@@ -141,14 +141,14 @@ pub(super) fn is_since(spark_version: &str, major: u32) -> bool {
 ///
 /// # Errors
 ///
-/// When the application cannot be run as it is written: everything that is wrong with it.
+/// When an annotation of a pod template cannot be carried out.
 pub fn spark_submit(
-    application: &SparkApplication,
+    application: Validated,
     run: &Run,
     policy: &Policy,
     defaults: &str,
 ) -> Result<SparkSubmit, Refusal> {
-    validation::validate(application)?;
+    let application = application.get();
     let spec = with_defaults(application.spec.clone());
     // Spark refuses a file that cannot be read.
     let read = read_properties(defaults).unwrap_or_default();

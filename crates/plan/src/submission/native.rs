@@ -7,7 +7,13 @@ use super::{
     templates,
 };
 use crate::{
-    Policy, auxiliary::ui_path, monitoring, pod_summary::PodSummary, run::Run, submission_pod, validation,
+    Policy,
+    auxiliary::ui_path,
+    monitoring,
+    pod_summary::PodSummary,
+    run::Run,
+    submission_pod,
+    validation::{Validated, validate},
 };
 use api::{
     Role, SparkApplication,
@@ -32,7 +38,7 @@ const RESOLVED: [&str; 4] =
 ///
 /// When no objects can be made: see [`NotNative`].
 pub fn objects(
-    application: &SparkApplication,
+    application: Validated,
     run: &Run,
     policy: &Policy,
     submission_environment: &SubmissionEnvironment,
@@ -43,7 +49,7 @@ pub fn objects(
     let Objects { mut pod, mut children } = spark_client::objects(&submission)?;
     for child in &mut children {
         let metadata = &mut child["metadata"];
-        metadata["ownerReferences"] = json!([owner_reference(application)]);
+        metadata["ownerReferences"] = json!([owner_reference(&application)]);
         for (label, value) in [
             (label::APP_NAME, application.metadata.name.as_deref().unwrap_or_default()),
             (label::SUBMISSION_ID, run.id.as_str()),
@@ -53,7 +59,7 @@ pub fn objects(
         }
     }
     // The driver's own ConfigMap stays the last of all objects: if it exists, all objects exist.
-    children.splice(0..0, monitoring::config_map(application, run));
+    children.splice(0..0, monitoring::config_map(&application, run));
     let patch = pod_customization::patch(&(&pod).into()).map_err(|denials| {
         NotNative::Refused(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     })?;
@@ -125,6 +131,7 @@ fn planned_claims(
     submission_environment: &SubmissionEnvironment,
 ) -> Vec<Child> {
     let SubmissionEnvironment { defaults, environment } = submission_environment;
+    let Ok(application) = validate(application) else { return Vec::new() };
     let planned = native(application, run, policy, defaults, environment.clone(), Timestamp::UNIX_EPOCH)
         .and_then(|submission| spark_client::objects(&submission));
     let children = planned.map(|objects| objects.children).unwrap_or_default();
@@ -138,14 +145,14 @@ fn planned_claims(
 ///
 /// When the application cannot be run as it is written.
 pub fn native(
-    application: &SparkApplication,
+    application: Validated,
     run: &Run,
     policy: &Policy,
     defaults: &str,
     environment: Environment,
     now: Timestamp,
 ) -> Result<Submission, NotNative> {
-    validation::validate(application).map_err(|refusal| NotNative::Refused(refusal.brief()))?;
+    let application = application.get();
     let spec = with_defaults(application.spec.clone());
     let ids = run.ids();
     let ui_path = ui_path(application, Some(&ids.application), policy);

@@ -2,8 +2,8 @@
 //! that is possible.
 
 use super::{SubmissionEnvironment, file, native::native, spark_submit, starting_point};
-use crate::{Policy, auxiliary::has_id_in_ui_path, monitoring, run::Run};
-use api::{Role, SparkApplication, names::conf};
+use crate::{Policy, auxiliary::has_id_in_ui_path, monitoring, run::Run, validation::Validated};
+use api::{Role, names::conf};
 use jiff::Timestamp;
 use serde_json::json;
 use spark_client::{self, NotNative, Objects, trimmed};
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 /// [`NotNative::Refused`] if `spark-submit` would refuse the run, and [`NotNative::Fallback`] if only the JVM can
 /// determine the objects.
 pub fn predicted(
-    application: &SparkApplication,
+    application: Validated,
     run: &Run,
     policy: &Policy,
     submission_environment: &SubmissionEnvironment,
@@ -32,8 +32,8 @@ pub fn predicted(
     let template = command.files.get(file::template(Role::Driver));
     // Without a webhook, the template contains what the webhook would add.
     submission.driver_template = template.map(|text| serde_json::from_str(text).expect("it was JSON before"));
-    let properties = starting_point(application).0;
-    if has_id_in_ui_path(application, policy) {
+    let properties = starting_point(&application).0;
+    if has_id_in_ui_path(&application, policy) {
         // The path of the web UI depends on Spark's id of the application. `spark-submit` draws this id only after the
         // properties are written, so the properties cannot contain the path.
         for key in [conf::UI_PROXY_BASE, conf::UI_PROXY_REDIRECT_URI] {
@@ -62,6 +62,6 @@ pub fn predicted(
         let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": name, "controller": true});
         child["metadata"]["ownerReferences"] = json!([owner]);
     }
-    children.extend(monitoring::config_map(application, run));
+    children.extend(monitoring::config_map(&application, run));
     Ok(Objects { pod, children })
 }

@@ -14,6 +14,7 @@ use super::{
     pod_summary::PodSummary,
     run::Run,
     submission::{SparkSubmit, SubmissionEnvironment, spark_submit},
+    validation::Validated,
 };
 use api::{
     SparkApplication,
@@ -63,9 +64,9 @@ impl Default for Settings {
 ///
 /// # Errors
 ///
-/// When the application cannot be run as it is written: the fields that are wrong.
+/// When an annotation of a pod template cannot be carried out.
 pub fn objects(
-    application: &SparkApplication,
+    application: Validated,
     run: &Run,
     policy: &Policy,
     submission_environment: &SubmissionEnvironment,
@@ -73,12 +74,12 @@ pub fn objects(
     let command = spark_submit(application, run, policy, &submission_environment.defaults);
     let command = command.map_err(|refusal| refusal.brief())?;
     let files = files(&command, submission_environment);
-    let metadata = metadata(application, run);
+    let metadata = metadata(&application, run);
     let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": pod::spec(application, &command, policy, submission_environment, volume_source(application, run, &files))?,
+        "spec": pod::spec(&application, &command, policy, submission_environment, volume_source(&application, run, &files))?,
     });
     pod["metadata"]["labels"][annotation::ISTIO_INJECT] = "false".into();
     // One call of the API server needs no service mesh, and a proxy that keeps running would keep the pod from ending.

@@ -32,7 +32,7 @@ use api::{
 };
 pub use names::is_object_name;
 pub use schedule::shortest_named_run;
-use std::fmt::Display;
+use std::{fmt::Display, ops::Deref};
 
 /// Every check of an application, whether the application is applied by itself or is the template of a schedule. The
 /// name is checked separately, before these checks.
@@ -227,14 +227,34 @@ pub fn examine_schedule(schedule: &ScheduledSparkApplication, precision: Option<
     findings.told("spec")
 }
 
+/// An application in which [`validate`] has found no mistake. Code that takes this type does not validate again.
+#[derive(Clone, Copy, Debug)]
+pub struct Validated<'a>(&'a SparkApplication);
+
+impl<'a> Validated<'a> {
+    /// Returns the application, for as long as it was borrowed.
+    #[must_use]
+    pub const fn get(self) -> &'a SparkApplication {
+        self.0
+    }
+}
+
+impl Deref for Validated<'_> {
+    type Target = SparkApplication;
+
+    fn deref(&self) -> &SparkApplication {
+        self.0
+    }
+}
+
 /// Checks that the application can be run as it is written.
 ///
 /// # Errors
 ///
 /// All mistakes of the application.
-pub fn validate(application: &SparkApplication) -> Result<(), Refusal> {
+pub fn validate(application: &SparkApplication) -> Result<Validated<'_>, Refusal> {
     let Findings { invalid, .. } = examine(application);
-    if invalid.is_empty() { Ok(()) } else { Err(Refusal(invalid)) }
+    if invalid.is_empty() { Ok(Validated(application)) } else { Err(Refusal(invalid)) }
 }
 
 /// Whether an update leaves the run of an application as it was, so that there is nothing to refuse: an invalid
