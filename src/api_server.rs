@@ -7,6 +7,7 @@ use kube::{
     Client, Config,
     client::{Body, ClientBuilder},
 };
+use parking_lot::Mutex;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
@@ -16,7 +17,7 @@ use std::{
     collections::BTreeMap,
     error::Error,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -105,7 +106,7 @@ impl Requests {
     /// time since the last answer.
     #[must_use]
     pub fn silent_watches(&self, limit: Duration) -> Vec<(String, Duration)> {
-        let watches = self.watches.lock().expect("no code panics while it holds this lock");
+        let watches = self.watches.lock();
         let silences = watches.iter().map(|(path, last)| (path.clone(), last.elapsed()));
         silences.filter(|(_, silence)| *silence > limit).collect()
     }
@@ -115,7 +116,7 @@ impl Requests {
     /// 9110, 6.6.1), and the API server does so.
     #[must_use]
     pub fn server_time(&self) -> Option<Timestamp> {
-        let (time, told) = (*self.time.lock().expect("no code panics while it holds this lock"))?;
+        let (time, told) = (*self.time.lock())?;
         let since = SignedDuration::try_from(told.elapsed()).ok()?;
         time.checked_add(since).ok()
     }
@@ -125,13 +126,13 @@ impl Requests {
         let time = date.and_then(|date| rfc2822::DateTimeParser::new().parse_timestamp(date).ok());
         if let Some(time) = time {
             let told = Some((time, Instant::now()));
-            *self.time.lock().expect("no code panics while it holds this lock") = told;
+            *self.time.lock() = told;
         }
     }
 
     /// Forgets all watches that there were. A watch that continues is recorded again with its next answer.
     pub fn forget_watches(&self) {
-        self.watches.lock().expect("no code panics while it holds this lock").clear();
+        self.watches.lock().clear();
     }
 
     fn answered(&self, method: &Method, uri: &Uri, code: String, duration: Duration) {
@@ -142,7 +143,7 @@ impl Requests {
         self.answers.get_or_create(&Answer { code, method: method.to_string(), host }).inc();
         // Only watchers list in pages, so `limit` marks a list that belongs to a watch.
         if is_watch || has_parameter(uri, "limit") {
-            let mut watches = self.watches.lock().expect("no code panics while it holds this lock");
+            let mut watches = self.watches.lock();
             watches.insert(uri.path().to_owned(), Instant::now());
         }
     }

@@ -14,10 +14,11 @@ use kube::{
     ResourceExt,
     runtime::reflector::{ObjectRef, Store},
 };
+use parking_lot::Mutex;
 use serde_json::json;
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
 };
 
 /// The metrics of applications. Cheap to clone: all clones share one state.
@@ -56,15 +57,15 @@ impl ApplicationMetrics {
     /// so the sum over all replicas equals the number that the leader reports.
     #[must_use]
     pub fn text(&self) -> String {
-        let caches = self.caches.lock().expect("no code panics while it holds this lock").clone();
-        let options = self.ledger().options().clone();
+        let caches = self.caches.lock().clone();
+        let options = self.ledger.lock().options().clone();
         let present = caches.map(|caches| caches.present(&options)).unwrap_or_default();
-        self.ledger().text(&present)
+        self.ledger.lock().text(&present)
     }
 
     /// Reports the contents of `caches` until the returned value is dropped. The caches must be complete.
     pub(super) fn show(&self, caches: Caches) -> Shown<'_> {
-        *self.caches.lock().expect("no code panics while it holds this lock") = Some(caches);
+        *self.caches.lock() = Some(caches);
         Shown(self)
     }
 
@@ -78,7 +79,7 @@ impl ApplicationMetrics {
     ) {
         self.forget(&application.uid().unwrap_or_default());
         let tally = tally(application, status, now, limits);
-        let mut ledger = self.ledger();
+        let mut ledger = self.ledger.lock();
         let labels = &ledger.options().labels;
         let namespace = application.namespace().unwrap_or_default();
         let executors = labels_of_executors(Some(application), &namespace, labels);
@@ -90,7 +91,7 @@ impl ApplicationMetrics {
     /// answer.
     pub(super) fn maybe_written(&self, application: &SparkApplication, status: SparkApplicationStatus) {
         let uid = application.uid().unwrap_or_default();
-        self.unanswered().entry(uid).or_default().push((application.clone(), status));
+        self.unanswered.lock().entry(uid).or_default().push((application.clone(), status));
     }
 
     /// Counts a write that got no answer, if `application` shows that the status was written. `application` is the
@@ -99,7 +100,7 @@ impl ApplicationMetrics {
         let uid = application.uid().unwrap_or_default();
         let is_news =
             |(before, _): &(SparkApplication, _)| before.resource_version() != application.resource_version();
-        let mut all = self.unanswered();
+        let mut all = self.unanswered.lock();
         let Some(unanswered) = all.get(&uid).filter(|unanswered| unanswered.iter().any(is_news)) else {
             return;
         };
@@ -115,26 +116,18 @@ impl ApplicationMetrics {
 
     /// Forgets the writes of an application that got no answer: the application is gone, or its status is known.
     pub(super) fn forget(&self, uid: &str) {
-        self.unanswered().remove(uid);
+        self.unanswered.lock().remove(uid);
     }
 
     /// Forgets the unanswered writes of all applications except those with the uids `listed`.
     pub(super) fn forget_others(&self, listed: &HashSet<String>) {
-        self.unanswered().retain(|uid, _| listed.contains(uid));
-    }
-
-    fn unanswered(&self) -> MutexGuard<'_, Unanswered> {
-        self.unanswered.lock().expect("no code panics while it holds this lock")
-    }
-
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().expect("no code panics while it holds this lock")
+        self.unanswered.lock().retain(|uid, _| listed.contains(uid));
     }
 }
 
 impl Drop for Shown<'_> {
     fn drop(&mut self) {
-        *self.0.caches.lock().expect("no code panics while it holds this lock") = None;
+        *self.0.caches.lock() = None;
     }
 }
 
@@ -218,8 +211,8 @@ mod tests {
         let metrics = ApplicationMetrics::new(Options::default());
         metrics.maybe_written(&application("1", &Value::Null), SparkApplicationStatus::default());
         metrics.forget_others(&HashSet::from(["u".to_owned()]));
-        assert_eq!(metrics.unanswered().len(), 1);
+        assert_eq!(metrics.unanswered.lock().len(), 1);
         metrics.forget_others(&HashSet::new());
-        assert_eq!(metrics.unanswered().len(), 0);
+        assert_eq!(metrics.unanswered.lock().len(), 0);
     }
 }

@@ -1,12 +1,13 @@
 //! Caches the Services and Ingresses of each application, reduced to what the operator needs to know, and fed by one
 //! watch for each kind.
 
+use super::{
+    ApplicationRef,
+    application_index::{ApplicationIndex, ApplicationKey, Record, references},
+    watch::{self, ReadMetrics},
+};
 use crate::{
     api::{Lenient, names::label},
-    controller::{
-        ApplicationRef,
-        watch::{self, ReadMetrics},
-    },
     plan::auxiliary::AuxiliaryObject,
     spark_client::Child,
 };
@@ -20,24 +21,13 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
-    mem,
-    sync::{Arc, RwLock},
-    time::Duration,
-};
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 use tokio::{sync::watch as state, time::sleep};
 use tracing::warn;
 
 /// The pause before the next attempt to watch a kind that does not exist or may not be watched. After an admin has
 /// allowed it, the watch may begin this much later.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-
-/// Namespace and name of an application.
-type ApplicationKey = (String, String);
-/// The objects of one kind, by their names.
-type Named = BTreeMap<String, AuxiliaryObject>;
 
 /// The Services and Ingresses that the API server has reported.
 #[derive(Debug, Default)]
@@ -49,7 +39,7 @@ pub(super) struct AuxiliaryIndex {
 /// All objects of one kind.
 #[derive(Debug)]
 struct Kind {
-    by_application: RwLock<BTreeMap<ApplicationKey, Named>>,
+    objects: ApplicationIndex<AuxiliaryObject>,
     state: state::Sender<State>,
 }
 
@@ -64,7 +54,7 @@ enum State {
 
 impl Default for Kind {
     fn default() -> Self {
-        Self { by_application: RwLock::default(), state: state::Sender::new(State::Begins) }
+        Self { objects: ApplicationIndex::default(), state: state::Sender::new(State::Begins) }
     }
 }
 
@@ -79,14 +69,10 @@ impl AuxiliaryIndex {
 
     /// Returns the objects of an application, and the kinds that are not watched.
     pub(super) fn of(&self, namespace: &str, application: &str) -> (Vec<AuxiliaryObject>, Vec<String>) {
-        let key = (namespace.to_owned(), application.to_owned());
         let (mut there, mut unwatched) = (Vec::new(), Vec::new());
         for (name, kind) in [(Service::KIND, &self.services), (Ingress::KIND, &self.ingresses)] {
             match *kind.state.borrow() {
-                State::Known => {
-                    let index = kind.by_application.read().expect("no code panics while it holds this lock");
-                    there.extend(index.get(&key).into_iter().flat_map(BTreeMap::values).cloned());
-                }
+                State::Known => there.extend(kind.objects.of(namespace, application).into_values()),
                 State::Begins | State::Unwatched => unwatched.push(name.to_owned()),
             }
         }
@@ -140,7 +126,7 @@ fn kinds<K: Followed>(
     index: Arc<AuxiliaryIndex>,
     of: fn(&AuxiliaryIndex) -> &Kind,
 ) -> impl Stream<Item = ApplicationRef> + Send + use<K> {
-    let (mut listed, missing) = (BTreeMap::new(), Arc::clone(&index));
+    let missing = Arc::clone(&index);
     let events = watch::events(Api::<Lenient<K>>::all(client.clone()), config, metrics);
     let events = events.filter_map(move |event| {
         let unwatched = event.as_ref().is_err_and(|error| of(&missing).is_missing::<K>(error));
@@ -152,11 +138,17 @@ fn kinds<K: Followed>(
             event.ok()
         }
     });
-    events.flat_map(move |event| {
-        let changed = of(&index).apply(event, &mut listed);
-        let reference = |(namespace, name): ApplicationKey| ApplicationRef::new(&name).within(&namespace);
-        stream::iter(changed.into_iter().map(reference))
-    })
+    events.flat_map(move |event| stream::iter(references(of(&index).apply(event))))
+}
+
+impl Record for AuxiliaryObject {
+    fn name(&self) -> &str {
+        &self.child.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
 }
 
 impl Kind {
@@ -182,53 +174,14 @@ impl Kind {
         is_missing
     }
 
-    /// Takes in one event; `listed` collects a list that is not complete yet. Returns the applications whose objects
-    /// have changed.
-    fn apply<K: Followed>(
-        &self,
-        event: Event<Lenient<K>>,
-        listed: &mut BTreeMap<ApplicationKey, Named>,
-    ) -> BTreeSet<ApplicationKey> {
-        match event {
-            Event::Init => {
-                listed.clear();
-                BTreeSet::new()
-            }
-            Event::InitApply(object) => {
-                if let Some((key, auxiliary)) = keyed(&object) {
-                    listed.entry(key).or_default().insert(auxiliary.child.name.clone(), auxiliary);
-                }
-                BTreeSet::new()
-            }
-            Event::InitDone => {
-                let mut index = self.by_application.write().expect("no code panics while it holds this lock");
-                let before = mem::replace(&mut *index, mem::take(listed));
-                self.state.send_replace(State::Known);
-                let differs = |key: &&ApplicationKey| before.get(*key) != index.get(*key);
-                before.keys().chain(index.keys()).filter(differs).cloned().collect()
-            }
-            Event::Apply(object) => self.change(&object, |named, auxiliary| {
-                named.insert(auxiliary.child.name.clone(), auxiliary.clone()) != Some(auxiliary)
-            }),
-            Event::Delete(object) => {
-                self.change(&object, |named, auxiliary| named.remove(&auxiliary.child.name).is_some())
-            }
+    /// Takes in one event of the watch. Returns the applications whose objects have changed.
+    fn apply<K: Followed>(&self, event: Event<Lenient<K>>) -> BTreeSet<ApplicationKey> {
+        let is_complete = matches!(event, Event::InitDone);
+        let changed = self.objects.apply(event, keyed, |_, _| {});
+        if is_complete {
+            self.state.send_replace(State::Known);
         }
-    }
-
-    fn change<K: Followed>(
-        &self,
-        object: &Lenient<K>,
-        change: impl FnOnce(&mut Named, AuxiliaryObject) -> bool,
-    ) -> BTreeSet<ApplicationKey> {
-        let Some((key, auxiliary)) = keyed(object) else { return BTreeSet::new() };
-        let mut index = self.by_application.write().expect("no code panics while it holds this lock");
-        let named = index.entry(key.clone()).or_default();
-        let has_changed = change(named, auxiliary);
-        if named.is_empty() {
-            index.remove(&key);
-        }
-        has_changed.then_some(key).into_iter().collect()
+        changed
     }
 }
 
@@ -246,45 +199,6 @@ fn keyed<K: Followed>(object: &Lenient<K>) -> Option<(ApplicationKey, AuxiliaryO
 mod tests {
     use super::*;
     use kube::core::Status as ApiStatus;
-    use serde_json::{from_value, json};
-
-    fn service(name: &str, application: Option<&str>, port: u16) -> Lenient<Service> {
-        let owner = |application| {
-            json!([{
-                "apiVersion": "sparkoperator.k8s.io/v1beta2",
-                "kind": "SparkApplication",
-                "name": application,
-                "uid": "u",
-                "controller": true,
-            }])
-        };
-        from_value(json!({
-            "metadata": {"name": name, "namespace": "default", "ownerReferences": application.map(owner)},
-            "spec": {"ports": [{"port": port}]},
-        }))
-        .unwrap()
-    }
-
-    fn key(application: &str) -> ApplicationKey {
-        ("default".to_owned(), application.to_owned())
-    }
-
-    #[test]
-    fn whoever_has_one_that_differs_is_named_and_nobody_else() {
-        let kind = Kind::default();
-        let mut listed = BTreeMap::new();
-        let mut apply = |event| kind.apply(event, &mut listed);
-        assert_eq!(apply(Event::Apply(service("a", Some("pi"), 1))), BTreeSet::from([key("pi")]));
-        assert_eq!(apply(Event::Apply(service("a", Some("pi"), 1))), BTreeSet::new(), "it is the same");
-        assert_eq!(apply(Event::Apply(service("a", Some("pi"), 2))), BTreeSet::from([key("pi")]));
-        assert_eq!(apply(Event::Apply(service("b", None, 1))), BTreeSet::new(), "it is nobody's");
-        apply(Event::Apply(service("c", Some("other"), 1)));
-        apply(Event::Init);
-        apply(Event::InitApply(service("a", Some("pi"), 2)));
-        assert_eq!(apply(Event::InitDone), BTreeSet::from([key("other")]));
-        assert_eq!(apply(Event::Delete(service("a", Some("pi"), 2))), BTreeSet::from([key("pi")]));
-        assert!(kind.by_application.read().unwrap().is_empty());
-    }
 
     #[test]
     fn a_kind_that_is_not_there_is_waited_for_by_nobody_and_a_busy_api_server_by_all() {
@@ -299,7 +213,7 @@ mod tests {
             assert!(kind.is_missing::<Ingress>(&failed(code)));
             assert_eq!(*kind.state.borrow(), State::Unwatched);
         }
-        kind.apply::<Ingress>(Event::InitDone, &mut BTreeMap::new());
+        kind.apply::<Ingress>(Event::InitDone);
         assert_eq!(*kind.state.borrow(), State::Known);
     }
 }

@@ -24,10 +24,11 @@ use kube::{
     core::Request,
     runtime::reflector::ObjectRef,
 };
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
@@ -91,7 +92,7 @@ impl AuxiliaryWorker {
     /// Returns the Services and Ingresses of an application, and what was done about each.
     pub(super) fn seen(&self, namespace: &str, application: &str, uid: &str) -> AuxiliaryObjects {
         let (there, unwatched) = self.0.index.of(namespace, application);
-        let done = self.0.locked();
+        let done = self.0.done.lock();
         let tried = |(child, done): (&Child, &Done)| (child.clone(), done.tried.clone());
         let tries = done.get(uid).map(|done| done.iter().map(tried).collect()).unwrap_or_default();
         AuxiliaryObjects { there, unwatched, tries }
@@ -99,12 +100,12 @@ impl AuxiliaryWorker {
 
     /// Forgets an application that is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
-        self.0.locked().remove(uid);
+        self.0.done.lock().remove(uid);
     }
 
     /// Forgets all applications except those with the uids `listed`.
     pub(super) fn forget_others(&self, listed: &HashSet<String>) {
-        self.0.locked().retain(|uid, _| listed.contains(uid));
+        self.0.done.lock().retain(|uid, _| listed.contains(uid));
     }
 
     /// Starts the work on all of `auxiliary_worker` for the run `run` of `application`, in the background.
@@ -127,7 +128,7 @@ impl AuxiliaryWorker {
         for auxiliary in auxiliary_worker {
             let child = child(&auxiliary);
             {
-                let mut done = self.0.locked();
+                let mut done = self.0.done.lock();
                 let known = done.entry(uid.clone()).or_default();
                 let (before, told) = known.remove(&child).map(|done| (done.tried, done.told)).unzip();
                 known.insert(child.clone(), Done { tried: Try::begun(before, now), told: told.flatten() });
@@ -195,7 +196,7 @@ impl Inner {
     /// Records how the work on an object has ended. Returns whether a failure is to be reported: a repeated failure of
     /// the same run is not.
     fn end(&self, uid: &str, run: &str, child: &Child, is_made: bool, why: Option<&str>) -> bool {
-        let mut done = self.locked();
+        let mut done = self.done.lock();
         let Some(done) = done.get_mut(uid).and_then(|done| done.get_mut(child)) else { return false };
         done.tried.is_under_way = false;
         done.tried.last = super::now();
@@ -268,9 +269,5 @@ impl Inner {
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
             sent => sent.map(drop).map_err(|error| in_words("change", child, &error)),
         }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, HashMap<String, BTreeMap<Child, Done>>> {
-        self.done.lock().expect("no code panics while it holds this lock")
     }
 }

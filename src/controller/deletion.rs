@@ -9,10 +9,8 @@ use crate::{
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
-use std::{
-    collections::{BTreeMap, HashSet, VecDeque},
-    sync::{Mutex, MutexGuard},
-};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
@@ -46,7 +44,7 @@ struct Line {
 impl Deletions {
     /// Queues an application that is gone, or that was replaced by another application of the same name.
     pub(super) fn waits(&self, namespace: &str, name: &str) {
-        self.locked().push(namespace, name);
+        self.waiting.lock().push(namespace, name);
         self.news.notify_one();
     }
 
@@ -67,7 +65,7 @@ impl Deletions {
     async fn next(&self) -> (String, String) {
         loop {
             let (next, is_last) = {
-                let mut waiting = self.locked();
+                let mut waiting = self.waiting.lock();
                 (waiting.pop(), waiting.turns.is_empty())
             };
             if !is_last {
@@ -79,10 +77,6 @@ impl Deletions {
                 None => self.news.notified().await,
             }
         }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().expect("no code panics while it holds this lock")
     }
 }
 
@@ -198,7 +192,7 @@ mod tests {
         let asking = Arc::clone(&asked);
         let service = tower::service_fn(move |request: Request<Body>| {
             let path = request.uri().path().to_owned();
-            asking.lock().unwrap().push(format!("{} {path}", request.method()));
+            asking.lock().push(format!("{} {path}", request.method()));
             let (code, answer) = match &there {
                 _ if path.contains("/pods/") => (200, driver_json("pi-driver")),
                 Some(there) => (200, there.clone()),
@@ -275,12 +269,12 @@ mod tests {
 
     fn has_pods(context: &Context, pods: impl IntoIterator<Item = Lenient<Pod>>) {
         for pod in pods {
-            context.pods.apply(watcher::Event::Apply(pod), &mut Default::default());
+            context.pods.apply(watcher::Event::Apply(pod));
         }
     }
 
     fn told(asked: &Asked) -> Vec<String> {
-        std::mem::take(&mut *asked.lock().unwrap())
+        std::mem::take(&mut *asked.lock())
     }
 
     const APPLICATION: &str = "GET /apis/sparkoperator.k8s.io/v1beta2/namespaces/theirs/sparkapplications/pi";
@@ -324,7 +318,7 @@ mod tests {
         let (context, _) = context(None);
         let has_departed = || context.pods.of("theirs", "pi").1.is_some();
         let depart = || {
-            context.pods.apply(watcher::Event::Delete(driver("pi-driver")), &mut Default::default());
+            context.pods.apply(watcher::Event::Delete(driver("pi-driver")));
             assert!(has_departed());
         };
         depart();

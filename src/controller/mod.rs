@@ -3,6 +3,7 @@
 //! A reconcile looks at one application as it is now; the reason for the call does not matter. Every failure is
 //! retried, and every action can be repeated, so nothing has to be remembered across a crash.
 
+mod application_index;
 mod application_metrics;
 mod auxiliary_index;
 mod auxiliary_objects;

@@ -14,11 +14,11 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::{Api, Client, ResourceExt, runtime::watcher};
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
     mem,
     pin::pin,
-    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 use tokio::{
@@ -75,12 +75,12 @@ impl MountFailures {
     /// Returns why the volumes of a pod of `application` cannot be mounted, if a reason is known. From then on the
     /// application is woken when the reason changes.
     pub(super) async fn of(&self, application: &ApplicationRef, pod_uid: &str) -> Option<String> {
-        self.locked().waiting.insert(pod_uid.to_owned(), (application.clone(), Instant::now()));
+        self.known.lock().waiting.insert(pod_uid.to_owned(), (application.clone(), Instant::now()));
         self.asked.notify_one();
         // If the events cannot be listed, no reason is known. The sender lives as long as `self`.
         let mut is_listed = self.is_listed.subscribe();
         drop(timeout(PATIENCE, is_listed.wait_for(|listed| *listed)).await);
-        let known = self.locked();
+        let known = self.known.lock();
         let failures = known.failures.get(application.namespace.as_deref().unwrap_or_default())?;
         failures.get(pod_uid).map(|failure| failure.message.clone())
     }
@@ -118,7 +118,7 @@ impl MountFailures {
 
     /// Forgets the pods that do not wait any more, and everything if no pod waits. Returns whether a pod waits.
     fn is_awaited(&self) -> bool {
-        let mut known = self.locked();
+        let mut known = self.known.lock();
         known.waiting.retain(|_, (_, asked)| asked.elapsed() < WAITS);
         let is_awaited = !known.waiting.is_empty();
         if !is_awaited {
@@ -131,7 +131,7 @@ impl MountFailures {
     /// Takes in one event of the watch; `listed` collects a list that is not complete yet. Returns the applications
     /// whose reasons have changed.
     fn apply(&self, event: watcher::Event<Lenient<Event>>, listed: &mut Failures) -> Vec<ApplicationRef> {
-        let mut known = self.locked();
+        let mut known = self.known.lock();
         let changed: Vec<String> = match event {
             watcher::Event::Init => {
                 listed.clear();
@@ -162,10 +162,6 @@ impl MountFailures {
             }
         };
         changed.iter().filter_map(|uid| Some(known.waiting.get(uid)?.0.clone())).collect()
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().expect("no code panics while it holds this lock")
     }
 }
 
@@ -249,7 +245,7 @@ mod tests {
         assert!(failures.is_awaited());
         tokio::time::advance(WAITS).await;
         assert!(!failures.is_awaited());
-        assert!(failures.locked().failures.is_empty() && !*failures.is_listed.borrow());
+        assert!(failures.known.lock().failures.is_empty() && !*failures.is_listed.borrow());
     }
 
     #[test]

@@ -9,11 +9,8 @@ use crate::{
 use futures::{Stream, StreamExt, future};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta, runtime::watcher};
-use std::{
-    collections::BTreeMap,
-    mem,
-    sync::{Arc, RwLock},
-};
+use parking_lot::RwLock;
+use std::{collections::BTreeMap, mem, sync::Arc};
 use tokio::sync::watch as state;
 use tracing::{info, warn};
 
@@ -33,8 +30,7 @@ impl OurNamespaces {
 
     /// Whether the namespace `name` is chosen.
     pub(super) fn include(&self, name: &str) -> bool {
-        let labels =
-            || self.labels.read().expect("no code panics while it holds this lock").get(name).cloned();
+        let labels = || self.labels.read().get(name).cloned();
         self.chosen.include(name, labels)
     }
 
@@ -75,7 +71,7 @@ impl OurNamespaces {
         event: watcher::Event<Lenient<PartialObjectMeta<Namespace>>>,
         listed: &mut BTreeMap<String, Labels>,
     ) -> Vec<String> {
-        let mut labels = self.labels.write().expect("no code panics while it holds this lock");
+        let mut labels = self.labels.write();
         let before = match event {
             watcher::Event::Init => {
                 listed.clear();

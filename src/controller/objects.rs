@@ -11,6 +11,7 @@ use crate::{
     api::names::label,
     spark_client::{Child, Objects},
 };
+use backon::{ExponentialBuilder, Retryable};
 use k8s_openapi::api::{
     core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service},
     networking::v1::{Ingress, NetworkPolicy},
@@ -166,30 +167,21 @@ async fn patiently<T, F>(what: &str, call: impl Fn() -> F) -> Result<T, kube::Er
 where
     F: Future<Output = Result<T, kube::Error>>,
 {
-    let (begun, mut pause) = (Instant::now(), PAUSE);
-    loop {
-        let error = match call().await {
-            Ok(done) => return Ok(done),
-            Err(error) => error,
-        };
-        let is_worth_a_try = match &error {
-            kube::Error::Api(status) => match status.code {
-                429 | 502..=504 => true,
-                // The API server reports a quota that is being changed as a conflict (409), and a webhook that cannot
-                // be called as an internal error (500).
-                409 | 500 => !already_exists(&error) && begun.elapsed() < PATIENCE,
-                _ => false,
-            },
-            kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::ReadEvents(_) => true,
+    let begun = Instant::now();
+    let is_worth_a_try = |error: &kube::Error| match error {
+        kube::Error::Api(status) => match status.code {
+            429 | 502..=504 => true,
+            // The API server reports a quota that is being changed as a conflict (409), and a webhook that cannot be
+            // called as an internal error (500).
+            409 | 500 => !already_exists(error) && begun.elapsed() < PATIENCE,
             _ => false,
-        };
-        if !is_worth_a_try {
-            return Err(error);
-        }
-        warn!(%error, what, "tried again");
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
+        },
+        kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::ReadEvents(_) => true,
+        _ => false,
+    };
+    let pauses =
+        ExponentialBuilder::new().with_min_delay(PAUSE).with_max_delay(LONGEST_PAUSE).without_max_times();
+    call.retry(pauses).when(is_worth_a_try).notify(|error, _| warn!(%error, what, "tried again")).await
 }
 
 /// Whether the object with the child's name was made by an earlier attempt of the same run. An object of a run that was

@@ -4,9 +4,9 @@ use super::Error;
 use crate::plan::pod_summary::PodSummary;
 use jiff::Timestamp;
 use kube::{ResourceExt, runtime::controller::Action};
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 use tracing::{debug, warn};
@@ -49,22 +49,22 @@ impl Note {
 
 impl ReconcileMemory {
     pub(super) fn with<T>(&self, uid: &str, with: impl FnOnce(&mut Note) -> T) -> T {
-        with(self.locked().entry(uid.to_owned()).or_default())
+        with(self.0.lock().entry(uid.to_owned()).or_default())
     }
 
     /// Whether anything is remembered of the object.
     pub(super) fn has(&self, uid: &str) -> bool {
-        self.locked().contains_key(uid)
+        self.0.lock().contains_key(uid)
     }
 
     /// Forgets an object that is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
-        self.locked().remove(uid);
+        self.0.lock().remove(uid);
     }
 
     /// Records that the watch begins to list all objects.
     pub(super) fn list_begins(&self) {
-        for note in self.locked().values_mut() {
+        for note in self.0.lock().values_mut() {
             note.is_before_list = true;
         }
     }
@@ -81,7 +81,7 @@ impl ReconcileMemory {
     /// (`ListSemantic::Any`, and kube's `StreamingList`: both ask for resourceVersion 0) may be older than a write that
     /// was answered before the list. A developer who changes to one of those has to keep `written` over a list.
     pub(super) fn list_ends(&self, listed: &HashSet<String>) {
-        self.locked().retain(|uid, note| {
+        self.0.lock().retain(|uid, note| {
             if note.is_before_list {
                 note.written = 0;
             }
@@ -149,10 +149,6 @@ impl ReconcileMemory {
             warn!(name, namespace, failures, %error, "reconcile is tried again");
         }
         Action::requeue(pause)
-    }
-
-    fn locked(&self) -> MutexGuard<'_, HashMap<String, Note>> {
-        self.0.lock().expect("no code panics while it holds this lock")
     }
 }
 
@@ -242,6 +238,6 @@ mod tests {
         }
         memory.list_begins();
         memory.list_ends(&listed(&["u"]));
-        assert_eq!(memory.locked().keys().collect::<Vec<_>>(), ["u"]);
+        assert_eq!(memory.0.lock().keys().collect::<Vec<_>>(), ["u"]);
     }
 }

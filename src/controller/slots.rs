@@ -2,11 +2,8 @@
 //! namespace whose submissions take too long, because an admission webhook hangs or is down, gets a small number of its
 //! own until one of its submissions succeeds or ends quickly. So a namespace with broken admission delays only itself.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
@@ -57,7 +54,7 @@ impl Slots {
 
     async fn slot(&self, namespace: &str) -> Slot {
         loop {
-            let own = self.held_up().get(namespace).cloned();
+            let own = self.held_up.lock().get(namespace).cloned();
             if let Some(own) = own {
                 // The semaphore is closed when the namespace is not held up any more.
                 if let Ok(slot) = own.acquire_owned().await {
@@ -68,7 +65,7 @@ impl Slots {
                     Arc::clone(&self.all).acquire_owned().await.expect("this semaphore is never closed");
                 // A submission that began to wait here before its namespace was held up waits for a slot of the
                 // namespace instead.
-                if !self.held_up().contains_key(namespace) {
+                if !self.held_up.lock().contains_key(namespace) {
                     return Slot::OfAll(slot);
                 }
             }
@@ -81,7 +78,7 @@ impl Slots {
         match slot {
             Slot::OfNamespace(slot) => Some(slot),
             Slot::OfAll(slot) => {
-                self.held_up().entry(namespace.to_owned()).or_insert_with(|| {
+                self.held_up.lock().entry(namespace.to_owned()).or_insert_with(|| {
                     warn!(
                         namespace,
                         "submissions are held up: {OF_HELD_UP} at once until one of them has ended"
@@ -95,14 +92,10 @@ impl Slots {
     }
 
     fn goes_on(&self, namespace: &str) {
-        if let Some(own) = self.held_up().remove(namespace) {
+        if let Some(own) = self.held_up.lock().remove(namespace) {
             info!(namespace, "submissions go on");
             own.close();
         }
-    }
-
-    fn held_up(&self) -> MutexGuard<'_, HashMap<String, Arc<Semaphore>>> {
-        self.held_up.lock().expect("no code panics while it holds this lock")
     }
 }
 
@@ -168,7 +161,7 @@ mod tests {
         ended.unwrap();
         // Two run while the first is under way, then four at once.
         assert!(begun.elapsed() < 2 * HELD_UP + HELD_UP + 2 * HELD_UP, "{:?}", begun.elapsed());
-        assert!(slots.held_up().is_empty() && slots.all.available_permits() == 4);
+        assert!(slots.held_up.lock().is_empty() && slots.all.available_permits() == 4);
     }
 
     #[tokio::test(start_paused = true)]

@@ -14,9 +14,10 @@ use crate::{
     plan::{By, Submission, SubmissionProgress, SubmitRequest},
 };
 use kube::{Client, ResourceExt};
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
 };
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -102,7 +103,7 @@ impl Submitter {
 
     /// Returns the last submission of the application with this uid.
     pub(super) fn submission(&self, uid: &str) -> Option<Submission> {
-        locked(&self.submissions).get(uid).map(|started| started.submission.clone())
+        self.submissions.lock().get(uid).map(|started| started.submission.clone())
     }
 
     /// Starts a submission, unless it is running already. Ends an older submission of the same application.
@@ -110,7 +111,7 @@ impl Submitter {
         let SubmitRequest { run, by } = request;
         let uid = application.uid().unwrap_or_default();
         let cancel = CancellationToken::new();
-        let mut submissions = locked(&self.submissions);
+        let mut submissions = self.submissions.lock();
         let submission = Submission { id: run.id.clone(), progress: SubmissionProgress::Running };
         if submissions.get(&uid).is_some_and(|started| started.submission == submission) {
             return;
@@ -149,7 +150,7 @@ impl Submitter {
             if progress.is_none() {
                 info!("submission ended: the application is gone or has changed");
             }
-            let mut known = locked(&submissions);
+            let mut known = submissions.lock();
             if let Some(started) = known.get_mut(&uid).filter(|started| started.submission.id == run.id) {
                 match progress {
                     Some(progress) => started.submission.progress = progress,
@@ -166,21 +167,21 @@ impl Submitter {
     /// Ends the submission of the application with this uid as soon as it has no request without an answer. The
     /// submission has ended when [`Self::submission`] does not return it any more.
     pub(super) fn stop_one(&self, uid: &str) {
-        if let Some(started) = locked(&self.submissions).get(uid) {
+        if let Some(started) = self.submissions.lock().get(uid) {
             started.cancel.cancel();
         }
     }
 
     /// Ends the submission of the application with this uid and forgets it.
     pub(super) fn forget(&self, uid: &str) {
-        if let Some(started) = locked(&self.submissions).remove(uid) {
+        if let Some(started) = self.submissions.lock().remove(uid) {
             started.cancel.cancel();
         }
     }
 
     /// Ends the submissions of all applications except those with the uids `listed`, and forgets them.
     pub(super) fn forget_others(&self, listed: &HashSet<String>) {
-        locked(&self.submissions).retain(|uid, started| {
+        self.submissions.lock().retain(|uid, started| {
             let stays = listed.contains(uid);
             if !stays {
                 started.cancel.cancel();
@@ -251,10 +252,6 @@ const fn what_was_made(by: &By) -> &'static str {
         By::Native(_) => "submitted",
         By::Pod { .. } => "submission pod made",
     }
-}
-
-fn locked(submissions: &Mutex<HashMap<String, Started>>) -> MutexGuard<'_, HashMap<String, Started>> {
-    submissions.lock().expect("no code panics while it holds this lock")
 }
 
 #[cfg(test)]

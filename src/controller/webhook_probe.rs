@@ -12,11 +12,8 @@ use kube::{
     Api, Client,
     api::{ObjectMeta, PostParams},
 };
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
     sync::{OnceCell, watch as state},
     time::{Instant, sleep},
@@ -51,7 +48,7 @@ impl WebhookProbe {
             return;
         }
         let look = {
-            let mut looks = self.looks.lock().expect("no code panics while it holds this lock");
+            let mut looks = self.looks.lock();
             Arc::clone(looks.entry(namespace.to_owned()).or_default())
         };
         let mut is_open = self.is_open.subscribe();

@@ -2,6 +2,7 @@
 //! objects are being reconciled, and how long both take.
 
 use super::schedules;
+use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
@@ -17,7 +18,7 @@ use prometheus_client::{
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -166,24 +167,24 @@ impl Workloads {
 impl Workload {
     /// Forgets the objects that were still waiting when a term as leader ended: another leader handles them.
     fn forget(&self) {
-        self.locked().waiting.clear();
+        self.state.lock().waiting.clear();
     }
 
     /// Records that there is a reason to look at the object.
     pub(super) fn waits(&self, namespace: &str, name: &str) {
         self.adds.inc();
-        self.locked().waiting.entry(key(namespace, name)).or_insert_with(Instant::now);
+        self.state.lock().waiting.entry(key(namespace, name)).or_insert_with(Instant::now);
     }
 
     /// Records that the object does not exist any more, so that no reconcile will look at it.
     pub(super) fn remove(&self, namespace: &str, name: &str) {
-        self.locked().waiting.remove(&key(namespace, name));
+        self.state.lock().waiting.remove(&key(namespace, name));
     }
 
     /// Records that the reconcile of the object begins.
     pub(super) fn begin(&self, namespace: &str, name: &str) -> Work<'_> {
         let (key, began) = (key(namespace, name), Instant::now());
-        let mut state = self.locked();
+        let mut state = self.state.lock();
         // An object whose reconcile is started by a timer has not waited.
         if let Some(since) = state.waiting.remove(&key) {
             self.waited.observe((began - since).as_secs_f64());
@@ -194,7 +195,7 @@ impl Workload {
 
     /// Returns a description of the object on which the loop is stuck, if the loop is stuck.
     fn stuck(&self) -> Option<String> {
-        self.locked().stuck(self.kind, Instant::now())
+        self.state.lock().stuck(self.kind, Instant::now())
     }
 
     /// Counts a reconcile that has hit a bug of the operator.
@@ -204,10 +205,6 @@ impl Workload {
 
     fn end(&self, outcome: Outcome) -> End {
         End { controller: self.label, result: outcome.as_str() }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no code panics while it holds this lock")
     }
 }
 
@@ -223,7 +220,7 @@ impl Work<'_> {
 
 impl Drop for Work<'_> {
     fn drop(&mut self) {
-        let mut state = self.workload.locked();
+        let mut state = self.workload.state.lock();
         state.running.remove(&self.key);
         state.moved = Instant::now();
     }
@@ -269,7 +266,7 @@ impl State {
 impl Collector for Workloads {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let measured = [&self.applications, &self.schedules].map(|workload| {
-            let state = workload.locked();
+            let state = workload.state.lock();
             let ages = || state.running.values().map(Instant::elapsed);
             let longest = ages().max().unwrap_or_default().as_secs_f64();
             let unfinished = ages().sum::<Duration>().as_secs_f64();
@@ -311,7 +308,7 @@ mod tests {
         let workload = Workloads::new(&mut Registry::default(), 1).applications;
         let after = |seconds: u64| {
             let now = Instant::now() + Duration::from_secs(seconds);
-            workload.locked().stuck(workload.kind, now)
+            workload.state.lock().stuck(workload.kind, now)
         };
         assert_eq!(after(100_000), None);
         workload.waits("default", "pi");
@@ -334,13 +331,14 @@ mod tests {
         let workload = Workloads::new(&mut Registry::default(), 2).applications;
         let _hanging = workload.begin("default", "slow");
         let mut later = Instant::now() + Duration::from_secs(600);
-        workload.locked().moved = later;
-        assert_eq!(workload.locked().stuck(workload.kind, later), None);
+        workload.state.lock().moved = later;
+        assert_eq!(workload.state.lock().stuck(workload.kind, later), None);
         later += Duration::from_secs(600);
-        workload.locked().moved = later;
+        workload.state.lock().moved = later;
         assert!(
             workload
-                .locked()
+                .state
+                .lock()
                 .stuck(workload.kind, later)
                 .unwrap()
                 .contains("default/slow has been in its reconcile")

@@ -8,11 +8,12 @@ use axum::{
 };
 use futures::future::poll_fn;
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -56,7 +57,7 @@ pub(super) enum Refused {
     #[error("the body has not arrived within {} s", DEADLINE.as_secs())]
     TooSlow,
     #[error("too many bodies are arriving at once, and this one has been for longest")]
-    Ousted,
+    Evicted,
     #[error("the body has not arrived: {0}")]
     Broken(String),
 }
@@ -71,14 +72,14 @@ impl Bodies {
         let evicted = Arc::clone(&arriving.evicted);
         tokio::select! {
             biased;
-            () = evicted.notified() => Err(Refused::Ousted),
+            () = evicted.notified() => Err(Refused::Evicted),
             whole = timeout(DEADLINE, arriving.whole(&mut body)) => whole.unwrap_or(Err(Refused::TooSlow)),
         }
     }
 
     fn begun(&self) -> Arriving<'_> {
         let evicted = Arc::new(Notify::new());
-        let mut guard = self.arriving();
+        let mut guard = self.arriving.lock();
         let (last, arriving) = &mut *guard;
         *last += 1;
         let number = *last;
@@ -87,11 +88,6 @@ impl Bodies {
         let mut begun = Arriving { all: self, number, held: 0, evicted };
         begun.holds(EACH);
         begun
-    }
-
-    fn arriving(&self) -> MutexGuard<'_, (u64, BTreeMap<u64, Arc<Notify>>)> {
-        // No code panics while it holds this lock, so the lock is never poisoned.
-        self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -120,7 +116,7 @@ impl Arriving<'_> {
     fn holds(&mut self, more: usize) {
         self.held += more;
         if self.all.held.fetch_add(more, Ordering::Relaxed) + more > LARGEST_TOGETHER
-            && let Some((_, oldest)) = self.all.arriving().1.pop_first()
+            && let Some((_, oldest)) = self.all.arriving.lock().1.pop_first()
         {
             oldest.notify_one();
         }
@@ -130,7 +126,7 @@ impl Arriving<'_> {
 impl Drop for Arriving<'_> {
     fn drop(&mut self) {
         self.all.held.fetch_sub(self.held, Ordering::Relaxed);
-        self.all.arriving().1.remove(&self.number);
+        self.all.arriving.lock().1.remove(&self.number);
     }
 }
 
@@ -154,7 +150,7 @@ impl IntoResponse for Refused {
         let code = match self {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::Ousted => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Evicted => StatusCode::SERVICE_UNAVAILABLE,
             Self::Broken(_) => StatusCode::BAD_REQUEST,
         };
         (code, self.to_string()).into_response()

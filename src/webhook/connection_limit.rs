@@ -1,10 +1,11 @@
 //! Chooses which connections are closed if there are too many: the connections that have been idle for longest.
 
+use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -64,7 +65,7 @@ impl ConnectionLimit {
     /// Adds a connection. If there are then too many, the connection that has been idle for longest is told to close.
     pub(super) fn opened(self: &Arc<Self>) -> Place {
         let used = Arc::new(Use { last: self.now().into(), evicted: CancellationToken::new() });
-        let mut open = self.open();
+        let mut open = self.open.lock();
         if open.by_number.len() >= self.at_most {
             let oldest = open.by_number.iter().min_by_key(|(_, used)| used.last.load(Ordering::Relaxed));
             if let Some(number) = oldest.map(|(number, _)| *number)
@@ -84,11 +85,6 @@ impl ConnectionLimit {
         let number = open.last;
         open.by_number.insert(number, Arc::clone(&used));
         Place { all: Arc::clone(self), number, used }
-    }
-
-    fn open(&self) -> MutexGuard<'_, Open> {
-        // No code panics while it holds this lock, so the lock is never poisoned.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now(&self) -> u64 {
@@ -121,7 +117,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut open = self.all.open();
+        let mut open = self.all.open.lock();
         open.by_number.remove(&self.number);
         if open.by_number.len() < self.all.at_most / 2 {
             open.is_told = false;

@@ -4,15 +4,13 @@
 use super::x509;
 use crate::plan::renewal::Validity;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{family::Family, gauge::Gauge},
     registry::Registry,
 };
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, atomic::AtomicI64},
-};
+use std::{collections::BTreeMap, sync::atomic::AtomicI64};
 use tracing::warn;
 
 /// The expiry of the certificates that the webhook serves.
@@ -73,7 +71,7 @@ impl Expiry {
         if !validity.includes(now) {
             return Err(NotValid { certificate, from, until });
         }
-        let mut warned = self.warned.lock().expect("no code panics while it holds this lock");
+        let mut warned = self.warned.lock();
         if validity.nearly_over() <= now && warned.insert(certificate, until) != Some(until) {
             warn!(certificate, %until, "less than a tenth of its life is left, and nobody has renewed it");
         }

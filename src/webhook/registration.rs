@@ -3,9 +3,9 @@
 
 use super::configurations::Configurations;
 use crate::plan::registration::differences;
+use parking_lot::Mutex;
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use serde_json::Value;
-use std::sync::Mutex;
 use tracing::{info, warn};
 
 /// The expected webhook configurations, and the differences that were found in the installed ones.
@@ -37,7 +37,7 @@ impl Registration {
             found.extend(differences.into_iter().map(|difference| format!("{kind}/{name}: {difference}")));
         }
         self.differences.set(i64::try_from(found.len()).unwrap_or(i64::MAX));
-        let mut said = self.said.lock().expect("no code panics while it holds this lock");
+        let mut said = self.said.lock();
         for difference in found.iter().filter(|difference| !said.contains(difference)) {
             warn!(
                 difference,

@@ -26,17 +26,13 @@ use kube::{
     core::PartialObjectMeta,
     runtime::{WatchStreamExt, watcher},
 };
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use rustls::{ClientConfig, pki_types::ServerName};
-use std::{
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex as StdMutex, MutexGuard},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::TcpStream,
-    sync::Mutex,
+    sync::Mutex as AsyncMutex,
     time::{sleep, timeout},
 };
 use tokio_rustls::TlsConnector;
@@ -102,11 +98,11 @@ pub struct Trust {
     serving: Arc<ServingCertificate>,
     expiry: Expiry,
     registration: Registration,
-    memory: Mutex<Memory>,
+    memory: AsyncMutex<Memory>,
     /// The CAs (PEM) that the API server trusts, as far as this process knows.
-    trusted: StdMutex<Option<String>>,
+    trusted: Mutex<Option<String>>,
     /// The certificate that is served, if the operator has not made it itself.
-    shown: StdMutex<Option<PresentedCertificate>>,
+    shown: Mutex<Option<PresentedCertificate>>,
 }
 
 impl Trust {
@@ -120,7 +116,7 @@ impl Trust {
     ) -> Self {
         let expiry = Expiry::new(registry);
         let secret = SharedSecret::new(client.clone(), &places.secret_namespace, &places.secret);
-        let (memory, trusted, shown) = (Mutex::default(), StdMutex::default(), StdMutex::default());
+        let (memory, trusted, shown) = (AsyncMutex::default(), Mutex::default(), Mutex::default());
         Self { client, places, secret, source, serving, expiry, registration, memory, trusted, shown }
     }
 
@@ -184,7 +180,7 @@ impl Trust {
         self.expiry.shown(&certificates.certificate, &certificates.ca_certificate, now)?;
         let still = configurations?.publish(&certificates.ca_certificate).await?;
         memory.record_trust(still);
-        *locked(&self.trusted) = Some(certificates.ca_certificate);
+        *self.trusted.lock() = Some(certificates.ca_certificate);
         Ok(match step {
             Step::Keep(wait) => wait.max(BETWEEN_STEPS),
             Step::MakeAll(_) | Step::AddCa(_) | Step::SignLeaf(_) | Step::DropOldCas => BETWEEN_STEPS,
@@ -202,9 +198,9 @@ impl Trust {
         cas: Option<String>,
         now: Timestamp,
     ) -> Result<Duration, Error> {
-        let in_use = locked(&self.shown).clone();
+        let in_use = self.shown.lock().clone();
         if let Err(why) = found.check(&self.service_name(), now) {
-            if let (Some(shown), Some(trusted)) = (in_use, locked(&self.trusted).clone()) {
+            if let (Some(shown), Some(trusted)) = (in_use, self.trusted.lock().clone()) {
                 self.expiry.shown(&shown.certificate, &trusted, now)?;
             }
             return Err(why.into());
@@ -227,9 +223,9 @@ impl Trust {
         if !waits {
             self.serving.set(&found.shown.certificate, &found.key)?;
             self.expiry.shown(&found.shown.certificate, &trusted, now)?;
-            *locked(&self.shown) = Some(found.shown);
+            *self.shown.lock() = Some(found.shown);
         }
-        *locked(&self.trusted) = Some(trusted);
+        *self.trusted.lock() = Some(trusted);
         match distrusting {
             Some(hook) => Err(Error::NotTrusted { configuration: hook.configuration.clone() }),
             None => Ok(Duration::MAX),
@@ -270,7 +266,7 @@ impl Trust {
     ///
     /// If the certificate is not trusted, or the webhook does not answer in time.
     pub async fn handshake(&self, address: SocketAddr) -> Result<(), Error> {
-        let trusted = locked(&self.trusted).clone();
+        let trusted = self.trusted.lock().clone();
         let cas = trusted.ok_or(Error::NoCertificates)?;
         let name = self.service_name();
         let done = handshake(address, &name, &cas).await;
@@ -287,10 +283,6 @@ impl Trust {
     fn dns_names(&self) -> Vec<String> {
         vec![self.service_name(), "localhost".to_owned()]
     }
-}
-
-fn locked<T>(value: &StdMutex<T>) -> MutexGuard<'_, T> {
-    value.lock().expect("no code panics while it holds this lock")
 }
 
 /// Yields whenever the files have changed. The files are read periodically: a mounted volume changes through symbolic

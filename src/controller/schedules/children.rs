@@ -7,10 +7,8 @@ use crate::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt, runtime::watcher::Event};
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::{Mutex, MutexGuard},
-};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tokio::sync::mpsc;
 
 /// Namespace and name of an application.
@@ -105,7 +103,7 @@ impl Children {
 
     /// Returns the applications of a schedule, and the latest applications (by slot and by trigger) that are gone.
     pub(super) fn of(&self, owner: &Owner) -> (Vec<Child>, Vec<Child>) {
-        let family = self.locked().families.get(owner).cloned().unwrap_or_default();
+        let family = self.index.lock().families.get(owner).cloned().unwrap_or_default();
         let latest = [family.latest, family.triggered].into_iter().flatten();
         let departed = latest.filter(|child| !family.children.contains_key(&child.name)).collect();
         (family.children.into_values().collect(), departed)
@@ -113,34 +111,34 @@ impl Children {
 
     /// Returns the names of applications that this process has made and the watch has not reported yet.
     pub(super) fn unconfirmed(&self, owner: &Owner) -> BTreeSet<String> {
-        self.locked().families.get(owner).map(|family| family.unconfirmed.clone()).unwrap_or_default()
+        self.index.lock().families.get(owner).map(|family| family.unconfirmed.clone()).unwrap_or_default()
     }
 
     /// Records that this application is about to be made.
     pub(super) fn expect(&self, owner: &Owner, name: &str) {
-        self.locked().families.entry(owner.clone()).or_default().expected.insert(name.to_owned());
+        self.index.lock().families.entry(owner.clone()).or_default().expected.insert(name.to_owned());
     }
 
     /// Records that the attempt to make this application has ended, with or without success.
     pub(super) fn expect_no_more(&self, owner: &Owner, name: &str) {
-        if let Some(family) = self.locked().families.get_mut(owner) {
+        if let Some(family) = self.index.lock().families.get_mut(owner) {
             family.expected.remove(name);
         }
     }
 
     /// Records that it is unknown whether this application was made: the API server did not answer.
     pub(super) fn doubt(&self, owner: &Owner, name: &str) {
-        self.locked().families.entry(owner.clone()).or_default().doubted.insert(name.to_owned());
+        self.index.lock().families.entry(owner.clone()).or_default().doubted.insert(name.to_owned());
     }
 
     /// Returns the names of applications of which it is unknown whether they were made.
     pub(super) fn doubted(&self, owner: &Owner) -> BTreeSet<String> {
-        self.locked().families.get(owner).map(|family| family.doubted.clone()).unwrap_or_default()
+        self.index.lock().families.get(owner).map(|family| family.doubted.clone()).unwrap_or_default()
     }
 
     /// Records that it is known now whether this application was made.
     pub(super) fn believe(&self, owner: &Owner, name: &str) {
-        if let Some(family) = self.locked().families.get_mut(owner) {
+        if let Some(family) = self.index.lock().families.get_mut(owner) {
             family.doubted.remove(name);
             // The application may have existed for a while, and may have left pods.
             family.is_searched = false;
@@ -150,7 +148,7 @@ impl Children {
     /// Returns the names of applications that were gone before they had ended. Returns none if not all of them are
     /// known, so that the API server has to be asked.
     pub(super) fn lost(&self, owner: &Owner) -> Option<BTreeSet<String>> {
-        let index = self.locked();
+        let index = self.index.lock();
         let family = index.families.get(owner).filter(|family| family.is_searched)?;
         Some(family.lost.clone())
     }
@@ -158,7 +156,7 @@ impl Children {
     /// Records that no pods of gone applications are alive. `lost` contains the lost applications from before the API
     /// server was asked; applications that were lost since then stay recorded.
     pub(super) fn have_no_pods(&self, owner: &Owner, lost: &BTreeSet<String>) {
-        let mut index = self.locked();
+        let mut index = self.index.lock();
         let family = index.families.entry(owner.clone()).or_default();
         family.lost.retain(|name| !lost.contains(name));
         family.is_searched = true;
@@ -169,7 +167,7 @@ impl Children {
         if let Some((owner, child)) = child(application) {
             let key = key(application);
             let owner = Owner::referred(&key.0, owner);
-            let mut index = self.locked();
+            let mut index = self.index.lock();
             let family = index.families.entry(owner.clone()).or_default();
             // The watch may have reported this application already, in a later state.
             if family.children.get(&child.name).is_none_or(|known| known.uid != child.uid) {
@@ -181,7 +179,7 @@ impl Children {
 
     /// Records that this process has deleted this application: it is going, or is gone already.
     pub(super) fn goes(&self, owner: &Owner, name: &str, uid: &str) {
-        let mut index = self.locked();
+        let mut index = self.index.lock();
         let child = index.families.get_mut(owner).and_then(|family| family.children.get_mut(name));
         if let Some(child) = child.filter(|child| child.uid == uid) {
             child.is_going = true;
@@ -190,19 +188,19 @@ impl Children {
 
     /// Removes an application that does not exist, although an earlier answer has shown it.
     pub(super) fn remove(&self, namespace: &str, name: &str) {
-        self.locked().remove(&(namespace.to_owned(), name.to_owned()));
+        self.index.lock().remove(&(namespace.to_owned(), name.to_owned()));
     }
 
     /// Records that this schedule exists.
     pub(super) fn begin(&self, owner: Owner) {
-        if let Some(schedules) = &mut self.locked().schedules {
+        if let Some(schedules) = &mut self.index.lock().schedules {
             schedules.insert(owner);
         }
     }
 
     /// Forgets all schedules that are not `listed`.
     pub(super) fn forget_others(&self, listed: HashSet<Owner>) {
-        let mut index = self.locked();
+        let mut index = self.index.lock();
         // Applications may outlive their schedule for a moment, or refer to a schedule that never existed.
         index.families.retain(|owner, family| listed.contains(owner) || !family.children.is_empty());
         index.schedules = Some(listed);
@@ -210,7 +208,7 @@ impl Children {
 
     /// Forgets a schedule that does not exist any more.
     pub(super) fn forget(&self, owner: &Owner) {
-        let mut index = self.locked();
+        let mut index = self.index.lock();
         if let Some(schedules) = &mut index.schedules {
             schedules.remove(owner);
         }
@@ -220,7 +218,7 @@ impl Children {
 
     /// Takes in one event of the watch of applications.
     pub(in crate::controller) fn apply(&self, event: &Event<Watched>) {
-        let mut index = self.locked();
+        let mut index = self.index.lock();
         let changed = match event {
             Event::Init => {
                 index.listed.clear();
@@ -256,10 +254,6 @@ impl Children {
             // The receiver is gone only when the process is about to end.
             self.changed.send(schedule).ok();
         }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().expect("no code panics while it holds this lock")
     }
 }
 
@@ -398,7 +392,7 @@ mod tests {
     #[test]
     fn nothing_is_remembered_of_schedules_that_there_are_not() {
         let children = Children::new(mpsc::unbounded_channel().0);
-        let known = || children.locked().families.keys().cloned().collect::<HashSet<_>>();
+        let known = || children.index.lock().families.keys().cloned().collect::<HashSet<_>>();
         let hourly = Owner { name: "hourly".to_owned(), ..nightly() };
         let of = |owner: &Owner| watched(&owner.namespace, (&*owner.name, &*owner.uid));
         for owner in [nightly(), hourly.clone()] {
