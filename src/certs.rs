@@ -1,12 +1,13 @@
 //! Implements `spark-operator certs`: shows, rotates and generates the webhook's certificates.
 
+use crate::certificates::{
+    Certificates, Configurations, Memory, PresentedCertificate, SharedSecret, own_certificates,
+    renewal::{Reason, Step, Waits, Wish},
+    x509,
+};
 use crate::{
     operator,
-    plan::renewal::{Reason, Step, Waits, Wish},
     settings::{CertsCommand, WebhookObjects},
-    webhook::{
-        Certificates, Configurations, Memory, PresentedCertificate, SharedSecret, own_certificates, x509,
-    },
 };
 use anyhow::{Context, bail, ensure};
 use jiff::{Timestamp, Unit};

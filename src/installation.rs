@@ -1,11 +1,11 @@
 //! Checks that the cluster is set up for this operator: that its CRDs keep every field that the operator writes, and
 //! that its roles grant what the operator needs.
 
+use crate::certificates::Places;
 use crate::{
     api::{Lenient, crds},
     manifests,
     settings::InstallationSettings,
-    webhook::Places,
 };
 use k8s_openapi::{
     api::{

@@ -16,26 +16,34 @@
 //! | `spark_client` | the objects that Spark's own submission client creates | `api` |
 //! | `pod_customization` | changes a pod as its annotations ask for | `api` |
 //! | `plan` | decisions: pure functions from observations to actions and a status | the four crates above |
+//! | `certificates` | the webhook's certificates: when they are renewed, how they are made, shared and trusted | `api` |
+//! | `leader_election` | which of several replicas drives applications | `api` |
 //! | `controller` | observe, decide, act: watches and API calls | `plan` and all that it may use |
-//! | `webhook` | HTTPS: admission reviews, certificates | `plan` and all that it may use |
+//! | `webhook` | HTTPS: admission reviews | `certificates`, `plan` and all that it may use |
 //! | `ctl` | the command line `sparkctl` | `plan`, `client`, `api` |
 //! | `operator` | `spark-operator run`: all of these parts in one process | all |
 //! | `certs` | `spark-operator certs`: the certificates, for an admin | all |
-//! | `installation`, `manifests` | checks that the cluster is set up for the operator, and prints the manifests for that | `webhook`, `api` |
-//! | `settings`, `api_server`, `admin`, `metrics`, `telemetry`, `shutdown`, `kernel`, `panics` | what the process as a whole needs | |
+//! | `installation`, `manifests` | checks that the cluster is set up for the operator, and prints the manifests for that | `certificates`, `api` |
+//! | `settings`, `api_server`, `admin`, `metrics`, `telemetry`, `shutdown`, `process_limits`, `panics` | what the process as a whole needs | |
 //!
 //! `controller` and `webhook` never use each other: they communicate only through annotations on pods
-//! (`pod_customization`). `api`, `cron`, `spark_client`, `pod_customization` and `plan` are crates in `crates/`: Cargo
-//! enforces the last column for crates, and `tests/it/architecture.rs` for modules.
+//! (`pod_customization`). `api`, `cron`, `spark_client`, `pod_customization`, `plan`, `certificates` and
+//! `leader_election` are crates in `crates/`: Cargo enforces the last column for crates, and `tests/it/architecture.rs` for modules.
 
 #![warn(missing_docs)]
 
 pub use api;
 pub mod client;
 
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub use certificates;
 #[cfg(feature = "plan")]
 #[doc(hidden)]
 pub use cron;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
+pub use leader_election;
 #[cfg(feature = "plan")]
 #[doc(hidden)]
 pub use plan;

@@ -1,22 +1,22 @@
 //! Runs `spark-operator run`: controller, webhook, certificates and the ports for probes and metrics, in one process.
 //! When one of these parts ends, all end.
 
+use crate::certificates::{Certificates, Registration, ServingCertificate, Trust};
 use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests},
     controller::{
-        self, ApplicationMetrics, Leadership, ReadMetrics, ScheduleMetrics, Setup, SubmissionEnvironment,
+        self, ApplicationMetrics, ReadMetrics, ScheduleMetrics, Setup, SubmissionEnvironment,
         SubmissionMetrics, SubmitterSettings, Workloads,
     },
-    installation, manifests, metrics,
+    installation,
+    leader_election::Leadership,
+    manifests, metrics,
     plan::{Policy, executors::ExecutorLimits, schedule},
     process_limits,
     settings::{Settings, VERSION},
     shutdown, telemetry,
-    webhook::{
-        self, Certificates, Closing, LargeReviews, Quotas, Registration, ReviewMetrics, Reviews,
-        ServingCertificate, Tls, Trust,
-    },
+    webhook::{self, Closing, LargeReviews, Quotas, ReviewMetrics, Reviews, Tls},
 };
 use anyhow::{Context, anyhow};
 use axum::Router;

@@ -13,7 +13,6 @@ mod error;
 mod events;
 mod execute;
 mod kube_runtime_workaround;
-mod leadership;
 mod mount_failures;
 mod namespaces;
 mod objects;
@@ -54,7 +53,6 @@ use kube::{
         watcher,
     },
 };
-pub use leadership::Leadership;
 use mount_failures::MountFailures;
 use namespaces::OurNamespaces;
 use pods::PodIndex;

@@ -1,7 +1,7 @@
 //! Remembers what a reconcile loop knows of an object between two reconciles.
 
 use super::Error;
-use crate::plan::pod_summary::PodSummary;
+use crate::{api::version, plan::pod_summary::PodSummary};
 use jiff::Timestamp;
 use kube::{ResourceExt, runtime::controller::Action};
 use parking_lot::Mutex;
@@ -150,12 +150,6 @@ impl ReconcileMemory {
         }
         Action::requeue(pause)
     }
-}
-
-/// Returns the object's resourceVersion as a number; zero if it is not a number. Resource versions are opaque to
-/// clients except for their order, which Kubernetes promises since 1.35 and has always kept.
-pub(super) fn version(object: &impl ResourceExt) -> u64 {
-    object.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The flags of leader election.
 
 use super::duration;
-use crate::plan::lease::Timing;
+use crate::leader_election::lease::Timing;
 use clap::{ArgAction, Args};
 use std::time::Duration;
 

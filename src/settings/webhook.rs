@@ -1,10 +1,8 @@
 //! The flags of the webhook and its certificates.
 
 use super::duration;
-use crate::{
-    plan::renewal::Waits,
-    webhook::{Closing, Files, Places, Source, Tls, TlsVersion, cipher_suite},
-};
+use crate::certificates::{Files, Places, Source, renewal::Waits};
+use crate::webhook::{Closing, Tls, TlsVersion, cipher_suite};
 use clap::{ArgAction, Args};
 use rustls::SupportedCipherSuite;
 use std::{path::PathBuf, time::Duration};

@@ -3,52 +3,35 @@
 
 mod applications;
 mod bodies;
-mod certificate_secret;
-mod certificates;
-mod configurations;
 mod connection_limit;
 mod connections;
 mod deep;
-mod expiry;
 mod graceful_close;
 mod large;
 mod listener;
 mod object;
 mod pods;
-mod presented_certificate;
 mod quotas;
-mod registration;
 mod review;
 mod review_metrics;
-mod serving_certificate;
-mod source;
 mod threads;
 mod tls;
-mod trust;
-pub mod x509;
 
+use crate::certificates::ServingCertificate;
 use axum::{Router, extract::DefaultBodyLimit, routing::post};
 use bodies::Bodies;
-pub use certificate_secret::{Memory, SharedSecret, certificates as own_certificates};
-pub use certificates::Certificates;
-pub use configurations::{Configurations, Error as ConfigurationsError, Hook};
 pub use connections::Closing;
 use connections::Host;
 pub use large::LargeReviews;
-pub use presented_certificate::PresentedCertificate;
 pub use quotas::Quotas;
-pub use registration::Registration;
 pub use review::Reviews;
 pub use review_metrics::ReviewMetrics;
-pub use serving_certificate::ServingCertificate;
-pub use source::{Files, Source};
 use std::{io, sync::Arc};
 pub use threads::on_threads_of_their_own;
 pub use tls::{Tls, TlsVersion, cipher_suite};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-pub use trust::{Error as TrustError, Places, Trust};
 
 /// Returns the webhook's routes. The routes expect requests whose body has arrived completely.
 pub fn router(reviews: impl Into<Reviews>) -> Router {

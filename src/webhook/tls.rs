@@ -1,6 +1,6 @@
 //! Chooses the TLS versions and the cipher suites that the webhook accepts.
 
-use super::serving_certificate::ServingCertificate;
+use crate::certificates::ServingCertificate;
 use rustls::{ServerConfig, SupportedCipherSuite, crypto::ring::default_provider, version};
 use std::sync::Arc;
 

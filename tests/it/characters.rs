@@ -224,7 +224,7 @@ pub(crate) fn fill(application: &mut Value, role: Role, filler: &str) {
 fn annotated(application: &Value, role: Role) -> usize {
     let mut application: SparkApplication = serde_json::from_value(application.clone()).unwrap();
     // Every uid has this length.
-    application.metadata.uid = Some(uuid::Uuid::nil().to_string());
+    application.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());
     pod_customization::annotations(&application, role)
         .iter()
         .map(|(key, value)| key.len() + value.len())

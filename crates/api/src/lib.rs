@@ -39,6 +39,7 @@ pub mod monitoring;
 mod nulls;
 /// Kubernetes' quantities, such as `1.5Gi`.
 pub mod quantity;
+mod resource_version;
 /// Counts how often parts of an object are looked at, for tests.
 #[doc(hidden)]
 pub mod steps;
@@ -54,6 +55,7 @@ pub use lenient::Lenient;
 pub use pod::{
     DriverSpec, ExecutorSpec, GpuSpec, NameKey, NamePath, Port, SecretInfo, SecretType, SparkPodSpec,
 };
+pub use resource_version::version;
 pub use role::Role;
 pub use scheduled::{
     ConcurrencyPolicy, ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationSpec,

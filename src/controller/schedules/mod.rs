@@ -12,13 +12,13 @@ use super::{
     kube_runtime_workaround::until_stopped,
     namespaces::OurNamespaces,
     pods::PodIndex,
-    reconcile_memory::{self, ReconcileMemory},
+    reconcile_memory::ReconcileMemory,
     status, unbounded,
     watch::{self, ReadMetrics},
     workload::Outcome,
 };
 use crate::{
-    api::{Lenient, ScheduledSparkApplication, SparkApplication, names::label},
+    api::{Lenient, ScheduledSparkApplication, SparkApplication, names::label, version},
     plan::schedule::{self, Action as Act, Child, Observed, Plan, Policy},
 };
 pub(super) use children::Children;
@@ -218,7 +218,7 @@ impl Context {
         // A stale copy may ask for an application that was started already and is gone again. The version that this
         // process wrote last needs no check: no newer record of a start exists, because no other process starts
         // anything.
-        let is_ours = self.memory.with(&uid, |note| note.written) == reconcile_memory::version(schedule);
+        let is_ours = self.memory.with(&uid, |note| note.written) == version(schedule);
         if starts && !is_ours && !self.is_current(schedule).await? {
             return Ok(Passed::Rests(Some(FRESH_FACTS)));
         }

@@ -14,7 +14,7 @@ use super::{
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use spark_operator::webhook::Certificates;
+use spark_operator::certificates::Certificates;
 use std::{
     fs,
     os::unix::fs::symlink,

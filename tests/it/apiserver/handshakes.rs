@@ -14,7 +14,7 @@ use super::{
 };
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{Api, Client};
-use spark_operator::webhook::{PresentedCertificate, x509};
+use spark_operator::certificates::{PresentedCertificate, x509};
 use std::{collections::BTreeMap, fmt, time::Duration};
 use tokio::{
     task::spawn_blocking,

@@ -11,7 +11,10 @@ use axum::{Json, Router, extract::Path, routing::post};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use spark_operator::webhook::{Certificates, Closing, ServingCertificate, Tls, serve_routes};
+use spark_operator::{
+    certificates::{Certificates, ServingCertificate},
+    webhook::{Closing, Tls, serve_routes},
+};
 use std::sync::{Arc, Mutex};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_util::sync::CancellationToken;

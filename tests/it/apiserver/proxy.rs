@@ -21,7 +21,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 use serde_json::{Value, json};
-use spark_operator::webhook::Certificates;
+use spark_operator::certificates::Certificates;
 use std::{
     error::Error,
     fs,

@@ -14,9 +14,10 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 use serde_json::{Map, Value, json};
-use spark_operator::process_limits;
-use spark_operator::webhook::{
-    Certificates, Closing, ReviewMetrics, ServingCertificate, Tls, serve, serve_routes,
+use spark_operator::{
+    certificates::{Certificates, ServingCertificate},
+    process_limits,
+    webhook::{Closing, ReviewMetrics, Tls, serve, serve_routes},
 };
 use std::{
     env,

@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use spark_operator::webhook::Certificates;
+use spark_operator::certificates::Certificates;
 use std::{
     convert::Infallible,
     sync::{

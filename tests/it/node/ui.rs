@@ -11,7 +11,7 @@ use super::{
 };
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
-use spark_operator::webhook::Certificates;
+use spark_operator::certificates::Certificates;
 use std::{
     thread,
     time::{Duration, Instant},

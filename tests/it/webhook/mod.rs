@@ -24,7 +24,10 @@ use rustls::{
     time_provider::TimeProvider,
 };
 use serde_json::{Value, json};
-use spark_operator::webhook::{Certificates, Closing, ReviewMetrics, ServingCertificate, Tls, serve};
+use spark_operator::{
+    certificates::{Certificates, ServingCertificate},
+    webhook::{Closing, ReviewMetrics, Tls, serve},
+};
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},

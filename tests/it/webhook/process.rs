@@ -143,10 +143,9 @@ impl Operator {
 
     /// Returns the lines of the log that are not about the cluster.
     pub(super) fn logged_of_clients(&self) -> Vec<String> {
-        let cluster = ["operator", "admin", "webhook::registration", "webhook::trust"];
-        let is_of_clients = |line: &&str| {
-            !cluster.iter().any(|target| line.contains(&format!("\"spark_operator::{target}\"")))
-        };
+        let cluster = ["::operator", "::admin", "_certificates::registration", "_certificates::trust"];
+        let is_of_clients =
+            |line: &&str| !cluster.iter().any(|target| line.contains(&format!("\"spark_operator{target}\"")));
         self.log().lines().filter(is_of_clients).map(str::to_owned).collect()
     }
 }

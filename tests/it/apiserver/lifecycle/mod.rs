@@ -116,5 +116,5 @@ fn condition<'a>(application: &'a Value, kind: &str) -> [&'a str; 3] {
 /// Returns the warnings and errors in a log, except those about this cluster's webhook.
 fn complaints(log: &str) -> Vec<&str> {
     let is_one = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
-    log.lines().filter(is_one).filter(|line| !line.contains("webhook::registration")).collect()
+    log.lines().filter(is_one).filter(|line| !line.contains("certificates::registration")).collect()
 }

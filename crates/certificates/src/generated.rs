@@ -1,8 +1,8 @@
-//! Creates the webhook's own CA and leaf, together or one at a time. `plan::renewal` decides when a certificate is
+//! Creates the webhook's own CA and leaf, together or one at a time. `renewal` decides when a certificate is
 //! created.
 
+use super::renewal::{Held, Leaf};
 use super::x509;
-use crate::plan::renewal::{Held, Leaf};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use rcgen::{
@@ -35,10 +35,10 @@ pub struct Certificates {
 
 /// The names of the PEM files, which are also the keys of the Secret: the same as in Kubeflow.
 pub(super) mod file {
-    pub(in crate::webhook) const CA_CERTIFICATE: &str = "ca-cert.pem";
-    pub(in crate::webhook) const CA_KEY: &str = "ca-key.pem";
-    pub(in crate::webhook) const CERTIFICATE: &str = "server-cert.pem";
-    pub(in crate::webhook) const KEY: &str = "server-key.pem";
+    pub(crate) const CA_CERTIFICATE: &str = "ca-cert.pem";
+    pub(crate) const CA_KEY: &str = "ca-key.pem";
+    pub(crate) const CERTIFICATE: &str = "server-cert.pem";
+    pub(crate) const KEY: &str = "server-key.pem";
 }
 
 /// A certificate and its key in PEM.
@@ -98,7 +98,7 @@ impl Certificates {
         self.ca_certificate.split_inclusive(END).next().unwrap_or_default()
     }
 
-    /// Returns the properties of these certificates on which `plan::renewal` decides. `dns_names` are the names that
+    /// Returns the properties of these certificates on which `renewal` decides. `dns_names` are the names that
     /// the leaf should be valid for.
     #[must_use]
     pub fn held(&self, dns_names: &[String]) -> Held {
@@ -209,7 +209,7 @@ fn params(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::renewal::Validity;
+    use crate::renewal::Validity;
 
     const NAME: &str = "spark-operator-webhook-svc.spark-operator.svc";
 

@@ -2,19 +2,17 @@
 //! and to the webhook configurations.
 
 use super::{
-    certificate_secret::{self, Memory, SharedSecret},
-    configurations::{self, Configurations, Hook},
     expiry::{Expiry, NotValid},
-    presented_certificate::PresentedCertificate,
+    presented::PresentedCertificate,
     registration::Registration,
-    serving_certificate::{self, ServingCertificate},
+    renewal::{Step, Waits},
+    secret::{self, Memory, SharedSecret},
+    serving::{self, ServingCertificate},
     source::{self, Files, Foreign, Source},
+    webhook_configurations::{self, Configurations, Hook},
     x509,
 };
-use crate::{
-    api::Lenient,
-    plan::renewal::{Step, Waits},
-};
+use api::Lenient;
 use futures::{Stream, StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -69,11 +67,11 @@ pub struct Places {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
-    Secret(#[from] certificate_secret::Error),
+    Secret(#[from] secret::Error),
     #[error(transparent)]
-    Configurations(#[from] configurations::Error),
+    Configurations(#[from] webhook_configurations::Error),
     #[error(transparent)]
-    Serve(#[from] serving_certificate::Error),
+    Serve(#[from] serving::Error),
     #[error(transparent)]
     Expired(#[from] NotValid),
     #[error(transparent)]
@@ -133,7 +131,9 @@ impl Trust {
         let mut tries = 1;
         loop {
             match self.step(&mut memory, now).await {
-                Err(Error::Configurations(configurations::Error::Changed { .. })) if tries < TRIES => {
+                Err(Error::Configurations(webhook_configurations::Error::Changed { .. }))
+                    if tries < TRIES =>
+                {
                     tries += 1;
                 }
                 result => return result,
@@ -168,7 +168,7 @@ impl Trust {
 
     async fn keep_own(
         &self,
-        configurations: Result<Configurations, configurations::Error>,
+        configurations: Result<Configurations, webhook_configurations::Error>,
         waits: &Waits,
         memory: &mut Memory,
         now: Timestamp,

@@ -1,8 +1,8 @@
 //! Reports, in the log and as a metric, how the installed webhook configurations differ from the configurations that
 //! the operator's flags want. Nothing is corrected: a configuration that an admin has installed belongs to the admin.
 
-use super::configurations::Configurations;
-use crate::plan::registration::differences;
+use super::{differences::differences, webhook_configurations::Configurations};
+
 use parking_lot::Mutex;
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use serde_json::Value;

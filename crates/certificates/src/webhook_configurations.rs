@@ -1,6 +1,6 @@
 //! Reads and writes the `caBundle` of each webhook in the webhook configurations.
 
-use crate::api::Lenient;
+use api::Lenient;
 use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
 use k8s_openapi::{
     ByteString,

@@ -1,8 +1,8 @@
 //! Reads and checks certificates of the webhook that are not the operator's own: from cert-manager's Secret or from
 //! mounted files.
 
-use super::{presented_certificate::PresentedCertificate, x509};
-use crate::plan::renewal::Waits;
+use super::renewal::Waits;
+use super::{presented::PresentedCertificate, x509};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use rustls::{

@@ -1,6 +1,6 @@
 //! Reads X.509 certificates: their names, their validity, and which CA has signed them.
 
-use crate::plan::renewal::Validity;
+use super::renewal::Validity;
 use jiff::Timestamp;
 use rustls::{
     RootCertStore,

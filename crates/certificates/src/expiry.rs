@@ -1,8 +1,8 @@
 //! Reports until when the certificates that the webhook serves are valid: as metrics, as a condition of readiness, and
 //! as a warning in the log when a tenth of the validity is left.
 
+use super::renewal::Validity;
 use super::x509;
-use crate::plan::renewal::Validity;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use prometheus_client::{
@@ -82,7 +82,8 @@ impl Expiry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{metrics, webhook::Certificates};
+    use crate::Certificates;
+    use prometheus_client::encoding::text::encode;
     use std::{io::Read, sync::Arc};
 
     /// In this test the leaf is not renewed before its end, and later the CA is not renewed either.
@@ -131,7 +132,8 @@ mod tests {
         let expiry = Expiry::new(&mut registry);
         let shown = |time| expiry.shown(&made.certificate, &made.ca_certificate, at(time));
         shown("2026-11-21T12:00:00Z").unwrap();
-        let text = metrics::text(&registry);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
         let name = "spark_operator_webhook_certificate_expiry_timestamp_seconds";
         for (certificate, end) in [("ca", "2036-11-20T12:00:00Z"), ("leaf", "2027-11-21T12:00:00Z")] {
             let line = format!("{name}{{certificate=\"{certificate}\"}} {}\n", at(end).as_second());

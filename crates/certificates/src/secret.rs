@@ -1,11 +1,11 @@
 //! Creates and renews the operator's own certificates in the Secret that all replicas share. The first replica that
 //! takes a step writes the Secret, and the others use the content of the Secret.
 
-use super::certificates::Certificates;
-use crate::{
-    api::Lenient,
-    plan::renewal::{self, Held, Seen, Step, Waits, Wish},
+use super::{
+    generated::Certificates,
+    renewal::{self, Held, Seen, Step, Waits, Wish},
 };
+use api::Lenient;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{

@@ -1,11 +1,8 @@
 //! Lets this process drive applications only while it holds the lease. Everything else (the webhook) runs in every
 //! process.
 
-use super::reconcile_memory::version;
-use crate::{
-    api::Lenient,
-    plan::lease::{self, Step, Timing},
-};
+use super::lease::{self, Step, Timing};
+use api::{Lenient, version};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::{
@@ -264,7 +261,7 @@ fn now() -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::http::{Method, Request, Response};
+    use http::{Method, Request, Response};
     use kube::client::{Body, ClientBuilder};
     use serde_json::{Value, json};
     use std::sync::{Arc, Mutex};

@@ -1,0 +1,29 @@
+//! The certificates of the webhook: when they are renewed, how they are made, where they are kept, and how the API
+//! server comes to trust them.
+//!
+//! [`renewal`] decides from values, without a client or a clock. The other modules carry out its decisions: replicas
+//! share the certificates in a [`SharedSecret`], [`Trust`] brings them to the listener ([`ServingCertificate`]) and to
+//! the webhook configurations ([`Configurations`]), and reports until when they are valid. Certificates that the
+//! operator has not made ([`Source`]) are checked, served and watched in the same way.
+
+mod differences;
+mod expiry;
+mod generated;
+mod presented;
+mod registration;
+pub mod renewal;
+mod secret;
+mod serving;
+mod source;
+mod trust;
+mod webhook_configurations;
+pub mod x509;
+
+pub use generated::Certificates;
+pub use presented::PresentedCertificate;
+pub use registration::Registration;
+pub use secret::{Memory, SharedSecret, certificates as own_certificates};
+pub use serving::ServingCertificate;
+pub use source::{Files, Source};
+pub use trust::{Error as TrustError, Places, Trust};
+pub use webhook_configurations::{Configurations, Error as ConfigurationsError, Hook};

@@ -1,0 +1,9 @@
+//! Elects the process that drives applications, by a Lease and as client-go does.
+//!
+//! [`lease`] decides, for one candidate, what to do next; [`Leadership`] reads and writes the Lease, and runs the work
+//! of the leader only while this process holds it.
+
+mod leadership;
+pub mod lease;
+
+pub use leadership::Leadership;
