@@ -15,6 +15,8 @@ use std::{collections::BTreeSet, fs};
 #[ignore = "needs kube-apiserver: make test"]
 async fn the_definitions_are_established_and_can_be_applied_again() {
     let _namespace = Namespace::new("definitions").await;
+    // Another test may have changed the definitions of this cluster, and stored them by server-side apply.
+    kubectl(&["apply", "-f", "manifests/crds"]);
     // Client-side apply stores the whole object in an annotation, for which the definitions of Kubeflow's operator are
     // too large.
     for _ in 0..2 {
