@@ -129,7 +129,7 @@ pub(crate) mod submission_node;
 use std::time::{Duration, Instant};
 
 /// Ten times what the slowest of them takes here, a `spark-submit` that shares two cores with another.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Looks until `look` gives `Ok`, and gives that. An `Err` is what was seen instead, for the message if the
