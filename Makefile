@@ -130,4 +130,4 @@ record: ## Record real submissions, SPARK=version CASES='java-*,vol*' DIR=folder
 	tests/record/record --spark $(SPARK) $(if $(CASES),--only '$(CASES)') $(if $(DIR),--to '$(abspath $(DIR))')
 
 clean: ## Stop the local clusters
-	for name in spark demo test-{api,repeat,soak}-{1..5} test-node test-soak test-bench; do $(CLUSTER) down --name $$name; done
+	for name in spark demo test-{api,repeat,soak}-{1..4} test-node test-soak test-bench; do $(CLUSTER) down --name $$name; done

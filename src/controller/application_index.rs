@@ -84,8 +84,11 @@ impl<R: Record> ApplicationIndex<R> {
                 let Some((key, record)) = record(&object) else { return BTreeSet::new() };
                 let mut records = self.records.write();
                 let known = records.entry(key.clone()).or_default();
-                let before = known.insert(record.name().to_owned(), record.clone());
-                before.is_none_or(|before| before != record).then_some(key).into_iter().collect()
+                if known.get(record.name()) == Some(&record) {
+                    return BTreeSet::new();
+                }
+                known.insert(record.name().to_owned(), record);
+                BTreeSet::from([key])
             }
             Event::Delete(object) => {
                 let Some((key, record)) = record(&object) else { return BTreeSet::new() };

@@ -1,9 +1,14 @@
 //! Defines the reasons for which a reconcile fails, including a bug of the operator.
 
-use super::{events::Events, submission_environment, workload::Workload};
+use super::{
+    events::Events,
+    submission_environment,
+    workload::{Outcome, Workload},
+};
 use crate::panics::{Panicked, caught};
 use jiff::Timestamp;
-use kube::Resource;
+use kube::{Resource, ResourceExt, runtime::controller::Action};
+use std::time::Duration;
 
 /// Why a reconcile has failed and has to be retried.
 #[derive(Debug, thiserror::Error)]
@@ -31,24 +36,28 @@ impl Error {
     }
 }
 
-/// Reconciles `object` by `work`. Reports a panic in `work` by an event on the object and a metric.
+/// Reconciles `object` by `look`, which returns when to look again if nothing happens before, and records the work in
+/// `workload`. Reports a panic in `look` by an event on the object and a metric.
 ///
 /// # Errors
 ///
-/// The errors of `work`, and [`Error::Panicked`].
-pub(super) async fn guarded<K: Resource<DynamicType = ()>, T>(
+/// The errors of `look`, and [`Error::Panicked`].
+pub(super) async fn guarded<K: Resource<DynamicType = ()>>(
     object: &K,
     workload: &Workload,
     events: &Events,
     now: Timestamp,
-    work: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    match caught(work).await {
+    look: impl Future<Output = Result<Option<Duration>, Error>>,
+) -> Result<Action, Error> {
+    let work = workload.begin(&object.namespace().unwrap_or_default(), &object.name_any());
+    let wake = match caught(look).await {
         Ok(done) => done,
         Err(bug) => {
             workload.panicked();
             events.panicked(object, &bug, now).await;
             Err(bug.into())
         }
-    }
+    };
+    work.end(Outcome::of(&wake));
+    wake.map(|wake| wake.map_or_else(Action::await_change, Action::requeue))
 }

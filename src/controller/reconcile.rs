@@ -5,7 +5,6 @@ use super::{
     calls::{self, Metadata},
     error::{Error, guarded},
     events, execute, now, observe, status,
-    workload::Outcome,
 };
 use crate::{
     api::SparkApplication,
@@ -46,7 +45,6 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     let now = now();
     // Not in the attribute above: the JSON log layer overwrites a `name` that is set there with the span's own.
     Span::current().record("name", watched.name_any());
-    let work = context.workload.begin(&watched.namespace().unwrap_or_default(), &watched.name_any());
     let look = async {
         match &watched.0 {
             _ if !context.namespaces.include(&watched.namespace().unwrap_or_default()) => {
@@ -59,9 +57,7 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
             }
         }
     };
-    let wake = guarded(&*watched, &context.workload, &context.events, now, look).await;
-    work.end(Outcome::of(&wake));
-    wake.map(|wake| wake.map_or_else(Action::await_change, Action::requeue))
+    guarded(&*watched, &context.workload, &context.events, now, look).await
 }
 
 pub(super) fn again(watched: Arc<Watched>, error: &Error, context: Arc<Context>) -> Action {

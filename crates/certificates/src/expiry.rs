@@ -1,8 +1,7 @@
 //! Reports until when the certificates that the webhook serves are valid: as metrics, as a condition of readiness, and
 //! as a warning in the log when a tenth of the validity is left.
 
-use super::renewal::Validity;
-use super::x509;
+use super::{renewal::Validity, x509};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use prometheus_client::{

@@ -1,8 +1,10 @@
 //! Creates the webhook's own CA and leaf, together or one at a time. `renewal` decides when a certificate is
 //! created.
 
-use super::renewal::{Held, Leaf};
-use super::x509;
+use super::{
+    renewal::{Held, Leaf},
+    x509,
+};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use rcgen::{

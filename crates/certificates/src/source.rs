@@ -1,8 +1,7 @@
 //! Reads and checks certificates of the webhook that are not the operator's own: from cert-manager's Secret or from
 //! mounted files.
 
-use super::renewal::Waits;
-use super::{presented::PresentedCertificate, x509};
+use super::{presented::PresentedCertificate, renewal::Waits, x509};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use rustls::{
@@ -18,11 +17,11 @@ use std::{
 /// Where the webhook's certificates come from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// The operator makes them itself.
+    /// The operator makes the certificates itself.
     Own(Waits),
-    /// cert-manager writes them into the Secret, and its CA injector keeps `caBundle` up to date.
+    /// cert-manager writes the certificates into the Secret, and its CA injector keeps `caBundle` up to date.
     CertManager,
-    /// They are in the files of a mounted folder, which the admin fills.
+    /// The admin puts the certificates into the files of a mounted folder.
     Files(Files),
 }
 

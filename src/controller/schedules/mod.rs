@@ -15,7 +15,6 @@ use super::{
     reconcile_memory::ReconcileMemory,
     status, unbounded,
     watch::{self, ReadMetrics},
-    workload::Outcome,
 };
 use crate::{
     api::{Lenient, ScheduledSparkApplication, SparkApplication, names::label, version},
@@ -166,7 +165,6 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     // there with the span's own name.
     Span::current().record("name", watched.name_any());
     let namespace = watched.namespace().unwrap_or_default();
-    let work = context.workload.begin(&namespace, &watched.name_any());
     let look = async {
         match &watched.0 {
             _ if !context.namespaces.include(&namespace) => Ok(None),
@@ -177,9 +175,7 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
             }
         }
     };
-    let wake = guarded(&*watched, &context.workload, &context.events, now, look).await;
-    work.end(Outcome::of(&wake));
-    wake.map(|wake| wake.map_or_else(Action::await_change, Action::requeue))
+    guarded(&*watched, &context.workload, &context.events, now, look).await
 }
 
 impl Context {

@@ -219,18 +219,17 @@ pub fn plan(
 ) -> (Vec<AuxiliaryAction>, Option<Duration>) {
     let state = status.application_state.state;
     let mut due = Due { seen, now, wake: None };
-    let own = || there(application, seen).filter(|auxiliary| !auxiliary.terminating);
+    let own = || there(application, seen).filter(|object| !object.terminating);
     let kept = kept(application, status, policy);
-    let unwanted = own().filter(|auxiliary| !kept.contains(&auxiliary.child));
-    let mut auxiliary: Vec<_> = unwanted
-        .filter(|auxiliary| due.take_if_due(&auxiliary.child))
-        .map(|auxiliary| AuxiliaryAction::Delete(auxiliary.child.clone()))
+    let unwanted = own().filter(|object| !kept.contains(&object.child));
+    let mut actions: Vec<_> = unwanted
+        .filter(|object| due.take_if_due(&object.child))
+        .map(|object| AuxiliaryAction::Delete(object.child.clone()))
         .collect();
     if !is_followed(state) {
-        return (auxiliary, due.wake);
+        return (actions, due.wake);
     }
-    let all: BTreeMap<_, _> =
-        there(application, seen).map(|auxiliary| (&auxiliary.child, auxiliary)).collect();
+    let all: BTreeMap<_, _> = there(application, seen).map(|object| (&object.child, object)).collect();
     for object in wanted(application, status, policy) {
         let Some(child) = Child::of(&object) else { continue };
         let next = match all.get(&child) {
@@ -239,9 +238,9 @@ pub fn plan(
             None if seen.has_made(&child, status) => None,
             None => Some(AuxiliaryAction::Make(object)),
         };
-        auxiliary.extend(next.filter(|_| due.take_if_due(&child)));
+        actions.extend(next.filter(|_| due.take_if_due(&child)));
     }
-    (auxiliary, due.wake)
+    (actions, due.wake)
 }
 
 fn there<'a>(
@@ -249,7 +248,7 @@ fn there<'a>(
     seen: &'a AuxiliaryObjects,
 ) -> impl Iterator<Item = &'a AuxiliaryObject> {
     let uid = application.metadata.uid.clone();
-    seen.there.iter().filter(move |auxiliary| Some(&auxiliary.owner) == uid.as_ref())
+    seen.there.iter().filter(move |object| Some(&object.owner) == uid.as_ref())
 }
 
 impl AuxiliaryObjects {
