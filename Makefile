@@ -84,7 +84,7 @@ test-api: ## Against a real API server; the test plays kubelet
 test-node: ## On a real node, where Spark really runs
 	cargo test --locked --no-run
 	$(CLUSTER) build --level node --watching
-	tests/level node tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=2 node::
+	tests/level node tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=3 node::
 
 # A new test counts once it has passed so often while other tests run: make repeat TEST=apiserver::budget
 repeat: ## Run tests against a real API server again and again, TEST=prefix of their names TIMES=20

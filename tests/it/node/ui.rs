@@ -6,8 +6,8 @@ use super::{
     install_alone,
     native::python_job,
     reverse_proxy::ReverseProxy,
+    sparkctl::{ended, sparkctl, spawn},
     state_is, until,
-    verbs::{ended, sparkctl, spawn},
 };
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};

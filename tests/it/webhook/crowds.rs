@@ -32,10 +32,10 @@ async fn thousands_that_are_idle_cost_little_and_delay_nobody() {
     crowds(&operator, "idle", shaken).await;
 }
 
-/// Opens two crowds of connections, one after the other; `connect` opens each connection.
+/// Opens three crowds of connections, one after the other; `connect` opens each connection.
 async fn crowds<T>(operator: &Operator, who: &str, connect: impl AsyncFn(usize) -> T) {
     let (mut grown, mut peaks) = (Vec::new(), Vec::new());
-    for _ in 0..2 {
+    for _ in 0..3 {
         let before = operator.memory_kib();
         let mut crowd = Vec::new();
         for i in 0..CROWD {
@@ -61,9 +61,10 @@ async fn crowds<T>(operator: &Operator, who: &str, connect: impl AsyncFn(usize) 
         peaks.push(at);
     }
     assert!(grown[0] < EACH_KIB * KEPT as u64, "{grown:?}");
-    // How much freed memory the allocator keeps is not checked. The second crowd must need next to nothing more than
-    // the first: memory that the first crowd had leaked would show here.
-    assert!(peaks[1].saturating_sub(peaks[0]) < grown[0] / 2, "{peaks:?}, grown by {grown:?}");
+    // How much freed memory the allocator keeps is not checked. Leaked memory would add up with each crowd; on a busy
+    // machine one of them may need more than the one before.
+    let more = peaks.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).min();
+    assert!(more < Some(grown[0] / 2), "{peaks:?}, grown by {grown:?}");
     // The log reports that there are too many connections, but nothing about single connections.
     let lines = operator.logged_of_clients();
     assert_eq!(lines.len(), 2, "{lines:?}");
