@@ -52,13 +52,13 @@ pub(super) const DEFAULT_PORT: u16 = 4040;
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) async fn forward(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
-    let door = Door::open(flags.local_port).await?;
+    let local = LocalPort::open(flags.local_port).await?;
     let remote = match flags.remote_port {
         Some(port) => port,
         None => ui_port_of(cluster, &flags.name).await?,
     };
-    through(cluster, &flags.name, remote, &door, async |_| {
-        print(&format!("forwarding from {} -> {remote}\n", door.port))
+    through(cluster, &flags.name, remote, &local, async |_| {
+        print(&format!("forwarding from {} -> {remote}\n", local.port))
     })
     .await
 }
@@ -78,14 +78,15 @@ pub(super) async fn ui_port_of(cluster: &Cluster, name: &str) -> anyhow::Result<
     })
 }
 
-/// Forwards connections that come through `door` to `port` of each driver in turn, until the application has ended.
-/// `begun` is called for each driver before connections are accepted.
+/// Forwards the connections that `local`, a local listener, accepts to `port` of the driver. When another run has a new
+/// driver, forwards to that one, until the application has ended. `connected` is called for each driver before connections
+/// are accepted.
 pub(super) async fn through(
     cluster: &Cluster,
     name: &str,
     port: u16,
-    door: &Door,
-    begun: impl AsyncFn(&Way) -> anyhow::Result<()>,
+    local: &LocalPort,
+    connected: impl AsyncFn(&DriverPort) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut last = None;
     let mut was_open = false;
@@ -95,11 +96,11 @@ pub(super) async fn through(
             continue;
         }
         was_open = true;
-        let way = Way { pods: cluster.api(), driver: driver.name_any(), port };
-        let over = pin!(over(&way, &driver));
+        let to = DriverPort { pods: cluster.api(), driver: driver.name_any(), port };
+        let over = pin!(over(&to, &driver));
         let open = pin!(async {
-            begun(&way).await?;
-            door.serve(&way).await
+            connected(&to).await?;
+            local.serve(&to).await
         });
         if let Either::Right((failed, _)) = select(over, open).await {
             return failed;
@@ -113,11 +114,11 @@ pub(super) async fn through(
 }
 
 /// Returns when the driver has ended, or its pod does not exist any more.
-async fn over(way: &Way, driver: &Pod) {
+async fn over(to: &DriverPort, driver: &Pod) {
     let uid = driver.uid();
     loop {
         let is_over = |pod: Option<&Pod>| has_ended(pod.filter(|pod| pod.uid() == uid));
-        if await_condition(way.pods.clone(), &way.driver, is_over).await.is_ok() {
+        if await_condition(to.pods.clone(), &to.driver, is_over).await.is_ok() {
             return;
         }
         sleep(PAUSE).await;
@@ -131,13 +132,13 @@ pub(super) fn has_ended(pod: Option<&Pod>) -> bool {
 }
 
 /// A port of a driver's pod.
-pub(super) struct Way {
+pub(super) struct DriverPort {
     pods: Api<Pod>,
     driver: String,
     port: u16,
 }
 
-impl Way {
+impl DriverPort {
     /// Waits until something on the port answers HTTP.
     pub(super) async fn answers(&self) {
         let mut waiting = Waiting::default();
@@ -174,12 +175,12 @@ impl Way {
 }
 
 /// A port of this machine's loopback addresses, with the listeners on it.
-pub(super) struct Door {
+pub(super) struct LocalPort {
     listeners: Vec<TcpListener>,
     pub port: u16,
 }
 
-impl Door {
+impl LocalPort {
     /// # Errors
     ///
     /// When the port cannot be listened on.
@@ -194,17 +195,17 @@ impl Door {
     }
 
     /// Accepts and forwards connections; returns only on failure.
-    async fn serve(&self, way: &Way) -> anyhow::Result<()> {
-        let mut guests = JoinSet::new();
+    async fn serve(&self, to: &DriverPort) -> anyhow::Result<()> {
+        let mut connections = JoinSet::new();
         loop {
             let accept = select_all(self.listeners.iter().map(|listener| Box::pin(listener.accept())));
             tokio::select! {
                 (accepted, ..) = accept => {
-                    let (guest, _) = accepted?;
-                    let way = Way { pods: way.pods.clone(), driver: way.driver.clone(), port: way.port };
-                    guests.spawn(async move { way.carry(guest).await });
+                    let (connection, _) = accepted?;
+                    let to = DriverPort { pods: to.pods.clone(), driver: to.driver.clone(), port: to.port };
+                    connections.spawn(async move { to.carry(connection).await });
                 }
-                Some(left) = guests.join_next() => {
+                Some(left) = connections.join_next() => {
                     if let Err(error) = left? {
                         complain(&error.to_string());
                     }

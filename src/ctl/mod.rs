@@ -84,7 +84,7 @@ enum Command {
     Top(top::Flags),
     /// Wait until applications are as you want them
     Wait(wait::Flags),
-    /// Delete the pods of applications and make no others until they are resumed; or stop schedules
+    /// Delete the pods of applications and create none until they are resumed; or suspend schedules
     #[command(after_help = "Example: sparkctl suspend --schedule nightly")]
     Suspend(change::NamedOrSchedule),
     /// End a suspension

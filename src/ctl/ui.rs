@@ -4,7 +4,7 @@
 use super::{
     cluster::Cluster,
     completion,
-    forward::{DEFAULT_PORT, Door, has_ended, through, ui_port_of},
+    forward::{DEFAULT_PORT, LocalPort, has_ended, through, ui_port_of},
     log::{next_driver, without_driver},
     names,
     show::{complain, line, print},
@@ -50,17 +50,17 @@ pub(super) async fn ui(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
         }
         return flags.show(&address);
     }
-    let door = match flags.local_port {
-        Some(port) => Door::open(port).await?,
-        None => match Door::open(DEFAULT_PORT).await {
-            Ok(door) => door,
-            Err(_) => Door::open(0).await?,
+    let local = match flags.local_port {
+        Some(port) => LocalPort::open(port).await?,
+        None => match LocalPort::open(DEFAULT_PORT).await {
+            Ok(local) => local,
+            Err(_) => LocalPort::open(0).await?,
         },
     };
     let port = ui_port_of(cluster, name).await?;
-    through(cluster, name, port, &door, async |way| {
-        way.answers().await;
-        flags.show(&format!("http://localhost:{}", door.port))
+    through(cluster, name, port, &local, async |to| {
+        to.answers().await;
+        flags.show(&format!("http://localhost:{}", local.port))
     })
     .await
 }

@@ -46,7 +46,8 @@ fn the_config_map_has_what_the_image_has_not() {
     assert_eq!(files(json!({"metricsProperties": "a.b=c"})).unwrap().len(), 1);
 }
 
-/// The ConfigMap has the name that Kubeflow's operator gives it, and belongs to one run of one application.
+/// The ConfigMap with the configuration of the JMX exporter has the name that Kubeflow's operator gives it. Its owner is
+/// the application, and its label has the submission id of the run.
 #[test]
 fn the_config_map_is_the_runs_own() {
     let application = monitored(json!({"prometheus": {"jmxExporterJar": JAR}}), json!({}));

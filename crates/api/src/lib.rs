@@ -8,7 +8,7 @@
 /// The names of every label, annotation, container, environment variable and configuration key.
 pub mod names;
 /// The two kinds of pod that Spark runs: driver and executor.
-pub mod role;
+mod pod_role;
 
 /// `SparkApplication` and its spec.
 pub mod application;
@@ -55,8 +55,8 @@ pub use lenient::Lenient;
 pub use pod::{
     DriverSpec, ExecutorSpec, GpuSpec, NameKey, NamePath, Port, SecretInfo, SecretType, SparkPodSpec,
 };
+pub use pod_role::Role;
 pub use resource_version::version;
-pub use role::Role;
 pub use scheduled::{
     ConcurrencyPolicy, ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationSpec,
     ScheduledSparkApplicationStatus,

@@ -386,7 +386,7 @@ pub fn fresh(application: &Application) -> Operator {
 
 #[derive(Clone, Copy)]
 enum Todo {
-    /// Checks that the application is still the one that the decision was made for.
+    /// Checks that the stored application has the resource version on which the plan is based.
     Check,
     Act(Act),
     Write(u32),

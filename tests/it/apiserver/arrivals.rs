@@ -32,8 +32,8 @@ pub(crate) struct Arrivals {
 pub(crate) struct Count {
     pub pods: usize,
     pub handshakes: usize,
-    /// The errors of the API server for pods that were not admitted, a note for each pod that was admitted without our
-    /// webhook, and the errors of handshakes that failed.
+    /// One message for each failure: the API server's error for a pod that it refused, the name of a pod that it admitted
+    /// without calling the operator's webhook, and the error of each TLS handshake with the webhook that failed.
     pub failures: Vec<String>,
 }
 

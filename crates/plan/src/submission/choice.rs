@@ -1,6 +1,6 @@
 //! Decides who submits an application: the operator itself, or Spark's own `spark-submit` in a submission pod.
 
-use super::{SubmissionEnvironment, has_templates, native, templates};
+use super::{SubmissionEnvironment, has_templates, native, pod_templates};
 use crate::{
     By, Policy, SubmitRequest,
     auxiliary::has_id_in_ui_path,
@@ -172,7 +172,7 @@ fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<St
             application.spec.spark_version
         ));
     }
-    let lost = templates::overwritten(application);
+    let lost = pod_templates::overwritten(application);
     (!lost.is_empty()).then(|| {
         format!(
             "without the webhook executors are made from a pod template alone, in which Spark overwrites {}",

@@ -1,4 +1,5 @@
-//! Sets the environment variables that go through Spark's configuration: `envVars` and `envSecretKeyRefs`.
+//! Sets the deprecated fields `envVars` and `envSecretKeyRefs` as Spark properties. The field `env` is a matter of the
+//! webhook instead.
 
 use super::{Context, Properties};
 use api::{Role, names::conf};

@@ -12,12 +12,12 @@ mod identity;
 mod images;
 mod monitoring;
 mod native;
+pub(super) mod pod_templates;
 mod predicted;
 mod properties;
 mod resources;
 mod scheduling;
 mod secrets;
-pub(super) mod templates;
 pub(super) mod volumes;
 
 use crate::{
@@ -164,7 +164,7 @@ pub fn spark_submit(
     let mut files = BTreeMap::from([(file::PROPERTIES, text)]);
     if context.has_templates() {
         for role in Role::ALL {
-            files.insert(file::template(role), templates::text(&template(&context, role, policy)?));
+            files.insert(file::template(role), pod_templates::text(&template(&context, role, policy)?));
         }
     }
     let mut all = read;
@@ -182,17 +182,17 @@ pub(super) fn customized_template(
     spec: &SparkApplicationSpec,
     role: Role,
 ) -> Result<Value, String> {
-    templates::customized(application, spec, role)
+    pod_templates::customized(application, spec, role)
 }
 
 /// Returns the template that Spark gets for pods of `role`.
 fn template(context: &Context, role: Role, policy: &Policy) -> Result<Value, Refusal> {
     let Context { application, spec, .. } = context;
     if policy.has_webhook {
-        return Ok(templates::template(application, spec, role));
+        return Ok(pod_templates::template(application, spec, role));
     }
     let refused = |why| Refusal(vec![Invalid { field: format!("spec.{}", role.as_str()), why }]);
-    templates::customized(application, spec, role).map_err(refused)
+    pod_templates::customized(application, spec, role).map_err(refused)
 }
 
 fn properties(context: &Context) -> Properties {
@@ -209,7 +209,7 @@ pub(super) fn starting_point(application: &SparkApplication) -> (Properties, [Va
     let spec = with_defaults(application.spec.clone());
     let run = Run::next(application);
     let context = Context { application, spec: &spec, run: &run, defaults: &BTreeMap::new(), ui_path: None };
-    (properties(&context), Role::ALL.map(|role| templates::template(application, &spec, role)))
+    (properties(&context), Role::ALL.map(|role| pod_templates::template(application, &spec, role)))
 }
 
 fn arguments(context: &Context, policy: &Policy, properties: &Properties) -> Vec<String> {

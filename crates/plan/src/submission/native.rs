@@ -3,8 +3,8 @@
 //! is already customized.
 
 use super::{
-    Context, SubmissionEnvironment, Submitter, choice::submitter, dependencies, properties, template,
-    templates,
+    Context, SubmissionEnvironment, Submitter, choice::submitter, dependencies, pod_templates, properties,
+    template,
 };
 use crate::{
     Policy,
@@ -176,7 +176,7 @@ pub fn native(
     let executor_template = templates.then(|| template(&context, Role::Executor, policy)).transpose();
     let executor_template = executor_template
         .map_err(|refusal| NotNative::Refused(refusal.brief()))?
-        .map(|template| templates::text(&template));
+        .map(|template| pod_templates::text(&template));
     Ok(Submission {
         line: Line::nearest(&spec.spark_version).0,
         spark_version: spec.spark_version.clone(),
@@ -185,7 +185,7 @@ pub fn native(
         primary_resource: spec.main_application_file.clone(),
         arguments: spec.arguments.clone(),
         proxy_user: stated(&spec.proxy_user).cloned(),
-        driver_template: templates.then(|| templates::template(application, &spec, Role::Driver)),
+        driver_template: templates.then(|| pod_templates::template(application, &spec, Role::Driver)),
         executor_template,
         environment,
         ids,

@@ -10,8 +10,8 @@ use api::{
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The size is passed on in the notation that Kubernetes itself writes. Kubeflow's operator has this notation from its
-/// decoder.
+/// The option with the size of an `emptyDir`. It is written in Kubernetes' canonical form, `1Gi` for `1024Mi`, because
+/// Kubeflow's operator reads it as a Quantity, which prints itself in that form.
 const SIZE_LIMIT: &str = "sizeLimit";
 /// An empty medium means the node's disk, the same as an unset medium.
 const MEDIUM: &str = "medium";

@@ -14,6 +14,7 @@ mod labels;
 mod mode;
 mod monitoring;
 mod names;
+mod pod_templates;
 mod program;
 mod python;
 mod resources;
@@ -21,7 +22,6 @@ mod schedule;
 mod scheduling;
 mod size;
 mod spark_conf;
-mod templates;
 mod volumes;
 
 use crate::{schedule::Precision, spec_hash::spec_hash};
@@ -41,8 +41,8 @@ const CHECKS: [Check; 26] = [
     program::main_file,
     program::arguments,
     names::driver_pod,
-    templates::version,
-    templates::form,
+    pod_templates::version,
+    pod_templates::form,
     scheduling::node_selector,
     ingress::web_ui,
     ingress::driver_ingress,
@@ -60,7 +60,7 @@ const CHECKS: [Check; 26] = [
     monitoring::exposure,
     customization::rehearsal,
     customization::size,
-    templates::size,
+    pod_templates::size,
     python::version,
     ignored::fields,
 ];

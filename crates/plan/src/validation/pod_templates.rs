@@ -38,8 +38,8 @@ pub(super) fn size(subject: &Subject, findings: &mut Findings) {
     if !submission::has_templates(&subject.spec.spark_version) || template(subject, role).is_err() {
         return;
     }
-    let made = submission::templates::template(subject.application, &subject.spec, role);
-    let size = submission::templates::text(&made).len();
+    let made = submission::pod_templates::template(subject.application, &subject.spec, role);
+    let size = submission::pod_templates::text(&made).len();
     if size > LARGEST_CONFIG_MAP {
         findings.refuse(
             subject.field(role.as_str()),
