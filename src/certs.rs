@@ -7,7 +7,7 @@ use crate::certificates::{
 };
 use crate::{
     operator,
-    settings::{CertsCommand, WebhookObjects},
+    settings::{CertsCommand, InstallationName, WebhookObjects},
 };
 use anyhow::{Context, bail, ensure};
 use jiff::{Timestamp, Unit};
@@ -30,26 +30,42 @@ mod report;
 /// that are shown do not match.
 pub async fn run(command: &CertsCommand) -> anyhow::Result<String> {
     match command {
-        CertsCommand::Show { cluster, objects } => {
-            show(operator::client(cluster.kubeconfig.as_deref()).await?, objects).await
+        CertsCommand::Show { cluster, installation, objects } => {
+            let client = operator::client(cluster.kubeconfig.as_deref()).await?;
+            let mutating = objects.mutating_configuration(installation);
+            let validating = objects.validating_configuration(installation);
+            let configurations = Configurations::read(&client, &mutating, &validating).await?;
+            show(&Place::of(&client, installation, objects), &configurations).await
         }
-        CertsCommand::Rotate { ca, cluster, objects } => {
+        CertsCommand::Rotate { ca, cluster, installation, objects } => {
             let wish = if *ca { Wish::Ca } else { Wish::Leaf };
-            rotate(operator::client(cluster.kubeconfig.as_deref()).await?, objects, wish).await
+            let client = operator::client(cluster.kubeconfig.as_deref()).await?;
+            rotate(&Place::of(&client, installation, objects), wish).await
         }
         CertsCommand::Generate { directory, dns_names } => write_certificates(directory, dns_names),
     }
 }
 
-async fn show(client: Client, objects: &WebhookObjects) -> anyhow::Result<String> {
-    let place = place(objects);
-    let secret = secret(client.clone(), objects).read().await?;
+/// The Secret of the certificates.
+struct Place {
+    /// Namespace and name, as messages show them.
+    name: String,
+    secret: SharedSecret,
+}
+
+impl Place {
+    fn of(client: &Client, installation: &InstallationName, objects: &WebhookObjects) -> Self {
+        let (namespace, name) = (&objects.webhook_secret_namespace, objects.secret(installation));
+        let secret = SharedSecret::new(client.clone(), namespace, &name);
+        Self { name: format!("{namespace}/{name}"), secret }
+    }
+}
+
+async fn show(place: &Place, configurations: &Configurations) -> anyhow::Result<String> {
+    let (place, secret) = (&place.name, place.secret.read().await?);
     let secret = secret.with_context(|| format!("Secret {place} does not exist: the operator makes it"))?;
     let shown =
         PresentedCertificate::of(&secret).with_context(|| format!("Secret {place} holds no certificates"))?;
-    let configurations =
-        Configurations::read(&client, &objects.mutating_webhook_name, &objects.validating_webhook_name)
-            .await?;
     let (text, complaints) = report::report(&shown, &configurations.hooks(), now())?;
     if complaints.is_empty() {
         return Ok(text);
@@ -59,9 +75,8 @@ async fn show(client: Client, objects: &WebhookObjects) -> anyhow::Result<String
 
 /// Takes the next step of a rotation, just as a replica of the operator would. Running operators see the changed Secret
 /// and take the other steps, so this command does not have to contact them.
-async fn rotate(client: Client, objects: &WebhookObjects, wish: Wish) -> anyhow::Result<String> {
-    let place = place(objects);
-    let shared = secret(client, objects);
+async fn rotate(place: &Place, wish: Wish) -> anyhow::Result<String> {
+    let (shared, place) = (&place.secret, &place.name);
     let secret = shared.read().await?;
     let secret = secret.with_context(|| format!("Secret {place} does not exist: the operator makes it"))?;
     let found = own_certificates(&secret).with_context(|| {
@@ -100,14 +115,6 @@ async fn rotate(client: Client, objects: &WebhookObjects, wish: Wish) -> anyhow:
 
 fn leaf(certificates: &Certificates) -> anyhow::Result<x509::Description> {
     Ok(x509::description(&x509::certificates(&certificates.certificate)?[0])?)
-}
-
-fn secret(client: Client, objects: &WebhookObjects) -> SharedSecret {
-    SharedSecret::new(client, &objects.webhook_secret_namespace, &objects.webhook_secret_name)
-}
-
-fn place(objects: &WebhookObjects) -> String {
-    format!("{}/{}", objects.webhook_secret_namespace, objects.webhook_secret_name)
 }
 
 /// Writes new certificates and keys into files that are named as in the Secret. Only their owner can read the files.

@@ -9,12 +9,17 @@ use crate::{
 };
 use k8s_openapi::{
     api::{
-        authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
+        authorization::v1::{
+            ResourceAttributes, ResourceRule, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+            SelfSubjectRulesReview, SelfSubjectRulesReviewSpec,
+        },
         rbac::v1::PolicyRule,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{Api, Client, ResourceExt, api::PostParams};
+use std::collections::{BTreeMap, BTreeSet};
+use tracing::warn;
 
 /// The command that installs the CustomResourceDefinitions, for error messages.
 const APPLY_CRDS: &str = "spark-operator crds | kubectl apply --server-side --force-conflicts --filename -";
@@ -85,24 +90,39 @@ pub async fn definitions(client: &Client) -> Result<(), Error> {
 }
 
 /// Checks that the operator's account has all permissions that its roles in `manifests/rbac` grant under these
-/// settings.
+/// settings. If permissions are missing in some of the named namespaces only, the operator works in the others: a tenant
+/// who deletes its namespace, and the Role in it, must not stop all others.
 ///
 /// # Errors
 ///
 /// When permissions are missing, with the verbs of all of them, or when the API server refuses a check.
 pub async fn permissions(client: &Client, needs: &Needs) -> Result<(), Error> {
-    let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
-    let mut verbs = Vec::new();
-    for attributes in needed(needs) {
-        let said = in_words(&attributes);
-        let spec =
-            SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
-        let review = SelfSubjectAccessReview { spec, ..Default::default() };
-        let answer = reviews.create(&PostParams::default(), &review).await.map_err(Error::Review)?;
-        if !answer.status.is_some_and(|status| status.allowed) {
-            verbs.push(said);
+    let mut missing = Vec::new();
+    for (namespace, needed) in needed(needs) {
+        let lacking = lacking(client, namespace.as_deref(), needed).await?;
+        if !lacking.is_empty() {
+            missing.push((namespace, lacking.iter().map(in_words).collect::<Vec<_>>()));
         }
     }
+    let namespaces = needs.settings.namespaces();
+    let of_applications = |namespace: &Option<String>| {
+        let name = namespace.as_ref().filter(|name| **name != needs.places.secret_namespace);
+        name.is_some_and(|name| namespaces.named().is_some_and(|named| named.contains(name)))
+    };
+    let named = namespaces.named().map_or(0, BTreeSet::len);
+    let (tolerable, others): (Vec<_>, Vec<_>) =
+        missing.into_iter().partition(|(namespace, _)| of_applications(namespace));
+    if others.is_empty() && tolerable.len() < named {
+        for (namespace, verbs) in tolerable {
+            warn!(
+                namespace,
+                missing = verbs.join(", "),
+                "no application is driven in a namespace without permissions"
+            );
+        }
+        return Ok(());
+    }
+    let verbs: Vec<_> = others.into_iter().chain(tolerable).flat_map(|(_, verbs)| verbs).collect();
     let flags = needs.settings.arguments().iter().fold(String::new(), |flags, flag| {
         // A label selector can contain characters that a shell would interpret.
         let quote = if flag.contains([' ', '(', '!']) { "'" } else { "" };
@@ -111,12 +131,60 @@ pub async fn permissions(client: &Client, needs: &Needs) -> Result<(), Error> {
     if verbs.is_empty() { Ok(()) } else { Err(Error::Forbidden { verbs, flags }) }
 }
 
-/// Returns the permissions to check: one entry for each verb on each resource.
-fn needed(needs: &Needs) -> Vec<ResourceAttributes> {
-    let roles = manifests::operator_roles(&needs.settings).into_iter();
-    let mut needed = Vec::new();
+/// Returns those of `needed` that the operator's account does not have. In a namespace, one request for all rules there
+/// answers for nearly all of them; the API server is asked for the others one by one, because its list may be
+/// incomplete.
+async fn lacking(
+    client: &Client,
+    namespace: Option<&str>,
+    mut needed: Vec<ResourceAttributes>,
+) -> Result<Vec<ResourceAttributes>, Error> {
+    if let Some(namespace) = namespace {
+        let spec = SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) };
+        let review = SelfSubjectRulesReview { spec, ..Default::default() };
+        let reviews = Api::<SelfSubjectRulesReview>::all(client.clone());
+        let answer = reviews.create(&PostParams::default(), &review).await.map_err(Error::Review)?;
+        let rules = answer.status.map(|status| status.resource_rules).unwrap_or_default();
+        needed.retain(|attributes| !rules.iter().any(|rule| grants(rule, attributes)));
+    }
+    let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
+    let mut lacking = Vec::new();
+    for attributes in needed {
+        let spec = SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(attributes.clone()),
+            ..Default::default()
+        };
+        let review = SelfSubjectAccessReview { spec, ..Default::default() };
+        let answer = reviews.create(&PostParams::default(), &review).await.map_err(Error::Review)?;
+        if !answer.status.is_some_and(|status| status.allowed) {
+            lacking.push(attributes);
+        }
+    }
+    Ok(lacking)
+}
+
+fn grants(rule: &ResourceRule, needed: &ResourceAttributes) -> bool {
+    let resource = needed.resource.clone().unwrap_or_default();
+    let resource = match &needed.subresource {
+        Some(subresource) => format!("{resource}/{subresource}"),
+        None => resource,
+    };
+    let has = |words: &[String], word: &str| words.iter().any(|have| have == "*" || have == word);
+    let of = |words: &Option<Vec<String>>, word: &str| words.as_deref().is_some_and(|words| has(words, word));
+    let names = rule.resource_names.as_deref().unwrap_or_default();
+    of(&rule.api_groups, needed.group.as_deref().unwrap_or_default())
+        && of(&rule.resources, &resource)
+        && has(&rule.verbs, needed.verb.as_deref().unwrap_or_default())
+        && (names.is_empty() || needed.name.as_ref().is_some_and(|name| names.contains(name)))
+}
+
+/// Returns the permissions to check: one entry for each verb on each resource, by namespace; none stands for the whole
+/// cluster.
+fn needed(needs: &Needs) -> BTreeMap<Option<String>, Vec<ResourceAttributes>> {
+    let roles = manifests::operator_roles(&needs.settings, &needs.places.secret_namespace).into_iter();
+    let mut needed = BTreeMap::<_, Vec<_>>::new();
     for mut role in roles.filter(|object| !object["rules"].is_null()) {
-        let is_namespaced = role["kind"] == "Role";
+        let namespace = role["metadata"]["namespace"].as_str().map(str::to_owned);
         let rules: Vec<PolicyRule> =
             serde_json::from_value(role["rules"].take()).expect("tests/it/manifests.rs reads the rules");
         for attributes in rules.iter().flat_map(|rule| attributes(rule, needs)) {
@@ -124,9 +192,9 @@ fn needed(needs: &Needs) -> Vec<ResourceAttributes> {
             if is_lease && needs.lock.is_none() {
                 continue;
             }
-            let namespace = if is_lease { &needs.lock_namespace } else { &needs.places.secret_namespace };
-            let namespace = is_namespaced.then(|| namespace.clone());
-            needed.push(ResourceAttributes { namespace, ..attributes });
+            let namespace = if is_lease { Some(&needs.lock_namespace) } else { namespace.as_ref() }.cloned();
+            let attributes = ResourceAttributes { namespace: namespace.clone(), ..attributes };
+            needed.entry(namespace).or_default().push(attributes);
         }
     }
     needed
@@ -214,7 +282,7 @@ mod tests {
 
     #[test]
     fn what_is_needed_is_asked_for_where_and_under_the_names_that_the_settings_say() {
-        let needed: Vec<_> = needed(&needs(&[])).iter().map(in_words).collect();
+        let needed: Vec<_> = needed(&needs(&[])).values().flatten().map(in_words).collect();
         for expected in [
             "watch sparkapplications of API group sparkoperator.k8s.io",
             "patch sparkapplications/status of API group sparkoperator.k8s.io",
@@ -232,14 +300,49 @@ mod tests {
     #[test]
     fn more_is_asked_for_where_more_is_done() {
         let asked = |flags: &[&str], expected: &str| {
-            needed(&needs(flags)).iter().map(in_words).filter(|words| words == expected).count()
+            needed(&needs(flags)).values().flatten().map(in_words).filter(|words| words == expected).count()
         };
         for (flag, words) in [
             ("--enable-resource-quota-enforcement", "list resourcequotas"),
+            ("--enable-driver-pdb", "create poddisruptionbudgets of API group policy"),
             ("--namespace-selector=team=data", "watch namespaces"),
+            ("--namespaces=a", "watch pods in namespace a"),
         ] {
             assert_eq!((asked(&[], words), asked(&[flag], words)), (0, 1), "{flag}");
         }
         assert_eq!(asked(&["--namespaces=a"], "watch namespaces"), 0);
+        assert_eq!(
+            asked(&["--namespaces=a"], "watch pods"),
+            0,
+            "nothing of applications in the whole cluster"
+        );
+    }
+
+    #[test]
+    fn a_rule_grants_its_verbs_on_its_resources_under_its_names() {
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        let rule = |resources: &[&str], verbs: &[&str], names: &[&str]| ResourceRule {
+            api_groups: Some(words(&[""])),
+            resources: Some(words(resources)),
+            verbs: words(verbs),
+            resource_names: Some(words(names)),
+        };
+        let needed = |resource: &str, name: Option<&str>| ResourceAttributes {
+            group: Some(String::new()),
+            resource: Some(resource.to_owned()),
+            verb: Some("get".to_owned()),
+            name: name.map(str::to_owned),
+            ..Default::default()
+        };
+        let pods = needed("pods", None);
+        assert!(grants(&rule(&["pods"], &["get"], &[]), &pods) && grants(&rule(&["*"], &["*"], &[]), &pods));
+        for other in [(&["services"], &["get"]), (&["pods/status"], &["get"]), (&["pods"], &["list"])] {
+            assert!(!grants(&rule(other.0, other.1, &[]), &pods), "{other:?}");
+        }
+        let status = ResourceAttributes { subresource: Some("status".to_owned()), ..pods.clone() };
+        assert!(grants(&rule(&["pods/status"], &["get"], &[]), &status));
+        assert!(!grants(&rule(&["pods"], &["get"], &["a"]), &pods));
+        assert!(grants(&rule(&["pods"], &["get"], &["a"]), &needed("pods", Some("a"))));
+        assert!(!grants(&rule(&["pods"], &["get"], &["b"]), &needed("pods", Some("a"))));
     }
 }

@@ -75,6 +75,9 @@ pub mod controller;
 pub mod installation;
 #[cfg(feature = "operator")]
 #[doc(hidden)]
+pub mod listen;
+#[cfg(feature = "operator")]
+#[doc(hidden)]
 pub mod manifests;
 #[cfg(feature = "operator")]
 #[doc(hidden)]

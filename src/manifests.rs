@@ -3,39 +3,51 @@
 
 use crate::{
     api::crds,
-    plan::namespaces::Namespaces,
-    settings::{FailurePolicy, InstallationSettings, ManifestsPart, ManifestsSettings},
+    settings::{FailurePolicy, InstallationName, InstallationSettings, ManifestsPart, ManifestsSettings},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// The namespace in the files, which is replaced by that of the settings.
+/// The namespace of the operator in the files.
 const NAMESPACE: &str = "spark-operator";
+/// The account and the namespace of drivers in the files.
+const DRIVERS: (&str, &str) = ("spark", "default");
 
 const RBAC: &str = include_str!("../manifests/rbac/operator.yaml");
+const APPLICATIONS_RBAC: &str = include_str!("../manifests/rbac/applications.yaml");
+const DRIVER_PDB_RBAC: &str = include_str!("../manifests/rbac/driver-pdb.yaml");
+const EXPOSURE_RBAC: &str = include_str!("../manifests/rbac/exposure.yaml");
 const QUOTA_RBAC: &str = include_str!("../manifests/rbac/quota.yaml");
 const NAMESPACES_RBAC: &str = include_str!("../manifests/rbac/namespaces.yaml");
+const PEOPLE_RBAC: &str = include_str!("../manifests/rbac/people.yaml");
 const SPARK_RBAC: &str = include_str!("../manifests/rbac/spark.yaml");
 const WEBHOOK_SERVICE: &str = include_str!("../manifests/webhook/service.yaml");
 const WEBHOOK_PODS: &str = include_str!("../manifests/webhook/pods.yaml");
 const WEBHOOK_APPLICATIONS: &str = include_str!("../manifests/webhook/applications.yaml");
-const DEPLOYMENT: &str = include_str!("../manifests/deployment/operator.yaml");
+const DEPLOYMENT: [&str; 3] = [
+    include_str!("../manifests/deployment/operator.yaml"),
+    include_str!("../manifests/deployment/disruption-budget.yaml"),
+    include_str!("../manifests/deployment/network-policy.yaml"),
+];
 
 /// Returns the manifests that `settings` ask for, as one YAML stream in the order in which to apply them.
 #[must_use]
 pub fn yaml(settings: &ManifestsSettings) -> String {
     let is_wanted = |part| settings.parts.is_empty() || settings.parts.contains(&part);
-    let of_files = |files: &[&str]| files.iter().flat_map(|file| objects(file)).collect::<Vec<_>>();
-    let has_webhook = settings.installation.webhook;
-    let webhook = if has_webhook { &[WEBHOOK_SERVICE][..] } else { &[] };
-    let configurations =
-        if has_webhook { webhook_configurations(&settings.installation.namespaces()) } else { Vec::new() };
+    let (installation, namespace) = (&settings.installation, &settings.namespace);
+    let of_file = |file| objects(file, &installation.name, namespace);
+    let has_webhook = installation.webhook;
     let parts = [
-        (ManifestsPart::Rbac, [operator_roles(&settings.installation), of_files(&[SPARK_RBAC])].concat()),
-        (ManifestsPart::Webhook, of_files(webhook)),
-        (ManifestsPart::Webhook, configurations),
-        (ManifestsPart::Deployment, of_files(&[DEPLOYMENT])),
+        (ManifestsPart::Rbac, operator_roles(installation, namespace)),
+        (ManifestsPart::Rbac, of_file(PEOPLE_RBAC)),
+        (ManifestsPart::Drivers, drivers_accounts(settings)),
+        (ManifestsPart::Webhook, if has_webhook { of_file(WEBHOOK_SERVICE) } else { Vec::new() }),
+        (
+            ManifestsPart::Webhook,
+            if has_webhook { webhook_configurations(installation, namespace) } else { Vec::new() },
+        ),
+        (ManifestsPart::Deployment, DEPLOYMENT.into_iter().flat_map(of_file).collect()),
     ];
     let mut stream = if is_wanted(ManifestsPart::Crds) { crds::yaml() } else { String::new() };
     for (_, objects) in parts.into_iter().filter(|(part, _)| is_wanted(*part)) {
@@ -48,19 +60,72 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
     stream
 }
 
-/// Returns the operator's account and its roles, with only the permissions that the settings require.
+/// Returns the operator's account in `namespace` and its roles, with only the permissions that the settings require:
+/// where the namespaces are chosen by their names, roles in these namespaces instead of roles for the cluster.
 #[must_use]
-pub fn operator_roles(settings: &InstallationSettings) -> Vec<Value> {
-    let quotas = settings.enable_resource_quota_enforcement.then_some(QUOTA_RBAC);
-    let namespaces = settings.namespaces().depends_on_labels().then_some(NAMESPACES_RBAC);
-    let mut roles: Vec<_> =
-        [Some(RBAC), quotas, namespaces].into_iter().flatten().flat_map(objects).collect();
+pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<Value> {
+    let of_file = |file| objects(file, &settings.name, namespace);
+    let namespaces = settings.namespaces();
+    let of_cluster = [Some(RBAC), namespaces.depends_on_labels().then_some(NAMESPACES_RBAC)];
+    let where_applications_run = [
+        Some(APPLICATIONS_RBAC),
+        (settings.webhook && settings.check_exposure_rights).then_some(EXPOSURE_RBAC),
+        settings.enable_driver_pdb.then_some(DRIVER_PDB_RBAC),
+        settings.enable_resource_quota_enforcement.then_some(QUOTA_RBAC),
+    ];
+    let mut roles: Vec<_> = of_cluster.into_iter().flatten().flat_map(of_file).collect();
+    let where_applications_run = where_applications_run.into_iter().flatten().flat_map(of_file);
+    match namespaces.named() {
+        Some(names) => roles.extend(
+            where_applications_run
+                .flat_map(|object| names.iter().map(move |name| within(object.clone(), name))),
+        ),
+        None => roles.extend(where_applications_run),
+    }
     if !settings.webhook {
         for rules in roles.iter_mut().filter_map(|role| role["rules"].as_array_mut()) {
             rules.retain(|rule| !is_for_webhook(rule));
         }
     }
     roles
+}
+
+/// Makes a Role of a ClusterRole, or a RoleBinding of a ClusterRoleBinding.
+fn within(mut object: Value, namespace: &str) -> Value {
+    for kind in ["/kind", "/roleRef/kind"] {
+        let Some(kind) = object.pointer_mut(kind) else { continue };
+        let inside = kind.as_str().and_then(|kind| kind.strip_prefix("Cluster")).map(str::to_owned);
+        *kind = json!(inside.expect("the file has only objects of the cluster"));
+    }
+    object["metadata"]["namespace"] = json!(namespace);
+    object
+}
+
+/// Returns the account of drivers and its role: in each of the named namespaces, or in the namespace of the file if the
+/// namespaces are not chosen by their names alone.
+fn drivers_accounts(settings: &ManifestsSettings) -> Vec<Value> {
+    let namespaces = settings.installation.namespaces();
+    let names = namespaces.named().cloned().unwrap_or_else(|| [DRIVERS.1.to_owned()].into());
+    let account = &settings.driver_service_account;
+    let in_one = |namespace: &String| {
+        let mut objects = read(SPARK_RBAC);
+        for object in &mut objects {
+            let fields = [
+                ("/metadata/name", DRIVERS.0, account),
+                ("/roleRef/name", DRIVERS.0, account),
+                ("/subjects/0/name", DRIVERS.0, account),
+                ("/metadata/namespace", DRIVERS.1, namespace),
+                ("/subjects/0/namespace", DRIVERS.1, namespace),
+            ];
+            for (field, in_file, name) in fields {
+                if let Some(value) = object.pointer_mut(field).filter(|value| **value == in_file) {
+                    *value = json!(name);
+                }
+            }
+        }
+        objects
+    };
+    names.iter().flat_map(in_one).collect()
 }
 
 /// Returns whether a rule covers only the webhook's certificates and the webhook configurations that trust them.
@@ -71,13 +136,14 @@ fn is_for_webhook(rule: &Value) -> bool {
     rule["resources"].as_array().is_some_and(|resources| resources.iter().all(is_theirs))
 }
 
-/// Returns the webhook configurations of an operator that works in these namespaces. They decide when the API server
-/// calls the webhook.
+/// Returns the webhook configurations of an installation whose Service is in `namespace`. They decide when the API
+/// server calls the webhook.
 #[must_use]
-pub fn webhook_configurations(namespaces: &Namespaces) -> Vec<Value> {
+pub fn webhook_configurations(settings: &InstallationSettings, namespace: &str) -> Vec<Value> {
+    let files = [WEBHOOK_PODS, WEBHOOK_APPLICATIONS].into_iter();
     let mut configurations: Vec<_> =
-        [WEBHOOK_PODS, WEBHOOK_APPLICATIONS].into_iter().flat_map(objects).collect();
-    let selectors = namespaces.selectors();
+        files.flat_map(|file| objects(file, &settings.name, namespace)).collect();
+    let selectors = settings.namespaces().selectors();
     for webhooks in configurations.iter_mut().filter_map(|object| object["webhooks"].as_array_mut()) {
         if !selectors.is_empty() {
             *webhooks = webhooks.iter().flat_map(|webhook| for_each(webhook, &selectors)).collect();
@@ -100,31 +166,55 @@ fn for_each(webhook: &Value, selectors: &[LabelSelector]) -> Vec<Value> {
     selectors.iter().enumerate().map(one).collect()
 }
 
-/// Returns the objects in a file of manifests.
-fn objects(file: &str) -> Vec<Value> {
+/// Returns the objects in a file of manifests, with the names of an installation in `namespace`.
+fn objects(file: &str, installation: &InstallationName, namespace: &str) -> Vec<Value> {
+    let mut objects = read(file);
+    for object in &mut objects {
+        if object["kind"] == "Namespace" {
+            object["metadata"]["name"] = json!(namespace);
+        } else {
+            rename(object, &installation.name, namespace);
+        }
+    }
+    objects
+}
+
+fn read(file: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(file).expect("the manifests are YAML: tests/it/manifests.rs reads them all")
 }
 
-/// Writes the namespace of the settings into an object, and the other settings into the fields that they belong to.
+/// Replaces the operator's namespace, and the names of the installation's objects wherever an object has or names them.
+fn rename(value: &mut Value, installation: &str, namespace: &str) {
+    match value {
+        Value::String(name) => {
+            let suffix = name.strip_prefix(InstallationName::DEFAULT);
+            if let Some(suffix) = suffix.filter(|suffix| suffix.is_empty() || suffix.starts_with('-')) {
+                *name = format!("{installation}{suffix}");
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| rename(item, installation, namespace)),
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                match field.as_str() {
+                    "namespace" if *value == NAMESPACE => *value = json!(namespace),
+                    // The container is called like the program, whatever the installation is called.
+                    "namespace" | "containers" => {}
+                    _ => rename(value, installation, namespace),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Writes the settings of the webhook and of the Deployment into an object.
 fn fill_in(object: &mut Value, settings: &ManifestsSettings) {
-    if object["kind"] == "Namespace" {
-        object["metadata"]["name"] = json!(settings.namespace);
-    }
-    let mut paths = vec!["/metadata/namespace".to_owned(), "/subjects/0/namespace".to_owned()];
-    if let Some(webhooks) = object.pointer_mut("/webhooks").and_then(Value::as_array_mut) {
-        for webhook in &mut *webhooks {
-            webhook["failurePolicy"] = json!(match settings.failure_policy {
-                FailurePolicy::Fail => "Fail",
-                FailurePolicy::Ignore => "Ignore",
-            });
-            webhook["timeoutSeconds"] = json!(settings.timeout_seconds);
-        }
-        paths.extend((0..webhooks.len()).map(|i| format!("/webhooks/{i}/clientConfig/service/namespace")));
-    }
-    for path in paths {
-        if let Some(namespace) = object.pointer_mut(&path).filter(|namespace| *namespace == NAMESPACE) {
-            *namespace = json!(settings.namespace);
-        }
+    for webhook in object.pointer_mut("/webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
+        webhook["failurePolicy"] = json!(match settings.failure_policy {
+            FailurePolicy::Fail => "Fail",
+            FailurePolicy::Ignore => "Ignore",
+        });
+        webhook["timeoutSeconds"] = json!(settings.timeout_seconds);
     }
     if let Some(container) = object.pointer_mut("/spec/template/spec/containers/0") {
         container["image"] = json!(settings.image);

@@ -11,12 +11,13 @@ use crate::{
     },
     installation,
     leader_election::Leadership,
+    listen::{everywhere, listen},
     manifests, metrics,
     plan::{Policy, executors::ExecutorLimits, schedule},
     process_limits,
     settings::{Settings, VERSION},
     shutdown, telemetry,
-    webhook::{self, Closing, LargeReviews, Quotas, ReviewMetrics, Reviews, Tls},
+    webhook::{self, Closing, ExposureRights, LargeReviews, Quotas, ReviewMetrics, Reviews, Tls},
 };
 use anyhow::{Context, anyhow};
 use axum::Router;
@@ -94,8 +95,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let master = settings.master.clone().unwrap_or_else(|| master(&config));
     let has_webhook = settings.installation.webhook;
     let webhook = if has_webhook {
-        let address = (Ipv4Addr::UNSPECIFIED, settings.webhook.webhook_port).into();
-        Some(listen("--webhook-port", address).await?)
+        Some(listen("--webhook-port", everywhere(settings.webhook.webhook_port)).await?)
     } else {
         None
     };
@@ -117,7 +117,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let of_webhook: &[_] = if has_webhook { &[CERTIFICATES, WEBHOOK] } else { &[] };
     let readiness =
         Readiness::waiting_for([CACHES, DEFINITIONS, PERMISSIONS].iter().chain(of_webhook).copied());
-    let places = settings.webhook.places();
+    let installation = &settings.installation.name;
+    let places = settings.webhook.places(installation);
     let namespaces = settings.installation.namespaces();
     let workloads = Workloads::new(&mut registry, settings.controller_threads);
     let applications = ApplicationMetrics::new(metrics_of_applications);
@@ -136,7 +137,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
             },
             default_time_to_live_seconds: Some(i64::from(settings.default_time_to_live_seconds))
                 .filter(|seconds| *seconds > 0),
-            has_driver_pdb: settings.enable_driver_pdb,
+            has_driver_pdb: settings.installation.enable_driver_pdb,
             protects_driver_outcome: settings.protect_driver_outcome,
             exposure: settings.exposure.exposure(),
             ..Policy::new(master)
@@ -159,24 +160,27 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     };
 
     let quotas = settings.installation.enable_resource_quota_enforcement;
+    let checks_exposure = settings.installation.check_exposure_rights;
     let webhook = webhook.map(|tcp| {
         let certificate = Arc::new(ServingCertificate::default());
         let serving = Arc::clone(&certificate);
-        let expected = manifests::webhook_configurations(&namespaces);
+        let expected = manifests::webhook_configurations(&settings.installation, &places.service_namespace);
         let registration = Registration::new(expected, &mut registry);
         let trust = Trust::new(client.clone(), places.clone(), source, serving, registration, &mut registry);
         let metrics = ReviewMetrics::new(&mut registry);
         let reviews = Reviews {
             metrics,
             quotas: quotas.then(|| Quotas::new(client.clone(), setup.policy.clone())),
+            exposure_rights: checks_exposure.then(|| ExposureRights::new(client.clone())),
             precision,
             large: LargeReviews::default(),
         };
         (tcp, certificate, Arc::new(trust), reviews)
     });
     let lock_namespace = settings.election.lock_namespace(&places.secret_namespace).to_owned();
-    let leadership = settings.election.lock_name().map(|lock| {
-        Leadership::new(client.clone(), (&lock_namespace, &lock), &settings.pod_name, timing, &mut registry)
+    let lock = settings.election.lock_name(installation);
+    let leadership = lock.as_ref().map(|lock| {
+        Leadership::new(client.clone(), (&lock_namespace, lock), &settings.pod_name, timing, &mut registry)
     });
 
     info!(version = VERSION, "started");
@@ -223,7 +227,6 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         Ok(())
     });
 
-    let lock = settings.election.lock_name();
     let needs = installation::Needs { places, lock, lock_namespace, settings: settings.installation };
     parts.keep_installed(&client, &needs, &readiness);
     parts.start("controller", async move {
@@ -273,10 +276,6 @@ async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
              API server is",
         ),
     }
-}
-
-async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("{flag}: cannot listen on {address}"))
 }
 
 /// Returns the check behind `/healthz`: whether every watch is alive and the reconcile loops make progress.

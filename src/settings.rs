@@ -13,7 +13,7 @@ use crate::{
 use clap::{ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;
-pub use installation::InstallationSettings;
+pub use installation::{InstallationName, InstallationSettings};
 use jiff::SignedDuration;
 pub use metrics::MetricsSettings;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -70,6 +70,11 @@ pub struct ManifestsSettings {
     #[arg(long, default_value = "localhost/spark-operator:dev")]
     pub image: String,
 
+    /// The service account of drivers, which is made with its role in each namespace of --namespaces, else in `default`;
+    /// `spark-operator-spark` is the one of Kubeflow's chart
+    #[arg(long, value_name = "NAME", default_value = "spark")]
+    pub driver_service_account: String,
+
     /// What happens to objects that the webhook should review while no operator answers: they are refused, or
     /// let through as they are
     #[arg(long, value_enum, value_name = "POLICY", default_value_t = FailurePolicy::Fail)]
@@ -95,7 +100,10 @@ pub enum FailurePolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum ManifestsPart {
     Crds,
+    /// The operator's account and roles, and roles for people
     Rbac,
+    /// The account of drivers, which applications need also when the operator is removed
+    Drivers,
     Webhook,
     Deployment,
 }
@@ -107,6 +115,8 @@ pub enum CertsCommand {
         #[command(flatten)]
         cluster: ClusterSettings,
         #[command(flatten)]
+        installation: InstallationName,
+        #[command(flatten)]
         objects: WebhookObjects,
     },
     /// Have a new certificate signed before it is due; running operators follow, and no connection is refused
@@ -116,6 +126,8 @@ pub enum CertsCommand {
         ca: bool,
         #[command(flatten)]
         cluster: ClusterSettings,
+        #[command(flatten)]
+        installation: InstallationName,
         #[command(flatten)]
         objects: WebhookObjects,
     },
@@ -184,10 +196,6 @@ pub struct Settings {
     )]
     pub default_time_to_live_seconds: u32,
 
-    /// Give a PodDisruptionBudget to drivers whose applications ask for it (driverPodDisruptionBudget)
-    #[arg(long, env = "SPARK_OPERATOR_ENABLE_DRIVER_PDB", value_name = "BOOL", default_value_t = false, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub enable_driver_pdb: bool,
-
     /// Keep the pod of a driver, also a deleted one, until its outcome is recorded: without this, a run whose end
     /// nobody saw counts as failed and may be repeated
     #[arg(long, env = "SPARK_OPERATOR_PROTECT_DRIVER_OUTCOME", value_name = "BOOL", default_value_t = false, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -219,9 +227,9 @@ pub struct Settings {
     #[arg(long, env = "SPARK_OPERATOR_MAX_SUBMISSIONS", value_name = "N", default_value_t = 32, value_parser = at_least_one, help_heading = "Submission")]
     pub max_submissions: usize,
 
-    /// Where the admin's configuration for submissions is: spark-defaults.conf (below all that an application says),
-    /// log4j2.properties and what else drivers are to find in their conf directory. It is copied into ConfigMaps in the
-    /// namespaces of all applications, so no secret may be in it [default: there is none]
+    /// The directory with the admin's configuration for submissions: spark-defaults.conf, which every application overrides,
+    /// log4j2.properties and other files for the conf directory of drivers. It is copied into ConfigMaps in the namespaces
+    /// of all applications, so no secret may be in it [default: none]
     #[arg(long, env = "SPARK_CONF_DIR", value_name = "DIRECTORY", help_heading = "Submission")]
     pub spark_conf_dir: Option<PathBuf>,
 
@@ -320,9 +328,9 @@ fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(parsed).map_err(|_| "must not be negative".to_owned())
 }
 
-/// Parses an address: `:8081` as in Go, or a full address.
+/// Parses an address: `:8081` as in Go, which means IPv4 and IPv6, or a full address.
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    let full = if text.starts_with(':') { format!("[::]{text}") } else { text.to_owned() };
     full.parse().map_err(|error| format!("{error} (try `:8081` or `127.0.0.1:8081`)"))
 }
 
@@ -381,7 +389,7 @@ mod tests {
     fn durations_addresses_and_switches_are_written_as_in_go() {
         assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
         assert!(duration("soon").is_err() && duration("-1s").is_err());
-        assert_eq!(address(":8081"), Ok(SocketAddr::from(([0, 0, 0, 0], 8081))));
+        assert_eq!(address(":8081"), Ok(crate::listen::everywhere(8081)));
         assert!(address("8081").is_err());
         let metrics = |flag: &str| {
             let Command::Run(settings) =
@@ -391,7 +399,7 @@ mod tests {
             };
             settings.metrics.address()
         };
-        let port = |port: u16| Some(SocketAddr::from(([0, 0, 0, 0], port)));
+        let port = |port: u16| Some(crate::listen::everywhere(port));
         assert_eq!(metrics("--enable-metrics"), port(8080));
         assert_eq!(metrics("--enable-metrics=true"), port(8080));
         assert_eq!(metrics("--enable-metrics=false"), None);

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     api::{Lenient, names::label},
-    plan::auxiliary::AuxiliaryObject,
+    plan::{auxiliary::AuxiliaryObject, namespaces::Namespaces},
     spark_client::Child,
 };
 use futures::{Stream, StreamExt, stream};
@@ -17,7 +17,7 @@ use k8s_openapi::{
     api::{core::v1::Service, networking::v1::Ingress},
 };
 use kube::{
-    Api, Client, Resource,
+    Client, Resource,
     runtime::watcher::{self, Event},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -79,6 +79,20 @@ impl AuxiliaryIndex {
         (there, unwatched)
     }
 
+    /// Returns namespace and name of another application, than the one with `uid`, that has an Ingress with one of these
+    /// addresses.
+    pub(super) fn holder(&self, addresses: &[String], uid: &str) -> Option<(String, ApplicationKey)> {
+        let has = |object: &AuxiliaryObject, address: &String| {
+            object.owner != uid && !object.terminating && object.addresses.contains(address)
+        };
+        let ingresses = self.ingresses.objects.read();
+        addresses.iter().find_map(|address| {
+            let mut all = ingresses.iter();
+            let (key, _) = all.find(|(_, objects)| objects.values().any(|object| has(object, address)))?;
+            Some((address.clone(), key.clone()))
+        })
+    }
+
     /// Whether changes of this object are reported by a watch.
     pub(super) fn watches(&self, child: &Child) -> bool {
         let kind = if child.kind == Ingress::KIND { &self.ingresses } else { &self.services };
@@ -89,6 +103,7 @@ impl AuxiliaryIndex {
     pub(super) fn follow(
         self: Arc<Self>,
         client: &Client,
+        namespaces: &Namespaces,
         watch_seconds: u32,
         metrics: &ReadMetrics,
     ) -> impl Stream<Item = ApplicationRef> + Send + use<> {
@@ -97,9 +112,10 @@ impl AuxiliaryIndex {
         // Ingresses of Kubeflow's operator have no other label that distinguishes them from the Ingresses of other
         // owners.
         let ingresses = config(label::SUBMISSION_ID);
-        let services =
-            kinds::<Service>(client, services, metrics, Arc::clone(&self), |index| &index.services);
-        let ingresses = kinds::<Ingress>(client, ingresses, metrics, self, |index| &index.ingresses);
+        let services = watch::events(client, namespaces, services, metrics);
+        let services = kinds::<Service>(services, Arc::clone(&self), |index| &index.services);
+        let ingresses = watch::events(client, namespaces, ingresses, metrics);
+        let ingresses = kinds::<Ingress>(ingresses, self, |index| &index.ingresses);
         stream::select(services, ingresses)
     }
 }
@@ -120,14 +136,11 @@ impl Followed for Service {}
 impl Followed for Ingress {}
 
 fn kinds<K: Followed>(
-    client: &Client,
-    config: watcher::Config,
-    metrics: &ReadMetrics,
+    events: impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send,
     index: Arc<AuxiliaryIndex>,
     of: fn(&AuxiliaryIndex) -> &Kind,
-) -> impl Stream<Item = ApplicationRef> + Send + use<K> {
+) -> impl Stream<Item = ApplicationRef> + Send {
     let missing = Arc::clone(&index);
-    let events = watch::events(Api::<Lenient<K>>::all(client.clone()), config, metrics);
     let events = events.filter_map(move |event| {
         let unwatched = event.as_ref().is_err_and(|error| of(&missing).is_missing::<K>(error));
         async move {
@@ -155,14 +168,7 @@ impl Kind {
     /// Handles a failure of the watch. Returns whether there is nothing to watch: then no caller waits for the kind any
     /// more.
     fn is_missing<K: Followed>(&self, error: &watcher::Error) -> bool {
-        let status = match error {
-            watcher::Error::InitialListFailed(kube::Error::Api(status))
-            | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status),
-            _ => None,
-        };
-        // The status code is compared, not the reason: for an API group that does not exist at all, the API server
-        // answers "not found" with a text of its own.
-        let is_missing = status.is_some_and(|status| matches!(status.code, 403 | 404));
+        let is_missing = watch::is_missing(error);
         if is_missing {
             // The watch is retried for ever, and the failure is logged once.
             if self.state.send_replace(State::Unwatched) != State::Unwatched {

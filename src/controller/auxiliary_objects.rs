@@ -3,6 +3,7 @@
 
 use super::{
     ApplicationRef,
+    application_index::ApplicationKey,
     auxiliary_index::AuxiliaryIndex,
     calls::send,
     events::Events,
@@ -12,7 +13,7 @@ use crate::{
     api::SparkApplication,
     panics::caught,
     plan::{
-        auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend},
+        auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, addresses, mend},
         events,
     },
     spark_client::Child,
@@ -67,6 +68,15 @@ struct Done {
     tried: Try,
     /// The run and the reason of the last failure that was reported to the user; none if the last attempt succeeded.
     told: Option<(String, String)>,
+    claim: Claim,
+}
+
+/// The addresses of an Ingress that is made or changed. They count as taken before the watch reports the Ingress.
+#[derive(Default)]
+struct Claim {
+    addresses: Vec<String>,
+    /// Namespace and name of the application.
+    application: ApplicationKey,
 }
 
 impl AuxiliaryWorker {
@@ -127,16 +137,28 @@ impl AuxiliaryWorker {
         let uid = application.uid().unwrap_or_default();
         for auxiliary in auxiliary_worker {
             let child = child(&auxiliary);
-            {
+            let wanted = match &auxiliary {
+                AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => addresses(object),
+                AuxiliaryAction::Delete(_) => Vec::new(),
+            };
+            let taken = {
                 let mut done = self.0.done.lock();
+                let taken = self.0.holder(&done, &wanted, &uid);
                 let known = done.entry(uid.clone()).or_default();
                 let (before, told) = known.remove(&child).map(|done| (done.tried, done.told)).unzip();
-                known.insert(child.clone(), Done { tried: Try::begun(before, now), told: told.flatten() });
-            }
+                let application = (application.namespace().unwrap_or_default(), application.name_any());
+                let wanted = if taken.is_none() { wanted } else { Vec::new() };
+                let claim = Claim { addresses: wanted, application };
+                known.insert(
+                    child.clone(),
+                    Done { tried: Try::begun(before, now), told: told.flatten(), claim },
+                );
+                taken
+            };
             let (inner, application, run) = (Arc::clone(&self.0), Arc::clone(&application), run.to_owned());
             let stop = self.0.stop.clone();
             self.0.tasks.spawn(async move {
-                stop.run_until_cancelled(inner.carry_out(&application, run, &child, auxiliary)).await;
+                stop.run_until_cancelled(inner.carry_out(&application, run, &child, auxiliary, taken)).await;
             });
         }
     }
@@ -164,11 +186,15 @@ impl Inner {
         run: String,
         child: &Child,
         auxiliary: AuxiliaryAction,
+        taken: Option<String>,
     ) {
         let namespace = application.namespace().unwrap_or_default();
         let uid = application.uid().unwrap_or_default();
         let is_made = matches!(auxiliary, AuxiliaryAction::Make(_));
         let done = async {
+            if let Some(why) = taken {
+                return Ok(Ok(Err(why)));
+            }
             // The semaphore is never closed.
             let _slot = self.slots.acquire().await;
             timeout(PATIENCE, caught(self.act(&namespace, &uid, child, auxiliary))).await
@@ -191,6 +217,27 @@ impl Inner {
             // The receiver is gone only when the process is about to end.
             self.ended.send(ObjectRef::from_obj(application).into_kind_unchecked(())).ok();
         }
+    }
+
+    /// Returns why an Ingress with these addresses is not made, if another application than the one with `uid` has one of
+    /// them: ingress controllers choose one of two Ingresses with the same address, and a tenant could take over
+    /// another's.
+    fn holder(
+        &self,
+        done: &HashMap<String, BTreeMap<Child, Done>>,
+        addresses: &[String],
+        uid: &str,
+    ) -> Option<String> {
+        let others = done.iter().filter(|(other, _)| *other != uid).flat_map(|(_, done)| done.values());
+        let claimed = others.map(|done| &done.claim).find_map(|claim| {
+            let address = addresses.iter().find(|address| claim.addresses.contains(address))?;
+            Some((address.clone(), claim.application.clone()))
+        });
+        let (address, (namespace, name)) = claimed.or_else(|| self.index.holder(addresses, uid))?;
+        Some(format!(
+            "{address} is the address of application {name} in namespace {namespace}: choose another one, or delete that \
+             application"
+        ))
     }
 
     /// Records how the work on an object has ended. Returns whether a failure is to be reported: a repeated failure of

@@ -14,6 +14,7 @@ mod events;
 mod execute;
 mod kube_runtime_workaround;
 mod mount_failures;
+mod namespaced_watches;
 mod namespaces;
 mod objects;
 mod observe;
@@ -45,7 +46,7 @@ use events::Events;
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     runtime::{
         Controller, WatchStreamExt,
         controller::{self, Config},
@@ -155,6 +156,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     } = setup;
     workloads.forget();
     let workload = workloads.applications;
+    let namespaces = Arc::new(OurNamespaces::new(namespaces));
+    let chosen = namespaces.chosen();
     let (ended, submissions_ended) = mpsc::unbounded_channel();
     let submitter = Submitter::new(client.clone(), submitter, submission_metrics, ended);
     let (reports, reported) = unreadable::reports();
@@ -162,7 +165,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let pods = Arc::new(PodIndex::default());
     let (dirty, pods_changed) = mpsc::unbounded_channel();
     let follow =
-        Arc::clone(&pods).follow(client.clone(), watch_seconds, &reporting).for_each(move |application| {
+        Arc::clone(&pods).follow(&client, chosen, watch_seconds, &reporting).for_each(move |application| {
             // The receiver is gone only when the process is about to end.
             dirty.send(application).ok();
             std::future::ready(())
@@ -170,23 +173,21 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let auxiliary_index = Arc::new(AuxiliaryIndex::default());
     let (beside, companions_changed) = mpsc::unbounded_channel();
     let (aside_ended, mounts) = (beside.clone(), beside.clone());
-    let follow_companions = Arc::clone(&auxiliary_index).follow(&client, watch_seconds, &reporting).for_each(
-        move |application| {
+    let follow_companions = Arc::clone(&auxiliary_index)
+        .follow(&client, chosen, watch_seconds, &reporting)
+        .for_each(move |application| {
             beside.send(application).ok();
             std::future::ready(())
-        },
-    );
+        });
     let mount_failures = Arc::new(MountFailures::default());
     let follow_mounts =
-        mount_failures.follow(client.clone(), watch_seconds, &read_metrics, move |application| {
+        mount_failures.follow(&client, chosen, watch_seconds, &read_metrics, move |application| {
             mounts.send(application).ok();
         });
-    let namespaces = Arc::new(OurNamespaces::new(namespaces));
     let (change, namespaces_changed) = mpsc::unbounded_channel();
     let (change_of_schedules, schedules_moved) = mpsc::unbounded_channel();
-    let follow_namespaces = Arc::clone(&namespaces)
-        .follow(client.clone(), watch_seconds, &read_metrics)
-        .for_each(move |namespace| {
+    let follow_namespaces =
+        Arc::clone(&namespaces).follow(&client, watch_seconds, &read_metrics).for_each(move |namespace| {
             change_of_schedules.send(namespace.clone()).ok();
             change.send(namespace).ok();
             std::future::ready(())
@@ -257,26 +258,25 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     });
     let deletions = Arc::new(Deletions::default());
     let (watching, deleted, listing) = (Arc::clone(&context), Arc::clone(&deletions), Arc::clone(&context));
-    let applications =
-        watch::events(Api::<Watched>::all(client), watch::config(watch_seconds), &read_metrics)
-            .inspect_ok(move |event| children.apply(event))
-            .inspect(move |event| match event {
-                Ok(watcher::Event::Apply(application) | watcher::Event::InitApply(application)) => {
-                    watching
-                        .workload
-                        .waits(&application.namespace().unwrap_or_default(), &application.name_any());
-                }
-                Ok(watcher::Event::Delete(application)) => {
-                    watching.forget(&application.uid().unwrap_or_default());
-                    deleted.waits(&application.namespace().unwrap_or_default(), &application.name_any());
-                }
-                Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
-                Err(error) => warn!(%error, "the watch of applications is retried"),
-            })
-            .reflect(writer)
-            // After `reflect`, so that the cache contains what the list contains when `take_note` reads the cache.
-            .inspect_ok(move |event| listing.take_note(event))
-            .applied_objects();
+    let applications = watch::events(&client, chosen, watch::config(watch_seconds), &read_metrics)
+        .inspect_ok(move |event| children.apply(event))
+        .inspect(move |event| match event {
+            Ok(watcher::Event::Apply(application) | watcher::Event::InitApply(application)) => {
+                watching
+                    .workload
+                    .waits(&application.namespace().unwrap_or_default(), &application.name_any());
+            }
+            Ok(watcher::Event::Delete(application)) => {
+                watching.forget(&application.uid().unwrap_or_default());
+                deleted.waits(&application.namespace().unwrap_or_default(), &application.name_any());
+            }
+            Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
+            Err(error) => warn!(%error, "the watch of applications is retried"),
+        })
+        .reflect(writer)
+        // After `reflect`, so that the cache contains what the list contains when `take_note` reads the cache.
+        .inspect_ok(move |event| listing.take_note(event))
+        .applied_objects();
     let reconcile_all = async {
         // Until the caches are complete, a pod that is not in the cache may still exist, and its application would be
         // treated as an application that has lost the pod.

@@ -6,14 +6,17 @@ use super::{
     ApplicationRef,
     watch::{self, ReadMetrics},
 };
-use crate::api::{
-    Lenient,
-    excerpt::{self, LONGEST_EXPLANATION},
+use crate::{
+    api::{
+        Lenient,
+        excerpt::{self, LONGEST_EXPLANATION},
+    },
+    plan::namespaces::Namespaces,
 };
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
-use kube::{Api, Client, ResourceExt, runtime::watcher};
+use kube::{Client, ResourceExt, runtime::watcher};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -88,7 +91,8 @@ impl MountFailures {
     /// Watches the events whenever a pod waits. Calls `wake` with the application of each pod whose reason has changed.
     pub(super) async fn follow(
         &self,
-        client: Client,
+        client: &Client,
+        namespaces: &Namespaces,
         watch_seconds: u32,
         metrics: &ReadMetrics,
         wake: impl Fn(ApplicationRef),
@@ -96,8 +100,7 @@ impl MountFailures {
         let config = watch::config(watch_seconds).fields("involvedObject.kind=Pod,reason=FailedMount");
         loop {
             self.asked.notified().await;
-            let mut events =
-                pin!(watch::events(Api::<Lenient<Event>>::all(client.clone()), config.clone(), metrics));
+            let mut events = pin!(watch::events(client, namespaces, config.clone(), metrics));
             let mut listed = Failures::new();
             let mut tidy = interval(TIDY);
             loop {

@@ -8,7 +8,7 @@ use crate::{
 };
 use futures::{Stream, StreamExt, future};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, ResourceExt, core::PartialObjectMeta, runtime::watcher};
+use kube::{Client, ResourceExt, core::PartialObjectMeta, runtime::watcher};
 use parking_lot::RwLock;
 use std::{collections::BTreeMap, mem, sync::Arc};
 use tokio::sync::watch as state;
@@ -28,6 +28,11 @@ impl OurNamespaces {
         Self { chosen, labels: RwLock::default(), synced }
     }
 
+    /// Returns the admin's choice.
+    pub(super) const fn chosen(&self) -> &Namespaces {
+        &self.chosen
+    }
+
     /// Whether the namespace `name` is chosen.
     pub(super) fn include(&self, name: &str) -> bool {
         let labels = || self.labels.read().get(name).cloned();
@@ -44,7 +49,7 @@ impl OurNamespaces {
     /// chosen, or are not chosen any more.
     pub(super) fn follow(
         self: Arc<Self>,
-        client: Client,
+        client: &Client,
         watch_seconds: u32,
         metrics: &ReadMetrics,
     ) -> impl Stream<Item = String> + Send + use<> {
@@ -52,16 +57,14 @@ impl OurNamespaces {
             return futures::stream::pending().left_stream();
         }
         let mut listed = BTreeMap::new();
-        watch::events(
-            Api::<Lenient<PartialObjectMeta<Namespace>>>::all(client),
-            watch::config(watch_seconds),
-            metrics,
-        )
-        .filter_map(|event| {
-            future::ready(event.inspect_err(|error| warn!(%error, "the watch of namespaces is retried")).ok())
-        })
-        .flat_map(move |event| futures::stream::iter(self.apply(event, &mut listed)))
-        .right_stream()
+        watch::of_cluster(client, watch::config(watch_seconds), metrics)
+            .filter_map(|event| {
+                future::ready(
+                    event.inspect_err(|error| warn!(%error, "the watch of namespaces is retried")).ok(),
+                )
+            })
+            .flat_map(move |event| futures::stream::iter(self.apply(event, &mut listed)))
+            .right_stream()
     }
 
     /// Takes in one event; `listed` collects a list that is not complete yet. Returns the namespaces that have become

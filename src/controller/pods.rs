@@ -9,12 +9,13 @@ use crate::{
     api::{ExecutorState, Lenient, Role, names::label},
     plan::{
         executors,
+        namespaces::Namespaces,
         pod_summary::{Phase, PodSummary},
     },
 };
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, ResourceExt, runtime::watcher::Event};
+use kube::{Client, ResourceExt, runtime::watcher::Event};
 use parking_lot::RwLock;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -94,13 +95,14 @@ impl PodIndex {
     /// Follows all pods that have the operator's label; yields the applications whose pods have changed.
     pub fn follow(
         self: Arc<Self>,
-        client: Client,
+        client: &Client,
+        namespaces: &Namespaces,
         watch_seconds: u32,
         metrics: &ReadMetrics,
     ) -> impl Stream<Item = ApplicationRef> + Send + use<> {
         let selector = format!("{}=true", label::LAUNCHED_BY);
         let config = watch::config(watch_seconds).labels(&selector);
-        watch::events(Api::<Lenient<Pod>>::all(client), config, metrics)
+        watch::events(client, namespaces, config, metrics)
             .filter_map(async |event| {
                 event.inspect_err(|error| warn!(%error, "the pod watch is retried")).ok()
             })

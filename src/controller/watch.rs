@@ -2,11 +2,12 @@
 //! object separately. An object that cannot be read is logged, counted and, if no reconcile handles its kind, reported
 //! by an event. Such an object does not delay the others.
 
-use super::{events::reference, unreadable::Unreadable};
-use crate::api::Lenient;
-use futures::{Stream, TryStreamExt};
+use super::{events::reference, namespaced_watches::merged, unreadable::Unreadable};
+use crate::{api::Lenient, plan::namespaces::Namespaces};
+use futures::{Stream, StreamExt, TryStreamExt};
+use k8s_openapi::NamespaceResourceScope;
 use kube::{
-    Api, Resource, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     runtime::{
         WatchStreamExt,
         watcher::{self, Event, watcher},
@@ -69,8 +70,47 @@ pub(super) fn config(watch_seconds: u32) -> watcher::Config {
     watcher::Config::default().page_size(PAGE).timeout(watch_seconds)
 }
 
-/// Yields all objects that exist, then each change, for ever.
+/// Yields all objects that exist in the namespaces in which the operator may look, then each change, for ever. If the
+/// namespaces are chosen by their names, the operator has rights only there, and each has a watch of its own. Otherwise
+/// one watch covers all namespaces, and the caller leaves out those that are not chosen.
 pub(super) fn events<K>(
+    client: &Client,
+    namespaces: &Namespaces,
+    config: watcher::Config,
+    metrics: &ReadMetrics,
+) -> impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send + use<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
+    let Some(named) = namespaces.named().cloned() else {
+        return of_cluster(client, config, metrics).left_stream();
+    };
+    let (client, metrics) = (client.clone(), metrics.clone());
+    let watch = move |namespace: &str| {
+        let api = Api::<Lenient<K>>::namespaced(client.clone(), namespace);
+        followed(api, config.clone(), &metrics).boxed()
+    };
+    merged(named, watch).right_stream()
+}
+
+/// Yields all objects in the cluster, then each change, for ever.
+pub(super) fn of_cluster<K>(
+    client: &Client,
+    config: watcher::Config,
+    metrics: &ReadMetrics,
+) -> impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send + use<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    followed(Api::all(client.clone()), config, metrics)
+}
+
+fn followed<K>(
     api: Api<Lenient<K>>,
     config: watcher::Config,
     metrics: &ReadMetrics,
@@ -86,4 +126,17 @@ where
             metrics.unreadable(object, &invalid.error);
         }
     })
+}
+
+/// Whether a watch cannot begin because the kind or the namespace does not exist, or because the operator has no rights
+/// there.
+pub(super) fn is_missing(error: &watcher::Error) -> bool {
+    let status = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status),
+        _ => None,
+    };
+    // The status code is compared, not the reason: for an API group that does not exist at all, the API server answers
+    // "not found" with a text of its own.
+    status.is_some_and(|status| matches!(status.code, 403 | 404))
 }

@@ -1,6 +1,6 @@
 //! The flags of leader election.
 
-use super::duration;
+use super::{InstallationName, duration};
 use crate::leader_election::lease::Timing;
 use clap::{ArgAction, Args};
 use std::time::Duration;
@@ -23,14 +23,9 @@ pub struct ElectionSettings {
     )]
     pub leader_election: bool,
 
-    /// The Lease
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_LEADER_ELECTION_LOCK_NAME",
-        value_name = "NAME",
-        default_value = "spark-operator-lock"
-    )]
-    pub leader_election_lock_name: String,
+    /// The Lease [default: INSTALLATION-lock]
+    #[arg(long, env = "SPARK_OPERATOR_LEADER_ELECTION_LOCK_NAME", value_name = "NAME")]
+    pub leader_election_lock_name: Option<String>,
 
     /// Its namespace [default: that of --webhook-secret-namespace]
     #[arg(long, env = "SPARK_OPERATOR_LEADER_ELECTION_LOCK_NAMESPACE", value_name = "NAMESPACE")]
@@ -81,8 +76,9 @@ impl ElectionSettings {
 
     /// Returns the name of the lease, if there is an election.
     #[must_use]
-    pub fn lock_name(&self) -> Option<String> {
-        self.leader_election.then(|| self.leader_election_lock_name.clone())
+    pub fn lock_name(&self, installation: &InstallationName) -> Option<String> {
+        let name = || self.leader_election_lock_name.clone().unwrap_or_else(|| installation.of("lock"));
+        self.leader_election.then(name)
     }
 
     /// Returns the durations of the election.

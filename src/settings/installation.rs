@@ -7,6 +7,9 @@ use clap::{ArgAction, Args};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Run and installation")]
 pub struct InstallationSettings {
+    #[command(flatten)]
+    pub name: InstallationName,
+
     /// The namespaces whose applications are driven and whose pods are customized, with commas between them
     /// [default: all]
     #[arg(
@@ -42,6 +45,33 @@ pub struct InstallationSettings {
     )]
     pub enable_resource_quota_enforcement: bool,
 
+    /// Give a PodDisruptionBudget to drivers whose applications ask for it (driverPodDisruptionBudget)
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_ENABLE_DRIVER_PDB",
+        value_name = "BOOL",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true"
+    )]
+    pub enable_driver_pdb: bool,
+
+    /// Whether an application or a schedule that exposes its driver to the outside (Ingress addresses and annotations, Service
+    /// types and annotations) is refused if its user may not create Ingresses or Services in the namespace
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_CHECK_EXPOSURE_RIGHTS",
+        value_name = "BOOL",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true"
+    )]
+    pub check_exposure_rights: bool,
+
     /// Whether there is the admission webhook: without it drivers and executors are customized all the same,
     /// but for what Spark overwrites in the executors' template, and nothing is checked when it is applied
     #[arg(
@@ -55,6 +85,33 @@ pub struct InstallationSettings {
         default_missing_value = "true"
     )]
     pub webhook: bool,
+}
+
+/// Which of several installations in a cluster.
+#[derive(Clone, Debug, Args)]
+pub struct InstallationName {
+    /// The name of this installation, where a cluster has several: its objects are called NAME or NAME-…, as far as other
+    /// flags do not name them
+    #[arg(
+        id = "installation",
+        long = "installation",
+        env = "SPARK_OPERATOR_INSTALLATION",
+        value_name = "NAME",
+        default_value = InstallationName::DEFAULT,
+        value_parser = installation
+    )]
+    pub name: String,
+}
+
+impl InstallationName {
+    /// The name that the files under `manifests/` have.
+    pub const DEFAULT: &str = "spark-operator";
+
+    /// Returns the name of one of the installation's objects: the installation's name and `suffix`.
+    #[must_use]
+    pub fn of(&self, suffix: &str) -> String {
+        format!("{}-{suffix}", self.name)
+    }
 }
 
 /// The labels of namespaces, or `None` if the flag is empty.
@@ -71,14 +128,30 @@ impl InstallationSettings {
     /// Returns the flags that produce these settings, without those that have their default.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
+        let installation = &self.name.name;
+        let installation =
+            (installation != InstallationName::DEFAULT).then(|| format!("--installation={installation}"));
         let names =
             (!self.namespaces.is_empty()).then(|| format!("--namespaces={}", self.namespaces.join(",")));
         let labels =
             self.namespace_selector.0.as_ref().map(|labels| format!("--namespace-selector={labels}"));
         let quotas = "--enable-resource-quota-enforcement".to_owned();
         let quotas = self.enable_resource_quota_enforcement.then_some(quotas);
+        let budgets = self.enable_driver_pdb.then(|| "--enable-driver-pdb".to_owned());
+        let exposure = (!self.check_exposure_rights).then(|| "--check-exposure-rights=false".to_owned());
         let webhook = (!self.webhook).then(|| "--webhook=false".to_owned());
-        [names, labels, quotas, webhook].into_iter().flatten().collect()
+        [installation, names, labels, quotas, budgets, exposure, webhook].into_iter().flatten().collect()
+    }
+}
+
+/// Parses the name of an installation. Its objects have names of up to 63 characters, of which the longest suffix is
+/// `-webhook-certs`.
+fn installation(text: &str) -> Result<String, String> {
+    let is_name = !text.is_empty() && text.len() <= 48 && namespace(text).as_deref() == Ok(text);
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err("must be up to 48 lower-case letters, digits and `-` (try `spark-operator-team-a`)".to_owned())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The flags of the webhook and its certificates.
 
-use super::duration;
+use super::{InstallationName, duration};
 use crate::certificates::{Files, Places, Source, renewal::Waits};
 use crate::webhook::{Closing, Tls, TlsVersion, cipher_suite};
 use clap::{ArgAction, Args};
@@ -18,14 +18,9 @@ pub struct WebhookSettings {
     #[command(flatten)]
     pub objects: WebhookObjects,
 
-    /// The webhook's Service
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_WEBHOOK_SVC_NAME",
-        value_name = "NAME",
-        default_value = "spark-operator-webhook-svc"
-    )]
-    pub webhook_svc_name: String,
+    /// The webhook's Service [default: INSTALLATION-webhook-svc]
+    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_SVC_NAME", value_name = "NAME")]
+    pub webhook_svc_name: Option<String>,
 
     /// The namespace of that Service [default: that of the Secret]
     #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_SVC_NAMESPACE", value_name = "NAMESPACE")]
@@ -99,50 +94,57 @@ pub struct WebhookSettings {
 #[command(next_help_heading = "Webhook")]
 pub struct WebhookObjects {
     /// The Secret that holds the webhook's CA and certificate; made if it does not exist
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_WEBHOOK_SECRET_NAME",
-        value_name = "NAME",
-        default_value = "spark-operator-webhook-certs"
-    )]
-    pub webhook_secret_name: String,
+    /// [default: INSTALLATION-webhook-certs]
+    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_SECRET_NAME", value_name = "NAME")]
+    pub webhook_secret_name: Option<String>,
 
     /// The namespace of that Secret
     #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "spark-operator")]
     pub webhook_secret_namespace: String,
 
-    /// The MutatingWebhookConfiguration whose caBundle the operator keeps
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_MUTATING_WEBHOOK_NAME",
-        value_name = "NAME",
-        default_value = "spark-operator-webhook"
-    )]
-    pub mutating_webhook_name: String,
+    /// The MutatingWebhookConfiguration whose caBundle the operator keeps [default: INSTALLATION-webhook]
+    #[arg(long, env = "SPARK_OPERATOR_MUTATING_WEBHOOK_NAME", value_name = "NAME")]
+    pub mutating_webhook_name: Option<String>,
 
     /// The ValidatingWebhookConfiguration whose caBundle the operator keeps, if there is one
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_VALIDATING_WEBHOOK_NAME",
-        value_name = "NAME",
-        default_value = "spark-operator-webhook"
-    )]
-    pub validating_webhook_name: String,
+    /// [default: INSTALLATION-webhook]
+    #[arg(long, env = "SPARK_OPERATOR_VALIDATING_WEBHOOK_NAME", value_name = "NAME")]
+    pub validating_webhook_name: Option<String>,
+}
+
+impl WebhookObjects {
+    /// Returns the name of the Secret.
+    #[must_use]
+    pub fn secret(&self, installation: &InstallationName) -> String {
+        self.webhook_secret_name.clone().unwrap_or_else(|| installation.of("webhook-certs"))
+    }
+
+    /// Returns the name of the MutatingWebhookConfiguration.
+    #[must_use]
+    pub fn mutating_configuration(&self, installation: &InstallationName) -> String {
+        self.mutating_webhook_name.clone().unwrap_or_else(|| installation.of("webhook"))
+    }
+
+    /// Returns the name of the ValidatingWebhookConfiguration.
+    #[must_use]
+    pub fn validating_configuration(&self, installation: &InstallationName) -> String {
+        self.validating_webhook_name.clone().unwrap_or_else(|| installation.of("webhook"))
+    }
 }
 
 impl WebhookSettings {
     /// Returns the names and namespaces of the objects in which the webhook's certificates are kept.
     #[must_use]
-    pub fn places(&self) -> Places {
+    pub fn places(&self, installation: &InstallationName) -> Places {
         let objects = &self.objects;
         let namespace = &objects.webhook_secret_namespace;
         Places {
             secret_namespace: namespace.clone(),
-            secret: objects.webhook_secret_name.clone(),
+            secret: objects.secret(installation),
             service_namespace: self.webhook_svc_namespace.as_ref().unwrap_or(namespace).clone(),
-            service: self.webhook_svc_name.clone(),
-            mutating_configuration: objects.mutating_webhook_name.clone(),
-            validating_configuration: objects.validating_webhook_name.clone(),
+            service: self.webhook_svc_name.clone().unwrap_or_else(|| installation.of("webhook-svc")),
+            mutating_configuration: objects.mutating_configuration(installation),
+            validating_configuration: objects.validating_configuration(installation),
         }
     }
 

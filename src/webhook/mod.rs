@@ -1,11 +1,13 @@
 //! The admission webhook: an HTTPS server that answers from the request alone, without a Kubernetes client, without a
-//! cache, and independently of the controller. The only exception are quotas, if quotas are enforced.
+//! cache, and independently of the controller. The exceptions are quotas, if
+//! quotas are enforced, and the rights of a user who exposes a driver to the outside.
 
 mod applications;
 mod bodies;
 mod connection_limit;
 mod connections;
 mod deep;
+mod exposure_rights;
 mod graceful_close;
 mod large;
 mod listener;
@@ -22,6 +24,7 @@ use axum::{Router, extract::DefaultBodyLimit, routing::post};
 use bodies::Bodies;
 pub use connections::Closing;
 use connections::Host;
+pub use exposure_rights::ExposureRights;
 pub use large::LargeReviews;
 pub use quotas::Quotas;
 pub use review::Reviews;

@@ -1,5 +1,5 @@
 //! Reads the ResourceQuotas of a namespace and checks an application against them, if the admin has enabled that
-//! (`--enable-resource-quota-enforcement`). No other review reads from the API server.
+//! (`--enable-resource-quota-enforcement`).
 
 use super::{
     applications,

@@ -5,6 +5,7 @@
 
 use super::{
     applications, deep,
+    exposure_rights::ExposureRights,
     large::{LargeReviews, NotReviewed, ORDINARY},
     object::Object,
     pods,
@@ -24,7 +25,7 @@ use axum::{
     response::{IntoResponse, Json, Response},
 };
 use json_patch::Patch;
-use k8s_openapi::ByteString;
+use k8s_openapi::{ByteString, api::authentication::v1::UserInfo};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeSet, time::Instant};
@@ -55,6 +56,9 @@ struct Request<'t, O = Object<'t>> {
     name: Cow<'t, str>,
     #[serde(borrow, default)]
     namespace: Cow<'t, str>,
+    /// Who has sent the request: a UserInfo, which few decisions depend on.
+    #[serde(borrow, default)]
+    user_info: Option<&'t RawValue>,
     #[serde(default)]
     object: O,
     /// The stored object, if an object is changed or deleted.
@@ -151,6 +155,8 @@ pub struct Reviews {
     pub metrics: ReviewMetrics,
     /// The check against quotas; none if quotas are not enforced.
     pub quotas: Option<Quotas>,
+    /// The check of the rights of those who expose drivers; none if it is off.
+    pub exposure_rights: Option<ExposureRights>,
     /// The precision of the times in the names of schedules' runs.
     pub precision: Precision,
     /// The reviews of large objects.
@@ -160,7 +166,8 @@ pub struct Reviews {
 /// Makes reviews that read nothing from the API server.
 impl From<ReviewMetrics> for Reviews {
     fn from(metrics: ReviewMetrics) -> Self {
-        Self { metrics, quotas: None, precision: Precision::default(), large: LargeReviews::default() }
+        let (precision, large) = (Precision::default(), LargeReviews::default());
+        Self { metrics, quotas: None, exposure_rights: None, precision, large }
     }
 }
 
@@ -169,6 +176,7 @@ type Decider = (&'static str, &'static str, fn(&Change) -> Decision);
 
 const GROUP: &str = "sparkoperator.k8s.io";
 const APPLICATION: &str = "SparkApplication";
+const SCHEDULE: &str = "ScheduledSparkApplication";
 
 /// `POST /mutate`: customizes driver and executor pods, and fills in the defaults of applications.
 ///
@@ -179,18 +187,16 @@ pub(super) async fn mutate(State(reviews): State<Reviews>, headers: HeaderMap, b
         ("", "Pod", pods::customized),
         (GROUP, APPLICATION, applications::completed),
         // The applications of a schedule get their defaults when they are created.
-        (GROUP, "ScheduledSparkApplication", |_| Decision::ALLOWED),
+        (GROUP, SCHEDULE, |_| Decision::ALLOWED),
     ];
     let asked = Asked { path: "/mutate", kinds: &KINDS, configuration: "MutatingWebhookConfiguration" };
-    asked.reviewed(headers, body, Reviews { quotas: None, ..reviews }).await
+    asked.reviewed(headers, body, Reviews { quotas: None, exposure_rights: None, ..reviews }).await
 }
 
 /// `POST /validate`: refuses objects that can never work. Otherwise like [`mutate`].
 pub(super) async fn validate(State(reviews): State<Reviews>, headers: HeaderMap, body: Bytes) -> Response {
-    const KINDS: [Decider; 2] = [
-        (GROUP, APPLICATION, applications::validated),
-        (GROUP, "ScheduledSparkApplication", applications::validated_schedule),
-    ];
+    const KINDS: [Decider; 2] =
+        [(GROUP, APPLICATION, applications::validated), (GROUP, SCHEDULE, applications::validated_schedule)];
     let asked = Asked { path: "/validate", kinds: &KINDS, configuration: "ValidatingWebhookConfiguration" };
     asked.reviewed(headers, body, reviews).await
 }
@@ -279,6 +285,10 @@ impl Asked {
         };
         let change = Change { object, old, namespace, precision: reviews.precision };
         let mut decision = request.too_deep.as_deref().map_or_else(|| decide(&change), Decision::too_deep);
+        if let Some(rights) = &reviews.exposure_rights {
+            let is_schedule = *kind == SCHEDULE;
+            decision = rights.decided(decision, &change, is_schedule, || request.user()).await;
+        }
         if let Some(quotas) = reviews.quotas.as_ref().filter(|_| *kind == APPLICATION) {
             decision = quotas.decided(decision, &change).await;
         }
@@ -318,6 +328,10 @@ impl Asked {
 }
 
 impl Request<'_> {
+    fn user(&self) -> serde_json::Result<UserInfo> {
+        self.user_info.map_or_else(|| Ok(UserInfo::default()), |user| serde_json::from_str(user.get()))
+    }
+
     /// Logs that the object was admitted.
     fn log_admission(&self, outcome: Outcome, operations: Option<usize>) {
         if enabled!(Level::DEBUG) {
@@ -393,10 +407,11 @@ fn unanswered(body: &[u8], why: NotReviewed) -> Response {
 fn too_deep(text: &str) -> Option<Review<'_>> {
     let review: Review<Option<&RawValue>> = serde_json::from_str(text).ok()?;
     let Review { api_version, kind, request } = review;
-    let Request { uid, kind: of, operation, name, namespace, object, old_object, .. } = request;
+    let Request { uid, kind: of, operation, name, namespace, user_info, object, old_object, .. } = request;
     let deep::Found { object, too_deep } = deep::found(object, old_object)?;
     let old_object = Object::default();
-    let request = Request { uid, kind: of, operation, name, namespace, object, old_object, too_deep };
+    let request =
+        Request { uid, kind: of, operation, name, namespace, user_info, object, old_object, too_deep };
     Some(Review { api_version, kind, request })
 }
 

@@ -11,9 +11,10 @@ use std::{collections::BTreeSet, fs, path::PathBuf};
 #[test]
 fn the_webhook_is_installed_under_the_names_that_the_operator_expects() {
     let settings = settings(&[]);
+    let places = settings.webhook.places(&settings.installation.name);
     let service = &documents("webhook/service.yaml")[0];
-    assert_eq!(service["metadata"]["name"], settings.webhook.webhook_svc_name);
-    assert_eq!(service["metadata"]["namespace"], settings.webhook.objects.webhook_secret_namespace);
+    assert_eq!(service["metadata"]["name"], places.service);
+    assert_eq!(service["metadata"]["namespace"], places.service_namespace);
     assert_eq!(
         service["spec"]["publishNotReadyAddresses"],
         Value::Null,
@@ -22,9 +23,11 @@ fn the_webhook_is_installed_under_the_names_that_the_operator_expects() {
 
     for (file, path) in [("webhook/pods.yaml", "/mutate"), ("webhook/applications.yaml", "/validate")] {
         let configuration = &documents(file)[0];
-        assert_eq!(configuration["metadata"]["name"], settings.webhook.objects.mutating_webhook_name);
+        assert_eq!(configuration["metadata"]["name"], places.mutating_configuration);
+        assert_eq!(configuration["metadata"]["name"], places.validating_configuration);
         for webhook in configuration["webhooks"].as_array().unwrap() {
-            let reference = json!({"name": settings.webhook.webhook_svc_name, "namespace": settings.webhook.objects.webhook_secret_namespace, "path": path});
+            let reference =
+                json!({"name": places.service, "namespace": places.service_namespace, "path": path});
             assert_eq!(webhook["clientConfig"]["service"], reference);
             assert_eq!(webhook["failurePolicy"], "Fail");
             // Kubeflow's operator has the same names: its path for the webhook, and the API group.
@@ -46,10 +49,10 @@ fn cert_managers_certificate_is_for_the_service_and_goes_into_the_secret() {
     let settings = settings(&[]);
     let documents = documents("../certs/cert-manager.yaml");
     let leaf = documents.iter().find(|object| object["spec"]["dnsNames"].is_array()).unwrap();
-    let objects = &settings.webhook.objects;
-    assert_eq!(leaf["metadata"]["namespace"], objects.webhook_secret_namespace);
-    assert_eq!(leaf["spec"]["secretName"], objects.webhook_secret_name);
-    let name = format!("{}.{}.svc", settings.webhook.webhook_svc_name, objects.webhook_secret_namespace);
+    let places = settings.webhook.places(&settings.installation.name);
+    assert_eq!(leaf["metadata"]["namespace"], places.secret_namespace);
+    assert_eq!(leaf["spec"]["secretName"], places.secret);
+    let name = format!("{}.{}.svc", places.service, places.service_namespace);
     assert_eq!(leaf["spec"]["dnsNames"], json!([name]));
     let issuer = &leaf["spec"]["issuerRef"]["name"];
     assert!(
@@ -79,7 +82,8 @@ fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens
         deployment["spec"]["minReadySeconds"].as_u64() > Some(1),
         "the rollout ends before nodes know the Service's pods"
     );
-    assert_eq!(settings.election.leader_election_lock_name, "spark-operator-lock", "the name in the Role");
+    let lock = settings.election.lock_name(&settings.installation.name);
+    assert_eq!(lock.as_deref(), Some("spark-operator-lock"), "the name in the Role");
 }
 
 /// Tenants' code runs in the tenants' own pods: the operator has no Spark, no Java and no place for files.
@@ -153,11 +157,14 @@ fn an_installation_that_enforces_quotas_may_list_them_and_is_told_to() {
     let of = |objects: &[Value], kind: &str| -> Vec<Value> {
         objects.iter().filter(|object| object["kind"] == kind).cloned().collect()
     };
-    let [ours, quotas, ..] = &of(&enforcing, "ClusterRole")[..] else { panic!("{enforcing:?}") };
-    assert!(of(&plain, "ClusterRole").contains(ours));
+    let added = |kind: &str| -> Value {
+        let before = of(&plain, kind);
+        let is_new = |object: &&Value| !before.iter().any(|old| old["metadata"] == object["metadata"]);
+        of(&enforcing, kind).iter().find(is_new).unwrap().clone()
+    };
+    let (quotas, binding) = (added("ClusterRole"), added("ClusterRoleBinding"));
     assert_eq!(grants(&quotas["rules"][0]), ["/resourcequotas: list"]);
     assert_eq!(quotas["rules"].as_array().unwrap().len(), 1);
-    let [_, binding, ..] = &of(&enforcing, "ClusterRoleBinding")[..] else { panic!("{enforcing:?}") };
     assert_eq!(binding["roleRef"]["name"], quotas["metadata"]["name"]);
     assert_eq!(binding["subjects"][0]["namespace"], "ours");
     assert_eq!(enforcing.len(), plain.len() + 2);
@@ -166,6 +173,165 @@ fn an_installation_that_enforces_quotas_may_list_them_and_is_told_to() {
     };
     assert_eq!((arguments(&plain), arguments(&enforcing)), (json!(["run"]), json!(["run", flag])));
     assert!(settings(&[flag]).installation.enable_resource_quota_enforcement);
+}
+
+/// With named namespaces, nothing is granted in the whole cluster but what has no namespace.
+#[test]
+fn rights_follow_the_named_namespaces() {
+    let flags = [
+        "--namespaces=b,a",
+        "--enable-driver-pdb",
+        "--enable-resource-quota-enforcement",
+        "--namespace=ours",
+    ];
+    let objects = printed(&flags);
+    let in_cluster: BTreeSet<String> = objects
+        .iter()
+        .filter(|object| object["kind"] == "ClusterRole" && object["metadata"]["labels"].is_null())
+        .flat_map(|role| role["rules"].as_array().unwrap().iter().flat_map(grants))
+        .collect();
+    let by_name = |line: &String| {
+        line.contains("[spark-operator-webhook]") || line.contains("customresourcedefinitions[")
+    };
+    assert!(in_cluster.len() == 3 && in_cluster.iter().all(by_name), "{in_cluster:?}");
+
+    let rights = |objects: &[Value], kind: &str, namespace: &Value| -> BTreeSet<String> {
+        let roles = objects.iter().filter(|object| {
+            object["kind"] == kind
+                && object["metadata"]["namespace"] == *namespace
+                && object["metadata"]["name"] != "spark"
+        });
+        roles.flat_map(|role| role["rules"].as_array().unwrap().iter().flat_map(grants)).collect()
+    };
+    let everywhere = rights(&printed(&["rbac", flags[1], flags[2]]), "ClusterRole", &Value::Null);
+    for namespace in ["a", "b"] {
+        let rights = rights(&objects, "Role", &json!(namespace));
+        assert!(rights.is_subset(&everywhere), "{rights:?}");
+        for right in ["/pods: create delete", "/resourcequotas: list", "policy/poddisruptionbudgets: create"]
+        {
+            assert!(rights.iter().any(|line| line.starts_with(right)), "{right}: {rights:?}");
+        }
+        let bindings: Vec<_> = objects
+            .iter()
+            .filter(|object| object["kind"] == "RoleBinding" && object["metadata"]["namespace"] == namespace)
+            .map(|binding| {
+                (
+                    &binding["roleRef"]["kind"],
+                    &binding["roleRef"]["name"],
+                    &binding["subjects"][0]["namespace"],
+                )
+            })
+            .collect();
+        let operators = |name: &str| (json!("Role"), json!(name), json!("ours"));
+        let expected = ["applications", "exposure", "driver-pdb", "quota"];
+        let expected = expected.map(|part| operators(&format!("spark-operator-{part}")));
+        let expected = expected.iter().map(|(kind, name, place)| (kind, name, place));
+        let (role, spark, own) = (json!("Role"), json!("spark"), json!(namespace));
+        assert_eq!(bindings, expected.chain([(&role, &spark, &own)]).collect::<Vec<_>>());
+    }
+    // A namespace may get the labels at any time.
+    let selected = printed(&["rbac", "--namespaces=a", "--namespace-selector=team=data"]);
+    assert!(rights(&selected, "Role", &json!("a")).is_empty());
+    assert!(rights(&selected, "ClusterRole", &Value::Null).iter().any(|line| line.starts_with("/pods:")));
+}
+
+/// Several operators live in one cluster if no object of one is an object of another.
+#[test]
+fn an_installation_with_a_name_shares_no_object_with_another_one() {
+    let name = |object: &Value| {
+        let of = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        (object["kind"].as_str().unwrap().to_owned(), of("namespace"), of("name"))
+    };
+    let of = |installation: &str, namespaces: &str| {
+        // Both are in the same namespace.
+        printed(&["rbac", "drivers", "webhook", "deployment", "--namespace=ours", installation, namespaces])
+    };
+    let (default, team) =
+        (printed(&["--namespace=ours"]), of("--installation=spark-operator-x", "--namespaces=x"));
+    let names: BTreeSet<_> = default.iter().map(name).collect();
+    let shared: Vec<_> = team.iter().map(name).filter(|name| names.contains(name)).collect();
+    assert_eq!(shared, [("Namespace".to_owned(), String::new(), "ours".to_owned())]);
+
+    // Everything that an object refers to is there, and the operator expects these names.
+    let one = |kind: &str| team.iter().find(|object| object["kind"] == kind).unwrap();
+    let deployment = one("Deployment");
+    let pod = &deployment["spec"]["template"];
+    assert_eq!(pod["spec"]["containers"][0]["name"], "spark-operator", "the program");
+    assert_eq!(pod["spec"]["serviceAccountName"], one("ServiceAccount")["metadata"]["name"]);
+    assert_eq!(pod["metadata"]["labels"], deployment["spec"]["selector"]["matchLabels"]);
+    assert_eq!(pod["metadata"]["labels"], one("Service")["spec"]["selector"]);
+    let arguments: Vec<_> = pod["spec"]["containers"][0]["args"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|word| word.as_str().unwrap())
+        .collect();
+    assert_eq!(arguments, ["run", "--installation=spark-operator-x", "--namespaces=x"]);
+    let settings = settings(&arguments[1..]);
+    let places = settings.webhook.places(&settings.installation.name);
+    assert_eq!(one("Service")["metadata"]["name"], places.service);
+    assert_eq!(one("MutatingWebhookConfiguration")["metadata"]["name"], places.mutating_configuration);
+    let service = &one("ValidatingWebhookConfiguration")["webhooks"][0]["clientConfig"]["service"];
+    assert_eq!((&service["name"], &service["namespace"]), (&json!(places.service), &json!("ours")));
+    let granted = json!(team).to_string();
+    let lock = settings.election.lock_name(&settings.installation.name).unwrap();
+    for named in [&places.secret, &places.mutating_configuration, &lock] {
+        assert!(granted.contains(&format!(r#""resourceNames":["{named}"]"#)), "{named}: {granted}");
+    }
+    for (installation, complaint) in [("Team", "lower-case"), ("", "lower-case"), (&"x".repeat(49), "48")] {
+        let refused =
+            Flags::try_parse_from(["spark-operator", "run", &format!("--installation={installation}")]);
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(complaint), "{refused}");
+    }
+}
+
+/// Drivers have an account in each of the named namespaces, under the name that the applications have.
+#[test]
+fn drivers_have_an_account_where_applications_run() {
+    let flags =
+        ["drivers", "--namespaces=b,a", "--driver-service-account=spark-operator-spark", "--installation=x"];
+    let objects = printed(&flags);
+    let names: Vec<_> = objects
+        .iter()
+        .map(|object| {
+            ["kind", "namespace", "name"]
+                .map(|field| object.get(field).unwrap_or(&object["metadata"][field]).as_str().unwrap())
+        })
+        .collect();
+    let account = "spark-operator-spark";
+    let of = |namespace| ["ServiceAccount", "Role", "RoleBinding"].map(|kind| [kind, namespace, account]);
+    assert_eq!(names, [of("a"), of("b")].concat());
+    assert_eq!(
+        objects[2]["subjects"],
+        json!([{"kind": "ServiceAccount", "name": account, "namespace": "a"}])
+    );
+    assert_eq!(objects[2]["roleRef"]["name"], account);
+    // Removing an operator leaves them: running drivers need them.
+    let removed = printed(&["rbac", "webhook", "deployment", "--namespaces=a"]);
+    assert!(!removed.iter().any(|object| object["metadata"]["name"] == "spark"));
+}
+
+/// Kubernetes' own roles `view`, `edit` and `admin` contain what people may do with applications.
+#[test]
+fn people_with_kubernetes_own_roles_may_view_and_edit_applications() {
+    let roles: Vec<_> = printed(&["rbac"])
+        .into_iter()
+        .filter(|object| object["kind"] == "ClusterRole" && object["metadata"]["labels"].is_object())
+        .collect();
+    let of = |role: &str| -> BTreeSet<String> {
+        let label = format!("rbac.authorization.k8s.io/aggregate-to-{role}");
+        let roles = roles.iter().filter(|object| object["metadata"]["labels"][&label] == "true");
+        roles.flat_map(|role| role["rules"].as_array().unwrap().iter().flat_map(grants)).collect()
+    };
+    let resources = ["sparkapplications", "scheduledsparkapplications"];
+    let lines = |suffix: &str| resources.map(|resource| format!("sparkoperator.k8s.io/{resource}{suffix}"));
+    let views: BTreeSet<_> =
+        [lines(": get list watch"), lines("/status: get")].concat().into_iter().collect();
+    assert_eq!(of("view"), views);
+    let edits = lines(": create delete deletecollection patch update").into_iter().collect();
+    assert_eq!(of("edit"), &views | &edits);
+    assert_eq!(of("admin"), of("edit"));
 }
 
 /// The API server calls the webhook in the namespaces whose applications the operator drives, and the Deployment runs
@@ -263,11 +429,12 @@ fn printed(arguments: &[&str]) -> Vec<Value> {
 /// under this account. A permission that nothing needs is as wrong as a missing permission.
 #[test]
 fn the_operator_may_do_what_it_does_and_nothing_else() {
-    let granted: BTreeSet<String> = documents("rbac/operator.yaml")
-        .iter()
+    let granted: BTreeSet<String> = ["operator", "applications", "driver-pdb", "exposure"]
+        .into_iter()
+        .flat_map(|file| documents(&format!("rbac/{file}.yaml")))
         .filter(|document| matches!(document["kind"].as_str(), Some("ClusterRole" | "Role")))
-        .flat_map(|role| role["rules"].as_array().unwrap())
-        .flat_map(grants)
+        .flat_map(|role| role["rules"].as_array().unwrap().clone())
+        .flat_map(|rule| grants(&rule))
         .collect();
     let needed = [
         // controller: watch, live GET before a submission, status, DELETE when its time to live is over; schedules:
@@ -296,6 +463,8 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         "events.k8s.io/events: create",
         // controller: the reason why the driver's volumes cannot be mounted
         "/events: list watch",
+        // webhook: whether somebody may expose a driver
+        "authorization.k8s.io/localsubjectaccessreviews: create",
         // the check that the cluster is set up for this operator
         "apiextensions.k8s.io/customresourcedefinitions[sparkapplications.sparkoperator.k8s.io,\
          scheduledsparkapplications.sparkoperator.k8s.io]: get",

@@ -119,14 +119,14 @@ fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
             ["no Kubernetes configuration: run in a cluster, or set --kubeconfig or KUBECONFIG", ""],
         ),
         (vec!["--kubeconfig=/nowhere"], ["--kubeconfig: /nowhere", "No such file or directory"]),
-        (vec!["--kubeconfig", kubeconfig, &webhook], ["--webhook-port: cannot listen on 0.0.0.0:", in_use]),
+        (vec!["--kubeconfig", kubeconfig, &webhook], ["--webhook-port: cannot listen on [::]:", in_use]),
         (
             vec!["--kubeconfig", kubeconfig, "--webhook-port=0", &health],
-            ["--health-probe-bind-address: cannot listen on 0.0.0.0:", in_use],
+            ["--health-probe-bind-address: cannot listen on [::]:", in_use],
         ),
         (
             vec!["--kubeconfig", kubeconfig, "--webhook-port=0", "--health-probe-bind-address=:0", &metrics],
-            ["--metrics-bind-address: cannot listen on 0.0.0.0:", in_use],
+            ["--metrics-bind-address: cannot listen on [::]:", in_use],
         ),
     ] {
         let refused = operator(&folder).args(&arguments).output().unwrap();

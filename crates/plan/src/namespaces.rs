@@ -36,6 +36,13 @@ impl Namespaces {
         if names.contains("") { Self::default() } else { Self { names, labels: labelled } }
     }
 
+    /// Returns the chosen namespaces if they are chosen by their names alone; none if any namespace is chosen, or may
+    /// get the labels by which it is.
+    #[must_use]
+    pub fn named(&self) -> Option<&BTreeSet<String>> {
+        (!self.names.is_empty() && self.labels.is_none()).then_some(&self.names)
+    }
+
     /// Whether the choice depends on the namespaces' labels.
     #[must_use]
     pub const fn depends_on_labels(&self) -> bool {

@@ -133,7 +133,8 @@ fn watched(
 ) -> impl Stream<Item = Result<Watched, watcher::Error>> + Send + use<> {
     let (watching, seeing, listing) = (Arc::clone(context), Arc::clone(context), Arc::clone(context));
     let (workload, cache) = (context.workload.clone(), writer.as_reader());
-    watch::events(Api::<Watched>::all(context.client.clone()), watch::config(watch_seconds), &context.reads)
+    let config = watch::config(watch_seconds);
+    watch::events(&context.client, context.namespaces.chosen(), config, &context.reads)
         .inspect(move |event| match event {
             Ok(watcher::Event::Delete(schedule)) => watching.forget(schedule),
             Ok(_) => {}

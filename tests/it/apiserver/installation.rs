@@ -19,23 +19,29 @@ const SCHEDULES: &str = "scheduledsparkapplications.sparkoperator.k8s.io";
 async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_log() {
     let namespace = Namespace::new("forbidden").await;
     let _restored = Restored("manifests/rbac");
-    let role = |kind: &str, scope: &[&str]| -> Value {
-        let get = [&["get", kind, "spark-operator", "--output=json"], scope].concat();
-        serde_json::from_str(&kubectl(&get)).unwrap()
+    let rules = |role: &[&str]| -> Vec<Value> {
+        let get = [&["get", "--output=json"], role].concat();
+        let role: Value = serde_json::from_str(&kubectl(&get)).unwrap();
+        role["rules"].as_array().unwrap().clone()
     };
-    let patch = |kind: &str, scope: &[&str], rules: &[Value]| {
+    let patch = |role: &[&str], rules: &[Value]| {
         // A rule without verbs is invalid.
         let rules: Vec<_> = rules.iter().filter(|rule| rule["verbs"] != json!([])).collect();
         let rules = json!({"rules": rules}).to_string();
-        kubectl(&[&["patch", kind, "spark-operator", "--type=merge", "--patch", &rules], scope].concat());
+        kubectl(&[&["patch", "--type=merge", "--patch", &rules], role].concat());
     };
+    let roles = [
+        &["clusterrole", "spark-operator-applications"][..],
+        &["clusterrole", "spark-operator"],
+        &["clusterrole", "spark-operator-exposure"],
+        &["role", "spark-operator", "--namespace", NAMESPACE],
+    ];
+    let all = roles.map(|role| (role, rules(role)));
     // Some verb is always missing until the end: complete permissions would be checked again only rarely.
-    let (cluster, own) = (("clusterrole", &[][..]), ("role", &["--namespace", NAMESPACE][..]));
-    let full = role(cluster.0, cluster.1);
     let (events, rest): (Vec<_>, Vec<_>) =
-        rules_of(&full).into_iter().partition(|rule| rule["apiGroups"] == json!(["events.k8s.io"]));
+        all[0].1.clone().into_iter().partition(|rule| rule["apiGroups"] == json!(["events.k8s.io"]));
     assert_eq!(events.len(), 1);
-    patch(cluster.0, cluster.1, &rest);
+    patch(all[0].0, &rest);
     eventually("the API server has heard of it", async || {
         let question = ["auth", "can-i", "create", "events.events.k8s.io", "--as", USER];
         try_kubectl_with(&Value::Null, &question).err().map_or_else(|| Err("it may".to_owned()), |_| Ok(()))
@@ -46,11 +52,10 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
     is_not_ready(&operator, "permissions", &[said]).await;
 
     // First every other verb is missing, then the other half.
-    let all = [(cluster, rules_of(&full)), (own, rules_of(&role(own.0, own.1)))];
     let mut missing = 0;
     for half in [0, 1] {
         let (mut lacking, mut verbs) = (BTreeSet::new(), 0);
-        for ((kind, scope), rules) in &all {
+        for (role, rules) in &all {
             let mut fewer = rules.clone();
             for rule in &mut fewer {
                 let resources = rule["resources"].as_array().unwrap().clone();
@@ -67,7 +72,7 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
                     is_kept
                 });
             }
-            patch(kind, scope, &fewer);
+            patch(role, &fewer);
         }
         eventually("readiness and log name what is missing and nothing else", async || {
             let (status, body) = operator.get(HEALTH, "/readyz").await?;
@@ -77,14 +82,11 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
         })
         .await;
     }
-    patch(cluster.0, cluster.1, &rules_of(&full));
-    patch(own.0, own.1, &all[1].1);
+    for (role, rules) in &all {
+        patch(role, rules);
+    }
     is_ready(&operator).await;
-    assert_eq!(missing, 63);
-}
-
-fn rules_of(role: &Value) -> Vec<Value> {
-    role["rules"].as_array().unwrap().clone()
+    assert_eq!(missing, 61);
 }
 
 /// Returns verb and resource of each permission that the operator's account lacks according to `text`.

@@ -1,139 +1,141 @@
-//! Does it work against a real API server? Definitions, permissions, webhook and Spark's own `spark-submit`
-//! are real; the test plays kubelet, node and driver.
+//! Tests the operator against a real API server. The definitions, the permissions, the webhook and, where a test uses
+//! it, Spark's own `spark-submit` are real; the test plays the kubelet, the node and the driver.
 //!
 //! ```text
 //! tests/cluster/cluster up --level api
 //! tests/cluster/cluster exec -- cargo test --test it -- --ignored apiserver::
 //! ```
 
-/// Pods on their way in.
+/// Spark pods that pass the webhook.
 mod admission;
-/// Nobody answers the webhook, and an operator is to start.
+/// An operator is installed and started while no webhook answers.
 mod bootstrap;
 /// The webhook's certificates.
 mod certificates;
-/// Strings that are hard to carry.
+/// Any characters and the largest texts reach the pods unchanged.
 mod characters;
-/// Some namespaces only.
+/// Applications in selected namespaces only.
 mod chosen;
 /// The client library.
 pub(crate) mod client;
 /// The operator is killed at bad moments.
 mod crash;
-/// What users write is stored, or refused with a reason.
+/// The API server stores the objects that users write, or refuses them with a reason.
 mod definitions;
-/// What can go wrong with an application.
+/// How failures of applications are reported to users.
 mod failures;
-/// Every call goes wrong, in every way.
+/// Each call of the operator and of `spark-submit` fails, in every way.
 pub(crate) mod faults;
-/// An operator that starts among thousands of applications.
+/// An operator that starts in a cluster with thousands of applications.
 pub(crate) mod fleet;
-/// Certificates of others.
+/// Certificates that others manage, such as cert-manager.
 mod foreign;
-/// The API server sees every certificate.
+/// The API server meets every new certificate of the webhook.
 pub(crate) mod handshakes;
-/// Objects that are hard to read.
+/// Objects that are hard to parse.
 mod hostile;
 /// A cluster that is not set up for the operator.
 mod installation;
 /// An object that cannot be read.
 mod invalid;
-/// Several replicas.
+/// One of several replicas leads, and another takes over.
 mod leadership;
 /// An application from its submission to its end.
 mod life;
-/// Retries, edits, suspension, deletion and whatever else may happen to an application.
+/// Retries, edits, suspension, deletion and other events in the life of an application.
 mod lifecycle;
-/// Many applications of ten tenants.
+/// The requests that many applications of ten tenants cost.
 pub(crate) mod load;
-/// The numbers of a long day.
+/// The metrics of a day with five hundred applications.
 mod metrics;
-/// Drivers that are made without `spark-submit`.
+/// Drivers that the operator creates itself, without `spark-submit`.
 mod native;
-/// Logs and metrics.
+/// The contents of logs and metrics.
 mod observed;
-/// The API server goes away.
+/// The API server is unreachable for a while.
 pub(crate) mod outage;
-/// A bug that is met at one object.
+/// A bug of the operator affects only the objects that trigger it.
 mod panics;
-/// The API server's JSON patch.
+/// The webhook's patches, applied by the API server's JSON patch library.
 mod patches;
-/// What `spark-submit` really creates.
+/// `spark-submit` creates the objects that `sparkctl render` predicts.
 mod predicted;
-/// Applications for which there is no room.
+/// Applications for which their namespaces have no room.
 mod quota;
-/// What the API server sends.
+/// The recorded reviews are what the API server sends.
 mod recordings;
 /// Applications that can never work.
 mod refusals;
-/// Other webhooks that change pods after ours.
+/// Other webhooks change pods after our webhook.
 mod reinvocation;
 /// Replicas that are restarted.
 mod restarts;
+mod rights;
 /// Certificates are replaced.
 pub(crate) mod rotation;
-/// Applications that are made at set times.
+/// Applications that are created at the times of a schedule.
 pub(crate) mod schedules;
-/// `sparkctl` at a terminal.
+/// The output of `sparkctl` at a terminal.
 mod screen;
-/// SIGTERM.
+/// The operator ends on SIGTERM.
 mod signals;
-/// What `spark-submit` reads.
+/// The admin's configuration files of Spark and Hadoop.
 mod spark_files;
-/// `sparkctl`.
+/// The output of `sparkctl list` and `sparkctl render`.
 mod sparkctl;
-/// What happens to submission pods, and to their applications.
+/// Everything that can happen to submission pods, and the effect on their applications.
 mod submission;
-/// Ways by which tenants would get the operator's rights.
+/// Ways in which tenants could get the operator's rights.
 mod tenants;
-/// More to do than can be done.
+/// More work than the operator can do.
 mod turns;
-/// Files of the machine on which an application is created.
+/// Uploads of local files by `sparkctl create`.
 mod uploads;
-/// The verbs of `sparkctl`.
+/// The effects and errors of the verbs of `sparkctl`.
 mod verbs;
 
 /// Applications for tests.
 pub(crate) mod applications;
-/// Pods that are never refused.
+/// Spark pods that are created all the time, none of which may be refused.
 pub(crate) mod arrivals;
-/// What chooses among replicas.
+/// A load balancer for several replicas.
 mod balancer;
 /// The cost of an application's life.
 mod budget;
 /// Calls of a test to the API server.
 mod calls;
-/// `kubectl`.
+/// Runs `kubectl`.
 pub(crate) mod kubectl;
-/// A kubelet, as far as the API server sees one.
+/// Plays the kubelet.
 pub(crate) mod kubelet;
-/// Where a test lives.
+/// The namespace of a test.
 pub(crate) mod namespace;
 /// Other admission webhooks.
 mod neighbour;
 /// The operator's process.
 pub(crate) mod operator;
-/// A cluster's policy that refuses pods.
+/// A policy in the cluster that refuses pods.
 mod policy;
 /// The processes of this machine.
 mod processes;
-/// An API server that cannot be reached at bad moments.
+/// A proxy that holds calls to the API server and ends connections when a test says so.
 pub(crate) mod proxy;
-/// How the API server finds the webhook.
+/// How the API server reaches the webhook.
 pub(crate) mod route;
-/// A Spark driver, as far as the API server sees one.
+/// Plays the Spark driver.
 mod spark;
-/// A node that runs submission pods.
+/// Plays a node that runs submission pods.
 pub(crate) mod submission_node;
 
 use std::time::{Duration, Instant};
 
-/// Ten times what the slowest of them takes here, a `spark-submit` that shares two cores with another.
+/// The longest time that a test waits for something: ten times the longest wait on our machine, for a `spark-submit`
+/// that shares two cores with another.
 const DEADLINE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Looks until `look` gives `Ok`, and gives that. An `Err` is what was seen instead, for the message if the
-/// deadline passes.
+/// Calls `look` until `look` returns `Ok`, and returns the value. Panics after [`DEADLINE`], with the last `Err`, which
+/// describes the state that was seen instead.
 pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
     let deadline = Instant::now() + DEADLINE;
     loop {
@@ -150,7 +152,7 @@ pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Res
     }
 }
 
-/// `Ok` if `condition` holds, otherwise what is there instead.
+/// Returns `Ok` if `condition` holds, otherwise `instead` as text: the state that was seen instead.
 pub(crate) fn seen(condition: bool, instead: impl std::fmt::Debug) -> Result<(), String> {
     if condition { Ok(()) } else { Err(format!("{instead:?}")) }
 }

@@ -1,5 +1,5 @@
-//! Where does a test live? In a namespace of its own, which is empty when it begins, in a cluster with our
-//! manifests and nobody else's applications.
+//! Gives each test a namespace of its own, which is empty when the test begins, in a cluster with our manifests and
+//! without applications of other tests.
 
 use super::{
     calls::{self, applied, delete_all, metadata_at},
@@ -32,23 +32,23 @@ use std::{
 };
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Only one test at a time has the operator's ports and the webhook's configuration. Whether our manifests
-/// are installed.
+/// Locked by the test that runs, because only one test at a time can use the operator's ports and the webhook's
+/// configuration. The value is whether our manifests are installed.
 static ALONE: Mutex<bool> = Mutex::const_new(false);
 
 pub(crate) struct Namespace {
     pub name: &'static str,
-    /// For the test's files; empty when it begins.
+    /// The folder for the test's files; empty when the test begins.
     pub folder: PathBuf,
     client: Client,
-    /// The cluster's version when the test began.
+    /// The cluster's `resourceVersion` when the test began.
     beginning: String,
     _alone: MutexGuard<'static, bool>,
 }
 
 impl Namespace {
-    /// The namespace `name`, emptied. Applications and pods of earlier tests are gone from everywhere, so
-    /// that no operator of this test works on them.
+    /// Creates the namespace `name`, or empties an existing one. Applications, schedules and pods of earlier tests are
+    /// deleted in all namespaces, so that no operator of this test works on these objects.
     pub(crate) async fn new(name: &'static str) -> Self {
         let mut alone = ALONE.lock().await;
         operator::assert_none_is_left();
@@ -61,12 +61,13 @@ impl Namespace {
         applied(&client, &itself, None).await;
         clear_everywhere::<ScheduledSparkApplication>(&client).await;
         clear_everywhere::<SparkApplication>(&client).await;
-        // Nobody ends pods on a node that is gone with its test.
+        // A node that a test played is gone after the test, so no kubelet ends the pods that are left on the node.
         clear_everywhere::<Pod>(&client).await;
         delete_all::<ConfigMap>(&client, name).await;
         delete_all::<Service>(&client, name).await;
         delete_all::<Event>(&client, name).await;
-        // Two tests with a namespace of the same name may run in two clusters at once.
+        // The folder's path contains the cluster's name, because two tests with a namespace of the same name may run in
+        // two clusters at once.
         let kubeconfig =
             PathBuf::from(env::var_os("KUBECONFIG").expect("`tests/cluster/cluster exec` sets it"));
         let cluster = kubeconfig.parent().and_then(Path::file_name).expect("it is in the cluster's folder");
@@ -85,18 +86,18 @@ impl Namespace {
         calls::apply(object, Some(self.name));
     }
 
-    /// Makes `object` without waiting for `kubectl`, and gives it as the API server has it.
+    /// Creates `object` without the time that `kubectl` takes; returns the object as the API server has stored it.
     pub(crate) async fn create<K: Ours>(&self, object: &Value) -> Value {
         let object = serde_json::from_value(object.clone()).unwrap();
         json!(self.api::<K>().create(&PostParams::default(), &object).await.unwrap())
     }
 
-    /// Deletes all objects of a kind at once.
+    /// Deletes all objects of a kind in this namespace by one request.
     pub(crate) async fn clear<K: Ours>(&self) {
         self.api::<K>().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
     }
 
-    /// What `kubectl` with these arguments prints for this namespace.
+    /// Returns what `kubectl` with these arguments prints for this namespace.
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
         kubectl(&[arguments, &["--namespace", self.name]].concat())
     }
@@ -110,7 +111,8 @@ impl Namespace {
         objects.items.iter().map(|object| json!(object)).collect()
     }
 
-    /// The Services by which executors find their drivers: those of web UIs come and go when nobody waits for them.
+    /// Returns the Services by which executors find their drivers. The Services of web UIs are left out, because the
+    /// operator creates and deletes them at times for which tests do not wait.
     pub(crate) async fn driver_services(&self) -> Vec<Value> {
         let mut services = self.list::<Service>().await;
         services.retain(|service| service["metadata"]["labels"][label::CREATED_BY].is_null());
@@ -122,7 +124,7 @@ impl Namespace {
         self.api::<K>().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// Stores `object` with its status just as it is, explicit nulls and all.
+    /// Replaces the stored status of an object with the status in `object`, unchanged: explicit nulls are sent as well.
     pub(crate) async fn replace_status<K: Ours>(&self, object: &Value) {
         let name = object["metadata"]["name"].as_str().unwrap();
         let object = serde_json::from_value(object.clone()).unwrap();
@@ -137,7 +139,7 @@ impl Namespace {
         self.get::<Pod>(name).await
     }
 
-    /// Waits until the application is in `state`, and gives it.
+    /// Waits until the application is in `state`, and returns the application.
     pub(crate) async fn reaches(&self, name: &str, state: &str) -> Value {
         self.becomes(name, &format!("application {name} is {state}"), |application| {
             application["status"]["applicationState"]["state"] == state
@@ -145,7 +147,8 @@ impl Namespace {
         .await
     }
 
-    /// Waits until the application is as `condition` wants it, and gives it.
+    /// Waits until the application fulfils `condition`, and returns the application. `what` describes the condition in
+    /// the message after the deadline.
     pub(crate) async fn becomes(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
         eventually(what, async || {
             let application = self.application(name).await;
@@ -154,14 +157,15 @@ impl Namespace {
         .await
     }
 
-    /// All events that the operator has sent. The API server sends some as well: when it repairs the addresses of Services, it may
-    /// complain of one that is being made at that moment.
+    /// Returns all events that the operator has sent. The API server sends events as well: while it repairs the
+    /// addresses of Services, it may report a problem of a Service that is being created at that moment.
     pub(crate) async fn told(&self) -> Vec<Value> {
         let is_ours = |event: &Value| event["reportingController"] == "spark-application-controller";
         self.list::<Event>().await.into_iter().filter(is_ours).collect()
     }
 
-    /// Type, reason, action and note of [`Self::told`], in the order in which it was told.
+    /// Returns type, reason, action and note of the events of [`Self::told`], in the order in which the API server
+    /// stored them.
     pub(crate) async fn events(&self) -> Vec<[String; 4]> {
         let mut events = self.told().await;
         events.sort_by_key(|event| {
@@ -174,8 +178,8 @@ impl Namespace {
             .collect()
     }
 
-    /// Waits until the last event has `reason`: events come after the status that they tell of. Gives all, as
-    /// [`Self::events`].
+    /// Waits until the last event has `reason`, because an event is sent after the status that it describes is written.
+    /// Returns all events, as [`Self::events`] does.
     pub(crate) async fn events_up_to(&self, reason: &str) -> Vec<[String; 4]> {
         eventually(&format!("the last event is {reason}"), async || {
             let events = self.events().await;
@@ -184,12 +188,14 @@ impl Namespace {
         .await
     }
 
-    /// The uids of all driver pods that were ever made here since the test began.
+    /// Returns the uids of all driver pods that were created in this namespace since the test began, also of those that
+    /// do not exist any more.
     pub(crate) async fn drivers_ever(&self) -> Vec<String> {
         self.pods_ever("driver").await
     }
 
-    /// The uids of all submission pods that were ever made here since the test began.
+    /// Returns the uids of all submission pods that were created in this namespace since the test began, also of those
+    /// that do not exist any more.
     pub(crate) async fn submission_pods_ever(&self) -> Vec<String> {
         self.pods_ever("submission").await
     }
@@ -203,7 +209,7 @@ impl Namespace {
         added.filter(has_role).map(|pod| pod.metadata.uid.clone().unwrap()).collect()
     }
 
-    /// Waits until there is a submission pod other than those with the uids of `before`, and gives it.
+    /// Waits until a submission pod exists whose uid is not in `before`, and returns the pod.
     pub(crate) async fn submission_pod(&self, before: &[&str]) -> Value {
         eventually("there is a submission pod", async || {
             let pods = self.submission_pods().await;
@@ -219,7 +225,7 @@ impl Namespace {
         pods
     }
 
-    /// Waits until nothing is left of submissions: neither pods nor their ConfigMaps.
+    /// Waits until neither submission pods nor their ConfigMaps exist.
     pub(crate) async fn has_no_submission(&self) {
         eventually("submission pods and their ConfigMaps are gone", async || {
             let (pods, mut config_maps) = (self.submission_pods().await, self.list::<ConfigMap>().await);
@@ -229,7 +235,8 @@ impl Namespace {
         .await;
     }
 
-    /// The states that an application has been in since the test began.
+    /// Returns the states that an application has been in since the test began, in order; the state of an application
+    /// without status is "".
     pub(crate) async fn states_ever(&self, name: &str) -> Vec<String> {
         let mut states = Vec::new();
         for event in self.history::<SparkApplication>().await {
@@ -247,10 +254,9 @@ impl Namespace {
         states
     }
 
-    /// Everything that has happened to objects of a kind since the test began.
+    /// Returns all changes of objects of a kind since the test began.
     async fn history<K: Ours>(&self) -> Vec<WatchEvent<DynamicObject>> {
-        // A watch replays what has happened since a version, then waits for more: the second that it may
-        // take.
+        // A watch first repeats all changes since a version, then waits for further changes until its timeout of 1 s.
         let stream =
             self.api::<K>().watch(&WatchParams::default().timeout(1), &self.beginning).await.unwrap();
         stream.try_collect().await.unwrap()
@@ -261,18 +267,18 @@ impl Namespace {
     }
 }
 
-/// Whether a ConfigMap belongs to a submission pod.
+/// Returns whether a ConfigMap belongs to a submission pod.
 pub(crate) fn is_of_submission(config_map: &Value) -> bool {
     config_map["metadata"]["labels"]["spark-role"] == "submission"
 }
 
-/// A kind with namespaces.
+/// A kind whose objects have namespaces.
 pub(crate) trait Ours: Resource<DynamicType = (), Scope = NamespaceResourceScope> {}
 
 impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>> Ours for K {}
 
-/// Deletes all objects of a kind, also those that a finalizer keeps: whoever would remove it is gone with its test. Returns when
-/// they are gone.
+/// Deletes all objects of a kind in all namespaces. Finalizers are removed first, because the process that would remove
+/// them has ended with its test. Returns when no object is left.
 async fn clear_everywhere<K: Ours>(client: &Client) {
     let kind = ApiResource::erase::<K>(&());
     let path = K::url_path(&(), None);
@@ -295,7 +301,8 @@ async fn clear_everywhere<K: Ours>(client: &Client) {
     .await;
 }
 
-/// Installs the manifests, unless another process has done so in this cluster: `tests/in-clusters` runs each test in its own.
+/// Installs the manifests, unless another process has installed them in this cluster: `tests/in-clusters` runs each
+/// test in a process of its own.
 fn install_once() {
     let installed = env::var_os("MANIFESTS_INSTALLED").map(PathBuf::from);
     if installed.as_ref().is_some_and(|file| file.exists()) {
@@ -307,10 +314,10 @@ fn install_once() {
     }
 }
 
-/// Applies the manifests as a user would, then lets the API server find the webhook beside it instead of
-/// behind a Service. Tests make applications also while there is no operator, so nobody reviews those.
+/// Applies the manifests as a user would, then makes the API server call the webhook at localhost instead of through a
+/// Service. The webhook does not review applications, because tests also create applications while no operator runs.
 fn install() {
-    // What an earlier run has made of them would not go together with the manifests'.
+    // Configurations that an earlier run has changed could not be merged with those of the manifests.
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
         kubectl(&["delete", kind, WEBHOOK, "--ignore-not-found"]);
     }
@@ -320,10 +327,15 @@ fn install() {
     review_pods_only();
 }
 
-/// Lets the API server find the webhook of a configuration beside it.
+/// Makes the API server call the webhooks of a configuration at localhost instead of through a Service.
 pub(super) fn beside(kind: &str, path: &str) {
-    let names = kubectl(&["get", kind, WEBHOOK, "--output=jsonpath={.webhooks[*].name}"]);
-    let url = json!(format!("https://localhost:9443{path}"));
+    call_locally(kind, WEBHOOK, operator::WEBHOOK_PORT, path);
+}
+
+/// Makes the API server call the webhooks of the configuration `name` at this port of localhost.
+pub(super) fn call_locally(kind: &str, name: &str, port: u16, path: &str) {
+    let names = kubectl(&["get", kind, name, "--output=jsonpath={.webhooks[*].name}"]);
+    let url = json!(format!("https://localhost:{port}{path}"));
     let operations = names.split(' ').enumerate().flat_map(|(i, _)| {
         let config = format!("/webhooks/{i}/clientConfig");
         [
@@ -332,7 +344,7 @@ pub(super) fn beside(kind: &str, path: &str) {
         ]
     });
     let patch = json!(operations.collect::<Vec<_>>()).to_string();
-    kubectl(&["patch", kind, WEBHOOK, "--type=json", "--patch", &patch]);
+    kubectl(&["patch", kind, name, "--type=json", "--patch", &patch]);
 }
 
 pub(super) fn review_pods_only() {
@@ -341,7 +353,7 @@ pub(super) fn review_pods_only() {
     kubectl(&["delete", "validatingwebhookconfiguration", WEBHOOK, "--ignore-not-found"]);
 }
 
-/// While this lives, applications and schedules are reviewed as well.
+/// While this value exists, the webhook also reviews applications and schedules.
 pub(super) struct Reviewed;
 
 impl Reviewed {
@@ -357,5 +369,24 @@ impl Reviewed {
 impl Drop for Reviewed {
     fn drop(&mut self) {
         review_pods_only();
+    }
+}
+
+/// The file with the rights of an operator that runs with --enable-driver-pdb.
+pub(super) const DRIVER_PDB_RBAC: &str = "manifests/rbac/driver-pdb.yaml";
+
+/// While this value exists, the operator has the rights in a file of `manifests/rbac` that the installation leaves out.
+pub(super) struct Granted(&'static str);
+
+impl Granted {
+    pub(super) fn begin(file: &'static str) -> Self {
+        kubectl(&["apply", "-f", file]);
+        Self(file)
+    }
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        kubectl(&["delete", "--ignore-not-found", "-f", self.0]);
     }
 }

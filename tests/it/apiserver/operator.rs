@@ -1,4 +1,4 @@
-//! How is the operator run? As a process of its own, with no permissions but those of `manifests/rbac`.
+//! Runs the operator as a process of its own, with only the permissions of `manifests/rbac`.
 
 use super::{
     calls::{self, is_admitted, token},
@@ -24,59 +24,68 @@ use tokio::{
     net::TcpStream,
 };
 
-/// The MutatingWebhookConfiguration of the manifests.
+/// The name of the MutatingWebhookConfiguration and of the ValidatingWebhookConfiguration of the manifests.
 pub(crate) const WEBHOOK: &str = "spark-operator-webhook";
 /// The namespace of the operator and its Secret.
 pub(crate) const NAMESPACE: &str = "spark-operator";
 
-/// Whom the API server takes the operator for.
+/// The operator's user name, as the API server sees it.
 pub(crate) const USER: &str = "system:serviceaccount:spark-operator:spark-operator";
-/// The ports that it listens on.
+/// The ports on which the operator listens.
 pub(crate) const HEALTH: u16 = 8081;
 pub(crate) const METRICS: u16 = 8080;
 pub(crate) const WEBHOOK_PORT: u16 = 9443;
-/// How far the ports of a second one are from those of the first.
+/// The offset of the ports of a second operator from those of the first.
 pub(crate) const BESIDE: u16 = 1000;
 
-/// A running operator; it ends with this value.
+/// A running operator; its process is killed when this value is dropped.
 pub(crate) struct Operator {
     process: Child,
     started: Instant,
-    /// To be added to every port.
+    /// The offset that is added to every port.
     beside: u16,
     log: PathBuf,
 }
 
-/// How an operator is run; what is not said is as everywhere.
+/// The settings with which an operator is started. A setting that a test does not change has the default of the tests.
 pub(crate) struct Setup<'a> {
     namespace: &'a Namespace,
     cluster: Option<Value>,
     beside: u16,
+    /// The service account, in the operator's namespace.
+    account: &'static str,
     election: Vec<String>,
     arguments: Vec<String>,
     env: Vec<(String, String)>,
 }
 
 impl Setup<'_> {
-    /// Through `proxy` to the API server.
+    /// Connects the operator to the API server through `proxy`.
     pub(crate) fn through(self, proxy: &Proxy) -> Self {
         Self { cluster: Some(proxy.cluster()), ..self }
     }
 
-    /// With submission pods for all applications. Nobody runs them but a
-    /// [`SubmissionNode`](super::submission_node::SubmissionNode).
+    /// Runs the operator with the rights of another account in the operator's namespace.
+    pub(crate) fn account(self, account: &'static str) -> Self {
+        Self { account, ..self }
+    }
+
+    /// Submits all applications by submission pods. Only a [`SubmissionNode`](super::submission_node::SubmissionNode)
+    /// runs these pods.
     pub(crate) fn by_spark_submit(self) -> Self {
         self.argument("--submitter=spark-submit")
     }
 
-    /// On ports of its own, so that it can run beside another one. The API server asks the other one's webhook.
+    /// Uses ports of its own, so that the operator can run beside another operator. The API server calls the webhook of
+    /// the other operator.
     pub(crate) fn beside(self) -> Self {
         Self { beside: BESIDE, ..self }
     }
 
-    /// As one of several candidates for the lease, which ends so many seconds after a leader's last word.
+    /// Makes the operator one of several candidates for the lease, which expires this many seconds after the leader's
+    /// last renewal.
     pub(crate) fn candidate(self, seconds: u32) -> Self {
-        // The lease has to be a second longer than the deadline.
+        // The operator requires that the lease is at least a second longer than the renew deadline.
         let deadline = (seconds * 1000 * 2 / 3).min((seconds - 1) * 1000);
         let election = [
             format!("--leader-election-lease-duration={seconds}s"),
@@ -86,7 +95,7 @@ impl Setup<'_> {
         Self { election: election.into(), ..self }
     }
 
-    /// As one of several candidates for the lease, by the operator's own settings.
+    /// Makes the operator one of several candidates for the lease, with the operator's default settings.
     pub(crate) fn elected(self) -> Self {
         Self { election: Vec::new(), ..self }
     }
@@ -101,14 +110,14 @@ impl Setup<'_> {
         self
     }
 
-    /// Starts it and waits until it is ready and the API server trusts it.
+    /// Starts the operator; waits until the operator is ready and the API server trusts its webhook.
     pub(crate) async fn start(self) -> Operator {
         let mut operator = self.spawn();
         operator.becomes_ready().await;
         operator
     }
 
-    /// Starts it. Its log goes on where that of the test's last one ended.
+    /// Starts the operator. Its log is appended to that of the test's earlier operator on the same ports.
     pub(crate) fn spawn(self) -> Operator {
         let name = if self.beside == 0 { "operator" } else { "beside" };
         let log = self.namespace.folder.join(format!("{name}.log"));
@@ -125,11 +134,15 @@ impl Setup<'_> {
             .args(arguments)
             .env(
                 "KUBECONFIG",
-                kubeconfig(&self.namespace.folder.join(format!("{name}.kubeconfig")), self.cluster),
+                kubeconfig(
+                    &self.namespace.folder.join(format!("{name}.kubeconfig")),
+                    self.account,
+                    self.cluster,
+                ),
             )
             .env("POD_NAMESPACE", NAMESPACE)
             .env("RUST_LOG", "info,spark_operator=debug")
-            // Nobody chooses among replicas here but the tests that say so.
+            // The delay is for load balancers that choose among replicas; tests that have one override this value.
             .env("SPARK_OPERATOR_WEBHOOK_SHUTDOWN_DELAY", "0s")
             .envs(self.env)
             .stdin(Stdio::null())
@@ -142,18 +155,19 @@ impl Setup<'_> {
 }
 
 impl Operator {
-    /// Starts an operator and waits until it is ready and the API server trusts it.
+    /// Starts an operator; waits until the operator is ready and the API server trusts its webhook.
     pub(crate) async fn start(namespace: &Namespace) -> Self {
         Self::with(namespace).start().await
     }
 
-    /// An operator that has yet to be started.
+    /// Returns the settings of an operator that is not started yet.
     pub(crate) fn with(namespace: &Namespace) -> Setup<'_> {
         Setup {
             namespace,
             cluster: None,
             beside: 0,
-            // Whoever comes after one that was killed would have to wait for the end of its lease.
+            account: "spark-operator",
+            // With leader election, an operator that replaces a killed one would have to wait until the lease expires.
             election: vec!["--leader-election=false".to_owned()],
             arguments: Vec::new(),
             env: Vec::new(),
@@ -168,7 +182,7 @@ impl Operator {
             seen(status == 200, body)
         })
         .await;
-        // The API server hears of a new caBundle a moment later than we.
+        // The API server may learn of a new caBundle only a moment after the operator is ready.
         let pod = json!({
             "apiVersion": "v1",
             "kind": "Pod",
@@ -182,12 +196,12 @@ impl Operator {
         eventually("the API server trusts the webhook", async || is_admitted(&pod)).await;
     }
 
-    /// What this test's operators have logged.
+    /// Returns the log of this operator, and of the test's earlier operators on the same ports.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Status and body of what it answers; an error is that it does not.
+    /// Returns the HTTP status and the body of the operator's answer to a GET, or the reason why there is no answer.
     pub(crate) async fn get(&self, port: u16, path: &str) -> Result<(u16, String), String> {
         let answer = async {
             let mut stream = TcpStream::connect(("127.0.0.1", port + self.beside)).await?;
@@ -202,14 +216,14 @@ impl Operator {
         Ok((status, body.to_owned()))
     }
 
-    /// The value of a metric, named with its labels.
+    /// Returns the value of a metric. `name` contains the labels, as in the exposition: `name{label="value"}`.
     pub(crate) async fn metric(&self, name: &str) -> Result<f64, String> {
         let (_, text) = self.get(METRICS, "/metrics").await?;
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         value.and_then(|value| value.parse().ok()).ok_or_else(|| format!("no {name} in\n{text}"))
     }
 
-    /// Waits until it has looked at so many applications, and has nothing left to look at.
+    /// Waits until the operator has taken this many applications from its queue, and its queue is empty.
     pub(crate) async fn has_looked_at(&self, applications: usize) {
         eventually(&format!("it has looked at {applications} applications"), async || {
             let looked =
@@ -220,7 +234,7 @@ impl Operator {
         .await;
     }
 
-    /// Waits until it drives applications.
+    /// Waits until the operator leads and is ready, so that it runs applications.
     pub(crate) async fn leads(&self) {
         eventually("it leads, and its caches are filled", async || {
             let leads = self.metric("leader_election_master_status{name=\"spark-operator-lock\"}").await?;
@@ -230,22 +244,22 @@ impl Operator {
         .await;
     }
 
-    /// How long it has been running.
+    /// Returns the time since the operator was started.
     pub(crate) fn age(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Of its process.
+    /// Returns the id of the operator's process.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Whether it has ever started a process.
+    /// Returns whether the operator has ever started a process.
     pub(crate) fn has_had_a_child(&self) -> bool {
         has_had_a_child(self.process.id())
     }
 
-    /// SIGKILL.
+    /// Ends the operator by SIGKILL.
     pub(crate) fn kill(mut self) {
         self.killed();
     }
@@ -255,12 +269,12 @@ impl Operator {
         self.process.wait().unwrap();
     }
 
-    /// Whether it is still the process that was started.
+    /// Returns whether the process that was started is still running.
     pub(crate) fn is_running(&mut self) -> bool {
         self.process.try_wait().unwrap().is_none()
     }
 
-    /// SIGTERM: it has to end with exit code 0.
+    /// Ends the operator by SIGTERM; asserts that its exit code is 0.
     pub(crate) async fn stop(mut self) {
         kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
         let ended = eventually("the operator has stopped", async || {
@@ -282,7 +296,7 @@ impl Drop for Operator {
     }
 }
 
-/// Complains of an operator that runs already: every test would fail for it, each in a way of its own.
+/// Panics if an operator is already running: because of that operator every test would fail, each in a different way.
 pub(crate) fn assert_none_is_left() {
     for port in [HEALTH, METRICS, WEBHOOK_PORT] {
         if let Err(error) = TcpListener::bind(("0.0.0.0", port)) {
@@ -294,11 +308,10 @@ pub(crate) fn assert_none_is_left() {
     }
 }
 
-/// The administrator's kubeconfig with a token of the operator's service account in place of his, and with
-/// `cluster` in place of the API server if there is one.
-fn kubeconfig(path: &Path, cluster: Option<Value>) -> PathBuf {
+/// Writes the administrator's kubeconfig to `path`, with a token of `account` instead of the administrator's credentials, and with `cluster`, if given, instead of the API server. Returns `path`.
+fn kubeconfig(path: &Path, account: &'static str, cluster: Option<Value>) -> PathBuf {
     let mut config = calls::kubeconfig();
-    config["users"][0]["user"] = json!({"token": token("spark-operator", NAMESPACE)});
+    config["users"][0]["user"] = json!({"token": token(account, NAMESPACE)});
     if let Some(cluster) = cluster {
         config["clusters"][0]["cluster"] = cluster;
     }
@@ -306,12 +319,13 @@ fn kubeconfig(path: &Path, cluster: Option<Value>) -> PathBuf {
     path.to_owned()
 }
 
-/// A program that makes the calls of Spark's own `spark-submit` without its JVM.
+/// Returns a folder that can replace an unpacked Spark: its program `bin/spark-submit` makes the calls of Spark's own
+/// `spark-submit` without a JVM.
 pub(crate) fn stand_in() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-in")
 }
 
-/// Where Spark is unpacked.
+/// Returns the folder in which Spark is unpacked.
 pub(crate) fn spark_home() -> &'static Path {
     static HOME: LazyLock<PathBuf> =
         LazyLock::new(|| env::var_os("SPARK_HOME").map_or_else(unpacked, PathBuf::from));

@@ -5,8 +5,8 @@ use super::{
     applications::application,
     eventually,
     installation::is_not_ready,
-    kubectl::{kubectl, kubectl_refuses, kubectl_with, try_kubectl_with},
-    namespace::{Namespace, Reviewed},
+    kubectl::{kubectl_refuses, kubectl_with, try_kubectl_with},
+    namespace::{Granted, Namespace, Reviewed},
     operator::Operator,
     proxy::{Call, Line, Moment, Proxy},
     seen,
@@ -24,7 +24,7 @@ const DENIED: &str = "admission webhook \"validate-sparkoperator-k8s-io-v1beta2-
 async fn an_application_is_refused_if_there_is_no_room_for_it_and_let_in_if_there_is() {
     let namespace = Namespace::new("quota").await;
     let _reviewed = Reviewed::begin();
-    let _allowed = Allowed::begin();
+    let _allowed = Granted::begin(RBAC);
     let operator = Operator::with(&namespace).argument(ENFORCED).start().await;
     let quota = Quota::begin(&namespace).await;
     let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
@@ -85,7 +85,7 @@ async fn quotas_are_not_read_unless_they_are_enforced() {
 async fn an_operator_that_may_not_read_quotas_says_so_and_lets_nothing_in() {
     let namespace = Namespace::new("quota-forbidden").await;
     let _reviewed = Reviewed::begin();
-    let allowed = Allowed::begin();
+    let allowed = Granted::begin(RBAC);
     let operator = Operator::with(&namespace).argument(ENFORCED).start().await;
     let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
     kubectl_with(&of_executors(1), &create);
@@ -115,7 +115,7 @@ async fn an_operator_that_may_not_read_quotas_says_so_and_lets_nothing_in() {
 async fn an_api_server_that_does_not_answer_lets_nothing_in_and_holds_nobody_up() {
     let namespace = Namespace::new("quota-silent").await;
     let _reviewed = Reviewed::begin();
-    let _allowed = Allowed::begin();
+    let _allowed = Granted::begin(RBAC);
     let proxy = Proxy::start().await;
     let _operator = Operator::with(&namespace).through(&proxy).argument(ENFORCED).start().await;
     let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
@@ -168,21 +168,5 @@ impl Quota {
         namespace.patch_status::<ResourceQuota>("team", &status).await;
         let written = namespace.get::<ResourceQuota>("team").await.unwrap();
         seen(written["status"]["used"] == *used, &written).unwrap();
-    }
-}
-
-/// Lets the operator list quotas while this value exists.
-struct Allowed;
-
-impl Allowed {
-    fn begin() -> Self {
-        kubectl(&["apply", "-f", RBAC]);
-        Self
-    }
-}
-
-impl Drop for Allowed {
-    fn drop(&mut self) {
-        kubectl(&["delete", "-f", RBAC]);
     }
 }

@@ -7,7 +7,7 @@
 
 use super::{
     exposure::{ExposedPort, others, ui},
-    service_and_ingress::{INGRESS, SERVICE, wanted},
+    service_and_ingress::{INGRESS, SERVICE, addresses, wanted},
 };
 use crate::{Policy, lifecycle::is_followed};
 use api::{DriverInfo, SparkApplication, SparkApplicationStatus, State, names::label};
@@ -41,6 +41,8 @@ pub struct AuxiliaryObject {
     pub terminating: bool,
     /// The address of a Service inside the cluster.
     pub cluster_ip: Option<String>,
+    /// The addresses of an Ingress.
+    pub addresses: Vec<String>,
     /// Labels, annotations and the spec fields that the operator sets, as JSON text: there are thousands of these
     /// objects, and few are looked at.
     content: Box<str>,
@@ -116,6 +118,7 @@ impl AuxiliaryObject {
             owner: text(&owner["uid"])?,
             terminating: !metadata["deletionTimestamp"].is_null(),
             cluster_ip: text(&object["spec"]["clusterIP"]).filter(|ip| !ip.is_empty() && ip != "None"),
+            addresses: addresses(object),
             content: content(kind, object).to_string().into(),
         };
         Some((text(&owner["name"])?, auxiliary))
@@ -272,7 +275,7 @@ impl Due<'_> {
     fn take_if_due(&mut self, child: &Child) -> bool {
         let Some(tried) = self.seen.tries.get(child) else { return true };
         let rest = tried.rest(self.now);
-        // An attempt that is under way needs no wake-up: its end is reported.
+        // No reconcile is planned for an attempt that is under way: the worker starts one when the attempt has ended.
         if tried.is_under_way || rest.is_zero() {
             return !tried.is_under_way;
         }

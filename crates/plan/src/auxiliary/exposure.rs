@@ -57,7 +57,8 @@ pub(super) struct ExposedPort<'a> {
 /// Spark's default.
 const UI_PORT: i32 = 4040;
 const UI_PORT_NAME: &str = "spark-driver-ui-port";
-const SERVICE_TYPE: &str = "ClusterIP";
+/// The type of Services whose applications set none. They are reached inside the cluster only.
+pub(super) const SERVICE_TYPE: &str = "ClusterIP";
 /// The longest DNS label, in characters.
 const LONGEST_NAME: usize = 63;
 /// How many characters of the hash of a name go into the name where it is cut, between two dashes.

@@ -4,6 +4,7 @@
 mod auxiliary_plan;
 mod disruption_budget;
 mod exposure;
+mod exposure_rights;
 mod service_and_ingress;
 mod url_format;
 
@@ -13,7 +14,9 @@ pub use auxiliary_plan::{
     AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend, note, note_end, plan,
 };
 pub use exposure::{Exposure, has_id_in_ui_path, is_ui_off, ui_path, ui_port, without_address};
+pub use exposure_rights::{ExposureRight, exposure_rights};
 use serde_json::{Value, json};
+pub use service_and_ingress::addresses;
 use spark_client::Child;
 pub use url_format::{Url, UrlFormat, Variables};
 

@@ -91,6 +91,21 @@ fn ingress(
     }))
 }
 
+/// Returns the addresses of an Ingress: each host with a path, as in `ui.example.com/team-a/pi`. The object may be a
+/// merge patch.
+pub fn addresses(ingress: &Value) -> Vec<String> {
+    let rules = ingress["spec"]["rules"].as_array().into_iter().flatten();
+    let of_rule = |rule: &Value| {
+        let host = rule["host"].as_str().unwrap_or_default().to_owned();
+        let paths = rule["http"]["paths"].as_array().cloned().unwrap_or_default();
+        paths.into_iter().map(move |path| {
+            let path = path["path"].as_str().unwrap_or_default();
+            format!("{host}{}", path.strip_suffix(BELOW).unwrap_or(path))
+        })
+    };
+    rules.flat_map(of_rule).collect()
+}
+
 fn metadata(application: &SparkApplication, status: &SparkApplicationStatus, name: &str) -> Value {
     let mut labels = Map::new();
     labels.insert(label::APP_NAME.to_owned(), json!(application.metadata.name));

@@ -7,6 +7,7 @@ use crate::apiserver::{
     eventually,
     kubectl::{kubectl, kubectl_with},
     kubelet,
+    namespace::{DRIVER_PDB_RBAC, Granted},
     operator::{Operator, Setup},
     seen,
 };
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 async fn a_driver_has_a_budget_while_it_lives() {
     let namespace = Namespace::new("budget").await;
     namespace.clear::<PodDisruptionBudget>().await;
+    let _granted = Granted::begin(DRIVER_PDB_RBAC);
     let operator = with_budgets(&namespace).start().await;
     namespace.apply(&application("pi", &json!({"driverPodDisruptionBudget": true})));
     namespace.apply(&application("without", &json!({})));
@@ -57,6 +59,7 @@ async fn a_budget_that_cannot_be_made_keeps_nobody_from_running() {
     });
     namespace.apply(&others);
     let budget = namespace.get::<PodDisruptionBudget>("pi-driver").await;
+    let _granted = Granted::begin(DRIVER_PDB_RBAC);
     let _operator = with_budgets(&namespace).start().await;
     namespace.apply(&application("pi", &json!({"driverPodDisruptionBudget": true})));
     running(&namespace, "pi", 1).await;

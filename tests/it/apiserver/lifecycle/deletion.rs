@@ -4,7 +4,12 @@
 //! owner.
 
 use super::{Namespace, application, complaints, running, submitted};
-use crate::apiserver::{eventually, kubelet, operator::Operator, seen, spark};
+use crate::apiserver::{
+    eventually, kubelet,
+    namespace::{DRIVER_PDB_RBAC, Granted},
+    operator::Operator,
+    seen, spark,
+};
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Pod, Service},
     policy::v1::PodDisruptionBudget,
@@ -37,6 +42,7 @@ async fn deletion_in_the_foreground_leaves_nothing() {
 async fn leaves_nothing(cascade: &'static str) {
     let namespace = Namespace::new(cascade).await;
     namespace.clear::<PodDisruptionBudget>().await;
+    let _granted = Granted::begin(DRIVER_PDB_RBAC);
     let operator = Operator::with(&namespace).argument("--enable-driver-pdb").start().await;
     for (name, _) in STATES {
         let spec = match name {

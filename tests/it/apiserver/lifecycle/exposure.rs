@@ -220,6 +220,34 @@ async fn nobody_waits_for_a_service_that_is_slow_to_be_made() {
 }
 
 /// A cluster without Ingresses, or one in which the operator has no permission to read them.
+/// Two applications of one name in two namespaces, and an address without the namespace.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn two_applications_never_have_one_address() {
+    let namespace = emptied("one-address").await;
+    let format = "--ingress-url-format=ui.example.com/etl";
+    let operator = Operator::with(&namespace).argument(format).start().await;
+    let first = application("first", &json!({}));
+    namespace.apply(&first);
+    running(&namespace, "first", 1).await;
+    there::<Ingress>(&namespace, "first-ui-ingress").await;
+    let complaint = "ui.example.com/etl is the address of application first in namespace one-address: choose another one, or delete \
+                     that application";
+    namespace.apply(&application("second", &json!({})));
+    running(&namespace, "second", 1).await;
+    told(&namespace, complaint).await;
+    assert!(namespace.get::<Ingress>("second-ui-ingress").await.is_none());
+    operator.stop().await;
+
+    // An operator that has just started knows it from the Ingress.
+    let _operator = Operator::with(&namespace).argument(format).start().await;
+    namespace.apply(&application("third", &json!({})));
+    running(&namespace, "third", 1).await;
+    told(&namespace, complaint).await;
+    let ingresses = namespace.list::<Ingress>().await;
+    assert_eq!(ingresses.len(), 1, "{ingresses:?}");
+}
+
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it_cannot_make() {
@@ -241,12 +269,17 @@ async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it
     }
 
     let _restored = Restored("manifests/rbac");
-    let role: Value =
-        serde_json::from_str(&kubectl(&["get", "clusterrole", "spark-operator", "--output=json"])).unwrap();
+    let role: Value = serde_json::from_str(&kubectl(&[
+        "get",
+        "clusterrole",
+        "spark-operator-applications",
+        "--output=json",
+    ]))
+    .unwrap();
     let rules = role["rules"].as_array().unwrap().iter();
     let rules: Vec<_> = rules.filter(|rule| rule["resources"] != json!(["ingresses"])).collect();
     let patch = json!({"rules": rules}).to_string();
-    kubectl(&["patch", "clusterrole", "spark-operator", "--type=merge", "--patch", &patch]);
+    kubectl(&["patch", "clusterrole", "spark-operator-applications", "--type=merge", "--patch", &patch]);
     eventually("the API server has heard of it", async || {
         let question = ["auth", "can-i", "create", "ingresses.networking.k8s.io", "--as", USER];
         try_kubectl_with(&Value::Null, &question).err().map_or_else(|| Err("it may".to_owned()), |_| Ok(()))

@@ -1,0 +1,121 @@
+//! Determines which rights somebody needs who wants a port of a driver to be reached from outside the cluster.
+//!
+//! The operator makes Services and Ingresses with its own rights. Without this check, a tenant who may create
+//! applications but no Ingresses could claim any host, with any annotation that an ingress controller obeys.
+
+use super::exposure::SERVICE_TYPE;
+use api::SparkApplicationSpec;
+
+/// A right to create objects of one kind in the namespace of the application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExposureRight {
+    /// The API group, as in a Role.
+    pub group: &'static str,
+    /// The plural of the kind, as in a Role.
+    pub resource: &'static str,
+    /// The first field of the application that needs the right.
+    pub field: String,
+}
+
+/// Returns the rights that `spec` needs, unless `old` exposes the same; `path` is the path of the spec: `spec`, or
+/// `spec.template` in a schedule.
+///
+/// A Service of the type ClusterIP without annotations needs none: it leads to the driver's own port inside the cluster,
+/// which other pods can reach without it.
+#[must_use]
+pub fn exposure_rights(
+    old: Option<&SparkApplicationSpec>,
+    spec: &SparkApplicationSpec,
+    path: &str,
+) -> Vec<ExposureRight> {
+    let is_same = |old: &SparkApplicationSpec| {
+        old.driver_ingress_options == spec.driver_ingress_options
+            && old.spark_ui_options == spec.spark_ui_options
+    };
+    if old.is_some_and(is_same) {
+        return Vec::new();
+    }
+    let (mut services, mut ingresses) = (Vec::new(), Vec::new());
+    if let Some(options) = &spec.spark_ui_options {
+        let field = |name: &str| format!("{path}.sparkUIOptions.{name}");
+        services.extend(is_open(options.service_type.as_deref()).then(|| field("serviceType")));
+        services.extend((!options.service_annotations.is_empty()).then(|| field("serviceAnnotations")));
+        ingresses.extend((!options.ingress_annotations.is_empty()).then(|| field("ingressAnnotations")));
+        ingresses.extend((!options.ingress_tls.is_empty()).then(|| field("ingressTLS")));
+    }
+    for (i, options) in spec.driver_ingress_options.iter().enumerate() {
+        let field = |name: &str| format!("{path}.driverIngressOptions[{i}].{name}");
+        services.extend(is_open(options.service_type.as_deref()).then(|| field("serviceType")));
+        services.extend((!options.service_annotations.is_empty()).then(|| field("serviceAnnotations")));
+        let has_address = options.ingress_url_format.as_deref().is_some_and(|format| !format.is_empty());
+        ingresses.extend(has_address.then(|| field("ingressURLFormat")));
+    }
+    let right = |group, resource, fields: Vec<String>| {
+        fields.into_iter().next().map(|field| ExposureRight { group, resource, field })
+    };
+    let services = right("", "services", services);
+    services.into_iter().chain(right("networking.k8s.io", "ingresses", ingresses)).collect()
+}
+
+/// Whether a Service of this type is reached from outside the cluster.
+fn is_open(service_type: Option<&str>) -> bool {
+    service_type.is_some_and(|kind| !kind.is_empty() && kind != SERVICE_TYPE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, from_value, json};
+
+    fn needed(old: Option<Value>, spec: Value) -> Vec<String> {
+        let read = |spec: Value| from_value::<SparkApplicationSpec>(spec).unwrap();
+        let rights = exposure_rights(old.map(read).as_ref(), &read(spec), "spec");
+        rights.iter().map(|right| format!("{} for {}", right.resource, right.field)).collect()
+    }
+
+    #[test]
+    fn whoever_opens_a_driver_to_the_outside_needs_the_rights_to_do_so() {
+        let port = json!({"servicePort": 4040, "servicePortName": "ui"});
+        let with = |field: &str, value: Value| {
+            let mut options = port.clone();
+            options[field] = value;
+            options
+        };
+        for (spec, expected) in [
+            (json!({}), &[][..]),
+            (json!({"driverIngressOptions": [port]}), &[]),
+            (json!({"driverIngressOptions": [with("serviceType", json!("ClusterIP"))]}), &[]),
+            (json!({"driverIngressOptions": [with("ingressURLFormat", json!(""))]}), &[]),
+            (
+                json!({"driverIngressOptions": [port, with("serviceType", json!("NodePort"))]}),
+                &["services for spec.driverIngressOptions[1].serviceType"],
+            ),
+            (
+                json!({"driverIngressOptions": [
+                    with("serviceAnnotations", json!({"a": "b"})), with("ingressURLFormat", json!("a.example.com")),
+                ]}),
+                &[
+                    "services for spec.driverIngressOptions[0].serviceAnnotations",
+                    "ingresses for spec.driverIngressOptions[1].ingressURLFormat",
+                ],
+            ),
+            (
+                json!({"sparkUIOptions": {"serviceType": "LoadBalancer"}}),
+                &["services for spec.sparkUIOptions.serviceType"],
+            ),
+            (
+                json!({"sparkUIOptions": {"ingressAnnotations": {"a": "b"}}}),
+                &["ingresses for spec.sparkUIOptions.ingressAnnotations"],
+            ),
+            (
+                json!({"sparkUIOptions": {"ingressTLS": [{"secretName": "a"}]}}),
+                &["ingresses for spec.sparkUIOptions.ingressTLS"],
+            ),
+        ] {
+            assert_eq!(needed(None, spec.clone()), expected, "{spec}");
+            assert_eq!(needed(Some(spec.clone()), spec), [""; 0], "somebody with the rights has exposed it");
+        }
+        let open = |host: &str| json!({"driverIngressOptions": [with("ingressURLFormat", json!(host))]});
+        assert_eq!(needed(Some(open("a.example.com")), open("b.example.com")).len(), 1);
+    }
+}

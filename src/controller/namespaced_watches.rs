@@ -1,0 +1,319 @@
+//! Merges the watches of one kind in several namespaces into one stream of events, which reads as if one watch covered
+//! all of these namespaces.
+//!
+//! An operator that works in named namespaces has rights only there, so it cannot watch the whole cluster. Whoever takes
+//! the events must not depend on the number of watches, because a list that is complete replaces everything known.
+
+use super::watch::is_missing;
+use futures::{
+    Stream, StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream, FuturesUnordered},
+};
+use kube::runtime::watcher::{Event, Result};
+use std::collections::{BTreeSet, VecDeque};
+use tracing::{info, warn};
+
+type Watch<K> = BoxStream<'static, Result<Event<K>>>;
+/// The namespace's position, the generation of its watch, the next event, and the rest of the watch.
+type Next<K> = BoxFuture<'static, (usize, u64, Option<Result<Event<K>>>, Watch<K>)>;
+
+/// Merges the watches that `watch` begins for each of `namespaces`.
+///
+/// The first list is complete when each namespace has been listed. A namespace that does not exist, or in which the
+/// operator has no rights, does not delay the others: it counts as empty, and its objects are delivered as changes once
+/// they can be listed. Only if no namespace can be listed does the caller get that error.
+pub(super) fn merged<K, F>(
+    namespaces: BTreeSet<String>,
+    watch: F,
+) -> impl Stream<Item = Result<Event<K>>> + Send + use<K, F>
+where
+    K: Send + 'static,
+    F: Fn(&str) -> Watch<K> + Send + 'static,
+{
+    let parts = namespaces.into_iter().map(Part::new).collect();
+    let merge = Merge {
+        watch,
+        parts,
+        running: FuturesUnordered::new(),
+        is_listing: true,
+        next: VecDeque::from([Ok(Event::Init)]),
+    };
+    stream::unfold(merge.begun(), async |mut merge| Some((merge.next().await?, merge)))
+}
+
+/// The watch of one namespace.
+struct Part<K> {
+    namespace: String,
+    state: State,
+    /// Whether the stream has delivered an object of this namespace since its last `Init`.
+    has_delivered: bool,
+    /// The number of watches of this namespace that have been given up.
+    generation: u64,
+    /// A watch whose list is complete, until the lists of all namespaces are.
+    held: Option<Watch<K>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Listing,
+    /// The namespace cannot be listed yet, and the first list is not delayed by it.
+    Missing,
+    Listed,
+}
+
+struct Merge<K, F> {
+    watch: F,
+    parts: Vec<Part<K>>,
+    running: FuturesUnordered<Next<K>>,
+    /// Whether `InitDone` is still to come.
+    is_listing: bool,
+    /// The events to deliver next.
+    next: VecDeque<Result<Event<K>>>,
+}
+
+impl<K> Part<K> {
+    fn new(namespace: String) -> Self {
+        Self { namespace, state: State::Listing, has_delivered: false, generation: 0, held: None }
+    }
+}
+
+impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
+    fn begun(self) -> Self {
+        for (i, part) in self.parts.iter().enumerate() {
+            self.follow(i, (self.watch)(&part.namespace));
+        }
+        self
+    }
+
+    /// Waits for the next event of this namespace's watch.
+    fn follow(&self, i: usize, mut watch: Watch<K>) {
+        let generation = self.parts[i].generation;
+        self.running.push(Box::pin(async move {
+            let event = watch.next().await;
+            (i, generation, event, watch)
+        }));
+    }
+
+    async fn next(&mut self) -> Option<Result<Event<K>>> {
+        loop {
+            if let Some(event) = self.next.pop_front() {
+                return Some(event);
+            }
+            let (i, generation, event, rest) = self.running.next().await?;
+            if generation != self.parts[i].generation {
+                continue;
+            }
+            self.take(i, event?);
+            if self.is_listing && self.parts[i].state == State::Listed {
+                self.parts[i].held = Some(rest);
+            } else {
+                self.follow(i, rest);
+            }
+            self.complete();
+        }
+    }
+
+    fn take(&mut self, i: usize, event: Result<Event<K>>) {
+        let part = &mut self.parts[i];
+        match event {
+            Ok(Event::Init) if part.has_delivered => self.begin_anew(i),
+            Ok(Event::Init) if part.state == State::Listed => part.state = State::Listing,
+            Ok(Event::Init) => {}
+            Ok(Event::InitDone) => {
+                if part.state == State::Missing {
+                    info!(namespace = part.namespace, "the namespace can be listed now");
+                }
+                part.state = State::Listed;
+            }
+            Ok(Event::InitApply(object) | Event::Apply(object)) => {
+                part.has_delivered = true;
+                let event = if self.is_listing { Event::InitApply(object) } else { Event::Apply(object) };
+                self.next.push_back(Ok(event));
+            }
+            Ok(Event::Delete(object)) => self.next.push_back(Ok(Event::Delete(object))),
+            Err(error) if part.state != State::Listed && is_missing(&error) => {
+                if part.state == State::Listing {
+                    warn!(namespace = part.namespace, %error, "not watched until the namespace can be listed");
+                }
+                part.state = State::Missing;
+                if self.parts.iter().all(|part| part.state == State::Missing) {
+                    self.next.push_back(Err(error));
+                }
+            }
+            Err(error) => self.next.push_back(Err(error)),
+        }
+    }
+
+    /// Begins a new list of all namespaces, because the watch of `cause` has begun anew and what it has delivered
+    /// before may be gone. The watch of `cause` goes on: it knows how long to wait after a failure.
+    fn begin_anew(&mut self, cause: usize) {
+        self.is_listing = true;
+        self.next.clear();
+        self.next.push_back(Ok(Event::Init));
+        for i in 0..self.parts.len() {
+            let part = &mut self.parts[i];
+            let goes_on = i == cause || part.state != State::Listed && !part.has_delivered;
+            if !goes_on || part.state != State::Missing {
+                part.state = State::Listing;
+            }
+            (part.has_delivered, part.held) = (false, None);
+            if !goes_on {
+                part.generation += 1;
+                let watch = (self.watch)(&self.parts[i].namespace);
+                self.follow(i, watch);
+            }
+        }
+    }
+
+    /// Ends the list once each namespace has been listed or is missing, and lets the watches go on.
+    fn complete(&mut self) {
+        let is_in = |state| self.parts.iter().any(|part| part.state == state);
+        if !self.is_listing || is_in(State::Listing) || !is_in(State::Listed) {
+            return;
+        }
+        self.is_listing = false;
+        self.next.push_back(Ok(Event::InitDone));
+        for i in 0..self.parts.len() {
+            if let Some(watch) = self.parts[i].held.take() {
+                self.follow(i, watch);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::{FutureExt, channel::mpsc};
+    use kube::{core::Status, runtime::watcher};
+    use parking_lot::Mutex;
+    use std::{collections::BTreeMap, pin::Pin, sync::Arc};
+
+    type Sender = mpsc::UnboundedSender<Result<Event<&'static str>>>;
+
+    /// The merged watches of namespaces, whose own watches say what the test sends.
+    struct Merged {
+        merged: Pin<Box<dyn Stream<Item = Result<Event<&'static str>>> + Send>>,
+        /// The latest watch of each namespace, and how many there have been.
+        watches: Arc<Mutex<BTreeMap<String, (Sender, usize)>>>,
+    }
+
+    impl Merged {
+        fn of(namespaces: [&str; 2]) -> Self {
+            let watches = Arc::new(Mutex::new(BTreeMap::<String, (Sender, usize)>::new()));
+            let begun = Arc::clone(&watches);
+            let watch = move |namespace: &str| {
+                let (sender, receiver) = mpsc::unbounded();
+                let mut begun = begun.lock();
+                let number = begun.get(namespace).map_or(1, |(_, number)| number + 1);
+                begun.insert(namespace.to_owned(), (sender, number));
+                receiver.boxed()
+            };
+            let merged = merged(namespaces.map(str::to_owned).into(), watch);
+            Self { merged: Box::pin(merged), watches }
+        }
+
+        /// Has the namespace's watch say this, and returns what the merged watches say.
+        fn says(
+            &mut self,
+            namespace: &str,
+            events: impl IntoIterator<Item = Event<&'static str>>,
+        ) -> Vec<String> {
+            for event in events {
+                self.send(namespace, Ok(event));
+            }
+            self.heard()
+        }
+
+        fn fails(&mut self, namespace: &str, code: u16) -> Vec<String> {
+            let status = Status { code, ..Status::failure("no", "Reason") };
+            self.send(namespace, Err(watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))));
+            self.heard()
+        }
+
+        fn send(&self, namespace: &str, event: Result<Event<&'static str>>) {
+            self.watches.lock()[namespace].0.unbounded_send(event).unwrap();
+        }
+
+        fn heard(&mut self) -> Vec<String> {
+            let next = std::iter::from_fn(|| self.merged.next().now_or_never().flatten());
+            next.map(|event| match event {
+                Ok(Event::Init) => "begins".to_owned(),
+                Ok(Event::InitApply(object)) => format!("lists {object}"),
+                Ok(Event::InitDone) => "ends".to_owned(),
+                Ok(Event::Apply(object)) => format!("changes {object}"),
+                Ok(Event::Delete(object)) => format!("deletes {object}"),
+                Err(_) => "fails".to_owned(),
+            })
+            .collect()
+        }
+
+        fn begun(&self) -> [usize; 2] {
+            let watches = self.watches.lock();
+            [&watches["a"], &watches["b"]].map(|(_, number)| *number)
+        }
+    }
+
+    use Event::{Apply, Delete, Init, InitApply, InitDone};
+    const NOTHING: [&str; 0] = [];
+
+    #[test]
+    fn one_list_of_all_namespaces_is_followed_by_the_changes_in_each() {
+        let mut merged = Merged::of(["a", "b"]);
+        assert_eq!(merged.says("a", [Init, InitApply("a1"), InitDone]), ["begins", "lists a1"]);
+        assert_eq!(merged.says("a", [Apply("a2")]), NOTHING, "until the list of b is complete");
+        assert_eq!(merged.says("b", [Init]), NOTHING);
+        let rest = ["lists b1", "ends", "changes a2", "deletes b1"];
+        assert_eq!(merged.says("b", [InitApply("b1"), InitDone, Delete("b1")]), rest);
+        assert_eq!(merged.says("a", [Delete("a1")]), ["deletes a1"]);
+        assert_eq!(merged.begun(), [1, 1]);
+    }
+
+    #[test]
+    fn a_list_that_begins_anew_begins_anew_for_all() {
+        let mut merged = Merged::of(["a", "b"]);
+        merged.says("a", [Init, InitApply("a1"), InitDone]);
+        merged.says("b", [Init, InitApply("b1"), InitDone]);
+        assert_eq!(merged.says("a", [Init]), ["begins"]);
+        assert_eq!(merged.begun(), [1, 2], "the watch that has begun anew goes on");
+        assert_eq!(merged.says("b", [Init, InitApply("b2"), InitDone]), ["lists b2"]);
+        assert_eq!(merged.says("a", [InitDone]), ["ends"]);
+
+        // Of an empty namespace nothing has been delivered that may be gone.
+        assert_eq!(merged.says("a", [Init, InitApply("a2"), InitDone]), ["changes a2"]);
+        assert_eq!(merged.begun(), [1, 2]);
+    }
+
+    #[test]
+    fn a_list_that_is_broken_off_leaves_nothing_behind() {
+        let mut merged = Merged::of(["a", "b"]);
+        assert_eq!(merged.says("b", [Init]), ["begins"]);
+        assert_eq!(merged.says("a", [Init, InitApply("a1")]), ["lists a1"]);
+        assert_eq!(merged.fails("a", 500), ["fails"]);
+        assert_eq!(merged.says("a", [Init, InitApply("a2"), InitDone]), ["begins", "lists a2"]);
+        assert_eq!(merged.says("b", [InitDone]), ["ends"]);
+        assert_eq!(merged.begun(), [1, 1]);
+    }
+
+    #[test]
+    fn a_namespace_that_cannot_be_listed_delays_no_other_and_may_come_later() {
+        let mut merged = Merged::of(["a", "b"]);
+        assert_eq!(merged.fails("a", 403), ["begins"]);
+        assert_eq!(merged.says("b", [Init, InitApply("b1"), InitDone]), ["lists b1", "ends"]);
+        assert_eq!(merged.says("a", [Init]), NOTHING);
+        assert_eq!(merged.fails("a", 403), NOTHING);
+        assert_eq!(merged.says("b", [Apply("b2")]), ["changes b2"]);
+        assert_eq!(merged.says("a", [Init, InitApply("a1"), InitDone]), ["changes a1"]);
+        assert_eq!(merged.says("a", [Delete("a1")]), ["deletes a1"]);
+    }
+
+    #[test]
+    fn the_caller_hears_of_it_if_no_namespace_can_be_listed() {
+        let mut merged = Merged::of(["a", "b"]);
+        assert_eq!(merged.fails("a", 403), ["begins"]);
+        assert_eq!(merged.fails("b", 404), ["fails"]);
+        assert_eq!(merged.fails("b", 404), ["fails"]);
+        assert_eq!(merged.says("b", [Init, InitApply("b1"), InitDone]), ["lists b1", "ends"]);
+    }
+}

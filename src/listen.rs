@@ -1,0 +1,74 @@
+//! Opens the ports of the operator, for IPv4 and IPv6.
+
+use anyhow::Context;
+use rustix::net::sockopt::set_ipv6_v6only;
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+use tokio::net::{TcpListener, TcpSocket};
+
+/// How many connections may wait to be accepted: tokio's own number.
+const BACKLOG: u32 = 1024;
+
+/// The address of all interfaces, for IPv4 as well as for IPv6.
+#[must_use]
+pub fn everywhere(port: u16) -> SocketAddr {
+    (Ipv6Addr::UNSPECIFIED, port).into()
+}
+
+/// Listens on `address`. `[::]` also covers IPv4; on a machine without IPv6 it covers IPv4 alone.
+///
+/// # Errors
+///
+/// When the address cannot be used; the error names the `flag` that has it.
+pub async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let opened = if address.ip() == Ipv6Addr::UNSPECIFIED {
+        match dual(address) {
+            Err(error) if is_without_ipv6(&error) => {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
+            }
+            opened => opened,
+        }
+    } else {
+        TcpListener::bind(address).await
+    };
+    opened.with_context(|| format!("{flag}: cannot listen on {address}"))
+}
+
+fn dual(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = TcpSocket::new_v6()?;
+    // The default depends on the machine (`net.ipv6.bindv6only`).
+    set_ipv6_v6only(&socket, false)?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+fn is_without_ipv6(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    matches!(code, Some(rustix::io::Errno::AFNOSUPPORT | rustix::io::Errno::ADDRNOTAVAIL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+
+    #[tokio::test]
+    async fn a_port_is_open_for_both_families() {
+        let port = listen("--webhook-port", everywhere(0)).await.unwrap().local_addr().unwrap().port();
+        let listener = listen("--webhook-port", everywhere(port)).await.unwrap();
+        for host in ["127.0.0.1", "::1"] {
+            TcpStream::connect((host, port)).unwrap_or_else(|error| panic!("{host}: {error}"));
+        }
+        let taken = listen("--webhook-port", listener.local_addr().unwrap()).await.unwrap_err();
+        assert!(format!("{taken:#}").starts_with("--webhook-port: cannot listen on [::]:"), "{taken:#}");
+    }
+
+    #[tokio::test]
+    async fn an_address_of_one_family_stays_one() {
+        let listener = listen("--metrics-bind-address", "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        assert!(listener.local_addr().unwrap().is_ipv4());
+    }
+}

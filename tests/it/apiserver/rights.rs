@@ -1,0 +1,360 @@
+//! Proves that an operator needs, and uses, no rights but those that its flags require, that several installations live
+//! in one cluster, and that a user cannot expose a driver without the rights to do so.
+
+use super::{
+    applications::application,
+    eventually,
+    installation::is_not_ready,
+    kubectl::{kubectl, kubectl_reads, kubectl_refuses, kubectl_with, try_kubectl_with},
+    namespace::{Namespace, Reviewed, call_locally, review_pods_only},
+    operator::{BESIDE, HEALTH, METRICS, Operator, Setup, WEBHOOK, WEBHOOK_PORT},
+    proxy::Proxy,
+    seen,
+};
+use crate::program::run;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeSet,
+    fs,
+    sync::{Arc, Mutex},
+};
+
+/// A namespace that no operator of these tests works in.
+const OTHER: &str = "rights-other";
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_nothing_there() {
+    let namespace = Namespace::new("rights").await;
+    exists(&["rights-b", OTHER]);
+    let _no_other = OtherInstallationIsGone::begin();
+    let team = Installation::begin("team-a", "rights,rights-b", WEBHOOK_PORT);
+    let proxy = Proxy::start().await;
+    let paths = Arc::new(Mutex::new(BTreeSet::new()));
+    let recorded = Arc::clone(&paths);
+    proxy.guarded_by(Box::new(move |request| {
+        recorded.lock().unwrap().insert(request.uri().to_string());
+        Vec::new()
+    }));
+    let operator = team.operator(&namespace).through(&proxy).start().await;
+    kubectl_with(&application("elsewhere"), &["create", "--namespace", OTHER, "-f", "-"]);
+    for (place, name) in [("rights", "pi"), ("rights-b", "tau")] {
+        kubectl_with(&application(name), &["create", "--namespace", place, "-f", "-"]);
+        is_submitted(place, name).await;
+    }
+    assert_eq!(state(OTHER, "elsewhere"), "");
+
+    let ours = ["rights", "rights-b", "spark-operator"].map(|name| format!("/namespaces/{name}/"));
+    let by_name = [
+        "/customresourcedefinitions/",
+        "webhookconfigurations/team-a-webhook",
+        "metadata.name%3Dteam-a-webhook",
+    ];
+    // Everybody may ask what they may do.
+    let about_itself = "/selfsubject";
+    let paths = paths.lock().unwrap().clone();
+    let others: Vec<_> = paths
+        .iter()
+        .filter(|path| !ours.iter().any(|ours| path.contains(ours)))
+        .filter(|path| !by_name.iter().any(|name| path.contains(name)) && !path.contains(about_itself))
+        .collect();
+    assert!(others.is_empty(), "{others:#?}");
+    assert!(paths.len() > 30, "the proxy has seen its calls: {paths:#?}");
+    operator.stop().await;
+}
+
+/// A tenant may delete its namespace, and with it the operator's Role there.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
+    let namespace = Namespace::new("rights").await;
+    exists(&["rights-b"]);
+    let _no_other = OtherInstallationIsGone::begin();
+    let team = Installation::begin("team-a", "rights,rights-b", WEBHOOK_PORT);
+    let withdraw = ["delete", "rolebinding", "team-a-applications", "--namespace"];
+    kubectl(&[&withdraw[..], &["rights-b"]].concat());
+    let operator = team.operator(&namespace).start().await;
+    namespace.apply(&application("pi"));
+    is_submitted("rights", "pi").await;
+    let log = operator.log();
+    let told = log.contains("no application is driven in a namespace without permissions")
+        && log.contains("not watched until the namespace can be listed");
+    assert!(told, "{log}");
+
+    // The rights come, without a restart.
+    kubectl_with(&application("tau"), &["create", "--namespace", "rights-b", "-f", "-"]);
+    team.apply(&["rbac"]);
+    is_submitted("rights-b", "tau").await;
+    operator.stop().await;
+
+    for place in ["rights", "rights-b"] {
+        kubectl(&[&withdraw[..], &[place]].concat());
+    }
+    let operator = team.operator(&namespace).spawn();
+    let helps = "run: spark-operator manifests rbac --installation=team-a --namespaces=rights,rights-b | kubectl apply";
+    is_not_ready(&operator, "permissions", &["create pods in namespace rights-b", helps]).await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn two_installations_work_side_by_side_and_one_goes_without_the_other() {
+    let namespace = Namespace::new("rights").await;
+    exists(&["rights-b"]);
+    let _no_other = OtherInstallationIsGone::begin();
+    let (a, b) = (
+        Installation::begin("team-a", "rights", WEBHOOK_PORT),
+        Installation::begin("team-b", "rights-b", WEBHOOK_PORT + BESIDE),
+    );
+    let first = a.operator(&namespace).elected().start().await;
+    let second = b.operator(&namespace).beside().elected().spawn();
+    eventually("the second one leads too", async || {
+        let leads = second.metric("leader_election_master_status{name=\"team-b-lock\"}").await?;
+        seen(leads == 1.0, leads)
+    })
+    .await;
+    namespace.apply(&application("pi"));
+    kubectl_with(&application("tau"), &["create", "--namespace", "rights-b", "-f", "-"]);
+    is_submitted("rights", "pi").await;
+    is_submitted("rights-b", "tau").await;
+
+    drop(a);
+    first.stop().await;
+    kubectl_with(&application("ypsilon"), &["create", "--namespace", "rights-b", "-f", "-"]);
+    is_submitted("rights-b", "ypsilon").await;
+    let (status, body) = second.get(HEALTH, "/readyz").await.unwrap();
+    assert_eq!(status, 200, "{body}");
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn who_may_not_create_ingresses_gets_none_through_an_application() {
+    let namespace = Namespace::new("rights").await;
+    let _reviewed = Reviewed::begin();
+    let operator = Operator::start(&namespace).await;
+    let may = |name: &str, group: &str, resources: &[&str]| {
+        let metadata = json!({"name": name, "namespace": namespace.name});
+        let rules = json!([{"apiGroups": [group], "resources": resources, "verbs": ["*"]}]);
+        namespace.apply(&json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": rules,
+        }));
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name});
+        let subjects = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}]);
+        namespace.apply(&json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": role, "subjects": subjects,
+        }));
+    };
+    let applications = ["sparkapplications", "scheduledsparkapplications"];
+    may("alice-applications", "sparkoperator.k8s.io", &applications);
+    let create = ["create", "--namespace", namespace.name, "--as=alice", "-f", "-"];
+    let exposed = |name: &str, field: &str, options: Value| {
+        let mut application = application(name);
+        application["spec"][field] = options;
+        application
+    };
+    let inside = || exposed("inside", "sparkUIOptions", json!({"servicePort": 80}));
+    let balanced = |name: &str| exposed(name, "sparkUIOptions", json!({"serviceType": "LoadBalancer"}));
+    let at = |name: &str, host: &str| {
+        let port = json!({"servicePort": 4040, "servicePortName": "ui", "ingressURLFormat": host});
+        exposed(name, "driverIngressOptions", json!([port]))
+    };
+    eventually("alice may create applications", async || try_kubectl_with(&inside(), &create)).await;
+    for (application, field, resource) in [
+        (at("outside", "login.example.com"), "driverIngressOptions[0].ingressURLFormat", "ingresses"),
+        (balanced("outside"), "sparkUIOptions.serviceType", "services"),
+    ] {
+        let refused = kubectl_refuses(&application, &create);
+        let why = format!(
+            "spec.{field}: user `alice` may not create {resource} in namespace rights, so an application of theirs is not \
+             exposed like this: leave the field out, or ask an admin for that right"
+        );
+        assert!(refused.trim_end().ends_with(&why), "{refused}");
+    }
+    let schedule = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "ScheduledSparkApplication",
+        "metadata": {"name": "nightly"},
+        "spec": {"schedule": "@every 1h", "template": at("x", "login.example.com")["spec"]},
+    });
+    let refused = kubectl_refuses(&schedule, &create);
+    assert!(
+        refused.contains("spec.template.driverIngressOptions[0].ingressURLFormat: user `alice`"),
+        "{refused}"
+    );
+
+    // An admin may, and what the admin has exposed alice may edit as long as it is exposed in the same way.
+    namespace.apply(&at("outside", "login.example.com"));
+    let edit = |patch: Value| {
+        let patch = patch.to_string();
+        let patch = ["patch", "sparkapplication", "outside", "--type=merge", "--as=alice", "--patch", &patch];
+        try_kubectl_with(&Value::Null, &[&patch[..], &["--namespace", namespace.name]].concat())
+    };
+    edit(json!({"spec": {"arguments": ["10"]}})).unwrap();
+    let other = &at("outside", "www.example.com")["spec"]["driverIngressOptions"];
+    let refused = edit(json!({"spec": {"driverIngressOptions": other}})).unwrap_err();
+    assert!(refused.contains("may not create ingresses"), "{refused}");
+
+    may("alice-ingresses", "networking.k8s.io", &["ingresses"]);
+    eventually("alice may create Ingresses", async || {
+        try_kubectl_with(&at("hers", "hers.example.com"), &create)
+    })
+    .await;
+    operator.stop().await;
+
+    let operator = Operator::with(&namespace).argument("--check-exposure-rights=false").start().await;
+    kubectl_with(&balanced("balanced"), &create);
+    operator.stop().await;
+}
+
+/// The level `restricted` of Pod Security allows the operator's pod, and all pods of the first example.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn the_strictest_level_of_pod_security_lets_everything_run() {
+    let namespace = Namespace::new("rights-restricted").await;
+    let level = "pod-security.kubernetes.io/enforce=restricted";
+    kubectl(&["label", "namespace", namespace.name, level]);
+    let privileged = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"},
+        "spec": {"containers": [{"name": "any", "image": "none"}]},
+    });
+    let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
+    assert!(kubectl_refuses(&privileged, &create).contains("violates PodSecurity"));
+
+    let deployment: Vec<Value> = yaml_of("manifests/deployment/operator.yaml");
+    let mut pod = deployment[0]["spec"]["template"].clone();
+    pod["apiVersion"] = json!("v1");
+    pod["kind"] = json!("Pod");
+    pod["metadata"]["name"] = json!("operator");
+    // The account is in the operator's namespace.
+    pod["spec"].as_object_mut().unwrap().remove("serviceAccountName");
+    kubectl_with(&pod, &create);
+
+    let _operator = Operator::start(&namespace).await;
+    let mut example = yaml_of("manifests/examples/spark-pi.yaml")[0].clone();
+    example["metadata"]["namespace"] = json!(namespace.name);
+    namespace.apply(&example);
+    namespace.reaches("spark-pi", "SUBMITTED").await;
+    let template = namespace.list::<ConfigMap>().await.iter().find_map(|config_map| {
+        let template = config_map["data"]["podspec-configmap-key"].as_str()?;
+        serde_saphyr::from_str::<Value>(template).ok()
+    });
+    let mut executor = template.expect("there is a template for executors");
+    executor["metadata"]["name"] = json!("executor");
+    executor["metadata"]["namespace"] = json!(namespace.name);
+    executor["metadata"]["labels"]["spark-role"] = json!("executor");
+    executor["spec"]["containers"][0]["image"] = json!("none");
+    kubectl_with(&executor, &create);
+
+    example["metadata"]["name"] = json!("by-spark-submit");
+    example["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
+    namespace.apply(&example);
+    namespace.submission_pod(&[]).await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn every_port_is_open_for_both_families() {
+    let namespace = Namespace::new("rights").await;
+    let _operator = Operator::start(&namespace).await;
+    for port in [HEALTH, METRICS, WEBHOOK_PORT] {
+        for host in ["127.0.0.1", "::1"] {
+            let connected = tokio::net::TcpStream::connect((host, port)).await;
+            assert!(connected.is_ok(), "{host} port {port}: {connected:?}");
+        }
+    }
+}
+
+/// While this value exists, the API server does not call the webhook of the other tests' installation, which covers all
+/// namespaces.
+struct OtherInstallationIsGone;
+
+impl OtherInstallationIsGone {
+    fn begin() -> Self {
+        kubectl(&["delete", "mutatingwebhookconfiguration", WEBHOOK]);
+        Self
+    }
+}
+
+impl Drop for OtherInstallationIsGone {
+    fn drop(&mut self) {
+        kubectl(&["apply", "-f", "manifests/webhook"]);
+        call_locally("mutatingwebhookconfiguration", WEBHOOK, WEBHOOK_PORT, "/mutate");
+        review_pods_only();
+    }
+}
+
+/// An installation with a name, whose objects are deleted when this value is dropped.
+struct Installation {
+    name: &'static str,
+    namespaces: &'static str,
+}
+
+impl Installation {
+    /// Installs the manifests that the operator prints, and makes the API server call the webhook at `port` of
+    /// localhost.
+    fn begin(name: &'static str, namespaces: &'static str, port: u16) -> Self {
+        let installation = Self { name, namespaces };
+        installation.apply(&["rbac", "webhook"]);
+        let webhook = format!("{name}-webhook");
+        call_locally("mutatingwebhookconfiguration", &webhook, port, "/mutate");
+        call_locally("validatingwebhookconfiguration", &webhook, port, "/validate");
+        installation
+    }
+
+    fn apply(&self, parts: &[&str]) {
+        kubectl_reads(&self.manifests(parts), &["apply", "-f", "-"]);
+    }
+
+    fn arguments(&self) -> [String; 2] {
+        [format!("--installation={}", self.name), format!("--namespaces={}", self.namespaces)]
+    }
+
+    fn manifests(&self, parts: &[&str]) -> String {
+        let flags = self.arguments();
+        let arguments = [&["manifests"], parts, &flags.each_ref().map(String::as_str)].concat();
+        let printed = run(env!("CARGO_BIN_EXE_spark-operator"), &arguments, "");
+        assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+        String::from_utf8(printed.stdout).unwrap()
+    }
+
+    /// Returns the settings of its operator, which has the rights of the installation's account.
+    fn operator<'a>(&self, namespace: &'a Namespace) -> Setup<'a> {
+        let setup = Operator::with(namespace).account(self.name);
+        self.arguments().iter().fold(setup, |setup, argument| setup.argument(argument))
+    }
+}
+
+impl Drop for Installation {
+    fn drop(&mut self) {
+        // The namespace of the operator stays: it is the other tests' too.
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&self.manifests(&["rbac", "webhook"])).unwrap();
+        let own = objects.iter().filter(|object| object["kind"] != "Namespace");
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": own.collect::<Vec<_>>()});
+        kubectl_with(&list, &["delete", "--ignore-not-found", "-f", "-"]);
+    }
+}
+
+fn exists(namespaces: &[&str]) {
+    for name in namespaces {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        kubectl_with(&namespace, &["apply", "-f", "-"]);
+    }
+}
+
+fn state(namespace: &str, name: &str) -> String {
+    let state = "--output=jsonpath={.status.applicationState.state}";
+    kubectl(&["get", "sparkapplication", name, "--namespace", namespace, state])
+}
+
+async fn is_submitted(namespace: &str, name: &str) {
+    eventually(&format!("{namespace}/{name} is submitted"), async || {
+        let state = state(namespace, name);
+        seen(state == "SUBMITTED", state)
+    })
+    .await;
+}
+
+fn yaml_of(file: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(&fs::read_to_string(file).unwrap()).unwrap()
+}
