@@ -38,20 +38,19 @@ where
         running: FuturesUnordered::new(),
         is_listing: true,
         next: VecDeque::from([Ok(Event::Init)]),
+        held: VecDeque::new(),
     };
     stream::unfold(merge.begun(), async |mut merge| Some((merge.next().await?, merge)))
 }
 
 /// The watch of one namespace.
-struct Part<K> {
+struct Part {
     namespace: String,
     state: State,
     /// Whether the stream has delivered an object of this namespace since its last `Init`.
     has_delivered: bool,
     /// The number of watches of this namespace that have been given up.
     generation: u64,
-    /// A watch whose list is complete, until the lists of all namespaces are.
-    held: Option<Watch<K>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,17 +63,19 @@ enum State {
 
 struct Merge<K, F> {
     watch: F,
-    parts: Vec<Part<K>>,
+    parts: Vec<Part>,
     running: FuturesUnordered<Next<K>>,
     /// Whether `InitDone` is still to come.
     is_listing: bool,
     /// The events to deliver next.
     next: VecDeque<Result<Event<K>>>,
+    /// The changes in namespaces whose list is complete, until the lists of all namespaces are.
+    held: VecDeque<Event<K>>,
 }
 
-impl<K> Part<K> {
+impl Part {
     fn new(namespace: String) -> Self {
-        Self { namespace, state: State::Listing, has_delivered: false, generation: 0, held: None }
+        Self { namespace, state: State::Listing, has_delivered: false, generation: 0 }
     }
 }
 
@@ -105,11 +106,7 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
                 continue;
             }
             self.take(i, event?);
-            if self.is_listing && self.parts[i].state == State::Listed {
-                self.parts[i].held = Some(rest);
-            } else {
-                self.follow(i, rest);
-            }
+            self.follow(i, rest);
             self.complete();
         }
     }
@@ -126,12 +123,19 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
                 }
                 part.state = State::Listed;
             }
-            Ok(Event::InitApply(object) | Event::Apply(object)) => {
+            Ok(Event::InitApply(object)) => {
                 part.has_delivered = true;
                 let event = if self.is_listing { Event::InitApply(object) } else { Event::Apply(object) };
                 self.next.push_back(Ok(event));
             }
-            Ok(Event::Delete(object)) => self.next.push_back(Ok(Event::Delete(object))),
+            Ok(change) => {
+                part.has_delivered = true;
+                if self.is_listing {
+                    self.held.push_back(change);
+                } else {
+                    self.next.push_back(Ok(change));
+                }
+            }
             Err(error) if part.state != State::Listed && is_missing(&error) => {
                 if part.state == State::Listing {
                     warn!(namespace = part.namespace, %error, "not watched until the namespace can be listed");
@@ -149,6 +153,7 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
     /// before may be gone. The watch of `cause` goes on: it knows how long to wait after a failure.
     fn begin_anew(&mut self, cause: usize) {
         self.is_listing = true;
+        self.held.clear();
         self.next.clear();
         self.next.push_back(Ok(Event::Init));
         for i in 0..self.parts.len() {
@@ -157,7 +162,7 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
             if !goes_on || part.state != State::Missing {
                 part.state = State::Listing;
             }
-            (part.has_delivered, part.held) = (false, None);
+            part.has_delivered = false;
             if !goes_on {
                 part.generation += 1;
                 let watch = (self.watch)(&self.parts[i].namespace);
@@ -166,7 +171,7 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
         }
     }
 
-    /// Ends the list once each namespace has been listed or is missing, and lets the watches go on.
+    /// Ends the list once each namespace has been listed or is missing, and delivers the changes since then.
     fn complete(&mut self) {
         let is_in = |state| self.parts.iter().any(|part| part.state == state);
         if !self.is_listing || is_in(State::Listing) || !is_in(State::Listed) {
@@ -174,11 +179,7 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
         }
         self.is_listing = false;
         self.next.push_back(Ok(Event::InitDone));
-        for i in 0..self.parts.len() {
-            if let Some(watch) = self.parts[i].held.take() {
-                self.follow(i, watch);
-            }
-        }
+        self.next.extend(self.held.drain(..).map(Ok));
     }
 }
 
