@@ -9,6 +9,8 @@
 
 /// Explores all that can happen to one application.
 mod applications;
+/// How much may go wrong in an exploration.
+mod budget;
 /// Plans of the decision core, as the models see them.
 mod decision;
 /// Visits every state that a model can reach, once.

@@ -203,7 +203,7 @@ impl Model {
                     && world.executors.iter().all(Option::is_none)
                     && world.submission_pods.iter().all(Option::is_none)
                     && world.operator.submission.is_none_or(|submission| !submission.progress.is_running());
-                is_quiet || self.config.budget.each[Trouble::Orphan as usize] > 0
+                is_quiet || self.config.budget.of(Trouble::Orphan) > 0
             }
             // A submission pod at work could still make a driver, beside the driver of the next attempt.
             State::SubmissionFailed => {
@@ -211,7 +211,7 @@ impl Model {
                 let goes_on =
                     pods.any(|pod| Some(pod.run) == after.run && pod.may_go_on() && !pod.terminating);
                 let has_driver = past.started & !past.lost & run != 0;
-                !goes_on && !has_driver || self.config.budget.each[Trouble::Orphan as usize] > 0
+                !goes_on && !has_driver || self.config.budget.of(Trouble::Orphan) > 0
             }
             _ => true,
         };

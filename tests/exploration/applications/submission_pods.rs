@@ -73,7 +73,7 @@ impl Model {
 
     /// Returns what is wrong with making a submission pod now.
     fn a_submission_pod_is_made(&self, world: &World) -> Option<String> {
-        let is_excused = self.config.budget.each[Trouble::Orphan as usize] > 0;
+        let is_excused = self.config.budget.of(Trouble::Orphan) > 0;
         let is_there = world.submission_pods.iter().any(Option::is_some);
         (is_there && !is_excused).then(|| "there are two submission pods".to_owned())
     }

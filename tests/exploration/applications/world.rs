@@ -3,7 +3,7 @@
 //!
 //! What a state leaves out (times, names, messages) is hidden from the decision core too: see [`super::oracle`].
 
-use std::fmt;
+use crate::budget::{self, Kind};
 
 /// The number of names that drivers may have: an edit may change the name.
 pub const NAMES: usize = 2;
@@ -300,59 +300,43 @@ pub enum Trouble {
     Closure,
 }
 
-const TROUBLES: [Trouble; 14] = [
-    Trouble::Edit,
-    Trouble::Suspend,
-    Trouble::Rerun,
-    Trouble::Deletion,
-    Trouble::Kill,
-    Trouble::NodeLoss,
-    Trouble::Crash,
-    Trouble::Fault,
-    Trouble::Refusal,
-    Trouble::Orphan,
-    Trouble::Executor,
-    Trouble::Hold,
-    Trouble::Eviction,
-    Trouble::Closure,
-];
+impl Kind for Trouble {
+    const ALL: &'static [Self] = &[
+        Self::Edit,
+        Self::Suspend,
+        Self::Rerun,
+        Self::Deletion,
+        Self::Kill,
+        Self::NodeLoss,
+        Self::Crash,
+        Self::Fault,
+        Self::Refusal,
+        Self::Orphan,
+        Self::Executor,
+        Self::Hold,
+        Self::Eviction,
+        Self::Closure,
+    ];
 
-/// The numbers of troubles that may still come, of each kind and in all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Budget {
-    pub each: [u8; TROUBLES.len()],
-    pub all: u8,
-}
-
-impl fmt::Display for Budget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let each = TROUBLES.into_iter().zip(self.each).filter(|(_, count)| *count > 0);
-        let each: Vec<_> = each.map(|(trouble, count)| format!("{count} {trouble:?}")).collect();
-        write!(f, "any {} of {}", self.all, each.join(", "))
+    fn number(self) -> usize {
+        self as usize
     }
 }
 
-impl Budget {
-    pub fn new(all: u8, each: &[(Trouble, u8)]) -> Self {
-        let mut budget = Self { each: [0; TROUBLES.len()], all };
-        for (trouble, count) in each {
-            budget.each[*trouble as usize] = *count;
-        }
-        budget
-    }
-}
+/// The numbers of troubles that may still come.
+pub type Budget = budget::Budget<Trouble, { Trouble::ALL.len() }>;
 
 impl World {
     /// Returns this world with one trouble less to come; none if no trouble of this kind may come any more.
     pub fn troubled(&self, trouble: Trouble) -> Option<Self> {
         let mut world = *self;
         let left = &mut world.left;
-        left.each[trouble as usize] = left.each[trouble as usize].checked_sub(1)?;
+        left.take(trouble)?;
         // Executors are no trouble; there is only a limited number of them.
         if trouble != Trouble::Executor {
             left.all = left.all.checked_sub(1)?;
             if left.all == 0 {
-                let executors = left.each[Trouble::Executor as usize];
+                let executors = left.of(Trouble::Executor);
                 *left = Budget::new(0, &[(Trouble::Executor, executors)]);
             }
         }

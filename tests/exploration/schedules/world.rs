@@ -1,7 +1,7 @@
 //! Defines a state of the model: one schedule and its applications on the API server, the operator's memory, and what
 //! may still go wrong.
 
-use std::fmt;
+use crate::budget::{self, Kind};
 
 /// The number of slots that are followed.
 pub const SLOTS: usize = 4;
@@ -115,48 +115,32 @@ pub enum Trouble {
     PutBack,
 }
 
-const TROUBLES: [Trouble; 8] = [
-    Trouble::Edit,
-    Trouble::Suspend,
-    Trouble::Trigger,
-    Trouble::Deletion,
-    Trouble::Crash,
-    Trouble::Fault,
-    Trouble::Foreign,
-    Trouble::PutBack,
-];
+impl Kind for Trouble {
+    const ALL: &'static [Self] = &[
+        Self::Edit,
+        Self::Suspend,
+        Self::Trigger,
+        Self::Deletion,
+        Self::Crash,
+        Self::Fault,
+        Self::Foreign,
+        Self::PutBack,
+    ];
 
-/// The numbers of troubles that may still come, of each kind and in all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Budget {
-    each: [u8; TROUBLES.len()],
-    all: u8,
-}
-
-impl Budget {
-    pub fn new(all: u8, each: &[(Trouble, u8)]) -> Self {
-        let mut budget = Self { each: [0; TROUBLES.len()], all };
-        for (trouble, count) in each {
-            budget.each[*trouble as usize] = *count;
-        }
-        budget
+    fn number(self) -> usize {
+        self as usize
     }
 }
 
-impl fmt::Display for Budget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let each = TROUBLES.into_iter().zip(self.each).filter(|(_, count)| *count > 0);
-        let each: Vec<_> = each.map(|(trouble, count)| format!("{count} {trouble:?}")).collect();
-        write!(f, "any {} of {}", self.all, each.join(", "))
-    }
-}
+/// The numbers of troubles that may still come.
+pub type Budget = budget::Budget<Trouble, { Trouble::ALL.len() }>;
 
 impl World {
     /// Returns this world with one trouble less to come; none if no trouble of this kind may come any more.
     pub fn troubled(&self, trouble: Trouble) -> Option<Self> {
         let mut world = *self;
         let left = &mut world.left;
-        left.each[trouble as usize] = left.each[trouble as usize].checked_sub(1)?;
+        left.take(trouble)?;
         left.all = left.all.checked_sub(1)?;
         if left.all == 0 {
             *left = Budget::new(0, &[]);

@@ -1,0 +1,54 @@
+//! Counts the troubles that an exploration may still let happen, so that the number of states is limited.
+
+use std::{
+    fmt::{self, Debug, Display},
+    hash::Hash,
+    marker::PhantomData,
+};
+
+/// A kind of trouble: an event that goes wrong, or a change by the user.
+pub trait Kind: Copy + Debug + Eq + Hash + 'static {
+    /// All kinds, in the order of their numbers.
+    const ALL: &'static [Self];
+
+    /// The position in [`Self::ALL`].
+    fn number(self) -> usize;
+}
+
+/// The numbers of troubles that may still come, of each of `N` kinds and in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Budget<K, const N: usize> {
+    each: [u8; N],
+    pub all: u8,
+    kinds: PhantomData<K>,
+}
+
+impl<K: Kind, const N: usize> Budget<K, N> {
+    pub fn new(all: u8, each: &[(K, u8)]) -> Self {
+        let mut budget = Self { each: [0; N], all, kinds: PhantomData };
+        for (kind, count) in each {
+            budget.each[kind.number()] = *count;
+        }
+        budget
+    }
+
+    /// Returns how many of this kind may still come.
+    pub fn of(&self, kind: K) -> u8 {
+        self.each[kind.number()]
+    }
+
+    /// Takes one of this kind; none if no more may come. The number in all is left as it is.
+    pub fn take(&mut self, kind: K) -> Option<()> {
+        let left = &mut self.each[kind.number()];
+        *left = left.checked_sub(1)?;
+        Some(())
+    }
+}
+
+impl<K: Kind, const N: usize> Display for Budget<K, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each = K::ALL.iter().zip(self.each).filter(|(_, count)| *count > 0);
+        let each: Vec<_> = each.map(|(kind, count)| format!("{count} {kind:?}")).collect();
+        write!(f, "any {} of {}", self.all, each.join(", "))
+    }
+}
