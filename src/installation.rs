@@ -25,6 +25,10 @@ use tracing::warn;
 const APPLY_CRDS: &str = "spark-operator crds | kubectl apply --server-side --force-conflicts --filename -";
 const LEASES: &str = "leases";
 
+/// The oldest version of Kubernetes that a webhook can be used with: `matchConditions` are on by default since 1.28 and
+/// cannot be turned off since 1.30.
+const OLDEST: (u32, u32) = (1, 28);
+
 /// The settings and object names that decide which permissions the operator needs.
 #[derive(Clone, Debug)]
 pub struct Needs {
@@ -50,6 +54,15 @@ pub enum Error {
         fields.join(", ")
     )]
     OtherDefinition { name: String, fields: Vec<String> },
+    #[error("the version of Kubernetes: {0}")]
+    Version(kube::Error),
+    #[error(
+        "Kubernetes {0} is too old: before {major}.{minor} it ignores the `matchConditions` of a webhook, so that pods of Spark \
+         which ask for nothing would depend on the operator; upgrade it, or run the operator with --webhook=false",
+        major = OLDEST.0,
+        minor = OLDEST.1
+    )]
+    TooOld(String),
     #[error("SelfSubjectAccessReview: {0}")]
     Review(kube::Error),
     #[error(
@@ -87,6 +100,21 @@ pub async fn definitions(client: &Client) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Checks that the API server does what the webhook configurations ask for.
+///
+/// # Errors
+///
+/// When Kubernetes is too old, or its version cannot be read.
+pub async fn version(client: &Client) -> Result<(), Error> {
+    let version = client.apiserver_version().await.map_err(Error::Version)?;
+    // Some vendors append a `+` to the number.
+    let number = |text: &str| text.trim_end_matches('+').parse::<u32>().ok();
+    match (number(&version.major), number(&version.minor)) {
+        (Some(major), Some(minor)) if (major, minor) < OLDEST => Err(Error::TooOld(version.git_version)),
+        _ => Ok(()),
+    }
 }
 
 /// Checks that the operator's account has all permissions that its roles in `manifests/rbac` grant under these
@@ -255,7 +283,11 @@ fn in_words(attributes: &ResourceAttributes) -> String {
 mod tests {
     use super::*;
     use crate::settings::{Command, Flags};
+    use axum::http::{Request, Response};
     use clap::Parser;
+    use kube::client::Body;
+    use serde_json::json;
+    use std::convert::Infallible;
 
     fn needs(flags: &[&str]) -> Needs {
         let arguments = ["run"].iter().chain(flags);
@@ -277,6 +309,26 @@ mod tests {
             lock: Some("lock".into()),
             lock_namespace: "elsewhere".into(),
             settings: settings.installation,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_version_that_ignores_parts_of_the_webhook_configurations_is_refused() {
+        for (minor, is_refused) in [("27", true), ("27+", true), ("28", false), ("34+", false), ("?", false)]
+        {
+            let info = json!({
+                "major": "1", "minor": minor, "gitVersion": format!("v1.{minor}.3"), "gitCommit": "", "gitTreeState": "",
+                "buildDate": "", "goVersion": "", "compiler": "", "platform": "",
+            });
+            let answer = tower::service_fn(move |_: Request<Body>| {
+                let body = Body::from(info.to_string().into_bytes());
+                async move { Ok::<_, Infallible>(Response::new(body)) }
+            });
+            let checked = version(&Client::new(answer, "default")).await;
+            assert_eq!(checked.is_err(), is_refused, "{minor}: {checked:?}");
+            if let Err(why) = checked {
+                assert!(why.to_string().contains("before 1.28 it ignores the `matchConditions`"), "{why}");
+            }
         }
     }
 

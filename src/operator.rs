@@ -433,9 +433,16 @@ impl Parts {
     /// Starts the checks of the definitions and permissions, which an admin installs.
     fn keep_installed(&mut self, client: &Client, needs: &installation::Needs, readiness: &Readiness) {
         let asking = client.clone();
+        let has_webhook = needs.settings.webhook;
         let definitions = move || {
             let client = asking.clone();
-            async move { installation::definitions(&client).await.map(|()| LOOK) }
+            async move {
+                installation::definitions(&client).await?;
+                if has_webhook {
+                    installation::version(&client).await?;
+                }
+                Ok::<_, installation::Error>(LOOK)
+            }
         };
         self.start("definitions", self.keep(DEFINITIONS, readiness).met(definitions, Arc::default()));
         let (client, needs) = (client.clone(), needs.clone());
