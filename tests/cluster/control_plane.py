@@ -78,7 +78,20 @@ def make_credentials(cluster: Cluster) -> None:
     cluster.kubeconfig.write_text(json.dumps(kubeconfig, indent=2))
 
 
-def start_etcd_and_apiserver(cluster: Cluster, level: str, kubernetes: str) -> None:
+def audit_policy(cluster: Cluster, user: str) -> pathlib.Path:
+    """Writes a policy by which every request of one user is recorded once, when it has been answered, and no others are."""
+    policy = {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived", "ResponseStarted", "Panic"],
+        "rules": [{"level": "Metadata", "users": [user]}, {"level": "None"}],
+    }
+    file = cluster.folder / "audit-policy.json"
+    file.write_text(json.dumps(policy))
+    return file
+
+
+def start_etcd_and_apiserver(cluster: Cluster, level: str, kubernetes: str, audited: str | None) -> None:
     start(
         cluster, "etcd", program("etcd"),
         "--data-dir", cluster.folder / "etcd",
@@ -105,6 +118,8 @@ def start_etcd_and_apiserver(cluster: Cluster, level: str, kubernetes: str) -> N
         "--kubelet-preferred-address-types=InternalIP",
         # Without a controller-manager nobody makes the `default` accounts which this plugin requires of every pod.
         *(["--disable-admission-plugins=ServiceAccount"] if level == "api" else []),
+        *([f"--audit-policy-file={audit_policy(cluster, audited)}", f"--audit-log-path={cluster.audit_log}",
+           "--audit-log-mode=batch"] if audited else []),
         GOGC=SELDOM,
     )
 

@@ -58,6 +58,11 @@ class Cluster:
         return self.folder / "logs"
 
     @property
+    def audit_log(self) -> pathlib.Path:
+        """The requests of the user that `up --audit` names, one JSON object a line."""
+        return self.folder / "audit.log"
+
+    @property
     def records(self) -> pathlib.Path:
         """One file a started process: see processes.py."""
         return self.folder / "processes"

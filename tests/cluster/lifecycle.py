@@ -20,11 +20,11 @@ from layout import Cluster, locked
 from progress import say
 
 
-def up(cluster: Cluster, level: str, kubernetes: str, fresh: bool) -> None:
+def up(cluster: Cluster, level: str, kubernetes: str, fresh: bool, audited: str | None = None) -> None:
     require_root()
     programs.ensure(level, kubernetes)  # Before the lock and the namespace: it may take minutes, and the network.
     with locked(cluster.lock, f"cluster {cluster.name}"):
-        wanted = {"level": level, "kubernetes": kubernetes}
+        wanted = {"level": level, "kubernetes": kubernetes, "audited": audited}
         if not fresh and state(cluster) == wanted and is_healthy(cluster):
             print(f"cluster {cluster.name} is up already ({level} level)")
             return
@@ -33,7 +33,7 @@ def up(cluster: Cluster, level: str, kubernetes: str, fresh: bool) -> None:
         # A terminated `up` must clean up like a failed one; a killed one is cleaned up by the next.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
-            start(cluster, level, kubernetes)
+            start(cluster, level, kubernetes, audited)
             cluster.state.write_text(json.dumps(wanted))
         except BaseException as failure:
             report(cluster, failure)
@@ -51,12 +51,12 @@ def down(cluster: Cluster) -> None:
     print(f"cluster {cluster.name} is down")
 
 
-def start(cluster: Cluster, level: str, kubernetes: str) -> None:
+def start(cluster: Cluster, level: str, kubernetes: str, audited: str | None) -> None:
     cluster.folder.mkdir(parents=True)
     network.create(cluster)
     network.enter(cluster)
     control_plane.make_credentials(cluster)
-    control_plane.start_etcd_and_apiserver(cluster, level, kubernetes)
+    control_plane.start_etcd_and_apiserver(cluster, level, kubernetes, audited)
     if level == "node":
         # While the API server starts: containerd needs it not.
         network.forward_packets()

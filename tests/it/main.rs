@@ -4,6 +4,7 @@
 
 mod apiserver;
 mod architecture;
+mod audit;
 mod bench;
 mod budget;
 mod characters;

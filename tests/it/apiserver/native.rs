@@ -10,7 +10,10 @@ use super::{
     proxy::{Call, Held, Moment, Proxy, Trap},
     submission_node::SubmissionNode,
 };
-use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota, Service};
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, PersistentVolumeClaim, ResourceQuota, Service},
+    networking::v1::NetworkPolicy,
+};
 use serde_json::{Value, json};
 use spark_operator::api::SparkApplication;
 
@@ -52,6 +55,56 @@ async fn killed_at_any_write_it_makes_one_driver_and_leaves_nothing_behind() {
             assert_eq!(namespace.drivers_ever().await, [driver["metadata"]["uid"].as_str().unwrap()]);
             drop(operator);
         }
+    }
+}
+
+/// A claim that Spark asks for, and the NetworkPolicy that each driver has since Spark 4.2.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run() {
+    let namespace = Namespace::new("native-claim").await;
+    namespace.clear::<PersistentVolumeClaim>().await;
+    namespace.clear::<NetworkPolicy>().await;
+    let proxy = Proxy::start().await;
+    let operator = Operator::with(&namespace).through(&proxy).start().await;
+    let mut pi = application("pi");
+    pi["spec"]["sparkVersion"] = json!("4.2.1");
+    let volume = "spark.kubernetes.driver.volumes.persistentVolumeClaim.data";
+    pi["spec"]["sparkConf"] = json!({
+        format!("{volume}.mount.path"): "/data",
+        format!("{volume}.options.claimName"): "OnDemand",
+        format!("{volume}.options.storageClass"): "standard",
+        format!("{volume}.options.sizeLimit"): "1Gi",
+    });
+    // Killed before the driver is made, the operator finds both again.
+    let trap = proxy.hold(POD_IS_MADE, Moment::Before);
+    namespace.apply(&pi);
+    let held = trap.caught().await;
+    operator.kill();
+    held.close();
+    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+    namespace.reaches("pi", "SUBMITTED").await;
+    let submitted = namespace.application("pi").await;
+    let driver = namespace.pod("pi-driver").await.unwrap();
+    let (claims, policies) =
+        (namespace.list::<PersistentVolumeClaim>().await, namespace.list::<NetworkPolicy>().await);
+    assert_eq!((claims.len(), policies.len()), (1, 1), "{claims:?} {policies:?}");
+    for made in claims.iter().chain(&policies) {
+        assert_eq!(made["metadata"]["ownerReferences"], owned_by(&submitted));
+    }
+    let is_mounted =
+        |volume: &Value| volume["persistentVolumeClaim"]["claimName"] == claims[0]["metadata"]["name"];
+    assert!(driver["spec"]["volumes"].as_array().unwrap().iter().any(is_mounted), "{driver}");
+
+    completes(&namespace, "claim").await;
+    assert_eq!(namespace.list::<NetworkPolicy>().await, Vec::<Value>::new());
+    // Kubernetes keeps a claim until no pod uses it; here nobody would let go of it.
+    let goes = |claim: &Value| !claim["metadata"]["deletionTimestamp"].is_null();
+    assert!(namespace.list::<PersistentVolumeClaim>().await.iter().all(goes));
+    let free = json!({"metadata": {"finalizers": null}}).to_string();
+    for claim in namespace.list::<PersistentVolumeClaim>().await {
+        let name = claim["metadata"]["name"].as_str().unwrap();
+        namespace.kubectl(&["patch", "persistentvolumeclaim", name, "--type=merge", "--patch", &free]);
     }
 }
 

@@ -1,0 +1,76 @@
+//! Proves that the operator has no right that it does not use. `tests/in-clusters` runs this test after all others against
+//! an API server; the API servers have recorded every request of the operator's account in the files `AUDIT_LOGS`.
+//!
+//! The other direction needs no test of its own: the operators of all tests have only the rights of the manifests.
+
+use clap::Parser;
+use serde_json::Value;
+use spark_operator::{
+    manifests,
+    settings::{Command, Flags},
+};
+use std::{
+    collections::BTreeSet,
+    env,
+    fs::File,
+    io::{BufRead, BufReader},
+};
+
+/// No request needs this right. The API server checks it where the admission plugin OwnerReferencesPermissionEnforcement is
+/// on, for owner references that block the owner's deletion.
+const OF_OWNER_REFERENCES: &str = "/finalizers";
+
+/// API group, resource with its subresource, and verb.
+type Right = (String, String, String);
+
+#[test]
+#[ignore = "needs the audit logs of kube-apiserver: make test"]
+fn every_right_of_the_operator_is_used() {
+    let logs = env::var("AUDIT_LOGS").expect("tests/in-clusters sets it");
+    let used: BTreeSet<Right> = logs.split(':').flat_map(used).collect();
+    let mut unused: Vec<_> = granted().difference(&used).cloned().collect();
+    unused.retain(|(_, resource, _)| !resource.ends_with(OF_OWNER_REFERENCES));
+    assert!(unused.is_empty(), "granted, and used by no test: {unused:#?}");
+}
+
+/// Returns the rights that the operator has used according to an audit log.
+fn used(log: &str) -> BTreeSet<Right> {
+    let lines = BufReader::new(File::open(log).unwrap()).lines();
+    let right = |line: String| {
+        // The last line is incomplete if the API server still writes it.
+        let request: Value = serde_json::from_str(&line).ok()?;
+        let allowed = &request["annotations"]["authorization.k8s.io/decision"];
+        let object = &request["objectRef"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let resource = match object["subresource"].as_str() {
+            Some(subresource) => format!("{}/{subresource}", text(&object["resource"])),
+            None => text(&object["resource"]),
+        };
+        (allowed == "allow").then(|| (text(&object["apiGroup"]), resource, text(&request["verb"])))
+    };
+    lines.map_while(Result::ok).filter_map(right).collect()
+}
+
+/// Returns all rights of the manifests, with every flag that adds any.
+fn granted() -> BTreeSet<Right> {
+    let flags = ["--enable-driver-pdb", "--enable-resource-quota-enforcement", "--namespace-selector=any"];
+    let arguments = ["spark-operator", "manifests"].into_iter().chain(flags);
+    let Command::Manifests(settings) = Flags::parse_from(arguments).command else {
+        unreachable!("`manifests` was asked for")
+    };
+    let mut granted = BTreeSet::new();
+    let words = |rule: &Value, field: &str| -> Vec<String> {
+        rule[field].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+    };
+    for role in manifests::operator_roles(&settings.installation, &settings.namespace) {
+        for rule in role["rules"].as_array().into_iter().flatten() {
+            for group in words(rule, "apiGroups") {
+                for resource in words(rule, "resources") {
+                    let right = |verb| (group.clone(), resource.clone(), verb);
+                    granted.extend(words(rule, "verbs").into_iter().map(right));
+                }
+            }
+        }
+    }
+    granted
+}
