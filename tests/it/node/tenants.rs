@@ -100,7 +100,13 @@ fn the_operators_image_has_no_java_no_spark_and_no_shell() {
     let operators = "--selector=app.kubernetes.io/name=spark-operator";
     let in_operators = |arguments: &[&str]| kubectl(&[&["-n", "spark-operator"], arguments].concat());
     let pod = in_operators(&["get", "pods", operators, "--output=jsonpath={.items[0].metadata.name}"]);
-    // A container beside the operator's sees the operator's files through /proc, if it runs as root.
+    // A container beside the operator's sees the operator's files through /proc, if it runs as root, which the manifests
+    // forbid in this namespace.
+    let level_is = |level: &str| {
+        let label = format!("pod-security.kubernetes.io/enforce={level}");
+        kubectl(&["label", "--overwrite", "namespace", "spark-operator", &label]);
+    };
+    level_is("privileged");
     let beside =
         ["debug", &pod, "--image=docker.io/library/busybox:stable", "--image-pull-policy=IfNotPresent"];
     let looks =
@@ -119,6 +125,7 @@ fn the_operators_image_has_no_java_no_spark_and_no_shell() {
     let is_unwanted =
         |path: &str| ["java", "jvm", ".jar", "spark-submit"].iter().any(|word| path.contains(word));
     assert_eq!(files.iter().find(|path| is_unwanted(path)), None);
+    level_is("restricted");
     in_operators(&["delete", "pod", &pod]);
     is_rolled_out();
 }
