@@ -228,6 +228,10 @@ impl Inner {
         addresses: &[String],
         uid: &str,
     ) -> Option<String> {
+        // Services have no address, and every application has one: do not look at all applications for each.
+        if addresses.is_empty() {
+            return None;
+        }
         let others = done.iter().filter(|(other, _)| *other != uid).flat_map(|(_, done)| done.values());
         let claimed = others.map(|done| &done.claim).find_map(|claim| {
             let address = addresses.iter().find(|address| claim.addresses.contains(address))?;

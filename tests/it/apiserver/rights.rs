@@ -160,6 +160,14 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
         exposed(name, "driverIngressOptions", json!([port]))
     };
     eventually("alice may create applications", async || try_kubectl_with(&inside(), &create)).await;
+    // The right that an earlier run has given her below.
+    namespace.kubectl(&["delete", "rolebinding", "alice-ingresses", "--ignore-not-found"]);
+    eventually("alice may not create Ingresses", async || {
+        let question = ["auth", "can-i", "create", "ingresses.networking.k8s.io", "--as=alice"];
+        let asked = [&question[..], &["--namespace", namespace.name]].concat();
+        try_kubectl_with(&Value::Null, &asked).err().map_or_else(|| Err("she may".to_owned()), |_| Ok(()))
+    })
+    .await;
     for (application, field, resource) in [
         (at("outside", "login.example.com"), "driverIngressOptions[0].ingressURLFormat", "ingresses"),
         (balanced("outside"), "sparkUIOptions.serviceType", "services"),
