@@ -8,7 +8,7 @@ use std::{
 };
 use tokio::net::{TcpListener, TcpSocket};
 
-/// How many connections may wait to be accepted: tokio's own number.
+/// The number of connections that may wait to be accepted; tokio's own default.
 const BACKLOG: u32 = 1024;
 
 /// The address of all interfaces, for IPv4 as well as for IPv6.

@@ -68,11 +68,11 @@ struct Done {
     tried: Try,
     /// The run and the reason of the last failure that was reported to the user; none if the last attempt succeeded.
     told: Option<(String, String)>,
-    claim: Claim,
+    /// None for a Service, and for an Ingress whose address another application has.
+    claim: Option<Claim>,
 }
 
 /// The addresses of an Ingress that is made or changed. They count as taken before the watch reports the Ingress.
-#[derive(Default)]
 struct Claim {
     addresses: Vec<String>,
     /// Namespace and name of the application.
@@ -146,9 +146,10 @@ impl AuxiliaryWorker {
                 let taken = self.0.holder(&done, &wanted, &uid);
                 let known = done.entry(uid.clone()).or_default();
                 let (before, told) = known.remove(&child).map(|done| (done.tried, done.told)).unzip();
-                let application = (application.namespace().unwrap_or_default(), application.name_any());
-                let wanted = if taken.is_none() { wanted } else { Vec::new() };
-                let claim = Claim { addresses: wanted, application };
+                let claim = (taken.is_none() && !wanted.is_empty()).then(|| Claim {
+                    addresses: wanted,
+                    application: (application.namespace().unwrap_or_default(), application.name_any()),
+                });
                 known.insert(
                     child.clone(),
                     Done { tried: Try::begun(before, now), told: told.flatten(), claim },
@@ -233,7 +234,7 @@ impl Inner {
             return None;
         }
         let others = done.iter().filter(|(other, _)| *other != uid).flat_map(|(_, done)| done.values());
-        let claimed = others.map(|done| &done.claim).find_map(|claim| {
+        let claimed = others.filter_map(|done| done.claim.as_ref()).find_map(|claim| {
             let address = addresses.iter().find(|address| claim.addresses.contains(address))?;
             Some((address.clone(), claim.application.clone()))
         });

@@ -2,7 +2,7 @@
 //! operator makes Services and Ingresses with its own rights, which must not become everybody's.
 
 use super::{
-    applications,
+    PATIENCE, applications,
     review::{Change, Decision},
 };
 use crate::{
@@ -15,12 +15,7 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::PostParams};
 use serde::de::DeserializeOwned;
-use std::time::Duration;
 use tokio::time::timeout;
-
-/// How long the API server may take to answer. In the meantime the API server waits for the webhook (5 s in the
-/// manifests), and the client that has sent the object waits for the API server.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The client that asks for the rights of others.
 #[derive(Clone)]

@@ -29,12 +29,16 @@ pub use large::LargeReviews;
 pub use quotas::Quotas;
 pub use review::Reviews;
 pub use review_metrics::ReviewMetrics;
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 pub use threads::on_threads_of_their_own;
 pub use tls::{Tls, TlsVersion, cipher_suite};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+
+/// The time in which the API server must answer a question of a review. In the meantime the API server waits for the
+/// webhook (5 s in the manifests), and the client that has sent the object waits for the API server.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Returns the webhook's routes. The routes expect requests whose body has arrived completely.
 pub fn router(reviews: impl Into<Reviews>) -> Router {

@@ -2,7 +2,7 @@
 //! (`--enable-resource-quota-enforcement`).
 
 use super::{
-    applications,
+    PATIENCE, applications,
     review::{Change, Decision},
 };
 use crate::{
@@ -11,12 +11,7 @@ use crate::{
 };
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{Api, Client, api::ListParams};
-use std::time::Duration;
 use tokio::time::timeout;
-
-/// How long the API server may take to list the quotas. In the meantime the API server waits for the webhook (5 s in
-/// the manifests), and the client that has sent the object waits for the API server.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The client that reads quotas, and the policy by which applications are submitted, which decides how much room they
 /// need.

@@ -56,7 +56,7 @@ struct Request<'t, O = Object<'t>> {
     name: Cow<'t, str>,
     #[serde(borrow, default)]
     namespace: Cow<'t, str>,
-    /// Who has sent the request: a UserInfo, which few decisions depend on.
+    /// The UserInfo of the user who has sent the request, unread: few decisions depend on it.
     #[serde(borrow, default)]
     user_info: Option<&'t RawValue>,
     #[serde(default)]

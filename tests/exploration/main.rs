@@ -9,7 +9,7 @@
 
 /// Explores all that can happen to one application.
 mod applications;
-/// How much may go wrong in an exploration.
+/// Limits the number of troubles in an exploration.
 mod budget;
 /// Plans of the decision core, as the models see them.
 mod decision;

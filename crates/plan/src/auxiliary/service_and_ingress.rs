@@ -93,17 +93,16 @@ fn ingress(
 
 /// Returns the addresses of an Ingress: each host with a path, as in `ui.example.com/team-a/pi`. The object may be a
 /// merge patch.
-pub fn addresses(ingress: &Value) -> Vec<String> {
-    let rules = ingress["spec"]["rules"].as_array().into_iter().flatten();
-    let of_rule = |rule: &Value| {
-        let host = rule["host"].as_str().unwrap_or_default().to_owned();
-        let paths = rule["http"]["paths"].as_array().cloned().unwrap_or_default();
-        paths.into_iter().map(move |path| {
+pub fn addresses<'a>(ingress: &'a Value) -> Vec<String> {
+    let items = |list: &'a Value| list.as_array().into_iter().flatten();
+    let of_rule = |rule: &'a Value| {
+        let host = rule["host"].as_str().unwrap_or_default();
+        items(&rule["http"]["paths"]).map(move |path| {
             let path = path["path"].as_str().unwrap_or_default();
             format!("{host}{}", path.strip_suffix(BELOW).unwrap_or(path))
         })
     };
-    rules.flat_map(of_rule).collect()
+    items(&ingress["spec"]["rules"]).flat_map(of_rule).collect()
 }
 
 fn metadata(application: &SparkApplication, status: &SparkApplicationStatus, name: &str) -> Value {
