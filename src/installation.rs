@@ -4,6 +4,7 @@
 use crate::certificates::Places;
 use crate::{
     api::{Lenient, crds},
+    controller::NAMESPACE_LEASE,
     manifests,
     settings::InstallationSettings,
 };
@@ -213,14 +214,16 @@ fn needed(needs: &Needs) -> BTreeMap<Option<String>, Vec<ResourceAttributes>> {
     let mut needed = BTreeMap::<_, Vec<_>>::new();
     for mut role in roles.filter(|object| !object["rules"].is_null()) {
         let namespace = role["metadata"]["namespace"].as_str().map(str::to_owned);
+        // The role that is called like the installation is about the operator's own objects.
+        let is_own = role["metadata"]["name"] == *needs.settings.name.name;
         let rules: Vec<PolicyRule> =
             serde_json::from_value(role["rules"].take()).expect("tests/it/manifests.rs reads the rules");
         for attributes in rules.iter().flat_map(|rule| attributes(rule, needs)) {
-            let is_lease = attributes.resource.as_deref() == Some(LEASES);
-            if is_lease && needs.lock.is_none() {
+            let is_lock = is_own && attributes.resource.as_deref() == Some(LEASES);
+            if is_lock && needs.lock.is_none() {
                 continue;
             }
-            let namespace = if is_lease { Some(&needs.lock_namespace) } else { namespace.as_ref() }.cloned();
+            let namespace = if is_lock { Some(&needs.lock_namespace) } else { namespace.as_ref() }.cloned();
             let attributes = ResourceAttributes { namespace: namespace.clone(), ..attributes };
             needed.entry(namespace).or_default().push(attributes);
         }
@@ -242,7 +245,7 @@ fn attributes(rule: &PolicyRule, ours: &Needs) -> Vec<ResourceAttributes> {
                 (_, "secrets") => vec![Some(&ours.places.secret)],
                 (_, "mutatingwebhookconfigurations") => vec![Some(&ours.places.mutating_configuration)],
                 (_, "validatingwebhookconfigurations") => vec![Some(&ours.places.validating_configuration)],
-                (_, LEASES) => vec![ours.lock.as_ref()],
+                (names, LEASES) if names != [NAMESPACE_LEASE] => vec![ours.lock.as_ref()],
                 (names, _) => names.iter().map(Some).collect(),
             };
             for name in names {
@@ -344,6 +347,7 @@ mod tests {
             "update secrets certs in namespace ours",
             "create secrets in namespace ours",
             "update leases lock in namespace elsewhere of API group coordination.k8s.io",
+            "update leases sparkapplications.sparkoperator.k8s.io of API group coordination.k8s.io",
         ] {
             assert!(needed.iter().any(|words| words == expected), "no `{expected}` in {needed:#?}");
         }

@@ -6,7 +6,7 @@ use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests},
     controller::{
-        self, ApplicationMetrics, ReadMetrics, ScheduleMetrics, Setup, SubmissionEnvironment,
+        self, ApplicationMetrics, ClaimMetrics, ReadMetrics, ScheduleMetrics, Setup, SubmissionEnvironment,
         SubmissionMetrics, SubmitterSettings, Workloads,
     },
     installation,
@@ -126,6 +126,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let setup = Setup {
         client: client.clone(),
         namespaces: namespaces.clone(),
+        identity: format!("{}/{}", places.secret_namespace, installation.name),
+        claim_metrics: ClaimMetrics::new(&mut registry),
         policy: Policy {
             driver_creation_grace: settings.driver_pod_creation_grace_period,
             submitter: settings.submitter,

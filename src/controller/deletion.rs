@@ -210,7 +210,10 @@ mod tests {
             (SubmitterSettings { at_once: 1, has_webhook: false }, SubmissionMetrics::new(&mut registry));
         let context = Context {
             policy: Policy { protects_driver_outcome: true, ..Policy::new("k8s://https://10.0.0.1:443") },
-            namespaces: Arc::new(OurNamespaces::new(Namespaces::new(["ours".to_owned()], None))),
+            namespaces: Arc::new(OurNamespaces::new(
+                Namespaces::new(["ours".to_owned()], None),
+                Claims::of_nobody(),
+            )),
             pods: Arc::default(),
             mount_failures: Arc::default(),
             auxiliary_worker: AuxiliaryWorker::new(

@@ -14,6 +14,7 @@ mod events;
 mod execute;
 mod kube_runtime_workaround;
 mod mount_failures;
+mod namespace_claims;
 mod namespaced_watches;
 mod namespaces;
 mod objects;
@@ -55,6 +56,8 @@ use kube::{
     },
 };
 use mount_failures::MountFailures;
+use namespace_claims::Claims;
+pub use namespace_claims::{ClaimMetrics, NAMESPACE_LEASE};
 use namespaces::OurNamespaces;
 use pods::PodIndex;
 use reconcile::{again, take_turn};
@@ -95,6 +98,9 @@ pub struct Setup {
     pub schedule_policy: schedule::Policy,
     /// The namespaces in which applications are driven.
     pub namespaces: Namespaces,
+    /// `<namespace of the operator>/<installation>`, for the claims of namespaces.
+    pub identity: String,
+    pub claim_metrics: ClaimMetrics,
     pub submitter: SubmitterSettings,
     /// The environment variables and configuration files that submissions use.
     pub submission_environment: SubmissionEnvironment,
@@ -142,6 +148,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         policy,
         schedule_policy,
         namespaces,
+        identity,
+        claim_metrics,
         submitter,
         submission_environment,
         application_metrics,
@@ -156,7 +164,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     } = setup;
     workloads.forget();
     let workload = workloads.applications;
-    let namespaces = Arc::new(OurNamespaces::new(namespaces));
+    let claims = Claims::new(client.clone(), identity, claim_metrics);
+    let namespaces = Arc::new(OurNamespaces::new(namespaces, claims));
     let chosen = namespaces.chosen();
     let (ended, submissions_ended) = mpsc::unbounded_channel();
     let submitter = Submitter::new(client.clone(), submitter, submission_metrics, ended);
@@ -186,12 +195,13 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         });
     let (change, namespaces_changed) = mpsc::unbounded_channel();
     let (change_of_schedules, schedules_moved) = mpsc::unbounded_channel();
-    let follow_namespaces =
-        Arc::clone(&namespaces).follow(&client, watch_seconds, &read_metrics).for_each(move |namespace| {
-            change_of_schedules.send(namespace.clone()).ok();
-            change.send(namespace).ok();
-            std::future::ready(())
-        });
+    let look_again_in = move |namespace: String| {
+        change_of_schedules.send(namespace.clone()).ok();
+        change.send(namespace).ok();
+    };
+    let follow_namespaces = Arc::clone(&namespaces)
+        .follow(&client, watch_seconds, &read_metrics)
+        .for_each(|namespace| std::future::ready(look_again_in(namespace)));
     let poking = workload.clone();
     let poked = move |application: &ApplicationRef| {
         poking.waits(application.namespace.as_deref().unwrap_or_default(), &application.name);
@@ -200,7 +210,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let (made, schedules_dirty) = mpsc::unbounded_channel();
     let children = Arc::new(Children::new(made));
     let events = Events::new(client.clone(), instance);
-    let (ours, telling) = (Arc::clone(&namespaces), events.clone());
+    let (ours, telling, claiming) = (Arc::clone(&namespaces), events.clone(), events.clone());
+    let keep_claims = namespaces.keep_claims(&look_again_in, &claiming);
     let report = async move {
         // Until then, a namespace that is chosen by its labels does not count as chosen.
         ours.synced().await;
@@ -323,6 +334,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         () = follow_companions => {}
         () = follow_mounts => {}
         () = follow_namespaces => {}
+        () = keep_claims => {}
         () = report => {}
         () = deletions.say(&context) => {}
     }

@@ -1,7 +1,11 @@
-//! Determines which applications this operator drives: those in the namespaces that the admin has chosen. A choice by
-//! labels may change at any time.
+//! Determines which applications this operator drives: those in the namespaces that the admin has chosen, unless another
+//! operator drives them. A choice by labels may change at any time.
 
-use super::watch::{self, ReadMetrics};
+use super::{
+    events::Events,
+    namespace_claims::{Claims, Driven},
+    watch::{self, ReadMetrics},
+};
 use crate::{
     api::Lenient,
     plan::namespaces::{Labels, Namespaces},
@@ -17,15 +21,16 @@ use tracing::{info, warn};
 /// The namespaces in which this operator drives applications.
 pub(super) struct OurNamespaces {
     chosen: Namespaces,
+    claims: Claims,
     /// The labels of every namespace; empty if the choice does not depend on labels.
     labels: RwLock<BTreeMap<String, Labels>>,
     synced: state::Sender<bool>,
 }
 
 impl OurNamespaces {
-    pub(super) fn new(chosen: Namespaces) -> Self {
+    pub(super) fn new(chosen: Namespaces, claims: Claims) -> Self {
         let synced = state::Sender::new(!chosen.depends_on_labels());
-        Self { chosen, labels: RwLock::default(), synced }
+        Self { chosen, claims, labels: RwLock::default(), synced }
     }
 
     /// Returns the admin's choice.
@@ -33,10 +38,26 @@ impl OurNamespaces {
         &self.chosen
     }
 
-    /// Whether the namespace `name` is chosen.
+    /// Whether the namespace `name` is chosen, and no other operator is known to drive it.
     pub(super) fn include(&self, name: &str) -> bool {
+        self.is_chosen(name) && !self.claims.is_refused(name)
+    }
+
+    fn is_chosen(&self, name: &str) -> bool {
         let labels = || self.labels.read().get(name).cloned();
         self.chosen.include(name, labels)
+    }
+
+    /// Claims the namespace `name` if it is chosen. Returns who drives its applications, as far as it is known;
+    /// [`Self::keep_claims`] names the namespace once that is known or has changed.
+    pub(super) fn claim(&self, name: &str) -> Driven {
+        if self.is_chosen(name) { self.claims.claim(name) } else { Driven::ByOthers }
+    }
+
+    /// Makes and renews the claims, for ever. `changed` is called with each namespace of which it has become known, or
+    /// has changed, who drives it.
+    pub(super) async fn keep_claims(&self, changed: impl Fn(String), events: &Events) {
+        self.claims.keep(|name| self.is_chosen(name), changed, events).await;
     }
 
     /// Waits until the labels of all namespaces are known, if the choice depends on labels.
@@ -107,6 +128,10 @@ impl OurNamespaces {
         for namespace in &changed {
             info!(namespace, is_ours = is_ours(&labels, namespace), "namespace has changed its labels");
         }
+        drop(labels);
+        if !changed.is_empty() {
+            self.claims.choice_has_changed();
+        }
         changed
     }
 }
@@ -123,7 +148,7 @@ mod tests {
             from_value(json!({"metadata": {"name": name, "labels": {"team": team}}})).unwrap()
         };
         let chosen = Namespaces::new(["always".to_owned()], Some("team=data".parse().unwrap()));
-        let ours = OurNamespaces::new(chosen);
+        let ours = OurNamespaces::new(chosen, Claims::of_nobody());
         let mut listed = BTreeMap::new();
         let mut apply = |event| ours.apply(event, &mut listed);
         assert!(!*ours.synced.borrow());

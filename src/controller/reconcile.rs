@@ -4,7 +4,9 @@ use super::{
     Context, FRESH_FACTS, Watched,
     calls::{self, Metadata},
     error::{Error, guarded},
-    events, execute, now, observe, status,
+    events, execute,
+    namespace_claims::Driven,
+    now, observe, status,
 };
 use crate::{
     api::SparkApplication,
@@ -46,12 +48,12 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     // Not in the attribute above: the JSON log layer overwrites a `name` that is set there with the span's own.
     Span::current().record("name", watched.name_any());
     let look = async {
-        match &watched.0 {
-            _ if !context.namespaces.include(&watched.namespace().unwrap_or_default()) => {
-                context.leave(&watched).await.map(|()| None)
-            }
-            Ok(application) => context.reconcile(application, now).await,
-            Err(invalid) => {
+        match (context.namespaces.claim(&watched.namespace().unwrap_or_default()), &watched.0) {
+            (Driven::ByOthers, _) => context.leave(&watched).await.map(|()| None),
+            // The application is looked at again once it is known.
+            (Driven::Unknown, _) => Ok(None),
+            (Driven::ByUs, Ok(application)) => context.reconcile(application, now).await,
+            (Driven::ByUs, Err(invalid)) => {
                 context.events.unreadable(events::reference(&*watched), &invalid.error, now).await;
                 Ok(None)
             }

@@ -473,9 +473,10 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         "/secrets[spark-operator-webhook-certs]: get list update watch",
         "admissionregistration.k8s.io/mutatingwebhookconfigurations[spark-operator-webhook]: get list patch watch",
         "admissionregistration.k8s.io/validatingwebhookconfigurations[spark-operator-webhook]: get list patch watch",
-        // leadership
+        // leadership, and the claims of namespaces
         "coordination.k8s.io/leases: create",
         "coordination.k8s.io/leases[spark-operator-lock]: get update",
+        "coordination.k8s.io/leases[sparkapplications.sparkoperator.k8s.io]: get update",
     ];
     assert_eq!(granted, needed.map(str::to_owned).into());
 }

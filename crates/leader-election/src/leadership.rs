@@ -1,24 +1,23 @@
 //! Lets this process drive applications only while it holds the lease. Everything else (the webhook) runs in every
 //! process.
 
-use super::lease::{self, Step, Timing};
-use api::{Lenient, version};
+use super::{
+    lease::{self, Step, Timing},
+    lease_object::{Error, LeaseObject},
+};
+use api::version;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use kube::{
-    Api, Client,
-    api::{ObjectMeta, PostParams},
-};
+use kube::Client;
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 /// A candidate for the lease.
 pub struct Leadership {
-    leases: Api<Lenient<Lease>>,
-    name: String,
+    lease: LeaseObject,
     /// `<pod>_<uuid>`, as in Kubeflow's operator.
     me: String,
     timing: Timing,
@@ -31,17 +30,6 @@ struct Held {
     /// The time just before the last write of the lease: other candidates count from the moment at which they see the
     /// write, which is later.
     renewed: Instant,
-}
-
-/// Why the lease cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error("Lease {name}: {source}")]
-    Api { name: String, source: kube::Error },
-    #[error("Lease {name} cannot be read: {error}; delete it")]
-    Unreadable { name: String, error: String },
-    #[error("Lease {name}: no answer in time")]
-    TookTooLong { name: String },
 }
 
 impl Leadership {
@@ -57,7 +45,9 @@ impl Leadership {
         let registry = registry.sub_registry_with_label(("name".into(), name.to_owned().into()));
         registry.register("leader_election_master_status", "1 where this process leads", leads.clone());
         let me = format!("{pod}_{}", drawn());
-        Self { leases: Api::namespaced(client, namespace), name: name.to_owned(), me, timing, leads }
+        // Another attempt must be possible before the deadline.
+        let lease = LeaseObject::new(client, (namespace, name), timing.renew_deadline / 2);
+        Self { lease, me, timing, leads }
     }
 
     /// Runs `work` whenever this process holds the lease, until `stop`, and then releases the lease. If the lease is
@@ -70,7 +60,7 @@ impl Leadership {
         stop: CancellationToken,
     ) {
         while let Some(mut held) = stop.run_until_cancelled(self.acquired(&stands_by)).await {
-            info!(lease = self.name, identity = self.me, "leading");
+            info!(lease = self.lease.name(), identity = self.me, "leading");
             self.leads.set(1);
             let has_ended = tokio::select! {
                 // `lost` is polled first, so that `work` does not continue after it has blocked the thread for too
@@ -84,7 +74,7 @@ impl Leadership {
                 self.release(held).await;
                 return;
             }
-            warn!(lease = self.name, "the lease is lost: applications are left to whoever leads now");
+            warn!(lease = self.lease.name(), "the lease is lost: applications are left to whoever leads now");
         }
     }
 
@@ -101,7 +91,7 @@ impl Leadership {
                     let found = seen.as_ref().and_then(|(lease, _)| lease.holder_identity.clone());
                     if holder != found {
                         holder = found;
-                        info!(lease = self.name, holder, "standing by");
+                        info!(lease = self.lease.name(), holder, "standing by");
                         stands_by();
                     }
                     pause
@@ -120,7 +110,7 @@ impl Leadership {
 
     /// Tries once to take the lease. Returns the lease, or how long to wait before the next attempt.
     async fn tried(&self, seen: &mut Option<(LeaseSpec, Instant)>) -> Result<Result<Held, Duration>, Error> {
-        let found = self.read().await?;
+        let found = self.lease.read().await?;
         let spec = found.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
         if spec.as_ref() != seen.as_ref().map(|(spec, _)| spec) {
             *seen = spec.clone().map(|spec| (spec, Instant::now()));
@@ -164,7 +154,7 @@ impl Leadership {
             let there = match self.write(Some(found.clone()), spec).await {
                 Ok(Some(renewed)) => return Some(renewed),
                 // Another client has written the lease: read it again.
-                Ok(None) => self.read().await,
+                Ok(None) => self.lease.read().await,
                 Err(error) => Err(error),
             };
             match there {
@@ -173,7 +163,7 @@ impl Leadership {
                     // the last version that it has seen, and the API server keeps the watch waiting, without an error,
                     // until versions have reached that number again (kubernetes/kubernetes#107457). So all caches, and
                     // everything remembered of applications, have to be built anew, as after a change of leaders.
-                    warn!(lease = self.name, "resource versions have gone backwards: was etcd restored?");
+                    warn!(lease = self.lease.name(), "resource versions have gone backwards: was etcd restored?");
                     return None;
                 }
                 Ok(Some(there)) => {
@@ -190,58 +180,21 @@ impl Leadership {
         }
     }
 
-    /// Returns the lease as it is now; none if it does not exist.
-    async fn read(&self) -> Result<Option<Lease>, Error> {
-        let found = self.in_time(self.leases.get_opt(&self.name)).await?;
-        found.map(|lease| self.readable(lease)).transpose()
-    }
-
-    fn readable(&self, lease: Lenient<Lease>) -> Result<Lease, Error> {
-        lease.0.map_err(|invalid| Error::Unreadable { name: self.name.clone(), error: invalid.error })
-    }
-
     /// Writes the lease over `found`, or creates it. Returns none if another client has written since.
     async fn write(&self, found: Option<Lease>, spec: LeaseSpec) -> Result<Option<Held>, Error> {
         let renewed = Instant::now();
-        let written = match found {
-            Some(found) => {
-                let lease = Lenient(Ok(Lease { spec: Some(spec), ..found }));
-                self.in_time(self.leases.replace(&self.name, &PostParams::default(), &lease)).await
-            }
-            None => {
-                let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
-                let lease = Lenient(Ok(Lease { metadata, spec: Some(spec) }));
-                self.in_time(self.leases.create(&PostParams::default(), &lease)).await
-            }
-        };
-        match written {
-            Ok(lease) => Ok(Some(Held { lease: self.readable(lease)?, renewed })),
-            Err(Error::Api { source: kube::Error::Api(status), .. })
-                if status.is_conflict() || status.is_already_exists() || status.is_not_found() =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+        let written = self.lease.write(found, spec).await?;
+        Ok(written.map(|lease| Held { lease, renewed }))
     }
 
     async fn release(&self, held: Held) {
         let spec = lease::released(&held.lease.spec.clone().unwrap_or_default(), now());
         match self.write(Some(held.lease), spec).await {
-            Ok(_) => info!(lease = self.name, "lease given back"),
+            Ok(_) => info!(lease = self.lease.name(), "lease given back"),
             Err(error) => {
                 warn!(%error, "the lease is not given back: the next leader has to wait for its end")
             }
         }
-    }
-
-    /// Limits the time of a call, so that another attempt is possible before the deadline.
-    async fn in_time<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
-        let name = || self.name.clone();
-        let answer = timeout(self.timing.renew_deadline / 2, call).await;
-        answer
-            .map_err(|_| Error::TookTooLong { name: name() })?
-            .map_err(|source| Error::Api { name: name(), source })
     }
 }
 
@@ -265,6 +218,7 @@ mod tests {
     use kube::client::{Body, ClientBuilder};
     use serde_json::{Value, json};
     use std::sync::{Arc, Mutex};
+    use tokio::time::timeout;
 
     type BoxError = Box<dyn std::error::Error + Send + Sync>;
 

@@ -5,5 +5,6 @@
 
 mod leadership;
 pub mod lease;
+pub mod lease_object;
 
 pub use leadership::Leadership;

@@ -191,6 +191,27 @@ pub fn panicked(bug: &str) -> Event {
     Event::new(Severity::Warning, "OperatorBug", "Reconcile", note)
 }
 
+/// Reports to whoever has chosen the namespace of a Lease that its `holder` drives the applications there, and not `we`.
+#[must_use]
+pub fn namespace_driven_by_another(holder: &str, we: &str, lease: &str) -> Event {
+    let note = format!(
+        "{holder} drives the applications of this namespace, and {we} does not, though it has chosen the namespace as well: \
+         choose it for one of them (--namespaces, --namespace-selector). If {holder} was removed, {we} takes over within \
+         ten minutes, or once the Lease {lease} is deleted"
+    );
+    Event::new(Severity::Warning, "NamespaceDrivenByAnother", "Claim", note)
+}
+
+/// Reports that a `contender` has chosen a namespace whose applications `we` drive.
+#[must_use]
+pub fn namespace_also_chosen(contender: &str, we: &str) -> Event {
+    let note = format!(
+        "{we} drives the applications of this namespace; {contender} has chosen it as well, and drives nothing here: choose it \
+         for one of them (--namespaces, --namespace-selector)"
+    );
+    Event::new(Severity::Warning, "NamespaceAlsoChosen", "Claim", note)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{LONGEST_NOTE, submission_failed};

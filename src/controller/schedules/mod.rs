@@ -10,6 +10,7 @@ use super::{
     events::{self, Events},
     execute,
     kube_runtime_workaround::until_stopped,
+    namespace_claims::Driven,
     namespaces::OurNamespaces,
     pods::PodIndex,
     reconcile_memory::ReconcileMemory,
@@ -167,10 +168,11 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     Span::current().record("name", watched.name_any());
     let namespace = watched.namespace().unwrap_or_default();
     let look = async {
-        match &watched.0 {
-            _ if !context.namespaces.include(&namespace) => Ok(None),
-            Ok(schedule) => context.reconcile(schedule, now).await,
-            Err(invalid) => {
+        match (context.namespaces.claim(&namespace), &watched.0) {
+            // The schedule is looked at again once it is known, or when it changes.
+            (Driven::ByOthers | Driven::Unknown, _) => Ok(None),
+            (Driven::ByUs, Ok(schedule)) => context.reconcile(schedule, now).await,
+            (Driven::ByUs, Err(invalid)) => {
                 context.events.unreadable(events::reference(&*watched), &invalid.error, now).await;
                 Ok(None)
             }

@@ -12,6 +12,7 @@ use futures::TryStreamExt;
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
+        coordination::v1::Lease,
         core::v1::{ConfigMap, Pod, Service},
         events::v1::Event,
     },
@@ -66,6 +67,8 @@ impl Namespace {
         delete_all::<ConfigMap>(&client, name).await;
         delete_all::<Service>(&client, name).await;
         delete_all::<Event>(&client, name).await;
+        // By which an operator of another installation holds the namespace.
+        delete_all::<Lease>(&client, name).await;
         // The folder's path contains the cluster's name, because two tests with a namespace of the same name may run in
         // two clusters at once.
         let kubeconfig =

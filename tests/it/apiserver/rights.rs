@@ -14,6 +14,7 @@ use super::{
 use crate::program::run;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
+use spark_operator::controller::NAMESPACE_LEASE;
 use std::{
     collections::BTreeSet,
     fs,
@@ -124,6 +125,58 @@ async fn two_installations_work_side_by_side_and_one_goes_without_the_other() {
     is_submitted("rights-b", "ypsilon").await;
     let (status, body) = second.get(HEALTH, "/readyz").await.unwrap();
     assert_eq!(status, 200, "{body}");
+}
+
+/// The operator that has claimed a namespace first drives its applications until its Lease is deleted or expires.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn of_two_that_have_chosen_a_namespace_one_drives_and_both_report_it() {
+    let namespace = Namespace::new("rights").await;
+    exists(&["rights-b"]);
+    let _no_other = OtherInstallationIsGone::begin();
+    let contended = async |operator: &Operator, drives: bool, expected: f64| {
+        eventually("the overlap is in the metrics", async || {
+            let metric = format!("spark_operator_contended_namespaces{{drives=\"{drives}\"}}");
+            let contended = operator.metric(&metric).await?;
+            seen(contended == expected, contended)
+        })
+        .await;
+    };
+    let reported = async |reason: &str, begins: &str| {
+        eventually(&format!("an event {reason}"), async || {
+            let events = namespace.events().await;
+            let is_it = |[_, found, _, note]: &[String; 4]| found == reason && note.starts_with(begins);
+            seen(events.iter().any(is_it), &events)
+        })
+        .await;
+    };
+
+    let a = Installation::begin("team-a", "rights", WEBHOOK_PORT);
+    let first = a.operator(&namespace).start().await;
+    namespace.apply(&application("pi"));
+    is_submitted("rights", "pi").await;
+
+    let b = Installation::begin("team-b", "rights,rights-b", WEBHOOK_PORT + BESIDE);
+    let second = b.operator(&namespace).beside().spawn();
+    contended(&second, false, 1.0).await;
+    reported("NamespaceDrivenByAnother", "spark-operator/team-a drives the applications of this namespace").await;
+    kubectl_with(&application("tau"), &["create", "--namespace", "rights-b", "-f", "-"]);
+    is_submitted("rights-b", "tau").await;
+    assert_eq!(namespace.drivers_ever().await.len(), 1);
+
+    // The first one learns of it at its next renewal, which its start is as well.
+    first.stop().await;
+    let first = a.operator(&namespace).start().await;
+    contended(&first, true, 1.0).await;
+    reported("NamespaceAlsoChosen", "spark-operator/team-a drives the applications of this namespace").await;
+
+    drop(a);
+    first.stop().await;
+    namespace.apply(&application("ypsilon"));
+    kubectl(&["delete", "lease", NAMESPACE_LEASE, "--namespace", "rights"]);
+    is_submitted("rights", "ypsilon").await;
+    contended(&second, false, 0.0).await;
+    assert_eq!(namespace.drivers_ever().await.len(), 2);
 }
 
 #[tokio::test]
@@ -347,6 +400,8 @@ fn exists(namespaces: &[&str]) {
     for name in namespaces {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         kubectl_with(&namespace, &["apply", "-f", "-"]);
+        // By which the operator of an earlier test holds the namespace.
+        kubectl(&["delete", "lease", "--all", "--namespace", name]);
     }
 }
 
