@@ -14,7 +14,7 @@ export SPARK ?= 4.0.1
 # How large the operator's image may be, unpacked.
 export IMAGE_MB := 40
 
-.PHONY: help build images check fmt clippy lean apart docs deny denied manifests test test-pure test-cluster test-api test-node repeat explore soak bench recordings record demo clean
+.PHONY: help build images check fmt clippy docs deny denied manifests test test-pure test-cluster test-api test-node repeat explore soak bench recordings record demo clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -28,7 +28,7 @@ images: build ## Build the images and keep them in the cache
 demo: build ## Local cluster, operator, SparkPi to COMPLETED, its result
 	tests/demo --operator-binary $(RELEASE)/spark-operator --spark $(SPARK)
 
-check: fmt clippy lean docs deny ## Formatting, lints, documentation, dependencies (tests/it/crds.rs compares the generated manifests)
+check: fmt clippy docs deny ## Formatting, lints, documentation, dependencies (tests/it/crds.rs compares the generated manifests)
 
 fmt:
 	cargo fmt --all --check
@@ -36,19 +36,10 @@ fmt:
 clippy:
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
-# What programs have that use the operator. Examples have what tests have, so that they stand apart from the library.
-lean: ## Does the library do without the programs?
-	cargo clippy --locked --no-default-features --lib -- -D warnings
-	cargo clippy --locked --no-default-features --examples -- -D warnings
-
-apart: ## Does each program do without the other, and sparkctl without uploads?
-	cargo check --locked --no-default-features --features ctl --bins
-	cargo check --locked --no-default-features --features operator --bins
-
-# Of the programs' modules, which are hidden there, links to what is private are for those who read the source, and what --help prints
-# has addresses as they are.
+# In the crates of the programs, links to what is private are for those who read the source, and what --help prints has addresses as they
+# are.
 docs: ## Is the documentation without gaps and broken links?
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --lib --no-default-features --package spark-operator --package spark-operator-api
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --package spark-operator-client --package spark-operator-api
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links -A rustdoc::bare-urls' cargo doc --locked --no-deps --lib --workspace
 
 # What cargo-deny says follows from these files alone, so that it is built and run only where they have changed since it passed.
@@ -96,8 +87,11 @@ repeat: ## Run tests against a real API server again and again, TEST=prefix of t
 explore: ## All that can happen to applications and schedules, within wider bounds than in CI
 	tests/level explore cargo test --locked --profile harness --package exploration -- --ignored --nocapture
 
+# CI has the oldest one that Kubernetes' own authors still mend.
+NEWER_KUBERNETES := 1.35.4 1.36.3 1.37.2
+
 # What does not fit CI; each prints its result, a line that begins with `soak:`. CI's node has one line of Spark, here are others.
-soak: build apart explore ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
+soak: build explore ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
 	tests/fuzz/run
 	cargo test --locked --no-run
 	$(CLUSTER) build --level node
@@ -110,6 +104,12 @@ soak: build apart explore ## Fuzzing, long outages, kills at random moments, cer
 		SPARK=$$line tests/level "soak: Spark $$line on a node," tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=2 \
 			node::native node::submission_pods; \
 	done
+	for version in $(NEWER_KUBERNETES); do \
+		KUBERNETES=$$version tests/level "soak: Kubernetes $$version," tests/in-cluster soak cargo test --locked --offline --test it -- --ignored \
+			--test-threads=1 apiserver::installation apiserver::lifecycle apiserver::native apiserver::rights; \
+	done
+	KUBERNETES=$(lastword $(NEWER_KUBERNETES)) tests/level "soak: a node of Kubernetes $(lastword $(NEWER_KUBERNETES))," tests/in-cluster node \
+		cargo test --locked --offline --test it -- --ignored --test-threads=2 node::native node::submission_pods node::tenants
 	$(CLUSTER) build --level node --watching
 	PROMETHEUS=$$($(CLUSTER) prometheus) tests/level "soak: a Prometheus that discovers pods," tests/in-cluster node \
 		cargo test --locked --offline --test it -- --ignored --test-threads=2 node::monitoring

@@ -1,13 +1,13 @@
 //! Serves the ports for Kubernetes' probes and for Prometheus: whether the process is alive, whether it is ready, and
 //! its metrics.
 
-use crate::plan::exposition;
 use axum::{
     Router,
     http::{StatusCode, header::CONTENT_TYPE},
     response::IntoResponse,
     routing::get,
 };
+use plan::exposition;
 use std::{
     collections::BTreeMap,
     fmt::{self, Write},

@@ -1,15 +1,15 @@
 //! Implements `spark-operator certs`: shows, rotates and generates the webhook's certificates.
 
-use crate::certificates::{
-    Certificates, Configurations, Memory, PresentedCertificate, SharedSecret, own_certificates,
-    renewal::{Reason, Step, Waits, Wish},
-    x509,
-};
 use crate::{
     operator,
     settings::{CertsCommand, InstallationName, WebhookObjects},
 };
 use anyhow::{Context, bail, ensure};
+use certificates::{
+    Certificates, Configurations, Memory, PresentedCertificate, SharedSecret, own_certificates,
+    renewal::{Reason, Step, Waits, Wish},
+    x509,
+};
 use jiff::{Timestamp, Unit};
 use kube::Client;
 use std::{

@@ -1,13 +1,13 @@
 //! Checks that the cluster is set up for this operator: that its CRDs keep every field that the operator writes, and
 //! that its roles grant what the operator needs.
 
-use crate::certificates::Places;
-use crate::{
-    api::{Lenient, crds},
-    controller::NAMESPACE_LEASE,
-    manifests,
-    settings::InstallationSettings,
+use crate::{manifests, settings::InstallationSettings};
+use api::{
+    Lenient,
+    crds::{self, StatusSchema},
 };
+use certificates::Places;
+use controller::NAMESPACE_LEASE;
 use k8s_openapi::{
     api::{
         authorization::v1::{
@@ -18,8 +18,11 @@ use k8s_openapi::{
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{Api, Client, ResourceExt, api::PostParams};
-use std::collections::{BTreeMap, BTreeSet};
+use kube::{Api, Client, api::PostParams};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 use tracing::warn;
 
 /// The command that installs the CustomResourceDefinitions, for error messages.
@@ -84,9 +87,10 @@ pub enum Error {
 ///
 /// When a definition or a field is missing, with the command that installs it, or when a definition cannot be read.
 pub async fn definitions(client: &Client) -> Result<(), Error> {
+    static STATUSES: LazyLock<[StatusSchema; 2]> = LazyLock::new(crds::status_schemas);
     let definitions = Api::<Lenient<CustomResourceDefinition>>::all(client.clone());
-    for ours in crds::custom_resource_definitions() {
-        let name = ours.name_any();
+    for ours in STATUSES.iter() {
+        let name = ours.definition.to_owned();
         let installed = definitions.get_opt(&name).await;
         match installed
             .map_err(|source| Error::Definition { name: name.clone(), source })?
@@ -94,7 +98,7 @@ pub async fn definitions(client: &Client) -> Result<(), Error> {
         {
             None => return Err(Error::NoDefinition { name }),
             Some(Err(invalid)) => return Err(Error::UnreadableDefinition { name, error: invalid.error }),
-            Some(Ok(installed)) => match crds::missing_status_fields(&ours, &installed) {
+            Some(Ok(installed)) => match ours.missing_in(&installed) {
                 fields if fields.is_empty() => {}
                 fields => return Err(Error::OtherDefinition { name, fields }),
             },

@@ -1,9 +1,9 @@
 //! The program `spark-operator`: reads the flags, runs the command and returns an exit code.
 
 use anyhow::Context;
+use api::crds;
 use clap::Parser;
 use spark_operator::{
-    api::crds,
     certs, manifests, operator,
     settings::{Command, Flags, VERSION},
 };

@@ -1,10 +1,10 @@
 //! Prints the manifests of an installation: the files under `manifests/`, which are compiled into the program, changed
 //! as the flags require.
 
-use crate::{
-    api::crds,
-    settings::{FailurePolicy, InstallationName, InstallationSettings, ManifestsPart, ManifestsSettings},
+use crate::settings::{
+    FailurePolicy, InstallationName, InstallationSettings, ManifestsPart, ManifestsSettings,
 };
+use api::crds;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 use std::fmt::Write;

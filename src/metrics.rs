@@ -1,6 +1,7 @@
 //! Creates the registry to which every part adds its metrics, and the metrics of the process as a whole.
 
-use crate::{plan::exposition, settings::VERSION};
+use crate::settings::VERSION;
+use plan::exposition;
 use procfs::process::{LimitValue, Process};
 use prometheus_client::{
     collector::Collector,

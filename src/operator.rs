@@ -1,32 +1,30 @@
 //! Runs `spark-operator run`: controller, webhook, certificates and the ports for probes and metrics, in one process.
 //! When one of these parts ends, all end.
 
-use crate::certificates::{Certificates, Registration, ServingCertificate, Trust};
 use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests},
-    controller::{
-        self, ApplicationMetrics, ClaimMetrics, ReadMetrics, ScheduleMetrics, Setup, SubmissionEnvironment,
-        SubmissionMetrics, SubmitterSettings, Workloads,
-    },
     installation,
-    leader_election::Leadership,
     listen::{everywhere, listen},
-    manifests, metrics,
-    plan::{Policy, executors::ExecutorLimits, schedule},
-    process_limits,
+    manifests, metrics, process_limits,
     settings::{Settings, VERSION},
     shutdown, telemetry,
-    webhook::{self, Closing, ExposureRights, LargeReviews, Quotas, ReviewMetrics, Reviews, Tls},
 };
 use anyhow::{Context, anyhow};
 use axum::Router;
+use certificates::{Certificates, Registration, ServingCertificate, Trust};
+use controller::{
+    self, ApplicationMetrics, ClaimMetrics, ReadMetrics, ScheduleMetrics, Setup, SubmissionEnvironment,
+    SubmissionMetrics, SubmitterSettings, Workloads,
+};
 use futures::StreamExt;
 use jiff::{Timestamp, tz::TimeZone};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use leader_election::Leadership;
+use plan::{Policy, executors::ExecutorLimits, schedule};
 use std::{
     env,
     fmt::Display,
@@ -40,6 +38,7 @@ use std::{
 use tokio::{net::TcpListener, sync::Notify, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use webhook::{self, Closing, ExposureRights, LargeReviews, Quotas, ReviewMetrics, Reviews, Tls};
 
 /// The pause between two checks that certificates, caBundle and definitions are still in place. A removed certificate
 /// or caBundle is restored within this time, and a missing definition is reported.

@@ -6,18 +6,16 @@ mod installation;
 mod metrics;
 mod webhook;
 
-use crate::{
-    api::quantity,
-    plan::{schedule::Precision, submission::Submitter, submission_pod},
-};
+pub use self::webhook::{WebhookObjects, WebhookSettings};
+use api::quantity;
 use clap::{ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;
 pub use installation::{InstallationName, InstallationSettings};
 use jiff::SignedDuration;
 pub use metrics::MetricsSettings;
+use plan::{schedule::Precision, submission::Submitter, submission_pod};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
-pub use webhook::{WebhookObjects, WebhookSettings};
 
 /// The operator's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

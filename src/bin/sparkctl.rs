@@ -1,6 +1,5 @@
 //! The program `sparkctl`: reads the flags, does what they ask for and ends with an exit code.
 
-use spark_operator::ctl;
 use std::{io::Write, process::ExitCode};
 
 /// mimalloc is used because lists of applications are trees of small objects.
@@ -9,7 +8,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // This runs before any thread is started: a shell asks for completions by an environment variable.
-    match ctl::complete() {
+    match sparkctl::complete() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => run(),
         Err(error) => failed(&error),
@@ -18,7 +17,7 @@ fn main() -> ExitCode {
 
 #[tokio::main(flavor = "current_thread")]
 async fn run() -> ExitCode {
-    match ctl::run(ctl::Flags::of_process()).await {
+    match sparkctl::run(sparkctl::Flags::of_process()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }
@@ -27,5 +26,5 @@ async fn run() -> ExitCode {
 fn failed(error: &anyhow::Error) -> ExitCode {
     // If stderr is closed, the message has no reader, so the failure to write it is ignored.
     writeln!(std::io::stderr(), "sparkctl: {error:#}").ok();
-    ctl::exit_code(error).into()
+    sparkctl::exit_code(error).into()
 }

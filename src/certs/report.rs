@@ -1,6 +1,6 @@
 //! Compares the Secret of the certificates with the webhook configurations, and reports what does not match.
 
-use crate::certificates::{Hook, PresentedCertificate, x509};
+use certificates::{Hook, PresentedCertificate, x509};
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use std::io::Write;
@@ -86,7 +86,7 @@ fn ca_name(index: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::certificates::Certificates;
+    use certificates::Certificates;
 
     #[test]
     fn both_cas_are_told_apart_and_whatever_does_not_go_together_is_named() {

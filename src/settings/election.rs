@@ -1,8 +1,8 @@
 //! The flags of leader election.
 
 use super::{InstallationName, duration};
-use crate::leader_election::lease::Timing;
 use clap::{ArgAction, Args};
+use leader_election::lease::Timing;
 use std::time::Duration;
 
 /// Which of several replicas drives applications.

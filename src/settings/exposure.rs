@@ -1,8 +1,8 @@
 //! The flags of the Services and Ingresses of drivers.
 
-use crate::plan::auxiliary::{Exposure, UrlFormat};
 use clap::{ArgAction, Args};
 use k8s_openapi::api::networking::v1::IngressTLS;
+use plan::auxiliary::{Exposure, UrlFormat};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

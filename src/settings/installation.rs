@@ -1,7 +1,7 @@
 //! The flags that the installation depends on, which `run` and `manifests` share.
 
-use crate::plan::namespaces::{Labelled, Namespaces};
 use clap::{ArgAction, Args};
+use plan::namespaces::{Labelled, Namespaces};
 
 /// What `run` does, and what has to be installed for it: given to both, they go together.
 #[derive(Clone, Debug, Args)]

@@ -1,13 +1,11 @@
 //! The flags of the operator's metrics.
 
 use super::address;
-use crate::{
-    plan::application_metrics::{Label, Options, Prefix},
-    webhook::{Tls, TlsVersion, cipher_suite},
-};
 use clap::{ArgAction, Args};
+use plan::application_metrics::{Label, Options, Prefix};
 use rustls::SupportedCipherSuite;
 use std::net::SocketAddr;
+use webhook::{Tls, TlsVersion, cipher_suite};
 
 /// Where metrics are served, and how those of applications are called.
 #[derive(Debug, Args)]

@@ -1,11 +1,11 @@
 //! The flags of the webhook and its certificates.
 
 use super::{InstallationName, duration};
-use crate::certificates::{Files, Places, Source, renewal::Waits};
-use crate::webhook::{Closing, Tls, TlsVersion, cipher_suite};
+use certificates::{Files, Places, Source, renewal::Waits};
 use clap::{ArgAction, Args};
 use rustls::SupportedCipherSuite;
 use std::{path::PathBuf, time::Duration};
+use webhook::{Closing, Tls, TlsVersion, cipher_suite};
 
 /// The webhook, its certificates and who trusts them.
 #[derive(Debug, Args)]

@@ -1,7 +1,6 @@
-//! Proves that the core is pure, that modules depend only on the modules that they may use, and that code and names are
-//! in the right place.
+//! Proves that decisions are pure, that other programs can use the client without the operator's dependencies, and that
+//! code and names are in the right place. Which crate may use which is in their Cargo.toml.
 
-use serde_json::Value;
 use std::{collections::BTreeSet, env, fs, path::Path, process::Command};
 
 const WAITS: &str =
@@ -35,15 +34,6 @@ const PURE: [&str; 7] = [
     "crates/spark-client/src",
 ];
 
-/// The folders whose dependencies are restricted, and the modules of `src` that each folder may use beside itself. The
-/// crates that each may use are in its Cargo.toml.
-const LAYERS: [(&str, &[&str]); 4] = [
-    ("client", &[]),
-    ("controller", &["cron", "panics", "plan", "pod_customization", "spark_client"]),
-    ("webhook", &["certificates", "panics", "plan", "pod_customization"]),
-    ("ctl", &["client", "cron", "plan", "spark_client"]),
-];
-
 /// Crates that must not be in the dependency tree of `plan`, by their names in `cargo tree`.
 const NOT_FOR_DECISIONS: [&str; 7] =
     ["clap", "hyper", "kube-client", "kube-runtime", "rustls", "tokio", "tracing"];
@@ -56,22 +46,22 @@ const KEYS: [&str; 4] =
 /// The only file that contains such keys.
 const NAMES: &str = "crates/api/src/names.rs";
 
-/// The dependencies of the library, which has only the API's types and a client, by their names in Cargo.toml. All
-/// other dependencies are optional.
-const OF_THE_LIBRARY: [&str; 9] = [
-    "futures",
-    "k8s-openapi",
-    "kube",
-    "serde",
-    "serde-saphyr",
-    "serde_json",
-    "spark-operator-api",
-    "thiserror",
-    "tokio",
+/// Crates that must not be in the dependency tree of `client`. Other large crates are not listed, because kube's client
+/// consists of them.
+const NOT_FOR_OTHER_PROGRAMS: [&str; 9] = [
+    "axum",
+    "clap",
+    "kube-runtime",
+    "mimalloc",
+    "procfs",
+    "prometheus-client",
+    "rcgen",
+    "tracing-subscriber",
+    "uuid",
 ];
-/// The most crates in the dependency tree of the library. There were 128 when this was written, less than half of the
-/// crates of both programs.
-const MOST_CRATES: usize = 135;
+/// The most crates in the dependency tree of `client`, itself included. There were 128 when this was written, less than
+/// half of the crates of both programs.
+const MOST_CRATES_OF_CLIENT: usize = 135;
 
 /// The most lines of a source file. A longer file usually contains two subjects.
 const LONGEST_FILE: usize = 500;
@@ -97,66 +87,24 @@ fn every_source_file_keeps_the_rules() {
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
-/// `make check` compiles the library without the programs. This test reports why that fails, or that the library has
-/// too many dependencies.
 #[test]
-fn the_library_needs_nothing_of_the_programs() {
-    let package: Value =
-        serde_json::from_str(&cargo(&["metadata", "--no-deps", "--format-version=1"])).unwrap();
-    let packages = package["packages"].as_array().unwrap();
-    let program = packages.iter().find(|package| package["name"] == "spark-operator").unwrap();
-    let dependencies = program["dependencies"].as_array().unwrap().iter();
-    let (optional, needed): (Vec<_>, Vec<_>) = dependencies
-        .filter(|dependency| dependency["kind"].is_null())
-        .partition(|dependency| dependency["optional"] == true);
-    let names = |of: Vec<&Value>| {
-        of.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
-    };
-    let (optional, needed) = (names(optional), names(needed));
-    assert!(
-        needed.iter().eq(OF_THE_LIBRARY.iter()),
-        "the library needs {needed:?}: let what only a program needs be `optional = true`, and a feature of that program name it"
-    );
-
-    let crates = tree(&["--no-default-features"]);
-    // Other large crates are not listed, because kube's client consists of them.
-    for fat in [
-        "axum",
-        "clap",
-        "kube-runtime",
-        "mimalloc",
-        "procfs",
-        "prometheus-client",
-        "rcgen",
-        "tracing-subscriber",
-        "uuid",
-    ] {
-        assert!(
-            !crates.contains(fat),
-            "{fat} is in the library's tree: cargo tree --no-default-features --invert {fat}"
-        );
-    }
-    assert!(crates.len() <= MOST_CRATES, "the library is {} crates", crates.len());
-
-    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/client")).unwrap() {
-        let file = file.unwrap().path();
-        let text = fs::read_to_string(&file).unwrap();
-        let code = blanked(text.split("#[cfg(test)]\nmod ").next().unwrap(), true);
-        for name in &optional {
-            let lines = said(&code, &format!("{}::", name.replace('-', "_")));
-            assert!(lines.is_empty(), "{}: {name} is not the library's, in lines {lines:?}", file.display());
-        }
-    }
+fn decisions_have_no_client_no_runtime_no_log_and_no_flags() {
+    needs_few("spark-operator-plan", &NOT_FOR_DECISIONS, MOST_CRATES_OF_DECISIONS);
 }
 
 #[test]
-fn decisions_have_no_client_no_runtime_no_log_and_no_flags() {
-    let crates = tree(&["--package=spark-operator-plan"]);
-    for name in NOT_FOR_DECISIONS {
-        let how = format!("cargo tree --package spark-operator-plan --edges normal --invert {name}");
-        assert!(!crates.contains(name), "{name} is in the tree of crates/plan: {how}");
+fn other_programs_need_no_more_than_a_client() {
+    needs_few("spark-operator-client", &NOT_FOR_OTHER_PROGRAMS, MOST_CRATES_OF_CLIENT);
+}
+
+/// Asserts that the dependency tree of `package` contains none of the crates `without`, and at most `most` crates.
+fn needs_few(package: &str, without: &[&str], most: usize) {
+    let crates = tree(&[&format!("--package={package}")]);
+    for &name in without {
+        let how = format!("cargo tree --package {package} --edges normal --invert {name}");
+        assert!(!crates.contains(name), "{name} is in the tree of {package}: {how}");
     }
-    assert!(crates.len() <= MOST_CRATES_OF_DECISIONS, "crates/plan is {} crates", crates.len());
+    assert!(crates.len() <= most, "{package} is {} crates", crates.len());
 }
 
 /// Returns the names of all crates that `cargo tree` lists with these arguments, without those only for tests.
@@ -188,14 +136,11 @@ fn a_planted_violation_is_found_and_an_innocent_file_is_not() {
         ("crates/api/src/a.rs", "use std::{collections::BTreeMap,\n    fs};", "`std::fs`"),
         ("crates/plan/src/a.rs", "use std::time::{Duration, Instant};", "`time::Instant`"),
         (
-            "src/client/a.rs",
-            "use crate::{\n    api::Role,\n    controller::{self, Setup},\n};",
-            "src/client/a.rs:4: uses controller",
+            "crates/cron/src/a.rs",
+            "use std::{\n    fmt,\n    env::{self, var},\n};",
+            "crates/cron/src/a.rs:4: `std::env`",
         ),
-        ("src/webhook/a.rs", "use super::controller;", "uses controller"),
-        ("src/controller/a/b.rs", "use crate::settings::Settings;", "uses settings"),
-        ("src/client/a.rs", "use crate::plan::run;", "uses plan"),
-        ("src/ctl/a.rs", "const KEY: &str = \"spark.driver.memory\";", "src/ctl/a.rs:2: `\"spark.driver.…`"),
+        ("src/a.rs", "const KEY: &str = \"spark.driver.memory\";", "src/a.rs:2: `\"spark.driver.…`"),
         ("src/a.rs", &"\n".repeat(LONGEST_FILE), "src/a.rs:501: "),
     ];
     for (file, code, expected) in planted {
@@ -215,7 +160,6 @@ fn a_planted_violation_is_found_and_an_innocent_file_is_not() {
 fn violations(name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut report = |line: usize, what: &str| found.push(format!("{name}:{line}: {what}"));
-    let layer = LAYERS.iter().find(|(layer, _)| name.starts_with(&format!("src/{layer}/")));
     let text_and_tests = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let (code, code_and_strings) = (blanked(text_and_tests, true), blanked(text_and_tests, false));
 
@@ -229,37 +173,6 @@ fn violations(name: &str, text: &str) -> Vec<String> {
         for (what, why) in IMPURE {
             for line in said(&code, what) {
                 report(line, &format!("`{what}`: {why}"));
-            }
-        }
-    }
-    if let Some((layer, may_use)) = layer {
-        let modules = [
-            "admin",
-            "api_server",
-            "certificates",
-            "cron",
-            "installation",
-            "leader_election",
-            "manifests",
-            "metrics",
-            "process_limits",
-            "operator",
-            "panics",
-            "plan",
-            "pod_customization",
-            "settings",
-            "shutdown",
-            "spark_client",
-            "telemetry",
-        ];
-        let modules = modules.into_iter().chain(LAYERS.map(|(layer, _)| layer));
-        let others = modules.filter(|other| other != layer && !may_use.contains(other));
-        for other in others {
-            for line in ["crate", "super"].iter().flat_map(|root| said(&code, &format!("{root}::{other}"))) {
-                report(
-                    line,
-                    &format!("uses {other}: {layer} may use {may_use:?} only; pass it a value instead"),
-                );
             }
         }
     }

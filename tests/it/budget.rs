@@ -10,19 +10,17 @@ use crate::{
     lifecycle::nothing,
 };
 use allocation_counter::measure;
+use api::{Role, SparkApplication};
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
-use spark_operator::{
-    api::{Role, SparkApplication},
-    plan::{
-        Driver, Observed, Policy, lifecycle,
-        run::Run,
-        submission::{SubmissionEnvironment, objects},
-        validation::{examine, validate},
-    },
-    pod_customization::{annotations, borrowed_json::BorrowedJson, patch},
-    spark_client::Objects,
+use plan::{
+    Driver, Observed, Policy, lifecycle,
+    run::Run,
+    submission::{SubmissionEnvironment, objects},
+    validation::{examine, validate},
 };
+use pod_customization::{annotations, borrowed_json::BorrowedJson, patch};
+use serde_json::{Map, Value, json};
+use spark_client::Objects;
 use std::{collections::BTreeMap, env, fs, sync::Mutex};
 
 /// How far a number that is the same in every run may exceed its budget, as a fraction of the budget.

@@ -1,17 +1,14 @@
 //! Proves that strings which are hard to carry reach the pod templates unchanged, and that a template that is too large
 //! is refused. `apiserver/characters.rs` and `node/characters.rs` send these strings through a real `spark-submit`.
 
-use serde_json::{Value, json};
-use spark_operator::{
-    api::{Role, SparkApplication},
-    plan::{
-        Policy,
-        run::Run,
-        submission::spark_submit,
-        validation::{Invalid, examine, validate},
-    },
-    pod_customization,
+use api::{Role, SparkApplication};
+use plan::{
+    Policy,
+    run::Run,
+    submission::spark_submit,
+    validation::{Invalid, examine, validate},
 };
+use serde_json::{Value, json};
 
 /// Spark's client applies the executors' template, which is a string in YAML on its way to the executors.
 #[test]

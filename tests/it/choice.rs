@@ -5,17 +5,15 @@ use crate::{
     native::program,
     submission::application,
 };
+use api::SparkApplication;
 use jiff::Timestamp;
-use serde_json::{Value, json};
-use spark_operator::{
-    api::SparkApplication,
-    plan::{
-        By, Policy,
-        run::Run,
-        submission::{Chosen, SubmissionEnvironment, Submitter, choose},
-    },
-    spark_client::{Objects, Reason},
+use plan::{
+    By, Policy,
+    run::Run,
+    submission::{Chosen, SubmissionEnvironment, Submitter, choose},
 };
+use serde_json::{Value, json};
+use spark_client::{Objects, Reason};
 
 /// A Spark setting that the operator does not know, so that only `spark-submit` can handle it.
 const UNKNOWN: &str = "spark.kubernetes.brandNew";

@@ -13,7 +13,6 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
-use spark_operator::webhook::{Closing, Tls};
 use std::{
     convert::Infallible,
     time::{Duration, Instant},
@@ -22,6 +21,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::{sleep, timeout},
 };
+use webhook::{Closing, Tls};
 
 /// The types of HTTP/2 frames.
 const SETTINGS: u8 = 4;

@@ -3,8 +3,8 @@
 
 use std::{fs, path::PathBuf};
 
+use api::{ScheduledSparkApplication, SparkApplication, crds};
 use serde_json::Value;
-use spark_operator::api::{ScheduledSparkApplication, SparkApplication, crds};
 
 /// `kubectl apply` keeps the whole object in an annotation, which may not be larger than 262,144 bytes.
 const LARGEST_DEFINITION: usize = 200_000;

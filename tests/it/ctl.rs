@@ -4,20 +4,17 @@ use crate::{
     golden::{Golden, data},
     program::run,
 };
+use api::SparkApplication;
 use clap::CommandFactory;
-use serde_json::{Value, json};
-use spark_operator::{
-    api::SparkApplication,
-    ctl,
-    plan::{
-        Policy,
-        run::Run,
-        submission::{SparkSubmit, spark_submit},
-        submission_pod::DIRECTORY,
-        validation::validate,
-    },
-    spark_client::read_properties,
+use plan::{
+    Policy,
+    run::Run,
+    submission::{SparkSubmit, spark_submit},
+    submission_pod::DIRECTORY,
+    validation::validate,
 };
+use serde_json::{Value, json};
+use spark_client::read_properties;
 use std::{fs, path::Path, process::Output};
 
 const EXAMPLES: &str = "manifests/examples";
@@ -448,7 +445,7 @@ fn sparkctl(arguments: &[&str], input: &str) -> Output {
 
 #[test]
 fn the_help_of_every_command_has_an_example_of_it() {
-    for command in ctl::Flags::command().get_subcommands() {
+    for command in sparkctl::Flags::command().get_subcommands() {
         let name = command.get_name();
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         assert!(help.contains(&format!("sparkctl {name} ")), "{name}: {help}");

@@ -5,12 +5,10 @@ use crate::{
     golden::{Golden, cases, data, yaml},
     stored::stored,
 };
+use api::{Role, SparkApplication, names::annotation};
+use pod_customization::{Denial, STEPS, Step, annotations, customized};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use spark_operator::{
-    api::{Role, SparkApplication, names::annotation},
-    pod_customization::{Denial, STEPS, Step, annotations, customized},
-};
 use std::{collections::BTreeMap, path::PathBuf};
 
 #[test]

@@ -1,8 +1,8 @@
 //! Proves what is done with the pods of an application that is being deleted, or is gone.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use plan::{Action, lifecycle::after_deletion, pod_summary::PodSummary};
 use serde_json::{Value, from_value, json};
-use spark_operator::plan::{Action, lifecycle::after_deletion, pod_summary::PodSummary};
 
 #[test]
 fn the_pods_of_one_that_is_gone_go() {

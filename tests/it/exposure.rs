@@ -5,23 +5,21 @@ use crate::{
     golden::{Golden, cases, yaml},
     lifecycle::nothing,
 };
+use api::{DriverInfo, SparkApplication, State};
 use clap::Parser;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
-use spark_operator::{
-    api::{DriverInfo, SparkApplication, State},
-    plan::{
-        Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
-        auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try},
-        lifecycle,
-        pod_summary::{Phase, PodSummary},
-        run::Run,
-        submission::{self, SubmissionEnvironment, Submitter},
-        validation::validate,
-    },
-    settings::{Command, Flags},
-    spark_client::Child,
+use plan::{
+    Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
+    auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try},
+    lifecycle,
+    pod_summary::{Phase, PodSummary},
+    run::Run,
+    submission::{self, SubmissionEnvironment, Submitter},
+    validation::validate,
 };
+use serde_json::{Value, json};
+use spark_client::Child;
+use spark_operator::settings::{Command, Flags};
 use std::{fs, path::Path, time::Duration};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";

@@ -2,7 +2,7 @@
 //! 4.0.1 with a real API server (429: with a simulated one), without the lines that name the machine.
 
 use crate::golden::data;
-use spark_operator::plan::submission::failure::{cause, is_driver_there};
+use plan::submission::failure::{cause, is_driver_there};
 use std::fs;
 
 #[test]

@@ -6,8 +6,8 @@ use crate::{
     golden::{cases, data, yaml},
     webhook::review,
 };
+use pod_customization::STEPS;
 use serde_json::{Value, json};
-use spark_operator::pod_customization::STEPS;
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -40,8 +40,8 @@ fn items_that_a_fuzzer_has_kept_keep_no_list_from_being_read() {
     kept("items").iter().for_each(|bytes| fuzzed::items(bytes));
 }
 
-/// Returns the inputs that are kept for a target. Each line is a JSON string whose characters are the bytes of an
-/// input.
+/// Reads the inputs of a target that are kept in `tests/data`. Each line of its file is a JSON string in which each
+/// character (U+0000 to U+00FF) stands for one byte of the input.
 fn kept(target: &str) -> Vec<Vec<u8>> {
     let text = fs::read_to_string(file(target)).unwrap();
     assert!(!text.is_empty(), "nothing is kept for {target}");

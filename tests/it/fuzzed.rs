@@ -1,6 +1,7 @@
 //! Defines what must be true of the webhook's answers, of properties and of lists for any bytes. The fuzzers
 //! (tests/fuzz) search for bytes that break these properties. `fuzz` checks the inputs that the fuzzers have kept.
 
+use api::{Lenient, SparkApplication};
 use axum::{
     Router,
     body::{Body, Bytes, to_bytes},
@@ -13,27 +14,24 @@ use kube::{
     Resource, ResourceExt,
     api::{ObjectList, WatchEvent},
 };
+use plan::{
+    Policy,
+    pod_summary::PodSummary,
+    run::Run,
+    submission,
+    validation::{self, MOST_FINDINGS, Refusal},
+};
+use pod_customization::{self, STEPS};
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json, value::RawValue};
-use spark_operator::{
-    api::{Lenient, SparkApplication},
-    plan::{
-        Policy,
-        pod_summary::PodSummary,
-        run::Run,
-        submission,
-        validation::{self, MOST_FINDINGS, Refusal},
-    },
-    pod_customization::{self, STEPS},
-    spark_client::{self, NotNative},
-    webhook::{ReviewMetrics, router},
-};
+use spark_client::{self, NotNative};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::LazyLock,
 };
 use tower::ServiceExt;
+use webhook::{ReviewMetrics, router};
 
 /// The byte between two annotations in an input. Kubernetes stores no value that contains this byte.
 pub const SEPARATOR: u8 = 0;

@@ -1,5 +1,7 @@
 //! Proves that Java reads in the file of properties what the application contains, whatever the characters are.
 
+use api::SparkApplication;
+use plan::{Policy, run::Run, submission::spark_submit, validation::validate};
 use proptest::{
     collection::{btree_map, vec},
     prelude::{Strategy, any, prop_assert_eq, prop_oneof},
@@ -7,10 +9,6 @@ use proptest::{
     test_runner::{Config, RngSeed, TestCaseError, TestRunner},
 };
 use serde_json::{Value, json};
-use spark_operator::{
-    api::SparkApplication,
-    plan::{Policy, run::Run, submission::spark_submit, validation::validate},
-};
 use std::{
     cell::RefCell,
     collections::BTreeMap,

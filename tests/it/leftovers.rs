@@ -1,20 +1,18 @@
 //! Proves that everything that a run has created beside its pods is deleted when the run is over.
 
 use crate::{lifecycle::nothing, native::program};
+use api::SparkApplication;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, from_value, json};
-use spark_operator::{
-    api::SparkApplication,
-    plan::{
-        Action, By, Driver, Observed, Policy, Submission, SubmissionProgress,
-        lifecycle::next,
-        pod_summary::PodSummary,
-        run::Run,
-        submission::{SubmissionEnvironment, choose},
-    },
-    spark_client::{Child, Environment, Objects},
+use plan::{
+    Action, By, Driver, Observed, Policy, Submission, SubmissionProgress,
+    lifecycle::next,
+    pod_summary::PodSummary,
+    run::Run,
+    submission::{SubmissionEnvironment, choose},
 };
+use serde_json::{Value, from_value, json};
+use spark_client::{Child, Environment, Objects};
 use std::collections::BTreeSet;
 
 /// A claim that Spark creates for each driver, and a claim whose name the user has chosen.

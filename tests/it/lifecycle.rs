@@ -2,22 +2,20 @@
 //! plans that follow.
 
 use crate::golden::{data, yaml};
+use api::{ExecutorState, Role, RunRecord, SparkApplication, State};
 use jiff::{SignedDuration, Timestamp};
+use plan::{
+    Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
+    auxiliary::AuxiliaryObjects,
+    events::Event,
+    executors::ExecutorLimits,
+    lifecycle::{self, questions},
+    pod_summary::{Phase, PodSummary},
+    run::{Run, SubmissionId},
+    submission::{SubmissionEnvironment, Submitter},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use spark_operator::{
-    api::{ExecutorState, Role, RunRecord, SparkApplication, State},
-    plan::{
-        Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
-        auxiliary::AuxiliaryObjects,
-        events::Event,
-        executors::ExecutorLimits,
-        lifecycle::{self, questions},
-        pod_summary::{Phase, PodSummary},
-        run::{Run, SubmissionId},
-        submission::{SubmissionEnvironment, Submitter},
-    },
-};
 use std::{collections::BTreeMap, fs};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
@@ -379,7 +377,11 @@ fn shown(action: &Action) -> String {
     }
 }
 
-/// Returns as much of an event as `expected` contains. An event about a pod has to name that pod.
+/// Returns an event's reason, and its note as well if `expected` has one (`Reason: note`), so that the two can be compared.
+///
+/// # Panics
+///
+/// If an event about a pod does not name the pod, or another event names one.
 fn shortened(event: &Event, expected: Option<&String>) -> String {
     let of_pods = ["SparkDriver", "SparkExecutor", "SparkSubmission"];
     let is_of_pod = of_pods.iter().any(|prefix| event.reason.starts_with(prefix))

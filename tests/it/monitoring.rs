@@ -1,20 +1,18 @@
 //! Proves the effect of `spec.monitoring` on an application, with each submitter.
 
 use crate::submission::pi;
-use serde_json::{Value, json};
-use spark_operator::{
-    api::{
-        SparkApplication,
-        names::{annotation, conf, label},
-    },
-    plan::{
-        By, Policy,
-        monitoring::{config_map, possible_child},
-        run::Run,
-        submission::{SubmissionEnvironment, children, choose},
-    },
-    spark_client::{Child, read_properties},
+use api::{
+    SparkApplication,
+    names::{annotation, conf, label},
 };
+use plan::{
+    By, Policy,
+    monitoring::{config_map, possible_child},
+    run::Run,
+    submission::{SubmissionEnvironment, children, choose},
+};
+use serde_json::{Value, json};
+use spark_client::{Child, read_properties};
 use std::collections::BTreeMap;
 
 const JAR: &str = "/prometheus/exporter.jar";

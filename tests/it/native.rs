@@ -6,18 +6,16 @@ use crate::{
     recordings::{case::Case, command_line},
     submission::{application, pi},
 };
-use serde_json::{Value, json};
-use spark_operator::{
-    api::{SparkApplication, SparkApplicationStatus},
-    plan::{
-        Policy,
-        run::Run,
-        submission::{SparkSubmit, native, spark_submit},
-        submission_pod::DIRECTORY,
-        validation::validate,
-    },
-    spark_client::{Environment, Files, NotNative, Objects, Submission, objects, trimmed},
+use api::{SparkApplication, SparkApplicationStatus};
+use plan::{
+    Policy,
+    run::Run,
+    submission::{SparkSubmit, native, spark_submit},
+    submission_pod::DIRECTORY,
+    validation::validate,
 };
+use serde_json::{Value, json};
+use spark_client::{Environment, Files, NotNative, Objects, Submission, objects, trimmed};
 use std::collections::BTreeMap;
 
 const MASTER: &str = "k8s://https://10.0.0.1:443";

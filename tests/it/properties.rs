@@ -2,6 +2,8 @@
 //! that names often meet and clash.
 
 use crate::stored::stored;
+use api::names::annotation::PREFIX;
+use pod_customization::{STEPS, customized};
 use proptest::{
     collection::{btree_map, vec},
     option,
@@ -11,10 +13,6 @@ use proptest::{
     test_runner::{Config, RngSeed, TestRunner},
 };
 use serde_json::{Value, json};
-use spark_operator::{
-    api::names::annotation::PREFIX,
-    pod_customization::{STEPS, customized},
-};
 
 const CASES: u32 = 2000;
 

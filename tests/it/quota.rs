@@ -2,16 +2,14 @@
 //! no room. The cases are in `tests/data/quota`.
 
 use crate::golden::{data, yaml};
+use api::SparkApplication;
 use k8s_openapi::api::core::v1::ResourceQuota;
+use plan::{
+    Policy,
+    quota::{exceeded, needs_room},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use spark_operator::{
-    api::SparkApplication,
-    plan::{
-        Policy,
-        quota::{exceeded, needs_room},
-    },
-};
 use std::collections::BTreeMap;
 
 #[derive(Deserialize)]

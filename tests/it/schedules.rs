@@ -2,15 +2,13 @@
 //! that follow. The schedule is called `pi`, and its uid is `uid`.
 
 use crate::golden::{data, yaml};
+use api::{ScheduledSparkApplication, State};
 use jiff::{Timestamp, tz::TimeZone};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
+use plan::schedule::{Action, Child, Observed, Plan, Policy, Precision, next, questions};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use spark_operator::{
-    api::{ScheduledSparkApplication, State},
-    plan::schedule::{Action, Child, Observed, Plan, Policy, Precision, next, questions},
-};
 use std::{collections::BTreeMap, fs, time::Duration};
 
 /// The content of one file.

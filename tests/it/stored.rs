@@ -1,8 +1,8 @@
 //! Imitates what the API server makes of a pod that is stored: enough of its defaulting, and of its own admission
 //! plugins, to show that customizing a stored pod changes nothing.
 
+use api::quantity;
 use serde_json::{Map, Value, json};
-use spark_operator::api::quantity;
 
 /// Fields that Go writes only when they are true or not zero. (Fields that are pointers in Go keep the value that was
 /// written.)

@@ -1,17 +1,15 @@
 //! Proves which arguments and files `spark-submit` is given for an application.
 
 use crate::golden::{Golden, cases, data, yaml};
-use serde_json::{Value, json};
-use spark_operator::{
-    api::{Role, SparkApplication, names::conf},
-    plan::{
-        Policy,
-        run::Run,
-        submission::{SparkSubmit, spark_submit},
-        submission_pod::DIRECTORY,
-        validation::{Refusal, validate},
-    },
+use api::{Role, SparkApplication, names::conf};
+use plan::{
+    Policy,
+    run::Run,
+    submission::{SparkSubmit, spark_submit},
+    submission_pod::DIRECTORY,
+    validation::{Refusal, validate},
 };
+use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};
 
 /// A folder with an `application.yaml` is a case of its own. A folder without one is a case about the example of its

@@ -5,19 +5,17 @@ use crate::{
     golden::{Golden, cases, yaml},
     program::run,
 };
-use serde_json::{Value, json};
-use spark_operator::{
-    api::SparkApplication,
-    plan::{
-        Policy,
-        pod_summary::PodSummary,
-        run::Run,
-        submission::SubmissionEnvironment,
-        submission_pod::{State, objects, state},
-        validation::validate,
-    },
-    spark_client::{Environment, Objects},
+use api::SparkApplication;
+use plan::{
+    Policy,
+    pod_summary::PodSummary,
+    run::Run,
+    submission::SubmissionEnvironment,
+    submission_pod::{State, objects, state},
+    validation::validate,
 };
+use serde_json::{Value, json};
+use spark_client::{Environment, Objects};
 use std::{fs, path::Path};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";

@@ -2,12 +2,10 @@
 //! application or a schedule, with all errors and warnings about it.
 
 use crate::golden::{data, yaml};
+use api::{ScheduledSparkApplication, SparkApplication, excerpt::LONGEST_EXPLANATION};
+use plan::validation::{self, Findings, Invalid, Refusal};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use spark_operator::{
-    api::{ScheduledSparkApplication, SparkApplication, excerpt::LONGEST_EXPLANATION},
-    plan::validation::{self, Findings, Invalid, Refusal},
-};
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 #[derive(Deserialize)]

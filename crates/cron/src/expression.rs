@@ -32,8 +32,9 @@ pub enum Rhythm {
     At(Times),
 }
 
-/// Times of the clock: for each field, the set of its values as bits. A day must be in both `days_of_month` and
-/// `days_of_week` if one of these sets is whole, otherwise in at least one of them.
+/// The times that a cron expression matches: the values of each of its fields, as one bit for each value. As in cron, a
+/// day must be in both `days_of_month` and `days_of_week` if one of the two contains all days (`*`), otherwise in at least
+/// one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     pub minutes: Values,

@@ -163,7 +163,10 @@ impl Leadership {
                     // the last version that it has seen, and the API server keeps the watch waiting, without an error,
                     // until versions have reached that number again (kubernetes/kubernetes#107457). So all caches, and
                     // everything remembered of applications, have to be built anew, as after a change of leaders.
-                    warn!(lease = self.lease.name(), "resource versions have gone backwards: was etcd restored?");
+                    warn!(
+                        lease = self.lease.name(),
+                        "resource versions have gone backwards: was etcd restored?"
+                    );
                     return None;
                 }
                 Ok(Some(there)) => {

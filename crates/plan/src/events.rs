@@ -47,7 +47,8 @@ pub(super) fn application_submitted(name: &str) -> Event {
     Event::new(Severity::Normal, "SparkApplicationSubmitted", "Submit", note)
 }
 
-/// Reports a fact about how an application is submitted that its user should know.
+/// Returns an event that tells the user something about a submission that goes on nevertheless, for example that there is
+/// no webhook to add what Spark leaves out of executors.
 pub(super) fn submission_note(note: &str) -> Event {
     Event::new(Severity::Normal, "SparkApplicationSubmissionNote", "Submit", note.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Models the operator, which works as `src/controller` does: look, decide, act, record. Each of these is a step of its
+//! Models the operator, which works as `crates/controller/src` does: look, decide, act, record. Each of these is a step of its
 //! own, and anything may happen between two steps.
 
 use super::{

@@ -1,4 +1,4 @@
-//! Models the operator, which works as `src/controller/schedules` does: look, decide, act, record. Each of these is a
+//! Models the operator, which works as `crates/controller/src/schedules` does: look, decide, act, record. Each of these is a
 //! step of its own, and anything may happen between two steps.
 
 use super::{
@@ -104,7 +104,9 @@ impl Model {
         Some(Edge { step: Step::GoesOn(call), world, broken })
     }
 
-    /// Makes an application, unless an application of this name exists. Returns false if the pass ends with this step.
+    /// Creates the application of the run `run`, unless an application of its name exists. `call` is what becomes of the
+    /// request. Returns whether the operator has learnt that the application exists; otherwise the reconcile ends here, as
+    /// after any failed request.
     fn start(&self, world: &mut World, run: usize, call: Call, broken: &mut Option<String>) -> bool {
         if world.foreign & bit(run) != 0 {
             return self.mutation == Some(Mutation::ForeignTakenForOurs);

@@ -1,6 +1,7 @@
 //! Calls the API server from functions that cannot await, as a test's administrator. A call takes a tenth of the time
 //! of a `kubectl` process, which is left to tests that prove something by its output.
 
+use api::Lenient;
 use axum::http::{self, header::CONTENT_TYPE};
 use k8s_openapi::api::{
     authentication::v1::TokenRequest,
@@ -13,7 +14,6 @@ use kube::{
     discovery::{Scope, pinned_kind},
 };
 use serde_json::{Map, Value};
-use spark_operator::api::Lenient;
 use std::{
     collections::HashMap,
     env, fs,
@@ -21,11 +21,12 @@ use std::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// Runs the calls while the caller's thread waits.
+/// Runs the requests to the API server while the caller's thread waits.
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap());
 
-/// The client of [`RUNTIME`], whose connections are served there.
+/// A client for all tests of the process. Its connections belong to [`RUNTIME`], because the runtime of a test ends with
+/// the test.
 static CLIENT: LazyLock<Client> = LazyLock::new(|| {
     waited_for(async {
         Client::try_default().await.expect("KUBECONFIG is set by `tests/cluster/cluster exec`")

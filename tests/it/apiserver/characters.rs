@@ -9,12 +9,9 @@ use super::{
     submission_node::SubmissionNode,
 };
 use crate::characters::{LARGEST, fill, hard_to_carry};
+use api::{Role, SparkApplication};
 use kube::api::{DynamicObject, PostParams};
 use serde_json::{Map, Value, json};
-use spark_operator::{
-    api::{Role, SparkApplication},
-    pod_customization,
-};
 use std::collections::BTreeMap;
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use super::{
     namespace::Namespace,
     proxy::{Fault, Guard, Line, Moment, Proxy},
 };
+use api::{SparkApplication, State, fill_in};
 use futures::{TryStreamExt, join};
 use hyper::StatusCode;
 use kube::{
@@ -14,10 +15,7 @@ use kube::{
     config::{Cluster, KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, from_value, json};
-use spark_operator::{
-    api::{SparkApplication, State, fill_in},
-    client::{Applications, Builder, Changes, End, Error},
-};
+use spark_operator_client::{Applications, Builder, Changes, End, Error};
 use std::{
     sync::{Arc, Mutex},
     time::Duration,

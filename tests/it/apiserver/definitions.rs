@@ -7,8 +7,8 @@ use super::{
     namespace::Namespace,
     operator::Operator,
 };
+use api::SparkApplication;
 use serde_json::{Value, json};
-use spark_operator::api::SparkApplication;
 use std::{collections::BTreeSet, fs};
 
 #[tokio::test]

@@ -10,13 +10,11 @@ use super::{
     operator::Operator,
 };
 use crate::lifecycle::nothing;
+use api::SparkApplication;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
+use plan::{Driver, Observed, Policy, lifecycle, pod_summary::PodSummary};
 use serde_json::{Value, json};
-use spark_operator::{
-    api::SparkApplication,
-    plan::{Driver, Observed, Policy, lifecycle, pod_summary::PodSummary},
-};
 use std::collections::BTreeMap;
 
 /// The number of applications.

@@ -11,10 +11,10 @@ use super::{
     operator::{NAMESPACE, Operator, WEBHOOK},
     seen,
 };
+use certificates::Certificates;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use spark_operator::certificates::Certificates;
 use std::{
     fs,
     os::unix::fs::symlink,

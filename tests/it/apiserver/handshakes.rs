@@ -12,9 +12,9 @@ use super::{
     route::Route,
     seen,
 };
+use certificates::{PresentedCertificate, x509};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{Api, Client};
-use spark_operator::certificates::{PresentedCertificate, x509};
 use std::{collections::BTreeMap, fmt, time::Duration};
 use tokio::{
     task::spawn_blocking,

@@ -11,6 +11,7 @@ use super::{
     proxy::Proxy,
     seen,
 };
+use api::{Lenient, SparkApplication, State};
 use futures::{StreamExt, TryStreamExt, stream};
 use hyper::{Method, Request, body::Bytes};
 use k8s_openapi::api::core::v1::Pod;
@@ -20,7 +21,6 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 use serde_json::json;
-use spark_operator::api::{Lenient, SparkApplication, State};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     pin::pin,

@@ -75,14 +75,14 @@ mod rights;
 pub(crate) mod rotation;
 /// Applications that are created at the times of a schedule.
 pub(crate) mod schedules;
-/// The output of `sparkctl` at a terminal.
-mod screen;
 /// The operator ends on SIGTERM.
-mod signals;
+mod shutdown;
 /// The admin's configuration files of Spark and Hadoop.
 mod spark_files;
 /// The output of `sparkctl list` and `sparkctl render`.
 mod sparkctl;
+/// The output of `sparkctl` at a terminal.
+mod sparkctl_at_a_terminal;
 /// Everything that can happen to submission pods, and the effect on their applications.
 mod submission;
 /// Ways in which tenants could get the operator's rights.

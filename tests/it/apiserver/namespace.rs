@@ -8,6 +8,7 @@ use super::{
     operator::{self, WEBHOOK},
     seen,
 };
+use api::{ScheduledSparkApplication, SparkApplication, names::label};
 use futures::TryStreamExt;
 use k8s_openapi::{
     NamespaceResourceScope,
@@ -25,7 +26,6 @@ use kube::{
     },
 };
 use serde_json::{Value, json};
-use spark_operator::api::{ScheduledSparkApplication, SparkApplication, names::label};
 use std::{
     collections::BTreeSet,
     env, fs, io,

@@ -10,12 +10,12 @@ use super::{
     proxy::{Call, Held, Moment, Proxy, Trap},
     submission_node::SubmissionNode,
 };
+use api::SparkApplication;
 use k8s_openapi::api::{
     core::v1::{ConfigMap, PersistentVolumeClaim, ResourceQuota, Service},
     networking::v1::NetworkPolicy,
 };
 use serde_json::{Value, json};
-use spark_operator::api::SparkApplication;
 
 const CONFIG_MAP_IS_MADE: Call = Call { method: "POST", path: "/configmaps" };
 const SERVICE_IS_MADE: Call = Call { method: "POST", path: "/services" };
@@ -367,7 +367,8 @@ async fn is_whole(namespace: &Namespace, submitted: &Value, driver: &Value, cont
     }
 }
 
-/// Lets the driver run to its end; asserts that the objects of the run are deleted.
+/// Plays a driver that runs and ends well, and asserts that the application is COMPLETED and that the ConfigMaps and the
+/// Service of the run are deleted. `context` is part of the messages of failed assertions.
 async fn completes(namespace: &Namespace, context: &str) {
     kubelet::runs(namespace, "pi-driver").await;
     namespace.reaches("pi", "RUNNING").await;

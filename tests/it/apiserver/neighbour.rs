@@ -8,16 +8,14 @@ use super::{
     seen,
 };
 use axum::{Json, Router, extract::Path, routing::post};
+use certificates::{Certificates, ServingCertificate};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use spark_operator::{
-    certificates::{Certificates, ServingCertificate},
-    webhook::{Closing, Tls, serve_routes},
-};
 use std::sync::{Arc, Mutex};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_util::sync::CancellationToken;
+use webhook::{Closing, Tls, serve_routes};
 
 /// The webhook; it and its configurations end when this value is dropped.
 pub(crate) struct Neighbour {

@@ -2,7 +2,12 @@
 //! the panics affect only these objects.
 
 use super::{applications::application, eventually, namespace::Namespace, operator::Operator, seen};
+use api::ScheduledSparkApplication;
 use axum::http::Request;
+use controller::{
+    self, ApplicationMetrics, ClaimMetrics, ReadMetrics, ScheduleMetrics, Setup, SubmissionEnvironment,
+    SubmissionMetrics, SubmitterSettings, Workloads,
+};
 use futures::FutureExt;
 use jiff::tz::TimeZone;
 use k8s_openapi::api::core::v1;
@@ -10,17 +15,10 @@ use kube::{
     Config,
     client::{Body, ClientBuilder},
 };
+use plan::{Policy, namespaces::Namespaces, schedule};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use spark_operator::{
-    api::ScheduledSparkApplication,
-    controller::{
-        self, ApplicationMetrics, ReadMetrics, ScheduleMetrics, Setup, SubmissionEnvironment,
-        SubmissionMetrics, SubmitterSettings, Workloads,
-    },
-    metrics,
-    plan::{Policy, namespaces::Namespaces, schedule},
-};
+use spark_operator::metrics;
 use std::{
     future::Future,
     pin::Pin,
@@ -119,6 +117,8 @@ fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setu
         policy: Policy { has_webhook: false, ..Policy::new("k8s://https://kubernetes.default.svc") },
         schedule_policy: schedule::Policy { precision: schedule::Precision::default(), zone: TimeZone::UTC },
         namespaces: Namespaces::new([namespace.to_owned()], None),
+        identity: "operators/test".to_owned(),
+        claim_metrics: ClaimMetrics::new(registry),
         submitter: SubmitterSettings { at_once: 4, has_webhook: false },
         submission_environment: SubmissionEnvironment::of_process(None),
         application_metrics: ApplicationMetrics::new(Default::default()),

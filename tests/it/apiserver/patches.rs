@@ -4,8 +4,8 @@ use crate::{
     golden::{cases, yaml},
     properties::drawn,
 };
+use pod_customization::customized;
 use serde_json::{Value, json};
-use spark_operator::pod_customization::customized;
 use std::{
     io::Write,
     process::{Command, Stdio},

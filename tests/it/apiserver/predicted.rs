@@ -6,18 +6,16 @@ use super::{
     operator::{Operator, spark_home},
     submission_node::SubmissionNode,
 };
+use api::SparkApplication;
 use k8s_openapi::api::core::v1::ConfigMap;
-use serde_json::{Value, json};
-use spark_operator::{
-    api::SparkApplication,
-    plan::{
-        Policy,
-        run::Run,
-        submission::{SubmissionEnvironment, predicted},
-        validation::validate,
-    },
-    spark_client::{Environment, read_properties},
+use plan::{
+    Policy,
+    run::Run,
+    submission::{SubmissionEnvironment, predicted},
+    validation::validate,
 };
+use serde_json::{Value, json};
+use spark_client::{Environment, read_properties};
 use std::iter;
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! connections and becomes unreachable when the test says so.
 
 use super::{DEADLINE, PAUSE, calls};
+use certificates::Certificates;
 use futures::future::join;
 use http_body_util::{BodyExt, Either, Full, combinators::BoxBody};
 use hyper::{
@@ -21,7 +22,6 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 use serde_json::{Value, json};
-use spark_operator::certificates::Certificates;
 use std::{
     error::Error,
     fs,
@@ -137,10 +137,11 @@ struct Set {
 /// Method, path and time of every call that changes something.
 type Writes = Arc<Mutex<Vec<(String, String, Instant)>>>;
 
-/// Is given every call; returns the faults of the call, which happen one after the other.
+/// Chooses the faults that the proxy makes of a request to the API server. They happen one after the other; without any,
+/// the proxy passes the request on.
 pub(crate) type Guard = Box<dyn Fn(&Request<Bytes>) -> Vec<Fault> + Send + Sync>;
 
-/// A fault of a call.
+/// A fault that the proxy makes of a request.
 pub(crate) enum Fault {
     /// The connection is cut.
     Cut(Moment),

@@ -30,7 +30,7 @@ async fn what_can_never_work_is_refused_with_everything_that_is_wrong() {
     ] {
         assert!(stderr.contains(said), "no `{said}` in {stderr}");
     }
-    assert_eq!(namespace.list::<spark_operator::api::SparkApplication>().await, Vec::<Value>::new());
+    assert_eq!(namespace.list::<api::SparkApplication>().await, Vec::<Value>::new());
 
     let schedule = json!({
         "apiVersion": "sparkoperator.k8s.io/v1beta2",

@@ -12,9 +12,9 @@ use super::{
     seen,
 };
 use crate::program::run;
+use controller::NAMESPACE_LEASE;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
-use spark_operator::controller::NAMESPACE_LEASE;
 use std::{
     collections::BTreeSet,
     fs,
@@ -159,7 +159,8 @@ async fn of_two_that_have_chosen_a_namespace_one_drives_and_both_report_it() {
     let b = Installation::begin("team-b", "rights,rights-b", WEBHOOK_PORT + BESIDE);
     let second = b.operator(&namespace).beside().spawn();
     contended(&second, false, 1.0).await;
-    reported("NamespaceDrivenByAnother", "spark-operator/team-a drives the applications of this namespace").await;
+    reported("NamespaceDrivenByAnother", "spark-operator/team-a drives the applications of this namespace")
+        .await;
     kubectl_with(&application("tau"), &["create", "--namespace", "rights-b", "-f", "-"]);
     is_submitted("rights-b", "tau").await;
     assert_eq!(namespace.drivers_ever().await.len(), 1);
@@ -388,7 +389,7 @@ impl Installation {
 
 impl Drop for Installation {
     fn drop(&mut self) {
-        // The namespace of the operator stays: it is the other tests' too.
+        // The namespace of the operator is not deleted, because other tests use it as well.
         let objects: Vec<Value> = serde_saphyr::from_multiple(&self.manifests(&["rbac", "webhook"])).unwrap();
         let own = objects.iter().filter(|object| object["kind"] != "Namespace");
         let list = json!({"apiVersion": "v1", "kind": "List", "items": own.collect::<Vec<_>>()});

@@ -10,12 +10,12 @@ use super::{
     proxy::{Call, Moment, Proxy},
     seen,
 };
+use api::{ScheduledSparkApplication, SparkApplication};
 use futures::{StreamExt, stream};
 use hyper::Method;
 use jiff::{RoundMode, SignedDuration, Timestamp, ToSpan, Unit, ZonedRound, tz::TimeZone};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use serde_json::{Value, json};
-use spark_operator::api::{ScheduledSparkApplication, SparkApplication};
 use std::{
     collections::BTreeSet,
     sync::{

@@ -2,9 +2,9 @@
 
 use super::{applications::application, kubectl, namespace::Namespace, operator::Operator};
 use crate::program::run;
+use api::SparkApplication;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
-use spark_operator::api::SparkApplication;
 use std::{fs, path::Path};
 
 #[tokio::test]

@@ -16,12 +16,10 @@ use super::{
     seen,
     submission_node::{CONTAINER, SubmissionNode},
 };
+use api::SparkApplication;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota};
+use plan::{run::Run, submission_pod};
 use serde_json::{Value, json};
-use spark_operator::{
-    api::SparkApplication,
-    plan::{run::Run, submission_pod},
-};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -10,9 +10,9 @@ use super::{
     operator::{Operator, stand_in},
     submission_node::SubmissionNode,
 };
+use api::{ScheduledSparkApplication, SparkApplication};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use serde_json::{Value, json};
-use spark_operator::api::{ScheduledSparkApplication, SparkApplication};
 use std::fs;
 
 /// `spark-submit` treats a main file that begins with `--`, and the arguments after it, as options.

@@ -8,12 +8,12 @@ use super::{
     proxy::{Fault, Proxy},
     seen,
 };
+use api::SparkApplication;
 use futures::future::join_all;
 use hyper::Method;
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use spark_operator::api::SparkApplication;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},

@@ -6,9 +6,9 @@ use crate::{
     terminal::Terminal,
     uploads::bucket::{Asked, Bucket},
 };
+use api::{ScheduledSparkApplication, SparkApplication};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
-use spark_operator::api::{ScheduledSparkApplication, SparkApplication};
 use std::{
     fs,
     io::Write,

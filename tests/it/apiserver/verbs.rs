@@ -8,10 +8,10 @@ use super::{
     proxy::{Call, Fault, Moment, Proxy},
 };
 use crate::program::run;
+use api::{ScheduledSparkApplication, SparkApplication};
 use hyper::StatusCode;
 use k8s_openapi::api::{core::v1::Pod, events::v1::Event};
 use serde_json::{Value, json};
-use spark_operator::api::{ScheduledSparkApplication, SparkApplication};
 use std::{
     fs,
     io::Read,

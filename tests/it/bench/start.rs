@@ -6,7 +6,7 @@ use crate::apiserver::{
     namespace::Namespace,
     operator::{HEALTH, Operator},
 };
-use spark_operator::api::SparkApplication;
+use api::SparkApplication;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 

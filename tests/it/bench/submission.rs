@@ -11,6 +11,7 @@ use crate::apiserver::{
     operator::{METRICS, Operator, spark_home},
     submission_node::SubmissionNode,
 };
+use api::SparkApplication;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -22,17 +23,14 @@ use kube::{
     api::DynamicObject,
     runtime::watcher::{self, Event as Change, watcher},
 };
-use serde_json::{Value, json};
-use spark_operator::{
-    api::SparkApplication,
-    plan::{
-        By, Policy,
-        run::Run,
-        submission::{SubmissionEnvironment, choose, objects},
-        validation::validate,
-    },
-    spark_client::Objects,
+use plan::{
+    By, Policy,
+    run::Run,
+    submission::{SubmissionEnvironment, choose, objects},
+    validation::validate,
 };
+use serde_json::{Value, json};
+use spark_client::Objects;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},

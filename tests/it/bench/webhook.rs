@@ -7,6 +7,7 @@ use super::{Results, Usage, milliseconds};
 use crate::webhook::{Client, review, spark_pod};
 use axum::{Json, Router, body::Bytes, routing::post};
 
+use certificates::{Certificates, ServingCertificate};
 use hyper::{Request, StatusCode, header};
 use prometheus_client::registry::Registry;
 use rustls::{
@@ -14,11 +15,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 use serde_json::{Map, Value, json};
-use spark_operator::{
-    certificates::{Certificates, ServingCertificate},
-    process_limits,
-    webhook::{Closing, ReviewMetrics, Tls, serve, serve_routes},
-};
+use spark_operator::process_limits;
 use std::{
     env,
     io::{BufRead, BufReader},
@@ -29,6 +26,7 @@ use std::{
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
+use webhook::{Closing, ReviewMetrics, Tls, serve, serve_routes};
 
 const CONNECTIONS: usize = 8;
 const WARM_UP: Duration = Duration::from_secs(2);

@@ -6,13 +6,10 @@ use crate::{
     characters::{LARGEST, fill, hard_to_carry},
     golden::{data, yaml},
 };
+use api::{Role, SparkApplication};
 use k8s_openapi::ByteString;
+use plan::digest::sha256_hex;
 use serde_json::{Value, json};
-use spark_operator::{
-    api::{Role, SparkApplication},
-    plan::digest::sha256_hex,
-    pod_customization,
-};
 use std::collections::BTreeMap;
 
 #[test]

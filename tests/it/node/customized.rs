@@ -2,8 +2,9 @@
 
 use super::{application, install, make_job, pod, printed, states_of};
 use crate::apiserver::kubectl::kubectl;
+use api::names::annotation;
+use pod_customization::STEPS;
 use serde_json::{Value, json};
-use spark_operator::{api::names::annotation, pod_customization::STEPS};
 
 /// The folder with the application, the objects that it mounts, and its program.
 const FOLDER: &str = "tests/data/node/customized";

@@ -4,13 +4,13 @@
 use super::reverse_proxy::acceptor;
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use axum::body::Body;
+use certificates::Certificates;
 use http_body_util::BodyExt;
 use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use spark_operator::certificates::Certificates;
 use std::{
     convert::Infallible,
     sync::{

@@ -10,8 +10,8 @@ use super::{
     state_is, until,
 };
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use certificates::Certificates;
 use serde_json::{Value, json};
-use spark_operator::certificates::Certificates;
 use std::{
     thread,
     time::{Duration, Instant},

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use spark_operator::spark_client::Ids;
+use spark_client::Ids;
 use std::{
     collections::BTreeMap,
     fs,

@@ -3,9 +3,7 @@
 
 use super::case::Case;
 use serde_json::Value;
-use spark_operator::spark_client::{
-    Environment, Files, Ids, Line, NotNative, Submission, flag_list, read_properties,
-};
+use spark_client::{Environment, Files, Ids, Line, NotNative, Submission, flag_list, read_properties};
 use std::collections::BTreeMap;
 
 /// Why a command line cannot be turned into a submission.

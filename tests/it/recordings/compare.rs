@@ -6,7 +6,7 @@ use super::{
     rules,
 };
 use serde_json::{Value, json};
-use spark_operator::spark_client::{Objects, Submission};
+use spark_client::{Objects, Submission};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of the name of a PersistentVolumeClaim of a driver that precedes the number of its volume.

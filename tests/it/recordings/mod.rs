@@ -11,7 +11,7 @@ mod rules;
 use crate::golden::data;
 use case::Case;
 use command_line::Unreadable;
-use spark_operator::spark_client::{NotNative, Objects, Reason, Submission, objects};
+use spark_client::{NotNative, Objects, Reason, Submission, objects};
 use std::{collections::BTreeMap, path::PathBuf};
 
 enum Verdict {

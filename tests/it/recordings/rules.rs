@@ -4,7 +4,7 @@
 //! A case that is in none of these tables must have equal objects, or must be refused for the same property.
 
 use super::case::Case;
-use spark_operator::spark_client::{Reason, Submission};
+use spark_client::{Reason, Submission};
 
 /// A kind of case that native submission leaves to `spark-submit`: a description, the test for such a case, and the
 /// reason that native submission must report.

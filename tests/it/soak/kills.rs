@@ -8,6 +8,7 @@ use crate::apiserver::{
     seen,
     submission_node::SubmissionNode,
 };
+use api::SparkApplication;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::{
@@ -16,7 +17,6 @@ use kube::{
     runtime::watcher::{self, Event, watcher},
 };
 use serde_json::json;
-use spark_operator::api::SparkApplication;
 use std::{
     collections::BTreeMap,
     env,

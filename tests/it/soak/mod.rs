@@ -9,6 +9,8 @@
 
 /// The API server is unreachable for a minute.
 mod away;
+/// Thousands of schedules at once.
+mod due_at_once;
 /// Every call fails, in every way.
 mod faults;
 /// The operator is killed at random moments.
@@ -17,11 +19,9 @@ mod kills;
 mod large;
 /// Certificates are replaced all the time.
 mod rotation;
-/// Thousands of schedules at once.
-mod schedules;
-/// Many applications are listed and shown.
-mod screen;
 /// The real `spark-submit` of each Spark line.
 mod spark_lines;
+/// Many applications are listed and shown.
+mod sparkctl_cost;
 /// Many applications of many tenants.
 mod tenants;

@@ -7,11 +7,11 @@ use crate::{
     submission::{application, submitted},
 };
 use axum::{Json, Router, body::Bytes, extract::State, routing::any};
-use serde_json::{Value, json};
-use spark_operator::plan::{
+use plan::{
     submission::{SparkSubmit, failure},
     submission_pod::DIRECTORY,
 };
+use serde_json::{Value, json};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -94,7 +94,7 @@ fn check(what: &str, expected: &Entries, objects: &[Value], java: &mut Java) {
     let pod = of_kind("Pod").next().unwrap();
     let mut lost: Vec<String> = Vec::new();
     for (key, value) in expected {
-        // Spark appends the main file of a Java application to the list of jars.
+        // `spark-submit` appends the `mainApplicationFile` of a Java or Scala application to `spark.jars`.
         let is_told = told
             .get(key)
             .is_some_and(|told| told == value || (key == "spark.jars" && told.starts_with(value.as_str())));

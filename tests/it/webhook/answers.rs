@@ -3,8 +3,9 @@
 use super::{BOTH, Server, review, spark_pod};
 use axum::http::{Request, StatusCode};
 use http_body_util::Full;
+use pod_customization::customized;
 use serde_json::{Value, json};
-use spark_operator::{metrics, pod_customization::customized};
+use spark_operator::metrics;
 
 #[tokio::test]
 async fn a_review_is_answered_with_its_uid_its_version_and_a_patch() {

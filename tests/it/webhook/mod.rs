@@ -14,6 +14,7 @@ use axum::{
     body::Bytes,
     http::{Request, StatusCode, header},
 };
+use certificates::{Certificates, ServingCertificate};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -24,10 +25,6 @@ use rustls::{
     time_provider::TimeProvider,
 };
 use serde_json::{Value, json};
-use spark_operator::{
-    certificates::{Certificates, ServingCertificate},
-    webhook::{Closing, ReviewMetrics, Tls, serve},
-};
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -36,6 +33,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::sync::CancellationToken;
+use webhook::{Closing, ReviewMetrics, Tls, serve};
 
 /// Long enough for any machine: an answer that takes longer counts as never.
 const DEADLINE: Duration = Duration::from_secs(60);

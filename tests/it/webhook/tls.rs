@@ -3,12 +3,12 @@
 use super::{BOTH, DEADLINE, Server, certificates, review, spark_pod};
 use rustls::version::{TLS12, TLS13};
 use serde_json::json;
-use spark_operator::webhook::{Tls, TlsVersion, cipher_suite};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
+use webhook::{Tls, TlsVersion, cipher_suite};
 
 #[tokio::test]
 async fn only_the_versions_and_suites_of_tls_are_spoken_that_are_asked_for() {

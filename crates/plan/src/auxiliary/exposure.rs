@@ -189,8 +189,8 @@ pub(super) fn variables<'a>(application: &'a SparkApplication, id: Option<&'a st
 }
 
 impl ExposedPort<'_> {
-    /// Returns the port's address from outside; none if it has none, or if the address depends on Spark's id and that
-    /// is not known yet.
+    /// Returns the URL at which the driver's port is reached from outside the cluster; none if the port is not exposed, or
+    /// if the URL contains Spark's application id (`spark-…`) and the driver does not have one yet.
     pub(super) fn url(
         &self,
         application: &SparkApplication,

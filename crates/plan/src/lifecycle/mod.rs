@@ -1,13 +1,13 @@
 //! Decides the next step of an application from its state and from what was seen of it.
 //!
 //! There is one function for each state. `launch` contains the states in which a driver is to be made, `follow` those
-//! in which there is a driver, and `end` those that come after it. Every pass looks at everything that was seen
+//! in which there is a driver, and `finished_run` those that come after it. Every pass looks at everything that was seen
 //! (level-triggered), every non-terminal state has a timer, and a plan whose actions have taken effect plans nothing
 //! more.
 
 mod conditions;
 mod edits;
-mod end;
+mod finished_run;
 mod follow;
 mod history;
 mod launch;

@@ -2,13 +2,13 @@
 
 use super::{Stage, Trouble};
 use crate::apiserver::{applications::application, namespace::Ours};
+use api::SparkApplication;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::{
     ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use spark_operator::api::SparkApplication;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 

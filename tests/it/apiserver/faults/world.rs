@@ -3,6 +3,7 @@
 
 use super::Trouble;
 use crate::apiserver::{kubelet, namespace::Namespace};
+use api::SparkApplication;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
@@ -11,7 +12,6 @@ use kube::{
     runtime::watcher::{self, Event, watcher},
 };
 use serde_json::{Value, json};
-use spark_operator::api::SparkApplication;
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet},

@@ -7,8 +7,8 @@ use crate::apiserver::{
     proxy::{Call, Moment, Proxy},
     spark,
 };
+use api::SparkApplication;
 use serde_json::{Value, json};
-use spark_operator::api::SparkApplication;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

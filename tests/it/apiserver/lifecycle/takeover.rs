@@ -5,9 +5,9 @@ use crate::{
     apiserver::{applications::owned_by, eventually, kubelet, operator::Operator, seen},
     program,
 };
+use api::SparkApplication;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
-use spark_operator::api::SparkApplication;
 
 /// A submission id as Kubeflow generates it.
 const ID: &str = "5f3c1a52-77aa-4f0b-9b5c-0b1f6f0c2d11";

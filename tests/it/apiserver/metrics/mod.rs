@@ -16,6 +16,7 @@ use crate::{
     dashboards::{metric, used},
     docs::lists_metrics,
 };
+use api::{SparkApplication, State};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Pod, Service},
@@ -30,7 +31,6 @@ use kube::{
     },
 };
 use serde_json::Value;
-use spark_operator::api::{SparkApplication, State};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Mutex,

@@ -5,9 +5,9 @@ use crate::apiserver::{
     applications::{application, hopeless},
     kubelet, spark,
 };
+use api::{SparkApplication, State};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use spark_operator::api::{SparkApplication, State};
 
 /// Parts of the day. No operator runs in the breaks.
 #[derive(Clone, Copy, Debug)]

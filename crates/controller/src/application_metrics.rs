@@ -1,0 +1,216 @@
+//! Reports metrics of applications and executors: gauges are computed from the caches when the metrics are read, and
+//! counters are computed from the statuses that were written.
+
+use super::{Watched, namespaces::OurNamespaces, pods::PodIndex};
+use api::{SparkApplication, SparkApplicationStatus};
+use jiff::Timestamp;
+use kube::{
+    ResourceExt,
+    runtime::reflector::{ObjectRef, Store},
+};
+use parking_lot::Mutex;
+use plan::{
+    application_metrics::{Ledger, Options, Present, labels_of, labels_of_executors, tally},
+    executors::ExecutorLimits,
+};
+use serde_json::json;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+/// The metrics of applications. Cheap to clone: all clones share one state.
+#[derive(Clone)]
+pub struct ApplicationMetrics {
+    ledger: Arc<Mutex<Ledger>>,
+    /// The caches, while this process drives applications; none otherwise.
+    caches: Arc<Mutex<Option<Caches>>>,
+    unanswered: Arc<Mutex<Unanswered>>,
+}
+
+/// For each application, by uid: the writes of statuses that got no answer. Each write is the application as it was
+/// before, and the status that was to be written.
+type Unanswered = HashMap<String, Vec<(SparkApplication, SparkApplicationStatus)>>;
+
+/// The caches from which the gauges are computed.
+#[derive(Clone)]
+pub(super) struct Caches {
+    pub applications: Store<Watched>,
+    pub pods: Arc<PodIndex>,
+    pub namespaces: Arc<OurNamespaces>,
+}
+
+/// While this value exists, the metrics report the contents of the caches.
+pub(super) struct Shown<'a>(&'a ApplicationMetrics);
+
+impl ApplicationMetrics {
+    /// Creates metrics in which nothing is counted yet.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let ledger = Arc::new(Mutex::new(Ledger::new(options)));
+        Self { ledger, caches: Arc::default(), unanswered: Arc::default() }
+    }
+
+    /// Returns all metrics in Prometheus' text format. A process that stands by reports that there are no applications,
+    /// so the sum over all replicas equals the number that the leader reports.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let caches = self.caches.lock().clone();
+        let options = self.ledger.lock().options().clone();
+        let present = caches.map(|caches| caches.present(&options)).unwrap_or_default();
+        self.ledger.lock().text(&present)
+    }
+
+    /// Reports the contents of `caches` until the returned value is dropped. The caches must be complete.
+    pub(super) fn show(&self, caches: Caches) -> Shown<'_> {
+        *self.caches.lock() = Some(caches);
+        Shown(self)
+    }
+
+    /// Counts that `status` has been written in place of the status of `application`.
+    pub(super) fn written(
+        &self,
+        application: &SparkApplication,
+        status: &SparkApplicationStatus,
+        now: Timestamp,
+        limits: ExecutorLimits,
+    ) {
+        self.forget(&application.uid().unwrap_or_default());
+        let tally = tally(application, status, now, limits);
+        let mut ledger = self.ledger.lock();
+        let labels = &ledger.options().labels;
+        let namespace = application.namespace().unwrap_or_default();
+        let executors = labels_of_executors(Some(application), &namespace, labels);
+        let application = labels_of(application, labels);
+        ledger.add(application, executors, &tally);
+    }
+
+    /// Remembers that `status` may have been written in place of the status of `application`: the API server did not
+    /// answer.
+    pub(super) fn maybe_written(&self, application: &SparkApplication, status: SparkApplicationStatus) {
+        let uid = application.uid().unwrap_or_default();
+        self.unanswered.lock().entry(uid).or_default().push((application.clone(), status));
+    }
+
+    /// Counts a write that got no answer, if `application` shows that the status was written. `application` is the
+    /// application as the watch has reported it.
+    pub(super) fn seen(&self, application: &SparkApplication, now: Timestamp, limits: ExecutorLimits) {
+        let uid = application.uid().unwrap_or_default();
+        let is_news =
+            |(before, _): &(SparkApplication, _)| before.resource_version() != application.resource_version();
+        let mut all = self.unanswered.lock();
+        let Some(unanswered) = all.get(&uid).filter(|unanswered| unanswered.iter().any(is_news)) else {
+            return;
+        };
+        // Compared in the form in which statuses are stored: there, times have no fractions of a second.
+        let stored = json!(application.status);
+        let written = unanswered.iter().find(|(_, status)| json!(status) == stored).cloned();
+        all.remove(&uid);
+        drop(all);
+        if let Some((before, status)) = written {
+            self.written(&before, &status, now, limits);
+        }
+    }
+
+    /// Forgets the writes of an application that got no answer: the application is gone, or its status is known.
+    pub(super) fn forget(&self, uid: &str) {
+        self.unanswered.lock().remove(uid);
+    }
+
+    /// Forgets the unanswered writes of all applications except those with the uids `listed`.
+    pub(super) fn forget_others(&self, listed: &HashSet<String>) {
+        self.unanswered.lock().retain(|uid, _| listed.contains(uid));
+    }
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        *self.0.caches.lock() = None;
+    }
+}
+
+impl Caches {
+    fn present(&self, options: &Options) -> Present {
+        let mut present = Present::default();
+        for watched in self.applications.state() {
+            if !self.namespaces.include(&watched.namespace().unwrap_or_default()) {
+                continue;
+            }
+            // The state of an application that cannot be read is unknown; an event reports that application.
+            let Ok(application) = &watched.0 else { continue };
+            let values = labels_of(application, &options.labels);
+            let states = present.applications.entry(values).or_default();
+            *states.entry(application.state()).or_default() += 1;
+        }
+        for ((namespace, name), running) in self.pods.running_executors() {
+            if !self.namespaces.include(&namespace) {
+                continue;
+            }
+            let watched = self.applications.get(&ObjectRef::new(&name).within(&namespace));
+            let application = watched.as_deref().and_then(|watched| watched.0.as_ref().ok());
+            let values = labels_of_executors(application, &namespace, &options.labels);
+            *present.executors.entry(values).or_default() += running;
+        }
+        present
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, from_value};
+
+    fn application(version: &str, status: &Value) -> SparkApplication {
+        from_value(json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "SparkApplication",
+            "metadata": {"name": "pi", "uid": "u", "resourceVersion": version},
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_was_written_without_an_answer_is_counted_when_it_is_seen_and_once() {
+        let (now, limits) = ("2026-01-01T00:00:00.5Z".parse().unwrap(), ExecutorLimits::default());
+        let new = application("1", &Value::Null);
+        let failed =
+            json!({"applicationState": {"state": "FAILED"}, "driverInfo": {}, "terminationTime": now});
+        let status: SparkApplicationStatus = from_value(failed).unwrap();
+        let stored = application("2", &json!(status));
+        let counted =
+            |metrics: &ApplicationMetrics| metrics.text().contains("spark_application_failure_count 1\n");
+
+        let metrics = ApplicationMetrics::new(Options::default());
+        metrics.maybe_written(&new, status.clone());
+        metrics.seen(&new, now, limits);
+        assert!(!counted(&metrics), "nobody knows yet");
+        metrics.seen(&stored, now, limits);
+        assert!(counted(&metrics));
+        metrics.seen(&stored, now, limits);
+        assert!(counted(&metrics));
+
+        let metrics = ApplicationMetrics::new(Options::default());
+        metrics.maybe_written(&new, status.clone());
+        metrics.written(&new, &status, now, limits);
+        metrics.seen(&stored, now, limits);
+        assert!(counted(&metrics), "it was written by the next try");
+
+        let metrics = ApplicationMetrics::new(Options::default());
+        metrics.maybe_written(&new, status);
+        metrics.seen(&application("2", &Value::Null), now, limits);
+        metrics.seen(&stored, now, limits);
+        assert!(!counted(&metrics), "it was not written, and somebody else has");
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_applications_that_a_list_does_not_have() {
+        let metrics = ApplicationMetrics::new(Options::default());
+        metrics.maybe_written(&application("1", &Value::Null), SparkApplicationStatus::default());
+        metrics.forget_others(&HashSet::from(["u".to_owned()]));
+        assert_eq!(metrics.unanswered.lock().len(), 1);
+        metrics.forget_others(&HashSet::new());
+        assert_eq!(metrics.unanswered.lock().len(), 0);
+    }
+}

@@ -1,0 +1,223 @@
+//! Caches the Services and Ingresses of each application, reduced to what the operator needs to know, and fed by one
+//! watch for each kind.
+
+use super::{
+    ApplicationRef,
+    application_index::{ApplicationIndex, ApplicationKey, Record, references},
+    watch::{self, ReadMetrics},
+};
+use api::{Lenient, names::label};
+use futures::{Stream, StreamExt, stream};
+use k8s_openapi::{
+    NamespaceResourceScope, Resource as _,
+    api::{core::v1::Service, networking::v1::Ingress},
+};
+use kube::{
+    Client, Resource,
+    runtime::watcher::{self, Event},
+};
+use plan::{auxiliary::AuxiliaryObject, namespaces::Namespaces};
+use serde::{Serialize, de::DeserializeOwned};
+use spark_client::Child;
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
+use tokio::{sync::watch as state, time::sleep};
+use tracing::warn;
+
+/// The pause before the next attempt to watch a kind that does not exist or may not be watched. After an admin has
+/// allowed it, the watch may begin this much later.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// The Services and Ingresses that the API server has reported.
+#[derive(Debug, Default)]
+pub(super) struct AuxiliaryIndex {
+    services: Kind,
+    ingresses: Kind,
+}
+
+/// All objects of one kind.
+#[derive(Debug)]
+struct Kind {
+    objects: ApplicationIndex<AuxiliaryObject>,
+    state: state::Sender<State>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The first list is not complete yet.
+    Begins,
+    /// The cluster does not have the kind, or the operator may not watch it: no watch reports its objects.
+    Unwatched,
+    Known,
+}
+
+impl Default for Kind {
+    fn default() -> Self {
+        Self { objects: ApplicationIndex::default(), state: state::Sender::new(State::Begins) }
+    }
+}
+
+impl AuxiliaryIndex {
+    /// Waits until all objects that existed at the start are known, or until it is clear that a kind cannot be watched.
+    pub(super) async fn synced(&self) {
+        for kind in [&self.services, &self.ingresses] {
+            // The sender lives as long as `self`, so this wait cannot fail.
+            drop(kind.state.subscribe().wait_for(|state| *state != State::Begins).await);
+        }
+    }
+
+    /// Returns the objects of an application, and the kinds that are not watched.
+    pub(super) fn of(&self, namespace: &str, application: &str) -> (Vec<AuxiliaryObject>, Vec<String>) {
+        let (mut there, mut unwatched) = (Vec::new(), Vec::new());
+        for (name, kind) in [(Service::KIND, &self.services), (Ingress::KIND, &self.ingresses)] {
+            match *kind.state.borrow() {
+                State::Known => there.extend(kind.objects.of(namespace, application).into_values()),
+                State::Begins | State::Unwatched => unwatched.push(name.to_owned()),
+            }
+        }
+        (there, unwatched)
+    }
+
+    /// Returns namespace and name of another application, than the one with `uid`, that has an Ingress with one of these
+    /// addresses.
+    pub(super) fn holder(&self, addresses: &[String], uid: &str) -> Option<(String, ApplicationKey)> {
+        let has = |object: &AuxiliaryObject, address: &String| {
+            object.owner != uid && !object.terminating && object.addresses.contains(address)
+        };
+        let ingresses = self.ingresses.objects.read();
+        addresses.iter().find_map(|address| {
+            let mut all = ingresses.iter();
+            let (key, _) = all.find(|(_, objects)| objects.values().any(|object| has(object, address)))?;
+            Some((address.clone(), key.clone()))
+        })
+    }
+
+    /// Whether changes of this object are reported by a watch.
+    pub(super) fn watches(&self, child: &Child) -> bool {
+        let kind = if child.kind == Ingress::KIND { &self.ingresses } else { &self.services };
+        *kind.state.borrow() == State::Known
+    }
+
+    /// Follows both kinds; yields the applications whose objects have changed.
+    pub(super) fn follow(
+        self: Arc<Self>,
+        client: &Client,
+        namespaces: &Namespaces,
+        watch_seconds: u32,
+        metrics: &ReadMetrics,
+    ) -> impl Stream<Item = ApplicationRef> + Send + use<> {
+        let config = |selector: &str| watch::config(watch_seconds).labels(selector);
+        let services = config(&format!("{}=true", label::CREATED_BY));
+        // Ingresses of Kubeflow's operator have no other label that distinguishes them from the Ingresses of other
+        // owners.
+        let ingresses = config(label::SUBMISSION_ID);
+        let services = watch::events(client, namespaces, services, metrics);
+        let services = kinds::<Service>(services, Arc::clone(&self), |index| &index.services);
+        let ingresses = watch::events(client, namespaces, ingresses, metrics);
+        let ingresses = kinds::<Ingress>(ingresses, self, |index| &index.ingresses);
+        stream::select(services, ingresses)
+    }
+}
+
+trait Followed:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + k8s_openapi::Resource
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Serialize
+    + Send
+    + 'static
+{
+}
+
+impl Followed for Service {}
+impl Followed for Ingress {}
+
+fn kinds<K: Followed>(
+    events: impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send,
+    index: Arc<AuxiliaryIndex>,
+    of: fn(&AuxiliaryIndex) -> &Kind,
+) -> impl Stream<Item = ApplicationRef> + Send {
+    let missing = Arc::clone(&index);
+    let events = events.filter_map(move |event| {
+        let unwatched = event.as_ref().is_err_and(|error| of(&missing).is_missing::<K>(error));
+        async move {
+            if unwatched {
+                // The watch is not polled again before this pause is over.
+                sleep(LOOK_AGAIN).await;
+            }
+            event.ok()
+        }
+    });
+    events.flat_map(move |event| stream::iter(references(of(&index).apply(event))))
+}
+
+impl Record for AuxiliaryObject {
+    fn name(&self) -> &str {
+        &self.child.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+}
+
+impl Kind {
+    /// Handles a failure of the watch. Returns whether there is nothing to watch: then no caller waits for the kind any
+    /// more.
+    fn is_missing<K: Followed>(&self, error: &watcher::Error) -> bool {
+        let is_missing = watch::is_missing(error);
+        if is_missing {
+            // The watch is retried for ever, and the failure is logged once.
+            if self.state.send_replace(State::Unwatched) != State::Unwatched {
+                warn!(kind = K::KIND, %error, "not watched: what becomes of them is not known, nor mended");
+            }
+        } else {
+            warn!(kind = K::KIND, %error, "the watch is retried");
+        }
+        is_missing
+    }
+
+    /// Takes in one event of the watch. Returns the applications whose objects have changed.
+    fn apply<K: Followed>(&self, event: Event<Lenient<K>>) -> BTreeSet<ApplicationKey> {
+        let is_complete = matches!(event, Event::InitDone);
+        let changed = self.objects.apply(event, keyed, |_, _| {});
+        if is_complete {
+            self.state.send_replace(State::Known);
+        }
+        changed
+    }
+}
+
+/// Returns the application of an object and the object's record. An object that cannot be read counts as an object
+/// without an application: it is not mended and does not appear in any status.
+fn keyed<K: Followed>(object: &Lenient<K>) -> Option<(ApplicationKey, AuxiliaryObject)> {
+    let object = object.0.as_ref().ok()?;
+    let namespace = object.meta().namespace.clone()?;
+    let json = serde_json::to_value(object).expect("an object is JSON");
+    let (application, auxiliary) = AuxiliaryObject::of(K::KIND, &json)?;
+    Some(((namespace, application), auxiliary))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status as ApiStatus;
+
+    #[test]
+    fn a_kind_that_is_not_there_is_waited_for_by_nobody_and_a_busy_api_server_by_all() {
+        let failed = |code: u16| {
+            let status = ApiStatus { code, ..ApiStatus::failure("404 page not found", "in no known words") };
+            watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))
+        };
+        let kind = Kind::default();
+        assert!(!kind.is_missing::<Ingress>(&failed(503)));
+        assert_eq!(*kind.state.borrow(), State::Begins);
+        for code in [403, 404] {
+            assert!(kind.is_missing::<Ingress>(&failed(code)));
+            assert_eq!(*kind.state.borrow(), State::Unwatched);
+        }
+        kind.apply::<Ingress>(Event::InitDone);
+        assert_eq!(*kind.state.borrow(), State::Known);
+    }
+}

@@ -1,0 +1,323 @@
+//! Makes, mends and deletes Services and Ingresses in the background: a limited number at once, each with a deadline.
+//! So neither a failure nor a slow answer delays any application.
+
+use super::{
+    ApplicationRef,
+    application_index::ApplicationKey,
+    auxiliary_index::AuxiliaryIndex,
+    calls::send,
+    events::Events,
+    objects::{already_exists, delete_that, in_words, is_owned, is_taken, metadata, path, still_goes},
+};
+use api::SparkApplication;
+use jiff::Timestamp;
+use kube::{
+    Client, ResourceExt,
+    api::{GetParams, Patch, PatchParams, PostParams},
+    core::Request,
+    runtime::reflector::ObjectRef,
+};
+use panics::caught;
+use parking_lot::Mutex;
+use plan::{
+    auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, addresses, mend},
+    events,
+};
+use serde_json::Value;
+use spark_client::Child;
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, warn};
+
+/// How many objects are made, mended and deleted at once: enough for as many applications as are submitted in the time
+/// that the API server takes for one object.
+const AT_ONCE: usize = 32;
+/// The longest time that the work on one object may take. After a timeout the work is retried.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Makes, mends and deletes objects in the background. Cheap to clone: all clones share one state.
+#[derive(Clone)]
+pub(super) struct AuxiliaryWorker(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    events: Events,
+    index: Arc<AuxiliaryIndex>,
+    slots: Semaphore,
+    /// For each application, by uid: what was done about each of its objects.
+    done: Mutex<HashMap<String, BTreeMap<Child, Done>>>,
+    /// Receives an application when the work on one of its objects has failed, or when no watch reports the result of
+    /// the work.
+    ended: mpsc::UnboundedSender<ApplicationRef>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// What was done about one object.
+struct Done {
+    tried: Try,
+    /// The run and the reason of the last failure that was reported to the user; none if the last attempt succeeded.
+    told: Option<(String, String)>,
+    /// None for a Service, and for an Ingress whose address another application has.
+    claim: Option<Claim>,
+}
+
+/// The addresses of an Ingress that is made or changed. They count as taken before the watch reports the Ingress.
+struct Claim {
+    addresses: Vec<String>,
+    /// Namespace and name of the application.
+    application: ApplicationKey,
+}
+
+impl AuxiliaryWorker {
+    pub(super) fn new(
+        client: Client,
+        events: Events,
+        index: Arc<AuxiliaryIndex>,
+        ended: mpsc::UnboundedSender<ApplicationRef>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            client,
+            events,
+            index,
+            slots: Semaphore::new(AT_ONCE),
+            done: Mutex::default(),
+            ended,
+            tasks: TaskTracker::new(),
+            stop,
+        }))
+    }
+
+    /// Returns the Services and Ingresses of an application, and what was done about each.
+    pub(super) fn seen(&self, namespace: &str, application: &str, uid: &str) -> AuxiliaryObjects {
+        let (there, unwatched) = self.0.index.of(namespace, application);
+        let done = self.0.done.lock();
+        let tried = |(child, done): (&Child, &Done)| (child.clone(), done.tried.clone());
+        let tries = done.get(uid).map(|done| done.iter().map(tried).collect()).unwrap_or_default();
+        AuxiliaryObjects { there, unwatched, tries }
+    }
+
+    /// Forgets an application that is gone, or about to be.
+    pub(super) fn forget(&self, uid: &str) {
+        self.0.done.lock().remove(uid);
+    }
+
+    /// Forgets all applications except those with the uids `listed`.
+    pub(super) fn forget_others(&self, listed: &HashSet<String>) {
+        self.0.done.lock().retain(|uid, _| listed.contains(uid));
+    }
+
+    /// Starts the work on all of `auxiliary_worker` for the run `run` of `application`, in the background.
+    pub(super) fn start(
+        &self,
+        application: &SparkApplication,
+        run: &str,
+        auxiliary_worker: Vec<AuxiliaryAction>,
+        now: Timestamp,
+    ) {
+        if auxiliary_worker.is_empty() {
+            return;
+        }
+        let application = Arc::new(SparkApplication {
+            metadata: application.metadata.clone(),
+            spec: Default::default(),
+            status: None,
+        });
+        let uid = application.uid().unwrap_or_default();
+        for auxiliary in auxiliary_worker {
+            let child = child(&auxiliary);
+            let wanted = match &auxiliary {
+                AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => addresses(object),
+                AuxiliaryAction::Delete(_) => Vec::new(),
+            };
+            let taken = {
+                let mut done = self.0.done.lock();
+                let taken = self.0.holder(&done, &wanted, &uid);
+                let known = done.entry(uid.clone()).or_default();
+                let (before, told) = known.remove(&child).map(|done| (done.tried, done.told)).unzip();
+                let claim = (taken.is_none() && !wanted.is_empty()).then(|| Claim {
+                    addresses: wanted,
+                    application: (application.namespace().unwrap_or_default(), application.name_any()),
+                });
+                known.insert(
+                    child.clone(),
+                    Done { tried: Try::begun(before, now), told: told.flatten(), claim },
+                );
+                taken
+            };
+            let (inner, application, run) = (Arc::clone(&self.0), Arc::clone(&application), run.to_owned());
+            let stop = self.0.stop.clone();
+            self.0.tasks.spawn(async move {
+                stop.run_until_cancelled(inner.carry_out(&application, run, &child, auxiliary, taken)).await;
+            });
+        }
+    }
+
+    /// Waits until no work is running any more. The token `stop` ends the work early.
+    pub(super) async fn stopped(&self) {
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+}
+
+fn child(auxiliary: &AuxiliaryAction) -> Child {
+    match auxiliary {
+        AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => {
+            Child::of(object).unwrap_or_default()
+        }
+        AuxiliaryAction::Delete(child) => child.clone(),
+    }
+}
+
+impl Inner {
+    async fn carry_out(
+        &self,
+        application: &SparkApplication,
+        run: String,
+        child: &Child,
+        auxiliary: AuxiliaryAction,
+        taken: Option<String>,
+    ) {
+        let namespace = application.namespace().unwrap_or_default();
+        let uid = application.uid().unwrap_or_default();
+        let is_made = matches!(auxiliary, AuxiliaryAction::Make(_));
+        let done = async {
+            if let Some(why) = taken {
+                return Ok(Ok(Err(why)));
+            }
+            // The semaphore is never closed.
+            let _slot = self.slots.acquire().await;
+            timeout(PATIENCE, caught(self.act(&namespace, &uid, child, auxiliary))).await
+        };
+        let why = match done.await {
+            Ok(Ok(Ok(()))) => {
+                debug!(kind = child.kind, name = child.name, "done in the background");
+                None
+            }
+            Ok(Ok(Err(why))) => Some(why),
+            Ok(Err(bug)) => Some(bug.to_string()),
+            Err(_) => Some(format!("the API server does not answer about {} {}", child.kind, child.name)),
+        };
+        let is_news = self.end(&uid, &run, child, is_made, why.as_deref());
+        if let Some(why) = why.as_ref().filter(|_| is_news) {
+            warn!(namespace, application = application.name_any(), why, "not done");
+            self.events.send(application, &run, &events::not_made(why), super::now()).await;
+        }
+        if why.is_some() || !self.index.watches(child) {
+            // The receiver is gone only when the process is about to end.
+            self.ended.send(ObjectRef::from_obj(application).into_kind_unchecked(())).ok();
+        }
+    }
+
+    /// Returns why an Ingress with these addresses is not made, if another application than the one with `uid` has one of
+    /// them: ingress controllers choose one of two Ingresses with the same address, and a tenant could take over
+    /// another's.
+    fn holder(
+        &self,
+        done: &HashMap<String, BTreeMap<Child, Done>>,
+        addresses: &[String],
+        uid: &str,
+    ) -> Option<String> {
+        // Services have no address, and every application has one: do not look at all applications for each.
+        if addresses.is_empty() {
+            return None;
+        }
+        let others = done.iter().filter(|(other, _)| *other != uid).flat_map(|(_, done)| done.values());
+        let claimed = others.filter_map(|done| done.claim.as_ref()).find_map(|claim| {
+            let address = addresses.iter().find(|address| claim.addresses.contains(address))?;
+            Some((address.clone(), claim.application.clone()))
+        });
+        let (address, (namespace, name)) = claimed.or_else(|| self.index.holder(addresses, uid))?;
+        Some(format!(
+            "{address} is the address of application {name} in namespace {namespace}: choose another one, or delete that \
+             application"
+        ))
+    }
+
+    /// Records how the work on an object has ended. Returns whether a failure is to be reported: a repeated failure of
+    /// the same run is not.
+    fn end(&self, uid: &str, run: &str, child: &Child, is_made: bool, why: Option<&str>) -> bool {
+        let mut done = self.done.lock();
+        let Some(done) = done.get_mut(uid).and_then(|done| done.get_mut(child)) else { return false };
+        done.tried.is_under_way = false;
+        done.tried.last = super::now();
+        if why.is_none() && is_made {
+            done.tried.made_for = Some(run.to_owned());
+        }
+        let told = why.map(|why| (run.to_owned(), why.to_owned()));
+        let is_news = told.is_some() && told != done.told;
+        done.told = told;
+        is_news
+    }
+
+    async fn act(
+        &self,
+        namespace: &str,
+        uid: &str,
+        child: &Child,
+        auxiliary: AuxiliaryAction,
+    ) -> Result<(), String> {
+        match auxiliary {
+            AuxiliaryAction::Make(object) => self.make(namespace, uid, child, &object).await,
+            AuxiliaryAction::Mend(patch) => self.patch(namespace, child, &patch).await,
+            AuxiliaryAction::Delete(_) => {
+                let delete = async {
+                    match metadata(&self.client, namespace, child).await? {
+                        Some(there) if is_owned(&there, uid) => {
+                            delete_that(&self.client, namespace, child, &there).await
+                        }
+                        _ => Ok(()),
+                    }
+                };
+                match delete.await {
+                    Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
+                    deleted => deleted.map_err(|error| in_words("delete", child, &error)),
+                }
+            }
+        }
+    }
+
+    async fn make(&self, namespace: &str, uid: &str, child: &Child, object: &Value) -> Result<(), String> {
+        let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
+        let request = Request::new(path(&child.kind, namespace)).create(&PostParams::default(), body);
+        let failed = |error: &kube::Error| in_words("create", child, error);
+        match send(&self.client, request).await {
+            Ok(_) => return Ok(()),
+            Err(error) if already_exists(&error) => {}
+            Err(error) => return Err(failed(&error)),
+        }
+        let request = Request::new(path(&child.kind, namespace)).get(&child.name, &GetParams::default());
+        let there: Value = match send(&self.client, request).await {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string())?,
+            Err(kube::Error::Api(status)) if status.is_not_found() => return Err(still_goes(child)),
+            Err(error) => return Err(in_words("read", child, &error)),
+        };
+        match AuxiliaryObject::of(&child.kind, &there).map(|(_, auxiliary)| auxiliary) {
+            Some(there) if there.owner == uid && there.terminating => Err(still_goes(child)),
+            Some(there) if there.owner == uid => match mend(object, &there) {
+                Some(patch) => self.patch(namespace, child, &patch).await,
+                None => Ok(()),
+            },
+            _ => Err(is_taken(child)),
+        }
+    }
+
+    async fn patch(&self, namespace: &str, child: &Child, patch: &Value) -> Result<(), String> {
+        let request = Request::new(path(&child.kind, namespace));
+        let request = request.patch(&child.name, &PatchParams::default(), &Patch::Merge(patch));
+        match send(&self.client, request).await {
+            // The object is gone, or another object has its name by now: the watch reports that.
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+            sent => sent.map(drop).map_err(|error| in_words("change", child, &error)),
+        }
+    }
+}

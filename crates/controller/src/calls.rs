@@ -1,0 +1,97 @@
+//! Sends requests whose answers contain objects that any user of the cluster may have written, and reads no more of an
+//! answer than is needed. kube's own methods read the whole answer, including managedFields: if an answer cannot be
+//! read, they report a deletion that succeeded as failed.
+
+use api::Lenient;
+
+use kube::{
+    Api, Client, Resource,
+    api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams},
+    core::{PartialObjectMeta, Request, request},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::fmt::Debug;
+
+/// The metadata of an object.
+pub(super) type Metadata<K> = Lenient<PartialObjectMeta<K>>;
+
+/// Returns an object's metadata; none if the object does not exist.
+pub(super) async fn metadata<K: Resource + Clone + Debug>(
+    api: &Api<K>,
+    name: &str,
+) -> kube::Result<Option<Metadata<K>>> {
+    metadata_at(&api.clone().into_client(), api.resource_url(), name).await
+}
+
+/// Returns an object's metadata; none if the object does not exist. Only `path` determines the kind of the object.
+pub(super) async fn metadata_at<K: Resource>(
+    client: &Client,
+    path: &str,
+    name: &str,
+) -> kube::Result<Option<Metadata<K>>> {
+    let request = Request::new(path).get_metadata(name, &GetParams::default());
+    match client.request(request.map_err(kube::Error::BuildRequest)?).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Returns the metadata of all objects that `parameters` select.
+pub(super) async fn list_metadata<K: Resource + Clone + Debug>(
+    api: &Api<K>,
+    parameters: &ListParams,
+) -> kube::Result<Vec<Metadata<K>>> {
+    let request = of(api).list_metadata(parameters).map_err(kube::Error::BuildRequest)?;
+    let list: ObjectList<Metadata<K>> = api.clone().into_client().request(request).await?;
+    Ok(list.items)
+}
+
+/// Changes an object's metadata.
+pub(super) async fn patch_metadata<K: Resource + Clone>(
+    api: &Api<K>,
+    name: &str,
+    patch: &Patch<impl Serialize + Debug>,
+) -> kube::Result<()> {
+    send_to(api, of(api).patch_metadata(name, &PatchParams::default(), patch)).await
+}
+
+/// Creates an object.
+pub(super) async fn create<K: Resource + Clone + Serialize + DeserializeOwned>(
+    api: &Api<K>,
+    object: &K,
+    parameters: &PostParams,
+) -> kube::Result<Lenient<K>> {
+    let object = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+    let request = of(api).create(parameters, object).map_err(kube::Error::BuildRequest)?;
+    api.clone().into_client().request(request).await
+}
+
+/// Requests the deletion of an object.
+pub(super) async fn delete<K: Resource + Clone>(
+    api: &Api<K>,
+    name: &str,
+    parameters: &DeleteParams,
+) -> kube::Result<()> {
+    send_to(api, of(api).delete(name, parameters)).await
+}
+
+/// Requests the deletion of all objects that `chosen` selects.
+pub(super) async fn delete_all<K: Resource + Clone>(api: &Api<K>, chosen: &ListParams) -> kube::Result<()> {
+    send_to(api, of(api).delete_collection(&DeleteParams::default(), chosen)).await
+}
+
+fn of<K: Resource>(api: &Api<K>) -> Request {
+    Request::new(api.resource_url())
+}
+
+async fn send_to<K: Resource + Clone>(api: &Api<K>, request: Built) -> kube::Result<()> {
+    send(&api.clone().into_client(), request).await.map(drop)
+}
+
+/// A request as kube builds it.
+type Built = Result<http::Request<Vec<u8>>, request::Error>;
+
+/// Returns the answer to a request, as text.
+pub(super) async fn send(client: &Client, request: Built) -> kube::Result<String> {
+    client.request_text(request.map_err(kube::Error::BuildRequest)?).await
+}

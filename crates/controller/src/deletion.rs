@@ -1,0 +1,359 @@
+//! Deletes or releases the pods of applications that are being deleted, are gone, or are in a namespace that this
+//! operator does not drive any more.
+
+use super::{Context, Error, Watched, execute};
+use futures::future::join_all;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt};
+use panics::caught;
+use parking_lot::Mutex;
+use plan::{Action, lifecycle};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use tokio::sync::Notify;
+use tracing::{error, info, warn};
+
+/// The number of applications handled at once, so that one slow answer does not delay all others. Each application
+/// takes two or three short calls.
+const AT_ONCE: usize = 4;
+
+/// A queue of applications that are gone and whose pods have not been handled since. Each application is in the queue
+/// at most once, however often its pods change, and the namespaces take turns: thousands of pods without an application
+/// in one namespace delay each of the other namespaces by only one application per turn.
+#[derive(Default)]
+pub(super) struct Deletions {
+    waiting: Mutex<Waiting>,
+    news: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: BTreeMap<String, Line>,
+    /// The namespaces that have a line, the next namespace first.
+    turns: VecDeque<String>,
+}
+
+/// The applications of one namespace by their names, first come, first served.
+#[derive(Default)]
+struct Line {
+    order: VecDeque<String>,
+    names: HashSet<String>,
+}
+
+impl Deletions {
+    /// Queues an application that is gone, or that was replaced by another application of the same name.
+    pub(super) fn waits(&self, namespace: &str, name: &str) {
+        self.waiting.lock().push(namespace, name);
+        self.news.notify_one();
+    }
+
+    /// Handles the pods of all applications in the queue, and never ends.
+    pub(super) async fn say(&self, context: &Context) {
+        join_all((0..AT_ONCE).map(|_| self.say_one_by_one(context))).await;
+    }
+
+    async fn say_one_by_one(&self, context: &Context) {
+        loop {
+            let (namespace, name) = self.next().await;
+            if let Err(bug) = caught(context.delete_or_release_pods(&namespace, &name)).await {
+                error!(namespace, name, %bug, "the pods of a deleted application are left to Kubernetes");
+            }
+        }
+    }
+
+    async fn next(&self) -> (String, String) {
+        loop {
+            let (next, is_last) = {
+                let mut waiting = self.waiting.lock();
+                (waiting.pop(), waiting.turns.is_empty())
+            };
+            if !is_last {
+                // Several notifications may wake only one worker, so this worker wakes the next one.
+                self.news.notify_one();
+            }
+            match next {
+                Some(next) => return next,
+                None => self.news.notified().await,
+            }
+        }
+    }
+}
+
+impl Waiting {
+    fn push(&mut self, namespace: &str, name: &str) {
+        let line = self.lines.entry(namespace.to_owned()).or_insert_with(|| {
+            self.turns.push_back(namespace.to_owned());
+            Line::default()
+        });
+        if line.names.insert(name.to_owned()) {
+            line.order.push_back(name.to_owned());
+        }
+    }
+
+    fn pop(&mut self) -> Option<(String, String)> {
+        let namespace = self.turns.pop_front()?;
+        let line = self.lines.get_mut(&namespace)?;
+        let name = line.order.pop_front()?;
+        line.names.remove(&name);
+        if line.order.is_empty() {
+            self.lines.remove(&namespace);
+        } else {
+            self.turns.push_back(namespace.clone());
+        }
+        Some((namespace, name))
+    }
+}
+
+impl Context {
+    /// Deletes or releases the pods of an application that is being deleted, or is gone. After a failure Kubernetes
+    /// deletes the pods later, and a driver that has the operator's finalizer is released when the operator starts the
+    /// next time.
+    ///
+    /// In a namespace that this operator does not drive, another operator may drive applications. There only the
+    /// drivers of applications that are gone are released: no operator can record the outcome of such a driver any
+    /// more, and while the finalizer stays, neither the driver nor the namespace can be deleted.
+    pub(super) async fn delete_or_release_pods(&self, namespace: &str, name: &str) {
+        self.pods.forget(namespace, name);
+        let pods: Vec<_> = self.pods.of(namespace, name).0.into_values().collect();
+        let is_ours = self.namespaces.include(namespace);
+        let actions = |there: Option<&ObjectMeta>| {
+            let mut actions = lifecycle::after_deletion(&pods, there);
+            actions
+                .retain(|action| is_ours || matches!(action, Action::ProtectDriver { protect: false, .. }));
+            actions
+        };
+        // Pods that are being deleted already, or never belonged to an application, change often; no request is sent
+        // for them.
+        if actions(None).is_empty() {
+            return;
+        }
+        let left = |error: Error| {
+            warn!(namespace, name, %error, "the pods of a deleted application are left to Kubernetes");
+        };
+        // Another application may have the name by now.
+        let there = match self.live(namespace, name).await {
+            Ok(there) => there,
+            Err(error) => return left(error),
+        };
+        for action in actions(there.as_ref().map(Resource::meta)) {
+            execute::about_pods(&self.client, namespace, action).await.unwrap_or_else(left);
+        }
+    }
+
+    /// Stops driving an application in a namespace that is not chosen: its pods go on running, everything remembered of
+    /// the application is forgotten, and its drivers are released from the finalizer.
+    ///
+    /// Drivers are released once, and only the drivers of applications that this process has driven. Another operator
+    /// may drive the namespace by now, and the finalizer of that operator has the same name. If the other operator has
+    /// already put its finalizer on such a driver, that operator sees at once that the finalizer is gone and restores
+    /// it, and the matter ends there. If this operator released every driver with the finalizer whenever a driver is
+    /// seen, the two operators would fight endlessly. So the finalizer stays on the drivers of a namespace that was
+    /// removed from the choice while no operator ran, until their application is deleted.
+    ///
+    /// # Errors
+    ///
+    /// If a driver could not be released; the caller has to retry.
+    pub(super) async fn leave(&self, watched: &Watched) -> Result<(), Error> {
+        let (namespace, name) = (watched.namespace().unwrap_or_default(), watched.name_any());
+        let uid = watched.uid().unwrap_or_default();
+        // Every application that this process drives has a note, from its first reconcile on.
+        let was_ours = self.memory.has(&uid);
+        self.pods.forget(&namespace, &name);
+        if was_ours {
+            let pods: Vec<_> = self.pods.of(&namespace, &name).0.into_values().collect();
+            for action in lifecycle::leave(&pods, &uid, &self.policy) {
+                execute::about_pods(&self.client, &namespace, action).await?;
+            }
+            info!("left: the namespace is not ours any more");
+        }
+        self.forget(&uid);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::*, *};
+    use api::Lenient;
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::client::{Body, ClientBuilder};
+    use plan::application_metrics::Options;
+    use prometheus_client::registry::Registry;
+    use serde_json::{Value, from_value, json};
+
+    /// Method and path of each request.
+    type Asked = Arc<Mutex<Vec<String>>>;
+
+    /// Returns a process that drives the namespace `ours`, and the requests that it sends. The API server has the pod
+    /// `pi-driver`, and the application `pi` if `there` contains it.
+    fn context(there: Option<Value>) -> (Context, Asked) {
+        let asked = Asked::default();
+        let asking = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let path = request.uri().path().to_owned();
+            asking.lock().push(format!("{} {path}", request.method()));
+            let (code, answer) = match &there {
+                _ if path.contains("/pods/") => (200, driver_json("pi-driver")),
+                Some(there) => (200, there.clone()),
+                None => {
+                    (404, json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}))
+                }
+            };
+            let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            async move { answer }
+        });
+        let client = ClientBuilder::new(service, "default").build();
+        let mut registry = Registry::default();
+        let events = Events::new(client.clone(), "operator".to_owned());
+        let (submitter, metrics) =
+            (SubmitterSettings { at_once: 1, has_webhook: false }, SubmissionMetrics::new(&mut registry));
+        let context = Context {
+            policy: Policy { protects_driver_outcome: true, ..Policy::new("k8s://https://10.0.0.1:443") },
+            namespaces: Arc::new(OurNamespaces::new(
+                Namespaces::new(["ours".to_owned()], None),
+                Claims::of_nobody(),
+            )),
+            pods: Arc::default(),
+            mount_failures: Arc::default(),
+            auxiliary_worker: AuxiliaryWorker::new(
+                client.clone(),
+                events.clone(),
+                Arc::default(),
+                mpsc::unbounded_channel().0,
+                CancellationToken::new(),
+            ),
+            submitter: Submitter::new(client.clone(), submitter, metrics, mpsc::unbounded_channel().0),
+            submission_environment: SubmissionEnvironment::of_process(None),
+            metrics: ApplicationMetrics::new(Options::default()),
+            events,
+            workload: Workloads::new(&mut registry, 1).applications,
+            memory: ReconcileMemory::default(),
+            applications: reflector::store().0,
+            turns: Semaphore::new(1),
+            server_time: Arc::new(|| None),
+            stop: CancellationToken::new(),
+            client,
+        };
+        (context, asked)
+    }
+
+    fn application() -> Value {
+        json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "SparkApplication",
+            "metadata": {"name": "pi", "namespace": "theirs", "uid": "u"},
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+        })
+    }
+
+    /// Returns a driver of the application with the uid `u`; the finalizer keeps the driver.
+    fn driver(name: &str) -> Lenient<Pod> {
+        from_value(driver_json(name)).unwrap()
+    }
+
+    fn driver_json(name: &str) -> Value {
+        let owner = json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "SparkApplication",
+            "name": "pi",
+            "uid": "u",
+            "controller": true,
+        });
+        json!({"metadata": {
+            "name": name,
+            "namespace": "theirs",
+            "uid": "d1",
+            "labels": {"sparkoperator.k8s.io/app-name": "pi", "spark-role": "driver"},
+            "finalizers": ["sparkoperator.k8s.io/driver-outcome"],
+            "ownerReferences": [owner],
+        }})
+    }
+
+    fn has_pods(context: &Context, pods: impl IntoIterator<Item = Lenient<Pod>>) {
+        for pod in pods {
+            context.pods.apply(watcher::Event::Apply(pod));
+        }
+    }
+
+    fn told(asked: &Asked) -> Vec<String> {
+        std::mem::take(&mut *asked.lock())
+    }
+
+    const APPLICATION: &str = "GET /apis/sparkoperator.k8s.io/v1beta2/namespaces/theirs/sparkapplications/pi";
+    const RELEASE: [&str; 2] =
+        ["GET /api/v1/namespaces/theirs/pods/pi-driver", "PATCH /api/v1/namespaces/theirs/pods/pi-driver"];
+
+    /// Issue 22: the pods could not be deleted, nor could the namespace.
+    #[tokio::test]
+    async fn drivers_in_a_namespace_that_ceases_to_be_ours_are_let_go_once() {
+        let (context, asked) = context(Some(application()));
+        let watched: Watched = from_value(application()).unwrap();
+        has_pods(&context, [driver("pi-driver")]);
+        context.leave(&watched).await.unwrap();
+        assert_eq!(told(&asked), Vec::<String>::new(), "it never was ours");
+
+        context.memory.with("u", |note| note.failures = 0);
+        context.leave(&watched).await.unwrap();
+        assert_eq!(told(&asked), RELEASE);
+        context.leave(&watched).await.unwrap();
+        assert_eq!(told(&asked), Vec::<String>::new(), "the finalizer is another operator's now");
+    }
+
+    #[tokio::test]
+    async fn the_drivers_of_deleted_applications_are_let_go_everywhere_and_nothing_else_is_done() {
+        let (context, asked) = context(None);
+        let mut old = driver("old-driver");
+        old.meta_mut().finalizers = None;
+        has_pods(&context, [driver("pi-driver"), old]);
+        context.delete_or_release_pods("theirs", "pi").await;
+        assert_eq!(told(&asked), [&[APPLICATION][..], &RELEASE].concat());
+
+        let (context, asked) = self::context(Some(application()));
+        has_pods(&context, [driver("pi-driver")]);
+        context.delete_or_release_pods("theirs", "pi").await;
+        assert_eq!(told(&asked), [APPLICATION]);
+    }
+
+    /// Issue 22: memory grew with every driver in the namespaces of others.
+    #[tokio::test]
+    async fn nothing_is_remembered_of_drivers_in_the_namespaces_of_others() {
+        let (context, _) = context(None);
+        let has_departed = || context.pods.of("theirs", "pi").1.is_some();
+        let depart = || {
+            context.pods.apply(watcher::Event::Delete(driver("pi-driver")));
+            assert!(has_departed());
+        };
+        depart();
+        context.delete_or_release_pods("theirs", "pi").await;
+        assert!(!has_departed());
+        depart();
+        context.leave(&from_value(application()).unwrap()).await.unwrap();
+        assert!(!has_departed());
+    }
+
+    /// Issue 22: every event of such a pod caused a request.
+    #[tokio::test]
+    async fn nobody_asks_for_the_application_of_pods_about_which_nothing_is_to_be_done() {
+        let (context, asked) = context(None);
+        let mut pod = driver("pi-driver");
+        pod.meta_mut().namespace = Some("ours".to_owned());
+        pod.meta_mut().finalizers = None;
+        pod.meta_mut().owner_references = None;
+        has_pods(&context, [pod]);
+        context.delete_or_release_pods("ours", "pi").await;
+        assert_eq!(told(&asked), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_waits_once_and_the_namespaces_take_turns() {
+        let mut waiting = Waiting::default();
+        for (namespace, name) in
+            [("a", "1"), ("a", "2"), ("a", "1"), ("a", "3"), ("b", "1"), ("c", "1"), ("b", "1"), ("b", "2")]
+        {
+            waiting.push(namespace, name);
+        }
+        let order: Vec<_> = std::iter::from_fn(|| waiting.pop()).map(|(a, b)| a + &b).collect();
+        assert_eq!(order, ["a1", "b1", "c1", "a2", "b2", "a3"]);
+        assert!(waiting.lines.is_empty() && waiting.turns.is_empty());
+    }
+}

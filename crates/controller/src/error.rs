@@ -1,0 +1,63 @@
+//! Defines the reasons for which a reconcile fails, including a bug of the operator.
+
+use super::{
+    events::Events,
+    submission_environment,
+    workload::{Outcome, Workload},
+};
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt, runtime::controller::Action};
+use panics::{Panicked, caught};
+use std::time::Duration;
+
+/// Why a reconcile has failed and has to be retried.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("{what} failed: {source}")]
+    Api { what: &'static str, source: Box<kube::Error> },
+    #[error("the object has changed since it was read")]
+    Conflict,
+    #[error(transparent)]
+    SubmissionEnvironment(#[from] submission_environment::Unreadable),
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
+}
+
+impl Error {
+    pub(super) fn api(what: &'static str) -> impl FnOnce(kube::Error) -> Self {
+        move |source| Self::Api { what, source: Box::new(source) }
+    }
+
+    /// Whether it is unknown if the API server has carried out the request. A request that the API server refuses was
+    /// not carried out.
+    pub(super) fn is_unanswered(&self) -> bool {
+        let refused = |source: &kube::Error| matches!(source, kube::Error::Api(status) if status.code < 500);
+        matches!(self, Self::Api { source, .. } if !refused(source))
+    }
+}
+
+/// Reconciles `object` by `look`, which returns when to look again if nothing happens before, and records the work in
+/// `workload`. Reports a panic in `look` by an event on the object and a metric.
+///
+/// # Errors
+///
+/// The errors of `look`, and [`Error::Panicked`].
+pub(super) async fn guarded<K: Resource<DynamicType = ()>>(
+    object: &K,
+    workload: &Workload,
+    events: &Events,
+    now: Timestamp,
+    look: impl Future<Output = Result<Option<Duration>, Error>>,
+) -> Result<Action, Error> {
+    let work = workload.begin(&object.namespace().unwrap_or_default(), &object.name_any());
+    let wake = match caught(look).await {
+        Ok(done) => done,
+        Err(bug) => {
+            workload.panicked();
+            events.panicked(object, &bug, now).await;
+            Err(bug.into())
+        }
+    };
+    work.end(Outcome::of(&wake));
+    wake.map(|wake| wake.map_or_else(Action::await_change, Action::requeue))
+}

@@ -1,0 +1,153 @@
+//! Carries out the actions of a plan without any decision of its own. Each action can be repeated, and an action that
+//! was done before counts as a success.
+
+use super::{
+    Context, Error, calls,
+    objects::{self, InFlight},
+};
+use api::{
+    SparkApplication,
+    names::{finalizer, label, role},
+};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, Preconditions},
+};
+use plan::{Action, events};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+pub(super) async fn execute(
+    context: &Context,
+    application: &SparkApplication,
+    action: Action,
+) -> Result<(), Error> {
+    let namespace = application.namespace().unwrap_or_default();
+    let uid = application.uid().unwrap_or_default();
+    match action {
+        Action::Submit(request) => {
+            context.submitter.start(application, *request);
+            Ok(())
+        }
+        Action::StopSubmission => {
+            context.submitter.stop_one(&uid);
+            Ok(())
+        }
+        Action::Make(objects) => {
+            make(context, application, &objects).await;
+            Ok(())
+        }
+        Action::DeleteChildren(children) => {
+            let deleted = objects::delete(&context.client, &namespace, &uid, &children).await;
+            deleted.map_err(Error::api("DELETE of what belongs to a driver"))
+        }
+        Action::DeleteApplication => {
+            let applications = Api::<SparkApplication>::namespaced(context.client.clone(), &namespace);
+            let preconditions =
+                Preconditions { uid: Some(uid), resource_version: application.resource_version() };
+            delete(&applications, &application.name_any(), preconditions).await?;
+            info!("deleted: its time to live is over");
+            Ok(())
+        }
+        action @ (Action::DeletePod { .. }
+        | Action::DeleteExecutors { .. }
+        | Action::ProtectDriver { .. }) => about_pods(&context.client, &namespace, action).await,
+    }
+}
+
+/// Carries out an action about pods; the application of these pods need not exist any more. Ignores all other actions.
+pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action) -> Result<(), Error> {
+    let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+    let (what, done) = match &action {
+        Action::DeletePod { name, uid } => {
+            let done = calls::delete(&pods, name, &only(Some(uid.clone())))
+                .await
+                .map(|()| info!(pod = name, "pod deleted"));
+            ("DELETE of the driver pod", done)
+        }
+        Action::DeleteExecutors { submission_id } => {
+            let executors =
+                format!("{}={submission_id},{}={}", label::SUBMISSION_ID, label::SPARK_ROLE, role::EXECUTOR);
+            let executors = ListParams::default().labels(&executors);
+            let done = calls::delete_all(&pods, &executors).await;
+            ("DELETE of executors", done.map(|()| info!(submission_id, "executors deleted")))
+        }
+        Action::ProtectDriver { name, uid, protect } => {
+            ("PATCH of the driver pod's finalizers", protected(&pods, name, uid, *protect).await)
+        }
+        _ => return Ok(()),
+    };
+    match done {
+        // The pod is gone already, or another pod has its name by now.
+        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+        done => done.map_err(Error::api(what)),
+    }
+}
+
+/// Adds the operator's finalizer to a pod, or removes it. Keeps all other finalizers.
+async fn protected(pods: &Api<Pod>, name: &str, uid: &str, protect: bool) -> Result<(), kube::Error> {
+    let Some(pod) = calls::metadata(pods, name).await?.filter(|pod| pod.uid().as_deref() == Some(uid)) else {
+        return Ok(());
+    };
+    let others = pod.finalizers().iter().filter(|name| *name != finalizer::DRIVER_OUTCOME).cloned();
+    let own = protect.then(|| finalizer::DRIVER_OUTCOME.to_owned());
+    let finalizers: Vec<_> = others.chain(own).collect();
+    let patch = json!({"metadata": {
+        "uid": uid,
+        "resourceVersion": pod.resource_version(),
+        "finalizers": finalizers,
+    }});
+    calls::patch_metadata(pods, name, &Patch::Merge(patch)).await
+}
+
+/// Makes objects that an application can run without. Reports a failure to the user of the application by an event and
+/// skips the rest.
+async fn make(context: &Context, application: &SparkApplication, objects: &[Value]) {
+    /// How long the creation of one object may take. The next reconcile retries.
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let namespace = application.namespace().unwrap_or_default();
+    let uid = application.uid().unwrap_or_default();
+    let run = application.status.as_ref().and_then(|status| status.submission_id.clone()).unwrap_or_default();
+    for object in objects {
+        let made =
+            timeout(PATIENCE, objects::make(&context.client, &namespace, &uid, object, &InFlight::default()))
+                .await;
+        let why = match made {
+            Ok(Ok(())) => continue,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("failed to create {}: the API server does not answer", object["kind"]),
+        };
+        warn!(why, "not made");
+        context.events.send(application, &run, &events::not_made(&why), super::now()).await;
+        return;
+    }
+    context.memory.with(&uid, |note| note.made_for = Some(run));
+}
+
+/// Deletes an application if `preconditions` hold. An application that is gone counts as deleted.
+///
+/// # Errors
+///
+/// [`Error::Conflict`] if `preconditions` do not hold any more.
+pub(super) async fn delete(
+    applications: &Api<SparkApplication>,
+    name: &str,
+    preconditions: Preconditions,
+) -> Result<(), Error> {
+    let unchanged = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    match calls::delete(applications, name, &unchanged).await {
+        Ok(()) => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_conflict() => Err(Error::Conflict),
+        Err(error) => Err(Error::api("DELETE of an application")(error)),
+    }
+}
+
+/// Returns the parameters that delete the object with this uid, and no other object that has its name by now.
+pub(super) fn only(uid: Option<String>) -> DeleteParams {
+    let preconditions = Preconditions { uid, resource_version: None };
+    DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }
+}

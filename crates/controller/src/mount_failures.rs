@@ -1,0 +1,261 @@
+//! Finds out why the volumes of pods cannot be mounted. The kubelet reports the reason only by events with the reason
+//! FailedMount. These events are watched only while a pod waits for its volumes: the API server keeps no events in
+//! memory, and reads each list of events from etcd.
+
+use super::{
+    ApplicationRef,
+    watch::{self, ReadMetrics},
+};
+use api::{
+    Lenient,
+    excerpt::{self, LONGEST_EXPLANATION},
+};
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use kube::{Client, ResourceExt, runtime::watcher};
+use parking_lot::Mutex;
+use plan::namespaces::Namespaces;
+use std::{
+    collections::{BTreeMap, HashMap},
+    mem,
+    pin::pin,
+    time::Duration,
+};
+use tokio::{
+    sync::{Notify, watch as state},
+    time::{Instant, interval, timeout},
+};
+use tracing::warn;
+
+/// How long a pod counts as waiting after the last question about it. Questions about a pod that waits come at least
+/// every five minutes.
+const WAITS: Duration = Duration::from_secs(600);
+/// How often the pods that do not wait any more are forgotten.
+const TIDY: Duration = Duration::from_secs(60);
+/// How long a question waits for the first list of events. A status without the reason is better than no status.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The number of pods in one namespace whose reasons are kept: a user who may create events in a namespace can create
+/// any number of them.
+const MOST: usize = 1_000;
+
+/// The reasons why volumes cannot be mounted, by namespace and uid of the pod.
+type Failures = BTreeMap<String, HashMap<String, Failure>>;
+
+/// The latest message of the kubelet about a pod's volumes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Failure {
+    /// The name of the event.
+    event: String,
+    last: Option<Timestamp>,
+    message: String,
+}
+
+#[derive(Debug)]
+pub(super) struct MountFailures {
+    known: Mutex<Known>,
+    /// Is notified by each question.
+    asked: Notify,
+    is_listed: state::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    failures: Failures,
+    /// For each pod that waits, by uid: its application, and the time of the last question.
+    waiting: HashMap<String, (ApplicationRef, Instant)>,
+}
+
+impl Default for MountFailures {
+    fn default() -> Self {
+        Self { known: Mutex::default(), asked: Notify::new(), is_listed: state::Sender::new(false) }
+    }
+}
+
+impl MountFailures {
+    /// Returns why the volumes of a pod of `application` cannot be mounted, if a reason is known. From then on the
+    /// application is woken when the reason changes.
+    pub(super) async fn of(&self, application: &ApplicationRef, pod_uid: &str) -> Option<String> {
+        self.known.lock().waiting.insert(pod_uid.to_owned(), (application.clone(), Instant::now()));
+        self.asked.notify_one();
+        // If the events cannot be listed, no reason is known. The sender lives as long as `self`.
+        let mut is_listed = self.is_listed.subscribe();
+        drop(timeout(PATIENCE, is_listed.wait_for(|listed| *listed)).await);
+        let known = self.known.lock();
+        let failures = known.failures.get(application.namespace.as_deref().unwrap_or_default())?;
+        failures.get(pod_uid).map(|failure| failure.message.clone())
+    }
+
+    /// Watches the events whenever a pod waits. Calls `wake` with the application of each pod whose reason has changed.
+    pub(super) async fn follow(
+        &self,
+        client: &Client,
+        namespaces: &Namespaces,
+        watch_seconds: u32,
+        metrics: &ReadMetrics,
+        wake: impl Fn(ApplicationRef),
+    ) {
+        let config = watch::config(watch_seconds).fields("involvedObject.kind=Pod,reason=FailedMount");
+        loop {
+            self.asked.notified().await;
+            let mut events = pin!(watch::events(client, namespaces, config.clone(), metrics));
+            let mut listed = Failures::new();
+            let mut tidy = interval(TIDY);
+            loop {
+                tokio::select! {
+                    Some(event) = events.next() => match event {
+                        Ok(event) => self.apply(event, &mut listed).into_iter().for_each(&wake),
+                        Err(error) => {
+                            warn!(%error, "the watch of FailedMount events is retried");
+                            // Ends the wait of all questions: the list may never come.
+                            self.is_listed.send_replace(true);
+                        }
+                    },
+                    _ = tidy.tick() => if !self.is_awaited() { break },
+                }
+            }
+        }
+    }
+
+    /// Forgets the pods that do not wait any more, and everything if no pod waits. Returns whether a pod waits.
+    fn is_awaited(&self) -> bool {
+        let mut known = self.known.lock();
+        known.waiting.retain(|_, (_, asked)| asked.elapsed() < WAITS);
+        let is_awaited = !known.waiting.is_empty();
+        if !is_awaited {
+            *known = Known::default();
+            self.is_listed.send_replace(false);
+        }
+        is_awaited
+    }
+
+    /// Takes in one event of the watch; `listed` collects a list that is not complete yet. Returns the applications
+    /// whose reasons have changed.
+    fn apply(&self, event: watcher::Event<Lenient<Event>>, listed: &mut Failures) -> Vec<ApplicationRef> {
+        let mut known = self.known.lock();
+        let changed: Vec<String> = match event {
+            watcher::Event::Init => {
+                listed.clear();
+                Vec::new()
+            }
+            watcher::Event::InitApply(event) => {
+                note(listed, &event);
+                Vec::new()
+            }
+            watcher::Event::InitDone => {
+                let before = mem::replace(&mut known.failures, mem::take(listed));
+                self.is_listed.send_replace(true);
+                let message = |failures: &Failures, namespace: &str, uid: &str| {
+                    failures.get(namespace).and_then(|of| of.get(uid)).map(|failure| failure.message.clone())
+                };
+                let differs = |(uid, (application, _)): &(&String, &(ApplicationRef, Instant))| {
+                    let namespace = application.namespace.as_deref().unwrap_or_default();
+                    message(&before, namespace, uid) != message(&known.failures, namespace, uid)
+                };
+                known.waiting.iter().filter(differs).map(|(uid, _)| uid.clone()).collect()
+            }
+            watcher::Event::Apply(event) => note(&mut known.failures, &event).into_iter().collect(),
+            // The API server deletes events when they are old. Their message is still true until the pod is gone, so no
+            // application is woken.
+            watcher::Event::Delete(event) => {
+                forget(&mut known.failures, &event);
+                Vec::new()
+            }
+        };
+        changed.iter().filter_map(|uid| Some(known.waiting.get(uid)?.0.clone())).collect()
+    }
+}
+
+/// Notes the message of an event. Returns the uid of the pod if the message is new.
+fn note(failures: &mut Failures, event: &Lenient<Event>) -> Option<String> {
+    let event = event.0.as_ref().ok()?;
+    let namespace = event.metadata.namespace.as_ref()?;
+    let uid = event.involved_object.uid.as_ref()?;
+    let of_namespace = failures.entry(namespace.clone()).or_default();
+    let last = event.last_timestamp.as_ref().map(|time| time.0);
+    let before = of_namespace.get(uid);
+    if before.is_some_and(|before| before.last > last) || before.is_none() && of_namespace.len() >= MOST {
+        return None;
+    }
+    let message = excerpt::beginning(event.message.clone().unwrap_or_default(), LONGEST_EXPLANATION);
+    let is_news = before.is_none_or(|before| before.message != message);
+    of_namespace.insert(uid.clone(), Failure { event: event.name_any(), last, message });
+    is_news.then(|| uid.clone())
+}
+
+/// Forgets the message of an event that is gone.
+fn forget(failures: &mut Failures, event: &Lenient<Event>) {
+    let Ok(Event { metadata, involved_object, .. }) = &event.0 else { return };
+    let (Some(namespace), Some(uid)) = (&metadata.namespace, &involved_object.uid) else { return };
+    let Some(of_namespace) = failures.get_mut(namespace) else { return };
+    if of_namespace.get(uid).is_some_and(|failure| Some(&failure.event) == metadata.name.as_ref()) {
+        of_namespace.remove(uid);
+    }
+    if of_namespace.is_empty() {
+        failures.remove(namespace);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::slice::from_ref;
+
+    fn event(name: &str, pod_uid: &str, second: u32, message: &str) -> Lenient<Event> {
+        let event = json!({
+            "metadata": {"name": name, "namespace": "team-a"},
+            "involvedObject": {"kind": "Pod", "namespace": "team-a", "name": "pi-driver", "uid": pod_uid},
+            "reason": "FailedMount",
+            "lastTimestamp": format!("2026-01-01T00:00:{second:02}Z"),
+            "message": message,
+        });
+        serde_json::from_str(&event.to_string()).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_is_woken_by_each_new_reason_and_by_no_other_pods() {
+        let failures = MountFailures::default();
+        let mut listed = Failures::new();
+        let pi = ApplicationRef::new("pi").within("team-a");
+        assert_eq!(failures.of(&pi, "pod-1").await, None, "nothing is known where nothing can be listed");
+
+        let mut apply = |event| failures.apply(event, &mut listed);
+        assert_eq!(apply(watcher::Event::Init), []);
+        assert_eq!(apply(watcher::Event::InitApply(event("a", "pod-1", 1, "no such Secret"))), []);
+        assert_eq!(apply(watcher::Event::InitApply(event("b", "pod-2", 1, "of nobody who waits"))), []);
+        assert_eq!(apply(watcher::Event::InitDone), from_ref(&pi));
+        assert_eq!(apply(watcher::Event::Apply(event("a", "pod-1", 2, "no such Secret"))), []);
+        assert_eq!(apply(watcher::Event::Apply(event("c", "pod-1", 3, "no such ConfigMap"))), from_ref(&pi));
+        assert_eq!(apply(watcher::Event::Apply(event("a", "pod-1", 2, "no such Secret"))), [], "older");
+        assert_eq!(apply(watcher::Event::Apply(event("d", "pod-2", 4, "still of nobody"))), []);
+        assert_eq!(failures.of(&pi, "pod-1").await.as_deref(), Some("no such ConfigMap"));
+
+        apply(watcher::Event::Delete(event("a", "pod-1", 2, "no such Secret")));
+        assert!(failures.of(&pi, "pod-1").await.is_some(), "another event of the pod is gone");
+        apply(watcher::Event::Delete(event("c", "pod-1", 3, "no such ConfigMap")));
+        assert_eq!(failures.of(&pi, "pod-1").await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_nobody_has_asked_for_long_everything_is_forgotten() {
+        let failures = MountFailures::default();
+        let pi = ApplicationRef::new("pi").within("team-a");
+        failures.of(&pi, "pod-1").await;
+        failures.apply(watcher::Event::Apply(event("a", "pod-1", 1, "why")), &mut Failures::new());
+        assert!(failures.is_awaited());
+        tokio::time::advance(WAITS).await;
+        assert!(!failures.is_awaited());
+        assert!(failures.known.lock().failures.is_empty() && !*failures.is_listed.borrow());
+    }
+
+    #[test]
+    fn of_one_namespace_so_many_are_kept() {
+        let mut failures = Failures::new();
+        for pod in 0..MOST + 5 {
+            note(&mut failures, &event("a", &format!("pod-{pod}"), 1, "why"));
+        }
+        assert_eq!(failures["team-a"].len(), MOST);
+        assert!(note(&mut failures, &event("a", "pod-0", 2, "news")).is_some(), "who is known is told of");
+    }
+}

@@ -1,0 +1,267 @@
+//! Makes the objects of a submission by plain creation: first the objects that belong to the pod, last the pod itself,
+//! so that no pod ever waits for an object that does not exist. Each creation can be repeated, because the names follow
+//! from the run.
+
+use super::{
+    calls::{self, metadata_at, send},
+    execute::only,
+    submitter::Error,
+};
+use api::names::label;
+use backon::{ExponentialBuilder, Retryable};
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service},
+    networking::v1::{Ingress, NetworkPolicy},
+    policy::v1::PodDisruptionBudget,
+};
+use kube::{Client, Resource, ResourceExt, api::PostParams, core::Request};
+use serde_json::Value;
+use spark_client::{Child, Objects};
+use std::time::Duration;
+use tokio::{
+    sync::{Mutex, MutexGuard},
+    time::{Instant, sleep},
+};
+use tracing::{debug, warn};
+
+/// How long conflicts (409) and internal errors (500), caused by the API server itself or by the webhook of another
+/// party, are retried before the submission fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The pause after the first failure; each further pause is twice as long as the pause before.
+const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// How many times the creation of an object is attempted while an object with its name has to be deleted first.
+const TRIES: usize = 50;
+
+/// The metadata of an object of any kind; metadata has the same fields in all kinds.
+type Metadata = calls::Metadata<Pod>;
+
+/// A lock that is held while a request to create an object has no answer yet. A caller that gives up a submission waits
+/// for the lock: a request that is under way cannot be taken back, and its object would be created after everything
+/// else was deleted.
+#[derive(Debug, Default)]
+pub(super) struct InFlight(Mutex<()>);
+
+impl InFlight {
+    /// Waits until no request is without an answer. No other request is sent while the returned guard exists.
+    pub(super) async fn none(&self) -> MutexGuard<'_, ()> {
+        self.0.lock().await
+    }
+}
+
+/// Creates `objects` in `namespace` for the application with the uid `owner`.
+///
+/// # Errors
+///
+/// If the API server refuses an object, or an object with the name belongs to another owner, or a pod with the driver's
+/// name exists. The objects that were made before the error stay.
+pub(super) async fn create(
+    client: &Client,
+    namespace: &str,
+    owner: &str,
+    objects: &Objects,
+    in_flight: &InFlight,
+) -> Result<(), Error> {
+    make_all(client, namespace, owner, objects.children.iter(), in_flight).await?;
+    match post(client, namespace, &objects.pod, in_flight).await {
+        Err(error) if already_exists(&error) => Err(Error::DriverExists),
+        made => made.map_err(|error| failed("create", &objects.pod, &error)),
+    }
+}
+
+/// Creates `children` in this order. A child that an earlier attempt has made counts as made.
+///
+/// # Errors
+///
+/// As for [`create`].
+pub(super) async fn make_all(
+    client: &Client,
+    namespace: &str,
+    owner: &str,
+    children: impl Iterator<Item = &Value>,
+    in_flight: &InFlight,
+) -> Result<(), Error> {
+    for child in children {
+        make(client, namespace, owner, child, in_flight).await?;
+    }
+    Ok(())
+}
+
+/// Creates a child, unless an earlier attempt has made it.
+pub(super) async fn make(
+    client: &Client,
+    namespace: &str,
+    owner: &str,
+    child: &Value,
+    in_flight: &InFlight,
+) -> Result<(), Error> {
+    for _ in 0..TRIES {
+        match post(client, namespace, child, in_flight).await {
+            Err(error) if already_exists(&error) => {}
+            made => return made.map_err(|error| failed("create", child, &error)),
+        }
+        if is_there(client, namespace, owner, child).await? {
+            return Ok(());
+        }
+        sleep(PAUSE).await;
+    }
+    Err(Error::Failed(still_goes(&Child::of(child).unwrap_or_default())))
+}
+
+pub(super) fn still_goes(Child { kind, name }: &Child) -> String {
+    format!("{kind} {name} of an earlier run is still being deleted")
+}
+
+pub(super) fn is_taken(Child { kind, name }: &Child) -> String {
+    format!("{kind} {name} already exists and is not this application's: delete it")
+}
+
+/// Deletes those of `children` that belong to the application with the uid `owner`. A child that is gone counts as
+/// deleted. A child that the operator is not allowed to touch is skipped, because the operator cannot have made it.
+pub(super) async fn delete(
+    client: &Client,
+    namespace: &str,
+    owner: &str,
+    children: &[Child],
+) -> Result<(), kube::Error> {
+    for child in children {
+        let deleted = async {
+            match metadata(client, namespace, child).await? {
+                Some(there) if is_owned(&there, owner) => delete_that(client, namespace, child, &there).await,
+                _ => Ok(()),
+            }
+        };
+        match deleted.await {
+            Err(kube::Error::Api(status)) if status.is_forbidden() => {
+                warn!(kind = child.kind, name = child.name, %status, "not deleted");
+            }
+            deleted => deleted?,
+        }
+    }
+    Ok(())
+}
+
+/// Creates one object. Retries if the API server could not do it; without a limit while the API server does not answer
+/// at all, so that no application fails for that reason.
+async fn post(
+    client: &Client,
+    namespace: &str,
+    object: &Value,
+    in_flight: &InFlight,
+) -> Result<(), kube::Error> {
+    let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+    let path = path(object["kind"].as_str().unwrap_or_default(), namespace);
+    let (path, body) = (&*path, &body);
+    let create = || async move {
+        let request = Request::new(path).create(&PostParams::default(), body.clone());
+        let _sent = in_flight.none().await;
+        send(client, request).await.map(drop)
+    };
+    patiently(path, create).await
+}
+
+/// Makes a call, and repeats the call if the API server could not do it.
+async fn patiently<T, F>(what: &str, call: impl Fn() -> F) -> Result<T, kube::Error>
+where
+    F: Future<Output = Result<T, kube::Error>>,
+{
+    let begun = Instant::now();
+    let is_worth_a_try = |error: &kube::Error| match error {
+        kube::Error::Api(status) => match status.code {
+            429 | 502..=504 => true,
+            // The API server reports a quota that is being changed as a conflict (409), and a webhook that cannot be
+            // called as an internal error (500).
+            409 | 500 => !already_exists(error) && begun.elapsed() < PATIENCE,
+            _ => false,
+        },
+        kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::ReadEvents(_) => true,
+        _ => false,
+    };
+    let pauses =
+        ExponentialBuilder::new().with_min_delay(PAUSE).with_max_delay(LONGEST_PAUSE).without_max_times();
+    call.retry(pauses).when(is_worth_a_try).notify(|error, _| warn!(%error, what, "tried again")).await
+}
+
+/// Whether the object with the child's name was made by an earlier attempt of the same run. An object of a run that was
+/// never recorded is deleted here, and the caller has to make it anew. A PersistentVolumeClaim may belong to any owner
+/// and is used as it is.
+async fn is_there(client: &Client, namespace: &str, owner: &str, child: &Value) -> Result<bool, Error> {
+    let Some(named) = Child::of(child).filter(|child| child.kind != "PersistentVolumeClaim") else {
+        return Ok(true);
+    };
+    let there = patiently(&named.name, || metadata(client, namespace, &named)).await;
+    let there = there.map_err(|error| failed("read", child, &error))?;
+    let Some(there) = there else { return Ok(false) };
+    if !is_owned(&there, owner) {
+        return Err(Error::Failed(is_taken(&named)));
+    }
+    let run = child["metadata"]["labels"][label::SUBMISSION_ID].as_str();
+    if there.labels().get(label::SUBMISSION_ID).map(String::as_str) == run {
+        return Ok(true);
+    }
+    match patiently(&named.name, || delete_that(client, namespace, &named, &there)).await {
+        // Another object has the name by now.
+        Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
+        deleted => deleted.map(|()| false).map_err(|error| failed("delete", child, &error)),
+    }
+}
+
+/// Returns an object's metadata; none if the object does not exist.
+pub(super) async fn metadata(
+    client: &Client,
+    namespace: &str,
+    child: &Child,
+) -> Result<Option<Metadata>, kube::Error> {
+    metadata_at(client, &path(&child.kind, namespace), &child.name).await
+}
+
+pub(super) fn is_owned(there: &Metadata, owner: &str) -> bool {
+    there.owner_references().iter().any(|reference| reference.uid == owner)
+}
+
+/// Deletes an object. An object that is gone counts as deleted. A conflict means that another object has the name by
+/// now, or that the API server did not delete the object for another reason.
+pub(super) async fn delete_that(
+    client: &Client,
+    namespace: &str,
+    child: &Child,
+    there: &Metadata,
+) -> Result<(), kube::Error> {
+    let request = Request::new(path(&child.kind, namespace)).delete(&child.name, &only(there.uid()));
+    match send(client, request).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        deleted => deleted.map(|_| debug!(kind = child.kind, name = child.name, "deleted")),
+    }
+}
+
+pub(super) fn already_exists(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_already_exists())
+}
+
+/// Describes a failure for the user: the object that was to be made, and the API server's own message.
+fn failed(what: &str, object: &Value, error: &kube::Error) -> Error {
+    Error::Failed(in_words(what, &Child::of(object).unwrap_or_default(), error))
+}
+
+/// Describes a failure for the user: `what` was to be done with the object, and the API server's own message.
+pub(super) fn in_words(what: &str, Child { kind, name }: &Child, error: &kube::Error) -> String {
+    let why = match error {
+        kube::Error::Api(status) => status.message.clone(),
+        error => error.to_string(),
+    };
+    format!("failed to {what} {kind} {name}: {why}")
+}
+
+pub(super) fn path(kind: &str, namespace: &str) -> String {
+    let namespace = Some(namespace);
+    match kind {
+        "ConfigMap" => ConfigMap::url_path(&(), namespace),
+        "Service" => Service::url_path(&(), namespace),
+        "Secret" => Secret::url_path(&(), namespace),
+        "PersistentVolumeClaim" => PersistentVolumeClaim::url_path(&(), namespace),
+        "Ingress" => Ingress::url_path(&(), namespace),
+        "NetworkPolicy" => NetworkPolicy::url_path(&(), namespace),
+        "PodDisruptionBudget" => PodDisruptionBudget::url_path(&(), namespace),
+        _ => Pod::url_path(&(), namespace),
+    }
+}

@@ -1,0 +1,174 @@
+//! Collects the facts about one application for `plan::lifecycle`. Nothing is decided here.
+
+use super::{
+    ApplicationRef, Context, Error,
+    calls::{self, Metadata},
+    pods,
+};
+use api::{Lenient, Role, SparkApplication, names::label};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::{Api, Resource, ResourceExt, api::ListParams};
+use plan::{
+    Driver, Observed, SubmissionProgress, driver,
+    lifecycle::{Questions, knows_all_pods, questions},
+    pod_summary::PodSummary,
+    run::Run,
+    submission::SubmissionEnvironment,
+    submission_pod,
+};
+
+/// Collects all facts on which the next decision about `application` depends.
+///
+/// # Errors
+///
+/// If the API server does not answer a question on which the decision depends, or a file of the admin's configuration
+/// cannot be read.
+pub(super) async fn observe(
+    context: &Context,
+    application: &SparkApplication,
+    now: Timestamp,
+) -> Result<Observed, Error> {
+    let namespace = application.namespace().unwrap_or_default();
+    let uid = application.uid().unwrap_or_default();
+    let status = application.status.as_ref();
+    let (mut cached, departed) = context.pods.of(&namespace, &application.name_any());
+    let asked = questions(application);
+    let recorded_name =
+        status.and_then(|status| status.driver_info.pod_name.clone()).filter(|_| !asked.launch);
+    let driver_name = recorded_name.unwrap_or_else(|| driver::pod_name(application));
+
+    let submission = context.submitter.submission(&uid);
+    let launching = asked.launch.then(|| Run::next(application));
+    let of_next = |run: &&Run| submission.as_ref().is_some_and(|submission| submission.id == run.id);
+    let progress = launching.as_ref().filter(of_next).and(submission.as_ref()).map(|known| &known.progress);
+    // No lookup is needed for a driver that is being made, or that is known to be made together with its Spark
+    // application id.
+    let is_told = matches!(
+        progress,
+        Some(SubmissionProgress::Running | SubmissionProgress::Succeeded { spark_application_id: Some(_) })
+    );
+    let mut submission_pods: Vec<_> = cached.values().filter(|pod| pod.submits).cloned().collect();
+    let submitting = |run: &&Run| submission_pods.iter().any(|pod| pod.submits_for(&uid, run.id.as_str()));
+    if progress == Some(&SubmissionProgress::PodMade)
+        && let Some(run) = launching.as_ref().filter(|run| !submitting(run))
+    {
+        // The cache has not received the submission pod yet, or the pod is gone.
+        let name = submission_pod::name(application, run);
+        submission_pods.extend(live_pod(context, &namespace, &name, "GET of the submission pod").await?);
+    }
+    // While a submission pod may still make a driver, the API server is not asked for the driver: the watch reports it.
+    let awaited = launching.as_ref().and_then(|run| {
+        let mut pods = submission_pods.iter();
+        let pod = pods.find(|pod| pod.submits_for(&uid, run.id.as_str()));
+        pod.filter(|pod| submission_pod::state(pod).may_go_on())
+    });
+    let submission_id = status.and_then(|status| status.submission_id.as_deref()).unwrap_or_default();
+    let driver = match cached.remove(&driver_name) {
+        _ if is_told => Driver::Unseen,
+        // Before a launch, whether to delete or to adopt a pod is decided on the live pod, never on a cached copy. And
+        // when a driver is followed, an older driver that the cache still contains is not taken for the followed
+        // driver.
+        Some(pod) if asked.late_driver || !asked.launch && pod.is_of(Role::Driver, submission_id) => {
+            Driver::Pod { pod: Box::new(pod), complete: true }
+        }
+        None if awaited.is_some() => Driver::Unseen,
+        _ if asked.driver => live_driver(context, &namespace, &driver_name, asked).await?,
+        _ => Driver::Unseen,
+    };
+    let submission_environment = match &driver {
+        Driver::Gone if asked.launch => context.submission_environment.found().await?,
+        _ => SubmissionEnvironment::default(),
+    };
+    let starting = match &driver {
+        Driver::Pod { pod, .. } => Some(&**pod),
+        Driver::Unseen | Driver::Gone => awaited,
+    };
+    let is_late =
+        |pod: &&PodSummary| driver::mounting(pod, now).is_some_and(|waited| waited >= driver::MOUNTING);
+    let mount_failure = match starting.filter(is_late) {
+        Some(pod) => {
+            let application = ApplicationRef::new(&application.name_any()).within(&namespace);
+            context.mount_failures.of(&application, &pod.uid).await
+        }
+        None => None,
+    };
+    let (recorded, made_for, ended) =
+        context.memory.with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
+    let strays = match &driver {
+        Driver::Gone
+            if asked.strays
+                && cached.is_empty()
+                && !knows_all_pods(application, departed.as_deref(), ended.as_deref()) =>
+        {
+            live_pods(context, &namespace, &application.name_any(), &driver_name).await?
+        }
+        _ if asked.strays => cached.values().cloned().collect(),
+        _ => Vec::new(),
+    };
+    Ok(Observed {
+        driver,
+        executors: cached.into_values().filter(|pod| pod.is_of(Role::Executor, submission_id)).collect(),
+        strays,
+        submission_pods,
+        departed,
+        mount_failure,
+        recorded,
+        made: made_for.as_deref() == Some(submission_id),
+        auxiliary: context.auxiliary_worker.seen(&namespace, &application.name_any(), &uid),
+        submission,
+        submission_environment,
+        server_time: (context.server_time)(),
+    })
+}
+
+async fn live_driver(
+    context: &Context,
+    namespace: &str,
+    name: &str,
+    asked: Questions,
+) -> Result<Driver, Error> {
+    let Some(pod) = live_pod(context, namespace, name, "GET of the driver pod").await? else {
+        return Ok(Driver::Gone);
+    };
+    let pod = Box::new(pod);
+    // `spark-submit` creates the driver's ConfigMap as the last of all objects (Spark's KubernetesClientApplication),
+    // so if this ConfigMap exists, all objects exist.
+    let complete = match &pod.driver_config_map {
+        Some(config_map) if asked.launch => {
+            let config_maps = Api::<ConfigMap>::namespaced(context.client.clone(), namespace);
+            let found = calls::metadata(&config_maps, config_map).await;
+            found.map_err(Error::api("GET of the driver's ConfigMap"))?.is_some()
+        }
+        _ => true,
+    };
+    Ok(Driver::Pod { pod, complete })
+}
+
+/// Returns a pod as the API server has it now; none if the pod does not exist.
+async fn live_pod(
+    context: &Context,
+    namespace: &str,
+    name: &str,
+    what: &'static str,
+) -> Result<Option<PodSummary>, Error> {
+    let pods = Api::<Lenient<Pod>>::namespaced(context.client.clone(), namespace);
+    let pod = pods.get_opt(name).await.map_err(Error::api(what))?;
+    Ok(pod.as_ref().map(pods::record))
+}
+
+/// Returns the records of all pods that have the application's name in their label, except the pod called `driver`. The
+/// records contain only what the metadata contains.
+async fn live_pods(
+    context: &Context,
+    namespace: &str,
+    application: &str,
+    driver: &str,
+) -> Result<Vec<PodSummary>, Error> {
+    let pods = Api::<Pod>::namespaced(context.client.clone(), namespace);
+    let ours = format!("{}={application},{}=true", label::APP_NAME, label::LAUNCHED_BY);
+    let found = calls::list_metadata(&pods, &ListParams::default().labels(&ours)).await;
+    let found = found.map_err(Error::api("LIST of the application's pods"))?;
+    let record = |pod: Metadata<Pod>| PodSummary::of_metadata(pod.meta());
+    Ok(found.into_iter().map(record).filter(|pod| pod.name != driver).collect())
+}

@@ -1,0 +1,177 @@
+//! Caches the pods of each application, reduced to what the operator needs to know, and fed by one watch.
+
+use super::{
+    ApplicationRef,
+    application_index::{ApplicationIndex, ApplicationKey, Record, references},
+    watch::{self, ReadMetrics},
+};
+use api::{ExecutorState, Lenient, Role, names::label};
+use futures::{Stream, StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, ResourceExt, runtime::watcher::Event};
+use parking_lot::RwLock;
+use plan::{
+    executors,
+    namespaces::Namespaces,
+    pod_summary::{Phase, PodSummary},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::Arc,
+};
+use tokio::sync::watch as state;
+use tracing::warn;
+
+/// The driver, executor and submission pods that the API server has reported.
+#[derive(Debug)]
+pub struct PodIndex {
+    pods: ApplicationIndex<PodSummary>,
+    /// For each application, the last state of its latest driver that is gone. The event that reports the deletion may
+    /// be the only event that contains the driver's outcome.
+    departed: RwLock<BTreeMap<ApplicationKey, Box<PodSummary>>>,
+    synced: state::Sender<bool>,
+}
+
+impl Default for PodIndex {
+    fn default() -> Self {
+        let pods = ApplicationIndex::default();
+        Self { pods, departed: RwLock::default(), synced: state::Sender::new(false) }
+    }
+}
+
+impl PodIndex {
+    /// Waits until all pods that existed at the start are known. Until then, a pod that is not in the index may still
+    /// exist.
+    pub async fn synced(&self) {
+        // The sender lives as long as `self`, so this wait cannot fail.
+        drop(self.synced.subscribe().wait_for(|synced| *synced).await);
+    }
+
+    /// Returns the pods of an application, by name, and the last state of its latest driver that is gone.
+    pub fn of(
+        &self,
+        namespace: &str,
+        application: &str,
+    ) -> (BTreeMap<String, PodSummary>, Option<Box<PodSummary>>) {
+        let key = (namespace.to_owned(), application.to_owned());
+        // In this order: a driver is recorded as departed before it leaves the index, so at least one of them has it.
+        let pods = self.pods.of(namespace, application);
+        (pods, self.departed.read().get(&key).cloned())
+    }
+
+    /// Whether the index contains a pod of the application that has not ended.
+    pub fn has_live(&self, namespace: &str, application: &str) -> bool {
+        let key = (namespace.to_owned(), application.to_owned());
+        let index = self.pods.read();
+        let mut pods = index.get(&key).into_iter().flat_map(BTreeMap::values);
+        pods.any(|pod| !matches!(pod.phase, Phase::Succeeded | Phase::Failed))
+    }
+
+    /// Returns the number of running executors for each application that has any.
+    pub fn running_executors(&self) -> Vec<(ApplicationKey, u64)> {
+        let index = self.pods.read();
+        let runs = |pod: &&PodSummary| {
+            pod.role == Some(Role::Executor) && executors::state(pod) == ExecutorState::Running
+        };
+        let running = index.iter().map(|(key, pods)| (key, pods.values().filter(runs).count()));
+        let some = running.filter(|(_, running)| *running > 0);
+        some.map(|(key, running)| (key.clone(), u64::try_from(running).unwrap_or(u64::MAX))).collect()
+    }
+
+    /// Forgets the last driver of an application that does not exist any more.
+    pub fn forget(&self, namespace: &str, application: &str) {
+        let mut departed = self.departed.write();
+        departed.remove(&(namespace.to_owned(), application.to_owned()));
+    }
+
+    /// Forgets the last drivers of all applications that are not `listed`.
+    pub fn forget_others(&self, listed: &HashSet<ApplicationKey>) {
+        let mut departed = self.departed.write();
+        departed.retain(|application, _| listed.contains(application));
+    }
+
+    /// Follows all pods that have the operator's label; yields the applications whose pods have changed.
+    pub fn follow(
+        self: Arc<Self>,
+        client: &Client,
+        namespaces: &Namespaces,
+        watch_seconds: u32,
+        metrics: &ReadMetrics,
+    ) -> impl Stream<Item = ApplicationRef> + Send + use<> {
+        let selector = format!("{}=true", label::LAUNCHED_BY);
+        let config = watch::config(watch_seconds).labels(&selector);
+        watch::events(client, namespaces, config, metrics)
+            .filter_map(async |event| {
+                event.inspect_err(|error| warn!(%error, "the pod watch is retried")).ok()
+            })
+            .flat_map(move |event| stream::iter(references(self.apply(event))))
+    }
+
+    /// Takes in one event of the watch. Returns the applications whose pods have changed.
+    pub(super) fn apply(&self, event: Event<Lenient<Pod>>) -> BTreeSet<ApplicationKey> {
+        let is_complete = matches!(event, Event::InitDone);
+        let changed = self.pods.apply(event, keyed, |application, pod| {
+            if pod.role == Some(Role::Driver) {
+                self.departed.write().insert(application.clone(), Box::new(pod.clone()));
+            }
+        });
+        if is_complete {
+            self.synced.send_replace(true);
+        }
+        changed
+    }
+}
+
+impl Record for PodSummary {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+}
+
+fn keyed(pod: &Lenient<Pod>) -> Option<(ApplicationKey, PodSummary)> {
+    let record = record(pod);
+    Some(((pod.namespace()?, record.application.clone()?), record))
+}
+
+/// Reduces a pod to its record. A pod that cannot be read has a record too: its metadata contains the application to
+/// which the pod belongs.
+pub(super) fn record(pod: &Lenient<Pod>) -> PodSummary {
+    pod.0.as_ref().map_or_else(|invalid| PodSummary::of_metadata(&invalid.metadata), PodSummary::of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::Resource;
+    use serde_json::{from_value, json};
+
+    fn pod(name: &str, application: &str) -> Lenient<Pod> {
+        from_value(json!({"metadata": {
+            "name": name,
+            "namespace": "default",
+            "labels": {"sparkoperator.k8s.io/app-name": application},
+        }}))
+        .unwrap()
+    }
+
+    fn key(application: &str) -> ApplicationKey {
+        ("default".to_owned(), application.to_owned())
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_applications_that_a_list_does_not_have() {
+        let index = PodIndex::default();
+        for application in ["pi", "gone"] {
+            let mut driver = pod(&format!("{application}-driver"), application);
+            let labels = driver.meta_mut().labels.get_or_insert_default();
+            labels.insert("spark-role".to_owned(), "driver".to_owned());
+            index.apply(Event::Delete(driver));
+        }
+        index.forget_others(&HashSet::from([key("pi")]));
+        assert!(index.of("default", "pi").1.is_some() && index.of("default", "gone").1.is_none());
+    }
+}

@@ -1,0 +1,196 @@
+//! Reconciles one application: the only place in which its facts, its plan and the effects of the plan meet.
+
+use super::{
+    Context, FRESH_FACTS, Watched,
+    calls::{self, Metadata},
+    error::{Error, guarded},
+    events, execute,
+    namespace_claims::Driven,
+    now, observe, status,
+};
+use api::SparkApplication;
+use jiff::Timestamp;
+use kube::{
+    Api, ResourceExt,
+    runtime::{controller::Action, reflector::ObjectRef, watcher},
+};
+use plan::{Action as Act, Plan, lifecycle};
+use std::{sync::Arc, time::Duration};
+use tracing::{Span, debug, field, info, instrument};
+
+/// Waits for a permit, then reconciles the application as the cache contains it by then.
+pub(super) async fn take_turn(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
+    let Some(Ok(_turn)) = context.stop.run_until_cancelled(context.turns.acquire()).await else {
+        return Ok(Action::await_change());
+    };
+    let application = ObjectRef::from_obj(&*watched);
+    let Some(watched) = context.applications.get(&application) else {
+        let namespace = application.namespace.as_deref().unwrap_or_default();
+        context.workload.remove(namespace, &application.name);
+        context.delete_or_release_pods(namespace, &application.name).await;
+        return Ok(Action::await_change());
+    };
+    // Boxed because the future of `reconcile` is large, and thousands of futures of `take_turn` may wait.
+    Box::pin(reconcile(watched, Arc::clone(&context))).await
+}
+
+#[instrument(skip_all, fields(
+    kind = "SparkApplication",
+    namespace = watched.namespace(),
+    name = field::Empty,
+    state = field::Empty,
+    submission_id = field::Empty,
+))]
+async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
+    let now = now();
+    // Not in the attribute above: the JSON log layer overwrites a `name` that is set there with the span's own.
+    Span::current().record("name", watched.name_any());
+    let look = async {
+        match (context.namespaces.claim(&watched.namespace().unwrap_or_default()), &watched.0) {
+            (Driven::ByOthers, _) => context.leave(&watched).await.map(|()| None),
+            // The application is looked at again once it is known.
+            (Driven::Unknown, _) => Ok(None),
+            (Driven::ByUs, Ok(application)) => context.reconcile(application, now).await,
+            (Driven::ByUs, Err(invalid)) => {
+                context.events.unreadable(events::reference(&*watched), &invalid.error, now).await;
+                Ok(None)
+            }
+        }
+    };
+    guarded(&*watched, &context.workload, &context.events, now, look).await
+}
+
+pub(super) fn again(watched: Arc<Watched>, error: &Error, context: Arc<Context>) -> Action {
+    context.memory.again(&*watched, error)
+}
+
+impl Context {
+    /// Brings one application a step further. Returns when to look again if nothing happens before.
+    ///
+    ///  1. An application that is being deleted: delete or release its pods, and forget it. (client)
+    ///  2. Wait for the watch if the cache has not received this process's last write yet. (no client)
+    ///  3. Count the application in the metrics. (no client)
+    ///  4. Ask the plan which facts matter ([`lifecycle::questions`]) and collect them from the caches; ask the API
+    ///     server only for a fact that a cache cannot know. (client)
+    ///  5. Decide ([`lifecycle::next`]): actions, status, events, auxiliary objects, next look. (no client)
+    ///  6. Before a submission, compare the copy's version with the API server's. (client)
+    ///  7. Carry out the actions. Each can be repeated after a crash. (client)
+    ///  8. Write the status, after the actions, so that a crash between the two repeats an action that does no harm
+    ///     instead of leaving one out. (client)
+    ///  9. Remember the version that was written, for step 2, and count it in the metrics. (no client)
+    /// 10. Send the events, after the status that they report. (client)
+    /// 11. Hand the Services and Ingresses to the background. (no client)
+    /// 12. Begin to count failures in a row from zero. (no client)
+    async fn reconcile(
+        &self,
+        application: &SparkApplication,
+        now: Timestamp,
+    ) -> Result<Option<Duration>, Error> {
+        let uid = application.uid().unwrap_or_default();
+        let state = application.state();
+        Span::current().record("state", state.as_str());
+        if application.metadata.deletion_timestamp.is_some() {
+            // Kubernetes deletes the pods too, because the application is their owner.
+            self.forget(&uid);
+            self.delete_or_release_pods(
+                &application.namespace().unwrap_or_default(),
+                &application.name_any(),
+            )
+            .await;
+            return Ok(None);
+        }
+        if self.memory.have_newer(application) {
+            debug!("the cache has not seen our last write yet");
+            return Ok(Some(FRESH_FACTS));
+        }
+
+        self.metrics.seen(application, now, self.policy.executor_limits);
+        let seen = observe::observe(self, application, now).await?;
+        self.memory.driver_ended(&uid, lifecycle::ended_driver(application, &seen.driver));
+        let Plan { actions, status, events, auxiliary, wake } =
+            lifecycle::next(application, &seen, now, &self.policy);
+        Span::current().record("submission_id", status.submission_id.as_deref());
+        if actions.iter().any(|action| matches!(action, Act::Submit(_)))
+            && !self.is_current(application).await?
+        {
+            // A submission based on a stale copy is the only remaining way to run an application twice.
+            return Ok(Some(FRESH_FACTS));
+        }
+        for action in actions {
+            execute::execute(self, application, action).await?;
+        }
+        if application.status.clone().unwrap_or_default() != status {
+            let written = status::write(&self.client, application, &application.status, &status).await;
+            if written.as_ref().is_err_and(Error::is_unanswered) {
+                self.metrics.maybe_written(application, status.clone());
+            }
+            let written = written?;
+            self.metrics.written(application, &status, now, self.policy.executor_limits);
+            let to = status.application_state.state;
+            if to != state {
+                info!(from = state.as_str(), to = to.as_str(), "state changed");
+            }
+            self.memory.with(&uid, |note| {
+                note.wrote(&written);
+                note.recorded = Some(now);
+            });
+        }
+        // With the generation, because a run may be suspended and resumed more than once before it begins.
+        let generation = application.metadata.generation.unwrap_or_default();
+        let run = status.submission_id.unwrap_or_default();
+        let occasion = format!("{run}/{generation}");
+        for event in &events {
+            self.events.send(application, &occasion, event, now).await;
+        }
+        self.auxiliary_worker.start(application, &run, auxiliary, now);
+        self.memory.with(&uid, |note| note.failures = 0);
+        Ok(wake)
+    }
+
+    /// Returns the application's metadata as the API server has it now; none if the application does not exist.
+    pub(super) async fn live(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Metadata<SparkApplication>>, Error> {
+        let applications = Api::<SparkApplication>::namespaced(self.client.clone(), namespace);
+        calls::metadata(&applications, name).await.map_err(Error::api("GET of the application"))
+    }
+
+    /// Whether the API server has the same version of the application as this copy.
+    async fn is_current(&self, application: &SparkApplication) -> Result<bool, Error> {
+        let namespace = application.namespace().unwrap_or_default();
+        let live = self.live(&namespace, &application.name_any()).await?;
+        Ok(live.is_some_and(|live| live.resource_version() == application.resource_version()))
+    }
+
+    /// Forgets what is remembered of an application that is gone, or about to be.
+    pub(super) fn forget(&self, uid: &str) {
+        self.submitter.forget(uid);
+        self.metrics.forget(uid);
+        self.auxiliary_worker.forget(uid);
+        self.memory.forget(uid);
+    }
+
+    /// Forgets, once the watch has listed all applications, what is remembered of all others: the watch does not report
+    /// applications that were deleted while no watch was running.
+    pub(super) fn take_note<K>(&self, event: &watcher::Event<K>) {
+        match event {
+            watcher::Event::Init => self.memory.list_begins(),
+            watcher::Event::InitDone => {
+                let applications = self.applications.state();
+                let uids = applications.iter().filter_map(|application| application.uid()).collect();
+                let names = applications
+                    .iter()
+                    .map(|application| (application.namespace().unwrap_or_default(), application.name_any()))
+                    .collect();
+                self.submitter.forget_others(&uids);
+                self.metrics.forget_others(&uids);
+                self.auxiliary_worker.forget_others(&uids);
+                self.memory.list_ends(&uids);
+                self.pods.forget_others(&names);
+            }
+            watcher::Event::InitApply(_) | watcher::Event::Apply(_) | watcher::Event::Delete(_) => {}
+        }
+    }
+}

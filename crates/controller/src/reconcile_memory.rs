@@ -1,0 +1,238 @@
+//! Remembers what a reconcile loop knows of an object between two reconciles.
+
+use super::Error;
+use api::version;
+use jiff::Timestamp;
+use kube::{ResourceExt, runtime::controller::Action};
+use parking_lot::Mutex;
+use plan::pod_summary::PodSummary;
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+use tracing::{debug, warn};
+
+/// The longest pause between two attempts if a reconcile keeps failing.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+
+/// What is remembered of all objects, by uid.
+#[derive(Default)]
+pub(super) struct ReconcileMemory(Mutex<HashMap<String, Note>>);
+
+/// What is remembered of one object.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Note {
+    /// The resourceVersion of this process's last write: an older copy must not be acted on. Zero if this process has
+    /// not written the object since the watch began its latest complete list.
+    pub written: u64,
+    /// Whether the last write was answered before the watch began its latest list.
+    is_before_list: bool,
+    /// When this process last wrote the status; recorded for applications only.
+    pub recorded: Option<Timestamp>,
+    /// The latest version that the watch has reported during the write that is under way; zero before the first report,
+    /// and none if no write is under way.
+    pub told: Option<u64>,
+    /// The submission id of the run for which the objects beside its pods were made.
+    pub made_for: Option<String>,
+    /// The uid of the last driver that a reconcile has seen as ended.
+    pub ended_driver: Option<String>,
+    /// How many times in a row the reconcile has failed.
+    pub failures: u32,
+}
+
+impl Note {
+    /// Records that this process has written the object; `answer` is the written object.
+    pub(super) fn wrote(&mut self, answer: &impl ResourceExt) {
+        self.written = version(answer);
+        self.is_before_list = false;
+    }
+}
+
+impl ReconcileMemory {
+    pub(super) fn with<T>(&self, uid: &str, with: impl FnOnce(&mut Note) -> T) -> T {
+        with(self.0.lock().entry(uid.to_owned()).or_default())
+    }
+
+    /// Whether anything is remembered of the object.
+    pub(super) fn has(&self, uid: &str) -> bool {
+        self.0.lock().contains_key(uid)
+    }
+
+    /// Forgets an object that is gone, or about to be.
+    pub(super) fn forget(&self, uid: &str) {
+        self.0.lock().remove(uid);
+    }
+
+    /// Records that the watch begins to list all objects.
+    pub(super) fn list_begins(&self) {
+        for note in self.0.lock().values_mut() {
+            note.is_before_list = true;
+        }
+    }
+
+    /// Records that the list is complete, and that the cache contains exactly the objects of the list, those with the
+    /// uids `listed`. Forgets the writes from before the list began, and everything about objects that are not listed.
+    ///
+    /// A write from before the list began is contained in the list, or was undone: if etcd was restored from a backup,
+    /// resource versions start again at lower numbers, and every copy would count as older than this process's last
+    /// write until the versions have caught up.
+    ///
+    /// This holds only for a list that is read after all writes before it, which is kube's default
+    /// `ListSemantic::MostRecent`; every watch here uses it. A list from the API server's watch cache
+    /// (`ListSemantic::Any`, and kube's `StreamingList`: both ask for resourceVersion 0) may be older than a write that
+    /// was answered before the list. A developer who changes to one of those has to keep `written` over a list.
+    pub(super) fn list_ends(&self, listed: &HashSet<String>) {
+        self.0.lock().retain(|uid, note| {
+            if note.is_before_list {
+                note.written = 0;
+            }
+            listed.contains(uid)
+        });
+    }
+
+    /// Whether this process has written `object` after this copy of it.
+    pub(super) fn have_newer(&self, object: &impl ResourceExt) -> bool {
+        version(object) < self.with(&object.uid().unwrap_or_default(), |note| note.written)
+    }
+
+    /// Records that a write begins. Until the write ends, it is unknown whether a version that the watch reports is
+    /// from this write or from another client.
+    pub(super) fn begin_write(&self, uid: &str) {
+        self.with(uid, |note| note.told = Some(0));
+    }
+
+    /// Records that the write has ended; `written` is the written object, or none after a failure. Returns whether the
+    /// watch has reported a newer version meanwhile.
+    pub(super) fn end_write(&self, uid: &str, written: Option<&impl ResourceExt>) -> bool {
+        self.with(uid, |note| {
+            if let Some(written) = written {
+                note.wrote(written);
+            }
+            note.told.take().is_some_and(|told| told > note.written)
+        })
+    }
+
+    /// Whether `object`, which the watch reports, needs no reconcile: it is this process's own last write or an older
+    /// version, or a write is under way, whose reconcile checks for newer versions itself when the write ends.
+    pub(super) fn is_echo(&self, object: &impl ResourceExt) -> bool {
+        let version = version(object);
+        // A version that cannot be compared counts as new.
+        version > 0
+            && self.with(&object.uid().unwrap_or_default(), |note| match &mut note.told {
+                Some(told) => {
+                    *told = version.max(*told);
+                    true
+                }
+                None => version <= note.written,
+            })
+    }
+
+    /// Records the driver that a reconcile has seen as ended, if there is one.
+    pub(super) fn driver_ended(&self, uid: &str, driver: Option<&PodSummary>) {
+        if let Some(driver) = driver {
+            self.with(uid, |note| note.ended_driver = Some(driver.uid.clone()));
+        }
+    }
+
+    /// Records and logs that a reconcile has failed. Returns when to retry.
+    pub(super) fn again(&self, object: &impl ResourceExt, error: &Error) -> Action {
+        let failures = self.with(&object.uid().unwrap_or_default(), |note| {
+            note.failures = note.failures.saturating_add(1);
+            note.failures
+        });
+        let pause =
+            Duration::from_millis(100).saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_BACKOFF);
+        let (name, namespace) = (object.name_any(), object.namespace());
+        if matches!(error, Error::Conflict) {
+            // The watch delivers the change, so the conflict is not worth a warning.
+            debug!(name, namespace, "decided on stale facts, and again");
+        } else {
+            warn!(name, namespace, failures, %error, "reconcile is tried again");
+        }
+        Action::requeue(pause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::ScheduledSparkApplication;
+    use serde_json::{from_value, json};
+
+    fn copy(version: u64) -> ScheduledSparkApplication {
+        from_value(json!({
+            "metadata": {"name": "nightly", "uid": "u", "resourceVersion": version.to_string()},
+            "spec": {"schedule": "@daily", "template": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_we_have_written_ourselves_is_no_news_whenever_the_watch_tells_of_it() {
+        let memory = ReconcileMemory::default();
+        assert!(!memory.is_echo(&copy(5)), "nothing was written");
+        memory.begin_write("u");
+        assert!(!memory.end_write("u", Some(&copy(6))));
+        assert!(memory.is_echo(&copy(6)), "after the answer");
+        assert!(!memory.is_echo(&copy(7)), "somebody else's");
+
+        memory.begin_write("u");
+        assert!(memory.is_echo(&copy(8)), "before the answer");
+        assert!(!memory.end_write("u", Some(&copy(8))));
+    }
+
+    #[test]
+    fn what_somebody_else_writes_while_we_write_is_looked_at_by_whoever_writes() {
+        let memory = ReconcileMemory::default();
+        memory.begin_write("u");
+        assert!(memory.is_echo(&copy(6)));
+        assert!(memory.is_echo(&copy(7)));
+        assert!(memory.end_write("u", Some(&copy(6))));
+
+        // A write that has failed is retried by a reconcile that reads the object again.
+        memory.begin_write("u");
+        assert!(memory.is_echo(&copy(8)));
+        memory.end_write("u", None::<&ScheduledSparkApplication>);
+        assert!(!memory.is_echo(&copy(9)));
+    }
+
+    fn listed(uids: &[&str]) -> HashSet<String> {
+        uids.iter().map(|uid| (*uid).to_owned()).collect()
+    }
+
+    /// Issue 22: after a restore of etcd, objects that had been written recently were not reconciled until a restart.
+    #[test]
+    fn what_is_listed_anew_counts_though_its_version_is_older_than_our_last_write() {
+        let memory = ReconcileMemory::default();
+        memory.with("u", |note| note.wrote(&copy(1000)));
+        memory.list_begins();
+        assert!(memory.have_newer(&copy(10)), "the cache still has what it had");
+        memory.list_ends(&listed(&["u"]));
+        assert!(!memory.have_newer(&copy(10)) && !memory.is_echo(&copy(10)));
+    }
+
+    #[test]
+    fn what_is_written_while_a_list_is_read_is_newer_than_the_list() {
+        let memory = ReconcileMemory::default();
+        memory.list_begins();
+        memory.with("u", |note| note.wrote(&copy(1000)));
+        memory.list_ends(&listed(&["u"]));
+        assert!(memory.have_newer(&copy(999)));
+        memory.list_begins();
+        // The list has failed, and another list begins.
+        memory.list_begins();
+        memory.list_ends(&listed(&["u"]));
+        assert!(!memory.have_newer(&copy(999)));
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_objects_that_a_list_does_not_have() {
+        let memory = ReconcileMemory::default();
+        for uid in ["u", "gone"] {
+            memory.with(uid, |note| note.failures = 1);
+        }
+        memory.list_begins();
+        memory.list_ends(&listed(&["u"]));
+        assert_eq!(memory.0.lock().keys().collect::<Vec<_>>(), ["u"]);
+    }
+}

@@ -1,0 +1,411 @@
+//! Keeps an index of the applications that each schedule has made, by owner, fed by the watch of applications.
+
+use super::{super::Watched, ScheduleRef};
+use api::{ScheduledSparkApplication, SparkApplication, State};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource, ResourceExt, runtime::watcher::Event};
+use parking_lot::Mutex;
+use plan::schedule::Child;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use tokio::sync::mpsc;
+
+/// Namespace and name of an application.
+type Key = (String, String);
+
+/// The applications of each schedule, as far as the watch and this process's own writes show.
+pub(crate) struct Children {
+    index: Mutex<Index>,
+    /// Receives the schedules whose applications have changed in a way that matters to the schedule.
+    changed: mpsc::UnboundedSender<ScheduleRef>,
+}
+
+/// A schedule as its applications refer to it: by the name and uid in an owner reference, in the application's own
+/// namespace.
+///
+/// The uid alone is not enough. Every user who may read a schedule knows its uid, and Kubernetes lets every user write
+/// any uid into the owner reference of an application of their own, in any namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Owner {
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+impl Owner {
+    pub(super) fn of(schedule: &impl ResourceExt) -> Self {
+        Self {
+            namespace: schedule.namespace().unwrap_or_default(),
+            name: schedule.name_any(),
+            uid: schedule.uid().unwrap_or_default(),
+        }
+    }
+
+    /// The schedule that an application in `namespace` refers to.
+    fn referred(namespace: &str, reference: &OwnerReference) -> Self {
+        Self { namespace: namespace.to_owned(), name: reference.name.clone(), uid: reference.uid.clone() }
+    }
+
+    /// Whether the application refers to this schedule.
+    pub(super) fn owns(&self, application: &impl ResourceExt) -> bool {
+        let kind = ScheduledSparkApplication::kind(&());
+        let is_self =
+            |owner: &OwnerReference| owner.kind == kind && owner.name == self.name && owner.uid == self.uid;
+        application.namespace().as_ref() == Some(&self.namespace)
+            && application.owner_references().iter().any(is_self)
+    }
+
+    fn reference(&self) -> ScheduleRef {
+        ScheduleRef::new(&self.name).within(&self.namespace)
+    }
+}
+
+#[derive(Default)]
+struct Index {
+    families: HashMap<Owner, Family>,
+    /// The schedule of each application.
+    owners: HashMap<Key, Owner>,
+    /// The applications that a list has contained so far; the list is not complete yet.
+    listed: BTreeSet<Key>,
+    /// The schedules that exist; none until they have been listed.
+    schedules: Option<HashSet<Owner>>,
+}
+
+#[derive(Clone, Default)]
+struct Family {
+    children: BTreeMap<String, Child>,
+    /// The names of applications that this process has made and the watch has not reported yet.
+    unconfirmed: BTreeSet<String>,
+    /// The names of applications that this process may have made: the API server did not answer.
+    doubted: BTreeSet<String>,
+    /// The names of applications that are being made at this moment: the reconcile that makes them knows about them.
+    expected: BTreeSet<String>,
+    /// The application of the latest slot; `triggered` is the latest application of a trigger. Both are kept after they
+    /// are gone, so that it stays known that they were made.
+    latest: Option<Child>,
+    triggered: Option<Child>,
+    /// The names of applications that were gone before they had ended, and whose pods may be alive.
+    lost: BTreeSet<String>,
+    /// Whether the API server has reported that no pods of gone applications are alive. Only applications that were
+    /// lost since then are exceptions.
+    is_searched: bool,
+}
+
+/// How many lost applications of a schedule are remembered. If there are more, the API server is asked about pods
+/// instead.
+const MOST_LOST: usize = 100;
+
+impl Children {
+    pub(crate) fn new(changed: mpsc::UnboundedSender<ScheduleRef>) -> Self {
+        Self { index: Mutex::default(), changed }
+    }
+
+    /// Returns the applications of a schedule, and the latest applications (by slot and by trigger) that are gone.
+    pub(super) fn of(&self, owner: &Owner) -> (Vec<Child>, Vec<Child>) {
+        let family = self.index.lock().families.get(owner).cloned().unwrap_or_default();
+        let latest = [family.latest, family.triggered].into_iter().flatten();
+        let departed = latest.filter(|child| !family.children.contains_key(&child.name)).collect();
+        (family.children.into_values().collect(), departed)
+    }
+
+    /// Returns the names of applications that this process has made and the watch has not reported yet.
+    pub(super) fn unconfirmed(&self, owner: &Owner) -> BTreeSet<String> {
+        self.index.lock().families.get(owner).map(|family| family.unconfirmed.clone()).unwrap_or_default()
+    }
+
+    /// Records that this application is about to be made.
+    pub(super) fn expect(&self, owner: &Owner, name: &str) {
+        self.index.lock().families.entry(owner.clone()).or_default().expected.insert(name.to_owned());
+    }
+
+    /// Records that the attempt to make this application has ended, with or without success.
+    pub(super) fn expect_no_more(&self, owner: &Owner, name: &str) {
+        if let Some(family) = self.index.lock().families.get_mut(owner) {
+            family.expected.remove(name);
+        }
+    }
+
+    /// Records that it is unknown whether this application was made: the API server did not answer.
+    pub(super) fn doubt(&self, owner: &Owner, name: &str) {
+        self.index.lock().families.entry(owner.clone()).or_default().doubted.insert(name.to_owned());
+    }
+
+    /// Returns the names of applications of which it is unknown whether they were made.
+    pub(super) fn doubted(&self, owner: &Owner) -> BTreeSet<String> {
+        self.index.lock().families.get(owner).map(|family| family.doubted.clone()).unwrap_or_default()
+    }
+
+    /// Records that it is known now whether this application was made.
+    pub(super) fn believe(&self, owner: &Owner, name: &str) {
+        if let Some(family) = self.index.lock().families.get_mut(owner) {
+            family.doubted.remove(name);
+            // The application may have existed for a while, and may have left pods.
+            family.is_searched = false;
+        }
+    }
+
+    /// Returns the names of applications that were gone before they had ended. Returns none if not all of them are
+    /// known, so that the API server has to be asked.
+    pub(super) fn lost(&self, owner: &Owner) -> Option<BTreeSet<String>> {
+        let index = self.index.lock();
+        let family = index.families.get(owner).filter(|family| family.is_searched)?;
+        Some(family.lost.clone())
+    }
+
+    /// Records that no pods of gone applications are alive. `lost` contains the lost applications from before the API
+    /// server was asked; applications that were lost since then stay recorded.
+    pub(super) fn have_no_pods(&self, owner: &Owner, lost: &BTreeSet<String>) {
+        let mut index = self.index.lock();
+        let family = index.families.entry(owner.clone()).or_default();
+        family.lost.retain(|name| !lost.contains(name));
+        family.is_searched = true;
+    }
+
+    /// Records an application that this process has made.
+    pub(super) fn add(&self, application: &Watched) {
+        if let Some((owner, child)) = child(application) {
+            let key = key(application);
+            let owner = Owner::referred(&key.0, owner);
+            let mut index = self.index.lock();
+            let family = index.families.entry(owner.clone()).or_default();
+            // The watch may have reported this application already, in a later state.
+            if family.children.get(&child.name).is_none_or(|known| known.uid != child.uid) {
+                family.unconfirmed.insert(child.name.clone());
+                index.insert(key, owner, child);
+            }
+        }
+    }
+
+    /// Records that this process has deleted this application: it is going, or is gone already.
+    pub(super) fn goes(&self, owner: &Owner, name: &str, uid: &str) {
+        let mut index = self.index.lock();
+        let child = index.families.get_mut(owner).and_then(|family| family.children.get_mut(name));
+        if let Some(child) = child.filter(|child| child.uid == uid) {
+            child.is_going = true;
+        }
+    }
+
+    /// Removes an application that does not exist, although an earlier answer has shown it.
+    pub(super) fn remove(&self, namespace: &str, name: &str) {
+        self.index.lock().remove(&(namespace.to_owned(), name.to_owned()));
+    }
+
+    /// Records that this schedule exists.
+    pub(super) fn begin(&self, owner: Owner) {
+        if let Some(schedules) = &mut self.index.lock().schedules {
+            schedules.insert(owner);
+        }
+    }
+
+    /// Forgets all schedules that are not `listed`.
+    pub(super) fn forget_others(&self, listed: HashSet<Owner>) {
+        let mut index = self.index.lock();
+        // Applications may outlive their schedule for a moment, or refer to a schedule that never existed.
+        index.families.retain(|owner, family| listed.contains(owner) || !family.children.is_empty());
+        index.schedules = Some(listed);
+    }
+
+    /// Forgets a schedule that does not exist any more.
+    pub(super) fn forget(&self, owner: &Owner) {
+        let mut index = self.index.lock();
+        if let Some(schedules) = &mut index.schedules {
+            schedules.remove(owner);
+        }
+        index.families.remove(owner);
+        index.owners.retain(|_, of| of != owner);
+    }
+
+    /// Takes in one event of the watch of applications.
+    pub(crate) fn apply(&self, event: &Event<Watched>) {
+        let mut index = self.index.lock();
+        let changed = match event {
+            Event::Init => {
+                index.listed.clear();
+                Vec::new()
+            }
+            Event::InitApply(application) | Event::Apply(application) => {
+                let key = key(application);
+                if matches!(event, Event::InitApply(_)) {
+                    index.listed.insert(key.clone());
+                }
+                match child(application) {
+                    Some((owner, child)) => {
+                        let owner = Owner::referred(&key.0, owner);
+                        index.confirm(key, owner, child).into_iter().collect()
+                    }
+                    None => index.remove(&key).into_iter().collect(),
+                }
+            }
+            Event::InitDone => {
+                let listed = std::mem::take(&mut index.listed);
+                let gone: Vec<_> = index
+                    .owners
+                    .keys()
+                    .filter(|key| !listed.contains(*key) && !index.is_unconfirmed(key))
+                    .cloned()
+                    .collect();
+                gone.iter().filter_map(|key| index.remove(key)).collect()
+            }
+            Event::Delete(application) => index.remove(&key(application)).into_iter().collect(),
+        };
+        drop(index);
+        for schedule in changed {
+            // The receiver is gone only when the process is about to end.
+            self.changed.send(schedule).ok();
+        }
+    }
+}
+
+impl Index {
+    /// Takes in an application that the watch reports. Returns its schedule, if the change matters to the schedule.
+    fn confirm(&mut self, key: Key, owner: Owner, mut child: Child) -> Option<ScheduleRef> {
+        let schedule = owner.reference();
+        let family = self.families.entry(owner.clone()).or_default();
+        family.unconfirmed.remove(&child.name);
+        // The watch may be behind this process's own deletion of the application. A deletion is never taken back.
+        let known = family.children.get(&child.name).filter(|known| known.uid == child.uid);
+        child.is_going |= known.is_some_and(|known| known.is_going);
+        let matters = |child: &Child| (child.is_over(), child.is_going);
+        let is_news = match family.children.get(&child.name) {
+            Some(known) => (matters(known), &known.uid) != (matters(&child), &child.uid),
+            None => !family.expected.contains(&child.name) || matters(&child) != (false, false),
+        };
+        self.insert(key, owner, child);
+        is_news.then_some(schedule)
+    }
+
+    fn insert(&mut self, key: Key, owner: Owner, child: Child) {
+        let family = self.families.entry(owner.clone()).or_default();
+        if child.slot.is_some() && family.latest.as_ref().is_none_or(|latest| latest.slot <= child.slot) {
+            family.latest = Some(child.clone());
+        }
+        let is_later = |triggered: &Child| triggered.created <= child.created;
+        if child.trigger.is_some() && family.triggered.as_ref().is_none_or(is_later) {
+            family.triggered = Some(child.clone());
+        }
+        family.children.insert(child.name.clone(), child);
+        self.owners.insert(key, owner);
+    }
+
+    /// Removes an application. Returns the schedule that has lost the application, if there is one.
+    fn remove(&mut self, key: &Key) -> Option<ScheduleRef> {
+        let owner = self.owners.remove(key)?;
+        if let Some(family) = self.families.get_mut(&owner) {
+            let child = family.children.remove(&key.1);
+            if child.is_some_and(|child| !child.is_over()) {
+                family.lose(&key.1);
+            }
+            family.unconfirmed.remove(&key.1);
+            // Any user may name a schedule that does not exist.
+            let is_nobody_s = self.schedules.as_ref().is_some_and(|schedules| !schedules.contains(&owner));
+            if family.children.is_empty() && is_nobody_s {
+                self.families.remove(&owner);
+            }
+        }
+        Some(owner.reference())
+    }
+
+    fn is_unconfirmed(&self, key: &Key) -> bool {
+        let family = self.owners.get(key).and_then(|owner| self.families.get(owner));
+        family.is_some_and(|family| family.unconfirmed.contains(&key.1))
+    }
+}
+
+impl Family {
+    fn lose(&mut self, name: &str) {
+        self.lost.insert(name.to_owned());
+        if self.lost.len() > MOST_LOST {
+            self.lost.clear();
+            self.is_searched = false;
+        }
+    }
+}
+
+/// Reduces an application to what its schedule needs to know; returns the reference to the schedule with it. An
+/// application that cannot be read counts as not ended.
+fn child(application: &Watched) -> Option<(&OwnerReference, Child)> {
+    let state = application.0.as_ref().map_or(State::Unknown, SparkApplication::state);
+    Child::of(application.meta(), state)
+}
+
+fn key(application: &impl ResourceExt) -> Key {
+    (application.namespace().unwrap_or_default(), application.name_any())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    /// Returns an application in `namespace` that has a slot and names the schedule `owner` (name and uid) as its
+    /// owner.
+    fn watched(namespace: &str, owner: (&str, &str)) -> Watched {
+        let (name, uid) = owner;
+        from_value(json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "SparkApplication",
+            "metadata": {
+                "name": format!("{name}-1"),
+                "namespace": namespace,
+                "uid": format!("application-in-{namespace}"),
+                "annotations": {"sparkoperator.k8s.io/scheduled-time": "2026-01-01T00:00:00Z"},
+                "ownerReferences": [{
+                    "apiVersion": "sparkoperator.k8s.io/v1beta2",
+                    "kind": "ScheduledSparkApplication",
+                    "name": name,
+                    "uid": uid,
+                }],
+            },
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+        }))
+        .unwrap()
+    }
+
+    fn nightly() -> Owner {
+        Owner { namespace: "a".to_owned(), name: "nightly".to_owned(), uid: "of-nightly".to_owned() }
+    }
+
+    /// Issue 22: a user who knew the uid of another tenant's schedule could keep the schedule from starting anything.
+    #[test]
+    fn an_application_that_names_a_schedule_of_another_namespace_is_not_its_child() {
+        let children = Children::new(mpsc::unbounded_channel().0);
+        for forged in [
+            watched("b", ("nightly", "of-nightly")),
+            watched("a", ("hourly", "of-nightly")),
+            watched("a", ("nightly", "of-another")),
+        ] {
+            assert!(!nightly().owns(&forged), "{forged:?}");
+            children.apply(&Event::Apply(forged));
+        }
+        assert_eq!(children.of(&nightly()), (Vec::new(), Vec::new()));
+
+        let own = watched("a", ("nightly", "of-nightly"));
+        assert!(nightly().owns(&own));
+        children.apply(&Event::Apply(own));
+        children.apply(&Event::Delete(watched("b", ("nightly", "of-nightly"))));
+        let (there, departed) = children.of(&nightly());
+        assert_eq!(there.iter().map(|child| &*child.uid).collect::<Vec<_>>(), ["application-in-a"]);
+        assert_eq!(departed, Vec::new());
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_schedules_that_there_are_not() {
+        let children = Children::new(mpsc::unbounded_channel().0);
+        let known = || children.index.lock().families.keys().cloned().collect::<HashSet<_>>();
+        let hourly = Owner { name: "hourly".to_owned(), ..nightly() };
+        let of = |owner: &Owner| watched(&owner.namespace, (&*owner.name, &*owner.uid));
+        for owner in [nightly(), hourly.clone()] {
+            children.apply(&Event::Apply(of(&owner)));
+            children.apply(&Event::Delete(of(&owner)));
+        }
+        children.forget_others(HashSet::from([nightly()]));
+        assert_eq!(known(), HashSet::from([nightly()]), "what was made for it is known also when it is gone");
+
+        children.begin(hourly.clone());
+        children.apply(&Event::Apply(of(&hourly)));
+        children.forget(&nightly());
+        // The garbage collector has not deleted the application of the deleted schedule yet.
+        children.apply(&Event::Apply(of(&nightly())));
+        children.apply(&Event::Delete(of(&nightly())));
+        assert_eq!(known(), HashSet::from([hourly]));
+    }
+}

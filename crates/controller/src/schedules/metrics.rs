@@ -1,0 +1,62 @@
+//! Counts the runs that schedules start, skip and miss.
+
+use plan::schedule::{Outcome, Skip};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::Registry,
+};
+
+/// The metrics of schedules.
+#[derive(Clone, Debug)]
+pub struct ScheduleMetrics {
+    started: Counter,
+    skipped: Family<Skipped, Counter>,
+    missed: Counter,
+    lag: Histogram,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Skipped {
+    reason: &'static str,
+}
+
+impl ScheduleMetrics {
+    /// Creates the metrics in `registry`.
+    pub fn new(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            started: Counter::default(),
+            skipped: Family::default(),
+            missed: Counter::default(),
+            lag: Histogram::new([0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0]),
+        };
+        for why in Skip::ALL {
+            drop(metrics.skipped.get_or_create(&Skipped { reason: why.as_str() }));
+        }
+        let help = "Applications that schedules have made";
+        registry.register("spark_operator_scheduled_runs_started", help, metrics.started.clone());
+        let help =
+            "Times of schedules for which no application was made though somebody was there, by reason";
+        registry.register("spark_operator_scheduled_runs_skipped", help, metrics.skipped.clone());
+        let help = "Times of schedules for which nobody was there to make an application";
+        registry.register("spark_operator_scheduled_runs_missed", help, metrics.missed.clone());
+        let help = "How long after their times applications were made, in seconds";
+        registry.register("spark_operator_scheduled_run_lag_seconds", help, metrics.lag.clone());
+        metrics
+    }
+
+    pub(super) fn count(&self, outcome: Outcome) {
+        match outcome {
+            Outcome::Started { late } => {
+                self.started.inc();
+                self.lag.observe(late.as_secs_f64());
+            }
+            Outcome::Skipped { why, count } => {
+                self.skipped.get_or_create(&Skipped { reason: why.as_str() }).inc_by(count);
+            }
+            Outcome::Missed { count } => {
+                self.missed.inc_by(count);
+            }
+        }
+    }
+}

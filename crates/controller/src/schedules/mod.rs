@@ -1,0 +1,408 @@
+//! Drives schedules in the same way as applications: watches them, observes the facts, decides in `plan` what to do,
+//! acts, and records the result.
+
+mod children;
+mod metrics;
+
+use super::{
+    ApplicationRef, Error, FRESH_FACTS, Watched as WatchedApplication, Workload, calls,
+    error::guarded,
+    events::{self, Events},
+    execute,
+    kube_runtime_workaround::until_stopped,
+    namespace_claims::Driven,
+    namespaces::OurNamespaces,
+    pods::PodIndex,
+    reconcile_memory::ReconcileMemory,
+    status, unbounded,
+    watch::{self, ReadMetrics},
+};
+use api::{Lenient, ScheduledSparkApplication, SparkApplication, names::label, version};
+pub(super) use children::Children;
+use children::Owner;
+use futures::{Stream, StreamExt, TryStreamExt};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, PostParams, Preconditions},
+    runtime::{
+        Controller, WatchStreamExt,
+        controller::{self, Action, Config},
+        reflector::{self, ObjectRef},
+        watcher,
+    },
+};
+pub use metrics::ScheduleMetrics;
+use plan::schedule::{self, Action as Act, Child, Observed, Plan, Policy};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::{Span, debug, field, info, instrument, warn};
+
+/// A schedule as the watch delivers it.
+type Watched = Lenient<ScheduledSparkApplication>;
+/// Namespace and name of a schedule.
+pub(super) type ScheduleRef = ObjectRef<Watched>;
+
+/// The number of schedules reconciled at once. Thousands of schedules may be due in the same minute, and an application
+/// that one schedule starts should not have to wait for the starts of others; a start is one small object.
+pub(super) const AT_ONCE: u16 = 64;
+/// How many times a schedule is decided on in one reconcile: a recorded status may require another decision. Two times
+/// have always been enough.
+const PASSES: usize = 4;
+/// How old an application made by this process must be before the API server is asked for it, if the watch has not
+/// reported it.
+const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
+
+/// Everything that the reconcile loop of schedules uses and remembers.
+pub(super) struct Context {
+    pub client: Client,
+    pub policy: Policy,
+    pub namespaces: Arc<OurNamespaces>,
+    pub children: Arc<Children>,
+    pub pods: Arc<PodIndex>,
+    /// The cache of applications, fed by their watch.
+    pub applications: reflector::Store<WatchedApplication>,
+    pub events: Events,
+    pub memory: ReconcileMemory,
+    pub metrics: ScheduleMetrics,
+    pub reads: ReadMetrics,
+    pub workload: Workload,
+}
+
+/// How a pass ends.
+enum Passed {
+    /// Nothing is left to do until this time has passed, if there is one, or until something happens.
+    Rests(Option<Duration>),
+    /// This object was written as the new state of the schedule.
+    Recorded(Box<ScheduledSparkApplication>),
+}
+
+/// The occasions on which schedules have to be looked at.
+pub(super) struct Occasions {
+    /// Schedules whose applications have changed.
+    pub children: mpsc::UnboundedReceiver<ScheduleRef>,
+    /// Namespaces that have become chosen, or are not chosen any more.
+    pub namespaces: mpsc::UnboundedReceiver<String>,
+}
+
+/// Runs the loop until `stop`. The index of applications must be complete.
+pub(super) async fn run(
+    context: Arc<Context>,
+    occasions: Occasions,
+    watch_seconds: u32,
+    stop: CancellationToken,
+) {
+    let (reader, writer) = reflector::store();
+    let (known, listed) = (reader.clone(), reader.clone());
+    let moved = unbounded(occasions.namespaces).flat_map(move |namespace| {
+        let schedules = known.state().into_iter().map(|schedule| ObjectRef::from_obj(&*schedule));
+        let inside = schedules.filter(|schedule| schedule.namespace.as_ref() == Some(&namespace));
+        futures::stream::iter(inside.collect::<Vec<_>>())
+    });
+    let poking = context.workload.clone();
+    let poked = move |schedule: &ScheduleRef| {
+        poking.waits(schedule.namespace.as_deref().unwrap_or_default(), &schedule.name);
+    };
+    let gone = context.workload.clone();
+    let controller = Controller::for_stream(watched(&context, watch_seconds, writer), reader)
+        .with_config(Config::default().concurrency(AT_ONCE))
+        .reconcile_on(unbounded(occasions.children).inspect(poked.clone()))
+        .reconcile_on(moved.inspect(poked))
+        .graceful_shutdown_on(stop.clone().cancelled_owned())
+        .run(
+            reconcile,
+            |watched, error, context| context.memory.again(&*watched, error),
+            Arc::clone(&context),
+        )
+        .for_each(|ended| {
+            if let Err(controller::Error::ObjectNotFound(schedule)) = ended {
+                gone.remove(schedule.namespace.as_deref().unwrap_or_default(), &schedule.name);
+            }
+            std::future::ready(())
+        });
+    until_stopped(controller, listed, stop).await;
+}
+
+fn watched(
+    context: &Arc<Context>,
+    watch_seconds: u32,
+    writer: reflector::store::Writer<Watched>,
+) -> impl Stream<Item = Result<Watched, watcher::Error>> + Send + use<> {
+    let (watching, seeing, listing) = (Arc::clone(context), Arc::clone(context), Arc::clone(context));
+    let (workload, cache) = (context.workload.clone(), writer.as_reader());
+    let config = watch::config(watch_seconds);
+    watch::events(&context.client, context.namespaces.chosen(), config, &context.reads)
+        .inspect(move |event| match event {
+            Ok(watcher::Event::Delete(schedule)) => watching.forget(schedule),
+            Ok(_) => {}
+            Err(error) => warn!(%error, "the watch of schedules is retried"),
+        })
+        .reflect(writer)
+        // After `reflect`, so that the cache contains what the list contains when `take_note` reads the cache.
+        .inspect_ok(move |event| listing.take_note(event, &cache))
+        // Watch events caused by this process's own status write are ignored: the reconcile that wrote it has already
+        // acted on it. Listed objects are not ignored, because a write may have been undone before the list.
+        .try_filter(move |event| {
+            let is_echo = matches!(event, watcher::Event::Apply(schedule) if seeing.memory.is_echo(schedule));
+            std::future::ready(!is_echo)
+        })
+        .applied_objects()
+        .inspect_ok(move |schedule| {
+            workload.waits(&schedule.namespace().unwrap_or_default(), &schedule.name_any());
+        })
+}
+
+#[instrument(skip_all, fields(
+    kind = "ScheduledSparkApplication",
+    namespace = watched.namespace(),
+    name = field::Empty,
+))]
+async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
+    let now = super::now();
+    // The name is not set in the attribute above, because the JSON log layer overwrites a field `name` that is set
+    // there with the span's own name.
+    Span::current().record("name", watched.name_any());
+    let namespace = watched.namespace().unwrap_or_default();
+    let look = async {
+        match (context.namespaces.claim(&namespace), &watched.0) {
+            // The schedule is looked at again once it is known, or when it changes.
+            (Driven::ByOthers | Driven::Unknown, _) => Ok(None),
+            (Driven::ByUs, Ok(schedule)) => context.reconcile(schedule, now).await,
+            (Driven::ByUs, Err(invalid)) => {
+                context.events.unreadable(events::reference(&*watched), &invalid.error, now).await;
+                Ok(None)
+            }
+        }
+    };
+    guarded(&*watched, &context.workload, &context.events, now, look).await
+}
+
+impl Context {
+    /// Brings one schedule a step further. Returns when to look again if nothing happens before.
+    async fn reconcile(
+        &self,
+        schedule: &ScheduledSparkApplication,
+        now: Timestamp,
+    ) -> Result<Option<Duration>, Error> {
+        if schedule.metadata.deletion_timestamp.is_some() {
+            // Kubernetes deletes the schedule's applications too, because the schedule is their owner.
+            self.forget(schedule);
+            return Ok(None);
+        }
+        if self.memory.have_newer(schedule) {
+            debug!("the cache has not seen our last write yet");
+            return Ok(Some(FRESH_FACTS));
+        }
+        let mut recorded = None;
+        for _ in 0..PASSES {
+            match self.pass(recorded.as_deref().unwrap_or(schedule), now).await? {
+                Passed::Rests(wake) => return Ok(wake),
+                Passed::Recorded(written) => recorded = Some(written),
+            }
+        }
+        Ok(Some(FRESH_FACTS))
+    }
+
+    /// Looks at a schedule, does what is next, and records the result.
+    async fn pass(&self, schedule: &ScheduledSparkApplication, now: Timestamp) -> Result<Passed, Error> {
+        let uid = schedule.uid().unwrap_or_default();
+        let seen = self.observe(schedule, now).await?;
+        let Plan { actions, status, events, outcomes, wake } =
+            schedule::next(schedule, &seen, now, &self.policy);
+        let starts = actions.iter().any(|action| matches!(action, Act::Start(_)));
+        // A stale copy may ask for an application that was started already and is gone again. The version that this
+        // process wrote last needs no check: no newer record of a start exists, because no other process starts
+        // anything.
+        let is_ours = self.memory.with(&uid, |note| note.written) == version(schedule);
+        if starts && !is_ours && !self.is_current(schedule).await? {
+            return Ok(Passed::Rests(Some(FRESH_FACTS)));
+        }
+        for action in actions {
+            self.execute(schedule, action, now).await?;
+        }
+        let mut passed = Passed::Rests(wake);
+        if schedule.status.clone().unwrap_or_default() != status {
+            self.memory.begin_write(&uid);
+            let written = status::write(&self.client, schedule, &schedule.status, &status).await;
+            let is_outdated = self.memory.end_write(&uid, written.as_ref().ok());
+            passed = match written? {
+                _ if is_outdated => Passed::Rests(Some(Duration::ZERO)),
+                written => Passed::Recorded(Box::new(written)),
+            };
+        }
+        for outcome in outcomes {
+            self.metrics.count(outcome);
+        }
+        let occasion = schedule.metadata.generation.unwrap_or_default().to_string();
+        for event in &events {
+            self.events.send(schedule, &occasion, event, now).await;
+        }
+        self.memory.with(&uid, |note| note.failures = 0);
+        Ok(passed)
+    }
+
+    /// Collects all facts on which the next decision about `schedule` depends.
+    async fn observe(&self, schedule: &ScheduledSparkApplication, now: Timestamp) -> Result<Observed, Error> {
+        let (namespace, owner) = (schedule.namespace().unwrap_or_default(), Owner::of(schedule));
+        self.confirm(&namespace, &owner, now).await?;
+        let (children, departed) = self.children.of(&owner);
+        let asked = schedule::questions(schedule, &children, now, &self.policy);
+        let has_pods = asked.pods && self.has_pods(schedule, &children).await?;
+        let is_foreign = |name: &String| {
+            let application = self.applications.get(&ApplicationRef::new(name).within(&namespace));
+            application.is_some_and(|application| !owner.owns(&*application))
+        };
+        let taken = asked.names.into_iter().filter(is_foreign).collect();
+        Ok(Observed { children, departed, taken, has_pods })
+    }
+
+    /// Looks for applications that the watch has not reported: those that this process has made, and those that it may
+    /// have made.
+    async fn confirm(&self, namespace: &str, owner: &Owner, now: Timestamp) -> Result<(), Error> {
+        let applications = Api::<WatchedApplication>::namespaced(self.client.clone(), namespace);
+        for name in self.children.doubted(owner) {
+            let found = applications.get_opt(&name).await.map_err(Error::api("GET of an application"))?;
+            if let Some(ours) = found.filter(|there| owner.owns(there)) {
+                self.children.add(&ours);
+            }
+            self.children.believe(owner, &name);
+        }
+        let unconfirmed = self.children.unconfirmed(owner);
+        if unconfirmed.is_empty() {
+            return Ok(());
+        }
+        let (children, _) = self.children.of(owner);
+        let is_old = |child: &Child| now.duration_since(child.created).unsigned_abs() > CONFIRMED_AFTER;
+        for child in children.iter().filter(|child| unconfirmed.contains(&child.name) && is_old(child)) {
+            let found = calls::metadata(&applications, &child.name).await;
+            if found.map_err(Error::api("GET of an application"))?.is_none() {
+                self.children.remove(namespace, &child.name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether pods are alive of applications of this schedule that are gone.
+    async fn has_pods(
+        &self,
+        schedule: &ScheduledSparkApplication,
+        children: &[Child],
+    ) -> Result<bool, Error> {
+        let (namespace, owner) = (schedule.namespace().unwrap_or_default(), Owner::of(schedule));
+        let lost = self.children.lost(&owner);
+        match &lost {
+            // An application that has ended has no driver any more, and all other applications that are gone are known.
+            Some(lost) if lost.is_empty() => return Ok(false),
+            Some(lost) if lost.iter().any(|name| self.pods.has_live(&namespace, name)) => return Ok(true),
+            // Only the API server can confirm that no pods exist: a cache may be late.
+            _ => {}
+        }
+        let pods = Api::<Pod>::namespaced(self.client.clone(), &namespace);
+        let name = schedule.name_any();
+        // The schedule's own labels take precedence over the schedule's name.
+        let name = schedule.labels().get(label::SCHEDULED_APP_NAME).unwrap_or(&name);
+        let live = ListParams::default()
+            .labels(&format!("{}={name},{}=true", label::SCHEDULED_APP_NAME, label::LAUNCHED_BY))
+            .fields("status.phase!=Succeeded,status.phase!=Failed");
+        let found =
+            calls::list_metadata(&pods, &live).await.map_err(Error::api("LIST of a schedule's pods"))?;
+        let is_of_one_that_is_there =
+            |application: &String| children.iter().any(|child| child.name == *application);
+        let has_pods =
+            found.iter().any(|pod| !pod.labels().get(label::APP_NAME).is_some_and(is_of_one_that_is_there));
+        if !has_pods {
+            self.children.have_no_pods(&owner, &lost.unwrap_or_default());
+        }
+        Ok(has_pods)
+    }
+
+    async fn execute(
+        &self,
+        schedule: &ScheduledSparkApplication,
+        action: Act,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let namespace = schedule.namespace().unwrap_or_default();
+        let applications = Api::<SparkApplication>::namespaced(self.client.clone(), &namespace);
+        match action {
+            Act::Start(application) => {
+                let (name, owner) = (application.name_any(), Owner::of(schedule));
+                self.children.expect(&owner, &name);
+                let made = calls::create(&applications, &*application, &PostParams::default()).await;
+                if let Ok(made) = &made {
+                    self.children.add(made);
+                }
+                // Only after `add`, because the watch may report the application in between.
+                self.children.expect_no_more(&owner, &name);
+                match made {
+                    Ok(_) => {
+                        info!(application = name, "started");
+                        Ok(())
+                    }
+                    Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                        let there = Api::<WatchedApplication>::namespaced(self.client.clone(), &namespace);
+                        let there = there.get_opt(&name).await;
+                        let there = there.map_err(Error::api("GET of an application"))?;
+                        match there.filter(|there| owner.owns(there)) {
+                            // The answer to the creation of this application was lost.
+                            Some(ours) => {
+                                self.children.add(&ours);
+                                Ok(())
+                            }
+                            // The watch delivers the application, if it still exists.
+                            None => Err(Error::Conflict),
+                        }
+                    }
+                    Err(error) => {
+                        match &error {
+                            kube::Error::Api(status) if (400..500).contains(&status.code) => {
+                                let event = schedule::not_started(&name, &status.message);
+                                self.events.send(schedule, &name, &event, now).await;
+                            }
+                            _ => self.children.doubt(&owner, &name),
+                        }
+                        Err(Error::api("creation of an application")(error))
+                    }
+                }
+            }
+            Act::Delete { name, uid, resource_version } => {
+                let preconditions = Preconditions { uid: Some(uid.clone()), resource_version };
+                execute::delete(&applications, &name, preconditions).await?;
+                self.children.goes(&Owner::of(schedule), &name, &uid);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the API server has the same version of the schedule as this copy.
+    async fn is_current(&self, schedule: &ScheduledSparkApplication) -> Result<bool, Error> {
+        let namespace = schedule.namespace().unwrap_or_default();
+        let schedules = Api::<Watched>::namespaced(self.client.clone(), &namespace);
+        let live = calls::metadata(&schedules, &schedule.name_any()).await;
+        let live = live.map_err(Error::api("GET of the schedule"))?;
+        Ok(live.is_some_and(|live| live.resource_version() == schedule.resource_version()))
+    }
+
+    /// Takes note of the schedules that exist. Once the watch has listed all schedules, everything remembered of others
+    /// is forgotten: the watch does not report schedules that were deleted while no watch was running.
+    fn take_note(&self, event: &watcher::Event<Watched>, cache: &reflector::Store<Watched>) {
+        match event {
+            watcher::Event::Init => self.memory.list_begins(),
+            watcher::Event::InitDone => {
+                let schedules = cache.state();
+                self.memory.list_ends(&schedules.iter().filter_map(|schedule| schedule.uid()).collect());
+                self.children
+                    .forget_others(schedules.iter().map(|schedule| Owner::of(&**schedule)).collect());
+            }
+            watcher::Event::Apply(schedule) => self.children.begin(Owner::of(schedule)),
+            watcher::Event::InitApply(_) | watcher::Event::Delete(_) => {}
+        }
+    }
+
+    fn forget(&self, schedule: &impl ResourceExt) {
+        self.children.forget(&Owner::of(schedule));
+        self.memory.forget(&schedule.uid().unwrap_or_default());
+    }
+}

@@ -1,0 +1,108 @@
+//! Reads the settings that the admin has given the operator for the submission of all applications: environment variables
+//! of the operator, and its files of Spark's and Hadoop's configuration. They hold both for drivers that the operator
+//! creates itself and for those that `spark-submit` creates in a submission pod.
+
+use api::names::env;
+use plan::submission::SubmissionEnvironment as Found;
+use spark_client::Environment;
+use std::{
+    collections::BTreeMap,
+    env as process_env, fs, io,
+    path::{Path, PathBuf},
+};
+use tokio::task::spawn_blocking;
+
+/// The file of default properties, which is read together with the other configuration files. Drivers do not get this
+/// file.
+const DEFAULTS: &str = "spark-defaults.conf";
+/// The user name of the driver if no variable sets one and the operating system has no name for the user of this
+/// process.
+const NOBODY: &str = "spark";
+
+/// The directories to read, and the environment, which does not change while the process runs.
+#[derive(Clone, Debug)]
+pub struct SubmissionEnvironment {
+    /// Spark's configuration directory (`--spark-conf-dir` or `$SPARK_CONF_DIR`), if it is set.
+    spark_conf: Option<PathBuf>,
+    hadoop_conf: Option<PathBuf>,
+    environment: Environment,
+}
+
+/// A configuration file or directory that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {}: {source}", path.display())]
+pub struct Unreadable {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl SubmissionEnvironment {
+    /// Returns the surroundings of this process; `spark_conf` is Spark's configuration directory, if there is one.
+    #[must_use]
+    pub fn of_process(spark_conf: Option<PathBuf>) -> Self {
+        let variable = |name| process_env::var(name).ok().filter(|value| !value.is_empty());
+        let environment = Environment {
+            spark_user: variable(env::SPARK_USER),
+            hadoop_user_name: variable(env::HADOOP_USER_NAME),
+            os_user: user_name().unwrap_or_else(|| NOBODY.to_owned()),
+            pyspark_python: variable(env::PYSPARK_PYTHON),
+            pyspark_driver_python: variable(env::PYSPARK_DRIVER_PYTHON),
+            spark_local_dirs: variable(env::SPARK_LOCAL_DIRS),
+            ..Environment::default()
+        };
+        Self { spark_conf, hadoop_conf: variable(env::HADOOP_CONF_DIR).map(PathBuf::from), environment }
+    }
+
+    /// Reads the surroundings as they are now: the directories may be mounted ConfigMaps, which change.
+    ///
+    /// # Errors
+    ///
+    /// If a file or a directory exists and cannot be read.
+    pub(super) async fn found(&self) -> Result<Found, Unreadable> {
+        if self.spark_conf.is_none() && self.hadoop_conf.is_none() {
+            return Ok(Found { defaults: String::new(), environment: self.environment.clone() });
+        }
+        let this = self.clone();
+        spawn_blocking(move || this.read()).await.expect("reading files does not panic")
+    }
+
+    fn read(self) -> Result<Found, Unreadable> {
+        let mut environment = self.environment;
+        environment.hadoop_conf = self.hadoop_conf.as_deref().map(texts).transpose()?;
+        environment.spark_conf = self.spark_conf.as_deref().map(texts).transpose()?.unwrap_or_default();
+        let defaults = environment.spark_conf.get(DEFAULTS).cloned().unwrap_or_default();
+        Ok(Found { defaults, environment })
+    }
+}
+
+/// Returns the files in `directory` that are text, by name; none if the directory does not exist.
+fn texts(directory: &Path) -> Result<BTreeMap<String, String>, Unreadable> {
+    let failed = |path: &Path, source| Unreadable { path: path.to_owned(), source };
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        entries => entries.map_err(|error| failed(directory, error))?,
+    };
+    let mut texts = BTreeMap::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| failed(directory, error))?;
+        let (path, name) = (entry.path(), entry.file_name());
+        // In a mounted ConfigMap the entries are links, which `is_file` follows.
+        let (Some(name), true) = (name.to_str(), path.is_file()) else { continue };
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            bytes => bytes.map_err(|error| failed(&path, error))?,
+        };
+        if let Ok(text) = String::from_utf8(bytes) {
+            texts.insert(name.to_owned(), text);
+        }
+    }
+    Ok(texts)
+}
+
+/// Returns the operating system's name for the user of this process.
+fn user_name() -> Option<String> {
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    let id = rustix::process::getuid().as_raw().to_string();
+    let mut fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    fields.find(|fields| fields.get(2) == Some(&&*id)).map(|fields| fields[0].to_owned())
+}

@@ -1,0 +1,116 @@
+//! Measures how many submissions there are, how they end, and how long they take.
+
+use plan::submission::Submitter;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+use spark_client::Reason;
+use std::time::Instant;
+
+/// The metrics of submissions.
+#[derive(Clone, Debug)]
+pub struct SubmissionMetrics {
+    waiting: Gauge,
+    running: Gauge,
+    durations: Family<End, Histogram>,
+    fallbacks: Family<Fallback, Counter>,
+}
+
+/// The label of the fallback metric: why an application is submitted by a submission pod.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Fallback {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct End {
+    submitter: &'static str,
+    outcome: &'static str,
+}
+
+/// How a submission has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Outcome {
+    Succeeded,
+    DriverExists,
+    Failed,
+}
+
+/// The measurement of one submission. A submission whose measurement is dropped without a call of `ended` counts as
+/// cancelled.
+pub(super) struct Measured<'a> {
+    metrics: &'a SubmissionMetrics,
+    submitter: Submitter,
+    begun: Option<Instant>,
+    outcome: &'static str,
+}
+
+impl SubmissionMetrics {
+    /// Creates the metrics in `registry`.
+    pub fn new(registry: &mut Registry) -> Self {
+        let buckets = || {
+            Histogram::new([
+                0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0,
+            ])
+        };
+        let metrics = Self {
+            waiting: Gauge::default(),
+            running: Gauge::default(),
+            durations: Family::new_with_constructor(buckets),
+            fallbacks: Family::default(),
+        };
+        let help = "Submissions that wait until fewer run";
+        registry.register("spark_operator_submissions_waiting", help, metrics.waiting.clone());
+        registry.register(
+            "spark_operator_submissions_in_flight",
+            "Submissions that run",
+            metrics.running.clone(),
+        );
+        let help = "How long submissions took, by submitter and outcome, in seconds";
+        registry.register("spark_operator_submission_duration_seconds", help, metrics.durations.clone());
+        let help = "Submissions that spark-submit had to make, by what only it can do";
+        registry.register("spark_operator_submission_fallbacks", help, metrics.fallbacks.clone());
+        metrics
+    }
+
+    /// Counts a submission that has not begun yet.
+    pub(super) fn waiting(&self, submitter: Submitter) -> Measured<'_> {
+        self.waiting.inc();
+        Measured { metrics: self, submitter, begun: None, outcome: "cancelled" }
+    }
+
+    /// Counts a submission that is left to a submission pod.
+    pub(super) fn fell_back(&self, reason: Reason) {
+        self.fallbacks.get_or_create(&Fallback { reason: reason.as_str() }).inc();
+    }
+}
+
+impl Measured<'_> {
+    pub(super) fn begun(&mut self) {
+        self.metrics.waiting.dec();
+        self.metrics.running.inc();
+        self.begun = Some(Instant::now());
+    }
+
+    pub(super) fn ended(mut self, outcome: Outcome) {
+        self.outcome = match outcome {
+            Outcome::Succeeded => "succeeded",
+            Outcome::DriverExists => "driver_exists",
+            Outcome::Failed => "failed",
+        };
+    }
+}
+
+impl Drop for Measured<'_> {
+    fn drop(&mut self) {
+        let Some(begun) = self.begun else {
+            self.metrics.waiting.dec();
+            return;
+        };
+        self.metrics.running.dec();
+        let end = End { submitter: self.submitter.as_str(), outcome: self.outcome };
+        self.metrics.durations.get_or_create(&end).observe(begun.elapsed().as_secs_f64());
+    }
+}

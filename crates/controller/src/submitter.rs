@@ -1,0 +1,314 @@
+//! Creates the objects of submissions in the background: the objects of a driver, or the objects of a submission pod.
+//! The next reconcile observes the result, by submission id.
+
+use super::{
+    ApplicationRef,
+    objects::{self, InFlight},
+    slots::Slots,
+    submission_metrics::{Outcome, SubmissionMetrics},
+    webhook_probe::WebhookProbe,
+};
+use api::SparkApplication;
+use kube::{Client, ResourceExt};
+use panics::caught;
+use parking_lot::Mutex;
+use plan::{By, Submission, SubmissionProgress, SubmitRequest};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+use tokio::sync::mpsc;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{Instrument, field, info, info_span};
+
+/// The settings for submissions.
+#[derive(Clone, Debug)]
+pub struct SubmitterSettings {
+    /// The number of applications for which the operator creates objects at once.
+    pub at_once: usize,
+    /// Whether the operator has a webhook, which drivers need.
+    pub has_webhook: bool,
+}
+
+/// Submits applications, a limited number at once, and remembers the result of each submission.
+pub(super) struct Submitter {
+    means: Arc<Means>,
+    /// The last submission of each application, by uid.
+    submissions: Arc<Mutex<HashMap<String, Started>>>,
+    /// Receives each application whose submission has ended.
+    ended: mpsc::UnboundedSender<ApplicationRef>,
+    tasks: TaskTracker,
+    /// Cancelled when all submissions have to end at once, even those that have a request without an answer.
+    abandoned: CancellationToken,
+}
+
+/// The parts that every submission uses.
+struct Means {
+    client: Client,
+    /// The check that the API server reaches the webhook; none if there is no webhook.
+    webhook_probe: Option<WebhookProbe>,
+    /// Limits how many submissions run at once.
+    slots: Slots,
+    metrics: SubmissionMetrics,
+}
+
+struct Started {
+    submission: Submission,
+    cancel: CancellationToken,
+}
+
+/// Why a submission has not made a driver.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("a pod of the driver's name exists already")]
+    DriverExists,
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Error {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::DriverExists => Outcome::DriverExists,
+            Self::Failed(_) => Outcome::Failed,
+        }
+    }
+}
+
+impl Submitter {
+    /// Creates a submitter. `ended` receives every application whose submission has ended.
+    pub(super) fn new(
+        client: Client,
+        settings: SubmitterSettings,
+        metrics: SubmissionMetrics,
+        ended: mpsc::UnboundedSender<ApplicationRef>,
+    ) -> Self {
+        let SubmitterSettings { at_once, has_webhook } = settings;
+        let means = Means {
+            webhook_probe: has_webhook.then(|| WebhookProbe::new(client.clone())),
+            client,
+            slots: Slots::new(at_once),
+            metrics,
+        };
+        Self {
+            means: Arc::new(means),
+            submissions: Arc::default(),
+            ended,
+            tasks: TaskTracker::new(),
+            abandoned: CancellationToken::new(),
+        }
+    }
+
+    /// Returns the last submission of the application with this uid.
+    pub(super) fn submission(&self, uid: &str) -> Option<Submission> {
+        self.submissions.lock().get(uid).map(|started| started.submission.clone())
+    }
+
+    /// Starts a submission, unless it is running already. Ends an older submission of the same application.
+    pub(super) fn start(&self, application: &SparkApplication, request: SubmitRequest) {
+        let SubmitRequest { run, by } = request;
+        let uid = application.uid().unwrap_or_default();
+        let cancel = CancellationToken::new();
+        let mut submissions = self.submissions.lock();
+        let submission = Submission { id: run.id.clone(), progress: SubmissionProgress::Running };
+        if submissions.get(&uid).is_some_and(|started| started.submission == submission) {
+            return;
+        }
+        let older = submissions.insert(uid.clone(), Started { submission, cancel: cancel.clone() });
+        drop(submissions);
+        if let Some(older) = older {
+            older.cancel.cancel();
+        }
+
+        let application =
+            ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default());
+        let span = info_span!(parent: None, "submit",
+            namespace = application.namespace, name = field::Empty, submission_id = %run.id, attempt = run.ordinal,
+            submitter = by.submitter().as_str());
+        span.record("name", &application.name);
+        let (means, submissions, ended) =
+            (Arc::clone(&self.means), Arc::clone(&self.submissions), self.ended.clone());
+        let abandoned = self.abandoned.clone();
+        let task = async move {
+            let namespace = application.namespace.as_deref().unwrap_or_default();
+            let in_flight = InFlight::default();
+            let submit = async {
+                let submitted = caught(means.submit(namespace, &uid, by, &in_flight)).await;
+                submitted.unwrap_or_else(|bug| SubmissionProgress::Failed(bug.to_string()))
+            };
+            let given_up = async {
+                cancel.cancelled().await;
+                in_flight.none().await
+            };
+            let progress = tokio::select! {
+                progress = submit => Some(progress),
+                _none = given_up => None,
+                () = abandoned.cancelled() => None,
+            };
+            if progress.is_none() {
+                info!("submission ended: the application is gone or has changed");
+            }
+            let mut known = submissions.lock();
+            if let Some(started) = known.get_mut(&uid).filter(|started| started.submission.id == run.id) {
+                match progress {
+                    Some(progress) => started.submission.progress = progress,
+                    None => drop(known.remove(&uid)),
+                }
+            }
+            drop(known);
+            // The receiver is gone only when the process is about to end.
+            ended.send(application).ok();
+        };
+        self.tasks.spawn(task.instrument(span));
+    }
+
+    /// Ends the submission of the application with this uid as soon as it has no request without an answer. The
+    /// submission has ended when [`Self::submission`] does not return it any more.
+    pub(super) fn stop_one(&self, uid: &str) {
+        if let Some(started) = self.submissions.lock().get(uid) {
+            started.cancel.cancel();
+        }
+    }
+
+    /// Ends the submission of the application with this uid and forgets it.
+    pub(super) fn forget(&self, uid: &str) {
+        if let Some(started) = self.submissions.lock().remove(uid) {
+            started.cancel.cancel();
+        }
+    }
+
+    /// Ends the submissions of all applications except those with the uids `listed`, and forgets them.
+    pub(super) fn forget_others(&self, listed: &HashSet<String>) {
+        self.submissions.lock().retain(|uid, started| {
+            let stays = listed.contains(uid);
+            if !stays {
+                started.cancel.cancel();
+            }
+            stays
+        });
+    }
+
+    /// Ends all submissions and waits until they have ended.
+    pub(super) async fn stop(&self) {
+        self.abandoned.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Submitter {
+    /// Ends all submissions without waiting: a leader that has lost the lease has no time to wait.
+    fn drop(&mut self) {
+        self.abandoned.cancel();
+    }
+}
+
+impl Means {
+    /// Creates the objects for the application with this uid in `namespace`.
+    async fn submit(&self, namespace: &str, uid: &str, by: By, in_flight: &InFlight) -> SubmissionProgress {
+        let mut measured = self.metrics.waiting(by.submitter());
+        if let By::Pod { fallback: Some(reason), .. } = &by {
+            self.metrics.fell_back(*reason);
+        }
+        if let Some(webhook_probe) = &self.webhook_probe {
+            webhook_probe.reached(namespace).await;
+        }
+        let make = async {
+            match &by {
+                By::Native(objects) => {
+                    objects::create(&self.client, namespace, uid, objects, in_flight).await
+                }
+                // A submission pod of this run may exist already, in any state: that pod is used.
+                By::Pod { objects, .. } => {
+                    let all = objects.children.iter().chain([&objects.pod]);
+                    objects::make_all(&self.client, namespace, uid, all, in_flight).await
+                }
+            }
+        };
+        let made = self.slots.within(namespace, || measured.begun(), make).await;
+        match made {
+            Ok(()) => {
+                info!("{}", what_was_made(&by));
+                measured.ended(Outcome::Succeeded);
+                by.progress()
+            }
+            Err(error) => {
+                info!(%error, "submission failed");
+                measured.ended(error.outcome());
+                match error {
+                    Error::DriverExists => SubmissionProgress::DriverExists,
+                    Error::Failed(why) => SubmissionProgress::Failed(why),
+                }
+            }
+        }
+    }
+}
+
+/// Returns the log line for a run whose objects are all made.
+const fn what_was_made(by: &By) -> &'static str {
+    match by {
+        By::Native(_) => "submitted",
+        By::Pod { .. } => "submission pod made",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+    use kube::client::{Body, ClientBuilder};
+    use plan::run::Run;
+    use prometheus_client::registry::Registry;
+    use serde_json::{from_value, json};
+    use spark_client::Objects;
+    use std::{
+        convert::Infallible,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+    use tokio::{sync::Notify, task::yield_now};
+
+    /// Issue 21: the ConfigMap of a submission pod was created after the application was suspended and everything else
+    /// was deleted.
+    #[tokio::test]
+    async fn a_submission_that_is_given_up_ends_once_its_request_is_answered_and_sends_no_other() {
+        let (sent, arrived, answered) =
+            (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (counted, arriving, answering) = (Arc::clone(&sent), Arc::clone(&arrived), Arc::clone(&answered));
+        let service = tower::service_fn(move |_: Request<Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            arriving.notify_one();
+            let answering = Arc::clone(&answering);
+            async move {
+                answering.notified().await;
+                Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec())))
+            }
+        });
+        let client = ClientBuilder::new(service, "default").build();
+        let settings = SubmitterSettings { at_once: 1, has_webhook: false };
+        let metrics = SubmissionMetrics::new(&mut Registry::default());
+        let (ended, mut has_ended) = mpsc::unbounded_channel();
+        let submitter = Submitter::new(client, settings, metrics, ended);
+        let application: SparkApplication = from_value(json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "SparkApplication",
+            "metadata": {"name": "pi", "namespace": "default", "uid": "of-pi"},
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+        }))
+        .unwrap();
+        let object = |kind: &str| json!({"kind": kind, "metadata": {"name": "pi"}});
+        let objects = Objects { pod: object("Pod"), children: vec![object("ConfigMap")] };
+        let request = SubmitRequest { run: Run::next(&application), by: By::Pod { objects, fallback: None } };
+        submitter.start(&application, request);
+
+        arrived.notified().await;
+        submitter.stop_one("of-pi");
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        assert!(submitter.submission("of-pi").is_some(), "its ConfigMap may yet be created");
+        answered.notify_one();
+        has_ended.recv().await.unwrap();
+        assert_eq!(submitter.submission("of-pi"), None);
+        assert_eq!(sent.load(Ordering::Relaxed), 1, "the pod was not sent");
+    }
+}

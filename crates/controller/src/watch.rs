@@ -1,0 +1,143 @@
+//! Lists and watches objects that any user of the cluster may have written: in pages that fit into memory, and each
+//! object separately. An object that cannot be read is logged, counted and, if no reconcile handles its kind, reported
+//! by an event. Such an object does not delay the others.
+
+use super::{events::reference, namespaced_watches::merged, unreadable::Unreadable};
+use api::Lenient;
+use futures::{Stream, StreamExt, TryStreamExt};
+use k8s_openapi::NamespaceResourceScope;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use plan::namespaces::Namespaces;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family},
+    registry::Registry,
+};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use tokio::sync::mpsc;
+use tracing::warn;
+
+/// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit: kube's
+/// default of 500 objects would be a single answer of 750 MB.
+const PAGE: u32 = 50;
+
+/// The metric that counts objects that cannot be read.
+#[derive(Clone, Debug)]
+pub struct ReadMetrics {
+    unreadable: Family<OfKind, Counter>,
+    reports: Option<mpsc::Sender<Unreadable>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfKind {
+    kind: String,
+}
+
+impl ReadMetrics {
+    /// Creates the metric in `registry`.
+    pub fn new(registry: &mut Registry) -> Self {
+        let unreadable = Family::default();
+        let help = "Objects of which a list or a watch has told and that cannot be read, by kind";
+        registry.register("spark_operator_unreadable_objects", help, unreadable.clone());
+        Self { unreadable, reports: None }
+    }
+
+    /// Returns the same metric, which also sends each unreadable object to `reports`, as long as there is room.
+    pub(super) fn reporting_to(&self, reports: mpsc::Sender<Unreadable>) -> Self {
+        Self { reports: Some(reports), ..self.clone() }
+    }
+
+    fn unreadable<K: Resource<DynamicType = ()>>(&self, object: &Lenient<K>, error: &str) {
+        let kind = K::kind(&()).into_owned();
+        warn!(kind, namespace = object.namespace(), name = object.name_any(), error, "object cannot be read");
+        self.unreadable.get_or_create(&OfKind { kind }).inc();
+        if let Some(reports) = &self.reports {
+            let report = Unreadable { object: reference(object), error: error.to_owned() };
+            // A report that finds no room is dropped: the object is logged already.
+            reports.try_send(report).ok();
+        }
+    }
+}
+
+/// Returns the configuration of a watch of all objects; the caller may narrow it.
+pub(super) fn config(watch_seconds: u32) -> watcher::Config {
+    watcher::Config::default().page_size(PAGE).timeout(watch_seconds)
+}
+
+/// Yields all objects that exist in the namespaces in which the operator may look, then each change, for ever. If the
+/// namespaces are chosen by their names, the operator has rights only there, and each has a watch of its own. Otherwise
+/// one watch covers all namespaces, and the caller leaves out those that are not chosen.
+pub(super) fn events<K>(
+    client: &Client,
+    namespaces: &Namespaces,
+    config: watcher::Config,
+    metrics: &ReadMetrics,
+) -> impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send + use<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
+    let Some(named) = namespaces.named().cloned() else {
+        return of_cluster(client, config, metrics).left_stream();
+    };
+    let (client, metrics) = (client.clone(), metrics.clone());
+    let watch = move |namespace: &str| {
+        let api = Api::<Lenient<K>>::namespaced(client.clone(), namespace);
+        followed(api, config.clone(), &metrics).boxed()
+    };
+    merged(named, watch).right_stream()
+}
+
+/// Yields all objects in the cluster, then each change, for ever.
+pub(super) fn of_cluster<K>(
+    client: &Client,
+    config: watcher::Config,
+    metrics: &ReadMetrics,
+) -> impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send + use<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    followed(Api::all(client.clone()), config, metrics)
+}
+
+fn followed<K>(
+    api: Api<Lenient<K>>,
+    config: watcher::Config,
+    metrics: &ReadMetrics,
+) -> impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send + use<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let metrics = metrics.clone();
+    watcher(api, config).default_backoff().inspect_ok(move |event| {
+        if let Event::Apply(object) | Event::InitApply(object) = event
+            && let Err(invalid) = &object.0
+        {
+            metrics.unreadable(object, &invalid.error);
+        }
+    })
+}
+
+/// Whether a watch cannot begin because the kind or the namespace does not exist, or because the operator has no rights
+/// there.
+pub(super) fn is_missing(error: &watcher::Error) -> bool {
+    let status = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status),
+        _ => None,
+    };
+    // The status code is compared, not the reason: for an API group that does not exist at all, the API server answers
+    // "not found" with a text of its own.
+    status.is_some_and(|status| matches!(status.code, 403 | 404))
+}

@@ -1,0 +1,143 @@
+//! Finds out whether the API server reaches the webhook yet. The webhook's Service gets a pod's address seconds after
+//! the pod is ready, and the API server learns of a new caBundle a moment after it is written. A driver that is created
+//! before that is refused.
+
+use super::calls;
+use api::{
+    Role,
+    names::{annotation, label},
+};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams},
+};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::{
+    sync::{OnceCell, watch as state},
+    time::{Instant, sleep},
+};
+use tracing::warn;
+
+/// How long to wait for the API server to reach the webhook. After that time drivers are created anyway, so that the
+/// application shows the user why they are refused. The kubelet probes the operator every two seconds, and a node
+/// learns of the result in another second.
+const FOUND_WITHIN: Duration = Duration::from_secs(30);
+/// The pause between two attempts to reach the webhook.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// The API server's way to the webhook.
+pub(super) struct WebhookProbe {
+    client: Client,
+    is_open: state::Sender<bool>,
+    /// One check for each namespace in which a driver waits: in a namespace with a broken webhook of its own, the API
+    /// server never gets as far as the operator's webhook.
+    looks: Mutex<HashMap<String, Arc<OnceCell<()>>>>,
+}
+
+impl WebhookProbe {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, is_open: state::Sender::new(false), looks: Mutex::default() }
+    }
+
+    /// Waits until the API server reaches the webhook for a driver in any namespace, or until the check in `namespace`
+    /// has taken [`FOUND_WITHIN`]. Once the webhook has been reached, no further check is made.
+    pub(super) async fn reached(&self, namespace: &str) {
+        if *self.is_open.borrow() {
+            return;
+        }
+        let look = {
+            let mut looks = self.looks.lock();
+            Arc::clone(looks.entry(namespace.to_owned()).or_default())
+        };
+        let mut is_open = self.is_open.subscribe();
+        tokio::select! {
+            // The sender lives as long as `self`, so this wait cannot fail.
+            _found = is_open.wait_for(|open| *open) => {}
+            () = async { look.get_or_init(|| self.looked(namespace)).await; } => {}
+        }
+    }
+
+    async fn looked(&self, namespace: &str) {
+        let begun = Instant::now();
+        while let Err(error) = self.finds(namespace).await {
+            if begun.elapsed() >= FOUND_WITHIN {
+                warn!(%error, "the API server does not find the webhook: drivers are likely to be refused");
+                return;
+            }
+            sleep(AGAIN).await;
+        }
+        self.is_open.send_replace(true);
+    }
+
+    /// Creates a driver pod as a dry run: the pod is not stored, but the API server has to call the webhook for it.
+    /// Other checks of the pod's content come after the webhook, so their refusals also show that the webhook is
+    /// reached.
+    async fn finds(&self, namespace: &str) -> Result<(), kube::Error> {
+        let keep_nothing = PostParams { dry_run: true, ..PostParams::default() };
+        match calls::create(&Api::namespaced(self.client.clone(), namespace), &driver(), &keep_nothing).await
+        {
+            // The API server reports a webhook that it cannot call as an internal error (500).
+            Err(kube::Error::Api(status)) if status.code != 500 => Ok(()),
+            result => result.map(drop),
+        }
+    }
+}
+
+/// Returns a driver pod that requests no changes from the webhook.
+fn driver() -> Pod {
+    let container = Container {
+        name: Role::Driver.container().to_owned(),
+        image: Some("none".to_owned()),
+        ..Container::default()
+    };
+    let metadata = ObjectMeta {
+        name: Some("spark-operator-webhook-probe".to_owned()),
+        labels: Some([(label::SPARK_ROLE.to_owned(), Role::Driver.as_str().to_owned())].into()),
+        annotations: Some([(annotation::ENV.to_owned(), "[]".to_owned())].into()),
+        ..ObjectMeta::default()
+    };
+    let spec = PodSpec { containers: vec![container], ..PodSpec::default() };
+    Pod { metadata, spec: Some(spec), ..Pod::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+    use kube::client::{Body, ClientBuilder};
+    use serde_json::json;
+    use std::convert::Infallible;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_whose_own_webhook_is_down_keeps_no_other_waiting() {
+        let service = tower::service_fn(|request: Request<Body>| async move {
+            let is_broken = request.uri().path().contains("/broken/");
+            let code = if is_broken { 500 } else { 201 };
+            let answer = if is_broken { json!({"kind": "Status", "code": code}) } else { json!(driver()) };
+            let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            Ok::<_, Infallible>(answer.unwrap())
+        });
+        let webhook_probe = WebhookProbe::new(ClientBuilder::new(service, "default").build());
+        let begun = Instant::now();
+        let broken = async {
+            webhook_probe.reached("broken").await;
+            begun.elapsed()
+        };
+        let other = async {
+            sleep(AGAIN * 2).await;
+            webhook_probe.reached("other").await;
+            begun.elapsed()
+        };
+        let (broken, other) = tokio::join!(broken, other);
+        assert!(
+            other < FOUND_WITHIN / 2 && broken < FOUND_WITHIN / 2,
+            "{broken:?}, {other:?}: found in one, found"
+        );
+
+        let webhook_probe = WebhookProbe::new(webhook_probe.client);
+        webhook_probe.reached("broken").await;
+        assert!(begun.elapsed() >= FOUND_WITHIN, "alone it waits as long as ever");
+    }
+}

@@ -1,0 +1,243 @@
+//! `sparkctl create` and `sparkctl validate`: creates applications and schedules from a file, or an application from a
+//! schedule's template, with the files of this machine that they need. Everything is checked before anything is
+//! uploaded, and everything is uploaded before anything is created.
+
+#[cfg(feature = "upload")]
+use super::upload;
+use super::{
+    change::make_room,
+    cluster::Cluster,
+    completion,
+    failure::of_call,
+    hadoop_conf::HadoopConf,
+    log::{self, How},
+    manifest::{self, Looks, Manifest},
+    names,
+    show::print,
+    wait,
+};
+use anyhow::{Context, bail};
+use api::{ScheduledSparkApplication, SparkApplication};
+use clap::{Args, ValueHint};
+use clap_complete::ArgValueCompleter;
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{DynamicObject, PostParams, Request},
+};
+use serde_json::json;
+use std::{collections::BTreeSet, path::Path};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sparkctl create app.yaml
+  helm template pi chart | sparkctl create -
+  sparkctl create nightly-by-hand --from nightly
+  sparkctl create app.yaml --upload-to s3://jobs --upload-to-region eu-west-1
+
+HADOOP_CONF_DIR, if it is set, is a folder whose files become the ConfigMap NAME-hadoop-config, for each application that \
+names no hadoopConfigMap of its own.
+
+Credentials for uploads are looked for where the programs of AWS and Google look for them: AWS_ACCESS_KEY_ID, then the profile \
+AWS_PROFILE in ~/.aws; GOOGLE_APPLICATION_CREDENTIALS, then those of `gcloud auth application-default login`; then what a \
+machine of their cloud is given.")]
+pub(super) struct Flags {
+    /// The file with applications and schedules, or - for standard input; with --from, the name of the application
+    #[arg(value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
+    what: String,
+
+    /// Make the application from the template of this schedule
+    #[arg(short, long, value_name = "SCHEDULE", value_parser = names::template, add = ArgValueCompleter::new(completion::schedules))]
+    from: Option<String>,
+
+    /// Delete applications of the same names first, and wait until they are gone
+    #[arg(short, long)]
+    delete: bool,
+
+    /// Follow the driver's log until the application has ended; a failure if it has failed
+    #[arg(short, long)]
+    logs: bool,
+
+    #[cfg(feature = "upload")]
+    #[command(flatten)]
+    upload: upload::UploadFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparkctl validate app.yaml")]
+pub(super) struct ValidateFlags {
+    #[command(flatten)]
+    manifest: Manifest,
+}
+
+pub(super) async fn create(cluster: &Cluster, flags: &Flags, namespace: Option<&str>) -> anyhow::Result<()> {
+    let mut objects = match &flags.from {
+        Some(schedule) => vec![of_schedule(cluster, schedule, &flags.what).await?],
+        None => of_file(cluster, Path::new(&flags.what), namespace)?,
+    };
+    let hadoop_conf = HadoopConf::of_environment()?;
+    let wanted = objects
+        .iter_mut()
+        .map(|object| hadoop_conf.as_ref().map_or(Ok(None), |hadoop_conf| hadoop_conf.wanted_by(object)));
+    let config_maps = manifest::all(wanted)?;
+    #[cfg(feature = "upload")]
+    let uploads = upload::prepare(&mut objects, &flags.upload).await?;
+    #[cfg(not(feature = "upload"))]
+    let uploads = None::<()>;
+    let is_alone = objects.len() == 1 && !flags.delete;
+    if !is_alone || uploads.is_some() || config_maps.iter().any(Option::is_some) {
+        try_out(cluster, flags, &objects).await?;
+    }
+    let mut taken = BTreeSet::new();
+    for (object, config_map) in objects.iter().zip(&config_maps) {
+        if let Some(config_map) = config_map {
+            if !taken.insert((object.namespace(), &config_map.name)) {
+                bail!(
+                    "{}: two objects would have the ConfigMap {}: rename one",
+                    manifest::title(object),
+                    config_map.name
+                );
+            }
+            config_map.check(&place(cluster, object).0, object).await?;
+        }
+    }
+    #[cfg(feature = "upload")]
+    if let Some(uploads) = uploads {
+        uploads.carry_out().await?;
+    }
+    let mut applications = Vec::new();
+    for (object, config_map) in objects.iter().zip(config_maps) {
+        let (place, api) = place(cluster, object);
+        let name = object.name_any();
+        if flags.delete && !name.is_empty() && is_application(object) {
+            make_room(&place, &name).await?;
+        }
+        if let Some(config_map) = &config_map {
+            config_map.make(&place).await?;
+        }
+        let made = post(&api, &PostParams::default(), object).await.map_err(of_call)?;
+        if let Some(config_map) = &config_map {
+            config_map.leave_to(&place, &made).await;
+        }
+        print(&format!("{} \"{}\" created\n", manifest::kind(object), made.name_any()))?;
+        if is_application(object) {
+            applications.push((place, made.name_any()));
+        }
+    }
+    if flags.logs {
+        for (place, name) in applications {
+            log::of_driver(&place, &name, &How::to_the_end()).await?;
+            wait::ended_well(&place, &name).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks by a dry run that the cluster accepts `objects` now, so that a refusal is reported before anything is done
+/// for them. An application that exists already is no error if it will be deleted first (--delete).
+async fn try_out(cluster: &Cluster, flags: &Flags, objects: &[DynamicObject]) -> anyhow::Result<()> {
+    let parameters = PostParams { dry_run: true, ..PostParams::default() };
+    for object in objects {
+        let goes_before = flags.delete && is_application(object);
+        match post(&place(cluster, object).1, &parameters, object).await {
+            Err(kube::Error::Api(status)) if status.is_already_exists() && goes_before => {}
+            tried => drop(tried.map_err(of_call)?),
+        }
+    }
+    Ok(())
+}
+
+/// Creates an object with strict field validation, as kubectl does: the API server refuses unknown fields instead of
+/// dropping them.
+async fn post(
+    api: &Api<DynamicObject>,
+    parameters: &PostParams,
+    object: &DynamicObject,
+) -> kube::Result<DynamicObject> {
+    let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+    let mut request =
+        Request::new(api.resource_url()).create(parameters, body).map_err(kube::Error::BuildRequest)?;
+    let join = if request.uri().query().is_some() { "&" } else { "?" };
+    let uri = format!("{}{join}fieldValidation=Strict", request.uri());
+    *request.uri_mut() = uri.parse().map_err(|error| kube::Error::HttpError(Into::into(error)))?;
+    api.clone().into_client().request(request).await
+}
+
+/// Returns the cluster with the namespace of `object`, and the API for the objects of its kind there.
+fn place(cluster: &Cluster, object: &DynamicObject) -> (Cluster, Api<DynamicObject>) {
+    let place = cluster.at(object.namespace().unwrap_or_default());
+    let api = if is_application(object) {
+        place.whole::<SparkApplication>()
+    } else {
+        place.whole::<ScheduledSparkApplication>()
+    };
+    (place, api)
+}
+
+fn is_application(object: &DynamicObject) -> bool {
+    manifest::kind(object) == SparkApplication::kind(&())
+}
+
+/// Returns the objects of a manifest as they are written there. Fails if anything is wrong with any of them.
+fn of_file(cluster: &Cluster, file: &Path, namespace: Option<&str>) -> anyhow::Result<Vec<DynamicObject>> {
+    let found = manifest::of_file(file, namespace, Looks::BeforeTheServer)?.into_iter();
+    manifest::all(found.map(|found| {
+        let found = found?;
+        found.check()?;
+        let mut object = found.object;
+        if object["metadata"]["namespace"].as_str().is_none_or(str::is_empty) {
+            object["metadata"]["namespace"] = json!(cluster.namespace);
+        }
+        Ok(serde_json::from_value(object)?)
+    }))
+    .and_then(each_once)
+}
+
+/// Checks that no object is in the manifest twice.
+fn each_once(objects: Vec<DynamicObject>) -> anyhow::Result<Vec<DynamicObject>> {
+    let mut names = BTreeSet::new();
+    for object in &objects {
+        let Some(name) = &object.metadata.name else { continue };
+        if !names.insert((manifest::kind(object), object.namespace(), name)) {
+            bail!("{} stands there twice: give one of them another name", manifest::title(object));
+        }
+    }
+    Ok(objects)
+}
+
+/// Returns an application called `name` whose spec is the template of a schedule. The schedule owns the application,
+/// but does not count it among those that it keeps.
+async fn of_schedule(cluster: &Cluster, schedule: &str, name: &str) -> anyhow::Result<DynamicObject> {
+    let schedules = cluster.whole::<ScheduledSparkApplication>();
+    let schedule = schedules.get(schedule).await.map_err(of_call)?;
+    let object = json!({
+        "apiVersion": SparkApplication::api_version(&()),
+        "kind": SparkApplication::kind(&()),
+        "metadata": {
+            "name": name,
+            "namespace": cluster.namespace,
+            "ownerReferences": [{
+                "apiVersion": ScheduledSparkApplication::api_version(&()),
+                "kind": ScheduledSparkApplication::kind(&()),
+                "name": schedule.name_any(),
+                "uid": schedule.uid(),
+            }],
+        },
+        "spec": schedule.data["spec"]["template"],
+    });
+    manifest::of_object(&object)?.check()?;
+    serde_json::from_value(object).context("the schedule's template cannot be read")
+}
+
+/// Reports for each object in a file whether admission would accept it.
+pub(super) fn validate(flags: &ValidateFlags, namespace: Option<&str>) -> anyhow::Result<()> {
+    let found = manifest::of_file(flags.manifest.file(), namespace, Looks::AtAll)?.into_iter();
+    let (valid, complaints): (Vec<_>, Vec<_>) = found
+        .map(|found| {
+            let found = found?;
+            found.check().map(|()| found.title)
+        })
+        .partition(Result::is_ok);
+    let lines: String = valid.iter().flatten().map(|title| format!("{title} is valid\n")).collect();
+    print(&lines)?;
+    manifest::all(complaints.into_iter()).map(drop)
+}

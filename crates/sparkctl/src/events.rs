@@ -1,0 +1,178 @@
+//! `sparkctl event`: prints the events of an application in the order of time.
+
+use super::{
+    cluster::{Cluster, Kind},
+    completion,
+    failure::{Failure, lasting, of_call},
+    names,
+    show::{Style, columns, line, print},
+    waiting::Waiting,
+};
+use api::SparkApplication;
+use clap::Args;
+use clap_complete::ArgValueCompleter;
+use futures::{StreamExt, TryStreamExt};
+use jiff::Timestamp;
+use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
+use kube::{
+    Api, ResourceExt,
+    api::ListParams,
+    runtime::{WatchStreamExt, watcher},
+};
+use spark_operator_client::patience::{GRACE, can_pass, in_time};
+use std::{pin::pin, time::Duration};
+use tokio::time::sleep;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparkctl event spark-pi --follow")]
+pub(super) struct Flags {
+    /// The application
+    #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
+    name: String,
+
+    /// Go on until the application is deleted, or this is interrupted
+    #[arg(short, long)]
+    follow: bool,
+}
+
+/// The pause between two checks whether an object is gone: the first pause, and the longest after doubling.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+pub(super) async fn event(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
+    let applications = cluster.api::<SparkApplication>();
+    let application = applications.get_metadata(&flags.name).await.map_err(of_call)?;
+    let uid = application.uid().unwrap_or_default();
+    let events = of(cluster, &uid).await?;
+    if events.is_empty() && !flags.follow {
+        return print("No events.\n");
+    }
+    print(&table(&events, Style::of_stdout())?)?;
+    if flags.follow { follow(cluster, &flags.name, &uid, &events).await } else { Ok(()) }
+}
+
+/// Returns the events of the object with this uid, oldest first.
+pub(super) async fn of(cluster: &Cluster, uid: &str) -> anyhow::Result<Vec<Event>> {
+    let api = cluster.api::<Event>();
+    let list = api.list(&ListParams::default().fields(&field(uid))).await.map_err(of_call)?;
+    let mut events = list.items;
+    events.sort_by_key(when);
+    Ok(events)
+}
+
+fn field(uid: &str) -> String {
+    format!("involvedObject.uid={uid}")
+}
+
+/// Returns the time at which the event was seen last. Components that write events by `events.k8s.io` leave the older
+/// fields empty.
+fn when(event: &Event) -> Option<Timestamp> {
+    let series =
+        event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0);
+    let last = event.last_timestamp.as_ref().map(|time| time.0);
+    let first = event.event_time.as_ref().map(|time| time.0);
+    series.or(last).or(first).or(event.metadata.creation_timestamp.as_ref().map(|time| time.0))
+}
+
+pub(super) fn table(events: &[Event], style: Style) -> anyhow::Result<String> {
+    let header = ["AGE", "TYPE", "REASON", "MESSAGE"].map(str::to_owned).to_vec();
+    let rows = events.iter().map(|event| row(event, style));
+    columns(&[header].into_iter().chain(rows).collect::<Vec<_>>())
+}
+
+fn row(event: &Event, style: Style) -> Vec<String> {
+    let age = style.age(when(event).map(Time).as_ref());
+    let count = event.series.as_ref().and_then(|series| series.count).or(event.count);
+    let times = count.filter(|count| *count > 1).map(|count| format!(" (x{count})")).unwrap_or_default();
+    let text = |text: &Option<String>| line(text.as_deref().unwrap_or_default());
+    vec![age + &times, text(&event.type_), text(&event.reason), text(&event.message)]
+}
+
+/// Prints the events that come after those in `known`, one row each.
+async fn follow(cluster: &Cluster, name: &str, uid: &str, known: &[Event]) -> anyhow::Result<()> {
+    let versions: Vec<_> = known.iter().map(|event| (event.name_any(), event.resource_version())).collect();
+    let events = watcher(cluster.api::<Event>(), watcher::Config::default().fields(&field(uid)))
+        .default_backoff()
+        .applied_objects()
+        .try_filter(move |event| {
+            std::future::ready(!versions.contains(&(event.name_any(), event.resource_version())))
+        });
+    let applications = cluster.api::<SparkApplication>();
+    let gone = gone(&applications, name, uid, None);
+    let (mut events, mut gone) = (pin!(events), pin!(gone));
+    loop {
+        tokio::select! {
+            Some(event) = events.next() => {
+                match event {
+                    Ok(event) => print(&format!("{}\n", row(&event, Style::of_stdout()).join("   ")))?,
+                    Err(error) => if let Some(error) = lasting(error) {
+                        return Err(of_call(error));
+                    }
+                }
+            }
+            gone = &mut gone => {
+                gone.map_err(of_call)?;
+                return Err(Failure::NotFound(format!("SparkApplication {name} was deleted")).into());
+            }
+        }
+    }
+}
+
+/// Returns when the object with this uid does not exist any more. The object is looked for with `get`, which users who
+/// may delete it mostly may do. `waiting` shows what keeps the object.
+///
+/// # Errors
+///
+/// When the API server refuses the request.
+pub(super) async fn gone<K: Kind>(
+    api: &Api<K>,
+    name: &str,
+    uid: &str,
+    mut waiting: Option<Waiting>,
+) -> Result<(), kube::Error> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match in_time(GRACE, api.get_metadata_opt(name)).await.flatten() {
+            Ok(found) if found.as_ref().and_then(ResourceExt::uid).as_deref() != Some(uid) => return Ok(()),
+            Err(error) if !can_pass(&error) => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+        // Most objects are gone at once, so nothing is shown at first.
+        if let Some(waiting) = waiting.as_mut().filter(|_| pause > Duration::from_secs(1)) {
+            waiting.say(&format!(
+                "waiting for {name} to go: it is deleted, and held by finalizers or by what it owns"
+            ));
+        }
+        sleep(pause).await;
+        pause = LONGEST_PAUSE.min(2 * pause);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn events_of_either_kind_have_an_age_and_how_often_they_came() {
+        let event = |more: serde_json::Value| -> Event {
+            let mut event = json!({
+                "metadata": {"name": "e"}, "involvedObject": {},
+                "type": "Normal", "reason": "SparkDriverRunning", "message": "Driver\nruns",
+            });
+            event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            from_value(event).unwrap()
+        };
+        let events = [
+            event(json!({"eventTime": "2026-11-21T11:00:00.000000Z"})),
+            event(json!({"lastTimestamp": "2026-11-21T11:59:30Z", "count": 3, "type": "Warning"})),
+        ];
+        let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
+        assert_eq!(
+            table(&events, style).unwrap(),
+            "AGE        TYPE      REASON               MESSAGE\n\
+             1h         Normal    SparkDriverRunning   Driver runs\n\
+             30s (x3)   Warning   SparkDriverRunning   Driver runs\n"
+        );
+    }
+}

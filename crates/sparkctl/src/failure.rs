@@ -1,0 +1,182 @@
+//! Defines how a command ends that fails: with one sentence on standard error, and an exit code that scripts can use.
+
+use super::show;
+use kube::{client::AuthError, runtime::watcher};
+use spark_operator_client::{self as client, patience::can_pass};
+use std::io;
+
+/// The text of --help below the commands, with the exit codes.
+pub(super) const EXIT_CODES: &str = "\
+Exit codes: 0, done; 1, it cannot be done, for the reason that is told; 2, the flags are wrong; 3, there is no such \
+application or schedule; 4, the time of --timeout is over; 5, an application has come to another end than the one that was \
+waited for; 141, nobody reads the output any more.
+
+Linked as `kubectl-spark`, it is `kubectl spark`.";
+
+/// The failures that scripts can distinguish by the exit code.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error("{0}")]
+    NotFound(String),
+    #[error("{0}")]
+    TimedOut(String),
+    /// An application has ended in another way than the user waits for.
+    #[error("{0}")]
+    Ended(String),
+    /// The reader of standard output has closed it. The exit code is that of a process that was ended by SIGPIPE.
+    #[error("nobody reads standard output any more")]
+    Unread,
+}
+
+impl Failure {
+    const fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotFound(_) => 3,
+            Self::TimedOut(_) => 4,
+            Self::Ended(_) => 5,
+            Self::Unread => 141,
+        }
+    }
+}
+
+/// Returns the exit code of the process for `error`.
+#[must_use]
+pub fn exit_code(error: &anyhow::Error) -> u8 {
+    error.downcast_ref().map_or(1, Failure::exit_code)
+}
+
+/// Returns the error of a failed call in words for the user of the command line.
+pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
+    match error {
+        // A 404 without the name of an object means that the server does not know the path; if only the object is
+        // missing, the details contain its name.
+        kube::Error::Api(status)
+            if status.code == 404
+                && status.details.as_ref().is_none_or(|details| details.name.is_empty()) =>
+        {
+            anyhow::anyhow!(
+                "the cluster has no such kind of object: install the operator's CRDs (kubectl apply -k manifests)"
+            )
+        }
+        kube::Error::Api(status) if status.is_not_found() => Failure::NotFound(status.message).into(),
+        kube::Error::Api(status) if status.code == 401 => anyhow::anyhow!(
+            "the API server does not accept who you say you are ({}): log in again, or choose another --context",
+            status.message
+        ),
+        kube::Error::Api(status) => anyhow::anyhow!(status.message),
+        kube::Error::Auth(AuthError::AuthExecStart(error)) => anyhow::anyhow!(
+            "the program that the kubeconfig names for credentials (users[].user.exec) cannot be run: {error}: install it, or choose \
+             another --context"
+        ),
+        kube::Error::Auth(AuthError::AuthExecRun { out, .. }) => anyhow::anyhow!(
+            "the program that the kubeconfig names for credentials (users[].user.exec) has failed ({}): {}: log in again",
+            out.status,
+            show::line(String::from_utf8_lossy(&out.stderr).trim())
+        ),
+        kube::Error::Auth(error) => {
+            anyhow::anyhow!("the credentials of the context cannot be used: {error}: log in again")
+        }
+        error => {
+            let mut words = "the API server cannot be reached".to_owned();
+            // Errors that only say that one layer above another has failed are left out.
+            let mut cause = match &error {
+                kube::Error::Service(error) => Some(&**error as &dyn std::error::Error),
+                kube::Error::ReadEvents(error) => Some(error as &dyn std::error::Error),
+                error => Some(error as &dyn std::error::Error),
+            };
+            while let Some(deeper) = cause {
+                let told = deeper.to_string();
+                if !words.ends_with(&told) {
+                    words = format!("{words}: {told}");
+                }
+                cause = deeper.source();
+            }
+            anyhow::anyhow!(words)
+        }
+    }
+}
+
+/// Returns the error by which a watch has failed, if beginning the watch again does not help.
+pub(super) fn lasting(error: watcher::Error) -> Option<kube::Error> {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error)
+            if !can_pass(&error) =>
+        {
+            Some(error)
+        }
+        _ => None,
+    }
+}
+
+/// Joins all failures into one, with a line for each. The result counts as not found only if all failures do.
+///
+/// # Errors
+///
+/// If any result is a failure.
+pub(super) fn together(results: Vec<anyhow::Result<()>>) -> anyhow::Result<()> {
+    let failures: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    let words: Vec<_> = failures.iter().map(|failure| format!("{failure:#}")).collect();
+    let is_missing = |failure: &anyhow::Error| matches!(failure.downcast_ref(), Some(Failure::NotFound(_)));
+    let all_are_missing = failures.iter().all(is_missing);
+    match <[_; 1]>::try_from(failures) {
+        Ok([failure]) => Err(failure),
+        Err(none) if none.is_empty() => Ok(()),
+        Err(_) if all_are_missing => Err(Failure::NotFound(words.join("\n")).into()),
+        Err(_) => Err(anyhow::anyhow!(words.join("\n"))),
+    }
+}
+
+/// Returns an error of the client library in words for the user of the command line.
+pub(super) fn of_client(error: client::Error) -> anyhow::Error {
+    match error {
+        client::Error::Refused(status) => of_call(kube::Error::Api(status)),
+        client::Error::Call(error) => of_call(error),
+        client::Error::NotFound { .. } => Failure::NotFound(error.to_string()).into(),
+        error => error.into(),
+    }
+}
+
+/// Converts the result of writing to standard output: a closed pipe is [`Failure::Unread`].
+pub(super) fn of_output(written: io::Result<()>) -> anyhow::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::Unread.into()),
+        written => Ok(written?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn a_kind_that_is_not_there_is_told_from_an_object_that_is_not_there() {
+        let told = |status| of_call(kube::Error::Api(Box::new(from_value::<Status>(status).unwrap())));
+        for message in ["404 page not found\n", "the server could not find the requested resource"] {
+            let error = told(
+                json!({"status": "Failure", "message": message, "reason": "Failed to parse error data", "code": 404}),
+            );
+            assert_eq!(exit_code(&error), 1);
+            assert!(error.to_string().contains("install the operator's CRDs"), "{error}");
+        }
+        let details = json!({"name": "pi", "group": "sparkoperator.k8s.io", "kind": "sparkapplications"});
+        let message = "sparkapplications.sparkoperator.k8s.io \"pi\" not found";
+        let error = told(
+            json!({"status": "Failure", "message": message, "reason": "NotFound", "code": 404, "details": details}),
+        );
+        assert_eq!((exit_code(&error), error.to_string()), (3, message.to_owned()));
+    }
+
+    #[test]
+    fn several_failures_are_missing_objects_only_if_all_are() {
+        let missing = |name: &str| anyhow::Error::from(Failure::NotFound(name.to_owned()));
+        let code = |failures| together(failures).map_err(|error| (exit_code(&error), error.to_string()));
+        assert_eq!(code(vec![Ok(())]), Ok(()));
+        assert_eq!(code(vec![Err(missing("a")), Ok(())]), Err((3, "a".to_owned())));
+        assert_eq!(code(vec![Err(missing("a")), Err(missing("b"))]), Err((3, "a\nb".to_owned())));
+        assert_eq!(code(vec![Err(missing("a")), Err(anyhow::anyhow!("b"))]), Err((1, "a\nb".to_owned())));
+    }
+}

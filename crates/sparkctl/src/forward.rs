@@ -1,0 +1,216 @@
+//! `sparkctl forward`: forwards a port of this machine to a port of the driver, through the API server as
+//! `kubectl port-forward` does. When a driver has ended, the next driver is used.
+
+use super::{
+    cluster::Cluster,
+    completion,
+    failure::of_call,
+    log::{next_driver, without_driver},
+    names,
+    show::{complain, print},
+    waiting::Waiting,
+};
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use clap_complete::ArgValueCompleter;
+use futures::future::{Either, select, select_all};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, ResourceExt, runtime::wait::await_condition};
+use plan::auxiliary::ui_port;
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    pin::pin,
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time::sleep,
+};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparkctl forward spark-pi --local-port 8080")]
+pub(super) struct Flags {
+    /// The application
+    #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
+    name: String,
+
+    /// The port of this machine, on its loopback addresses alone; 0 takes one that is free
+    #[arg(short, long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
+    local_port: u16,
+
+    /// The driver's port [default: that of its web UI]
+    #[arg(short, long, value_name = "PORT")]
+    remote_port: Option<u16>,
+}
+
+/// The port of Spark's web UI, unless it is configured otherwise.
+pub(super) const DEFAULT_PORT: u16 = 4040;
+
+/// The pause before the next check whether something listens, and before a failed watch is repeated.
+const PAUSE: Duration = Duration::from_millis(500);
+
+pub(super) async fn forward(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
+    let local = LocalPort::open(flags.local_port).await?;
+    let remote = match flags.remote_port {
+        Some(port) => port,
+        None => ui_port_of(cluster, &flags.name).await?,
+    };
+    through(cluster, &flags.name, remote, &local, async |_| {
+        print(&format!("forwarding from {} -> {remote}\n", local.port))
+    })
+    .await
+}
+
+/// Returns the port that the web UI of an application listens on.
+///
+/// # Errors
+///
+/// When the application does not exist, or lets Spark choose the port.
+pub(super) async fn ui_port_of(cluster: &Cluster, name: &str) -> anyhow::Result<u16> {
+    let port = ui_port(&cluster.application(name).await?).and_then(|port| port.try_into().ok());
+    port.ok_or_else(|| {
+        anyhow!(
+            "{name} lets Spark draw the port of its web UI (`spark.ui.port`): find it with sparkctl log, \
+             and give it with sparkctl forward --remote-port"
+        )
+    })
+}
+
+/// Forwards the connections that `local`, a local listener, accepts to `port` of the driver. When another run has a new
+/// driver, forwards to that one, until the application has ended. `connected` is called for each driver before connections
+/// are accepted.
+pub(super) async fn through(
+    cluster: &Cluster,
+    name: &str,
+    port: u16,
+    local: &LocalPort,
+    connected: impl AsyncFn(&DriverPort) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut last = None;
+    let mut was_open = false;
+    while let Some(driver) = next_driver(cluster, name, last.as_deref()).await? {
+        last = driver.uid();
+        if has_ended(Some(&driver)) {
+            continue;
+        }
+        was_open = true;
+        let to = DriverPort { pods: cluster.api(), driver: driver.name_any(), port };
+        let over = pin!(over(&to, &driver));
+        let open = pin!(async {
+            connected(&to).await?;
+            local.serve(&to).await
+        });
+        if let Either::Right((failed, _)) = select(over, open).await {
+            return failed;
+        }
+        complain(&format!("the driver of {name} has ended"));
+    }
+    if was_open {
+        return Ok(());
+    }
+    bail!(without_driver(&cluster.application(name).await?))
+}
+
+/// Returns when the driver has ended, or its pod does not exist any more.
+async fn over(to: &DriverPort, driver: &Pod) {
+    let uid = driver.uid();
+    loop {
+        let is_over = |pod: Option<&Pod>| has_ended(pod.filter(|pod| pod.uid() == uid));
+        if await_condition(to.pods.clone(), &to.driver, is_over).await.is_ok() {
+            return;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Whether nothing can listen on the pod's ports any more: the pod has ended or does not exist.
+pub(super) fn has_ended(pod: Option<&Pod>) -> bool {
+    let phase = pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.phase.as_deref());
+    pod.is_none() || matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// A port of a driver's pod.
+pub(super) struct DriverPort {
+    pods: Api<Pod>,
+    driver: String,
+    port: u16,
+}
+
+impl DriverPort {
+    /// Waits until something on the port answers HTTP.
+    pub(super) async fn answers(&self) {
+        let mut waiting = Waiting::default();
+        loop {
+            if let Ok(true) = self.is_answered().await {
+                return;
+            }
+            waiting.say(&format!("waiting for {} to listen on port {}", self.driver, self.port));
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn is_answered(&self) -> anyhow::Result<bool> {
+        let mut forwarder = self.pods.portforward(&self.driver, &[self.port]).await.map_err(of_call)?;
+        let mut stream = forwarder.take_stream(self.port).context("no stream")?;
+        stream.write_all(b"HEAD / HTTP/1.0\r\n\r\n").await?;
+        Ok(stream.read(&mut [0]).await? > 0)
+    }
+
+    /// Copies data between a connection of this machine and the port, in both directions.
+    async fn carry(&self, mut here: TcpStream) -> anyhow::Result<()> {
+        let mut forwarder = self.pods.portforward(&self.driver, &[self.port]).await.map_err(of_call)?;
+        let error = forwarder.take_error(self.port).context("no stream of errors")?;
+        let mut there = forwarder.take_stream(self.port).context("no stream")?;
+        // An error in copying is ignored: either end may close the connection in any way. The kubelet's error for the
+        // port is returned.
+        copy_bidirectional(&mut here, &mut there).await.ok();
+        drop(there);
+        match error.await {
+            Some(refused) => bail!("port {} of {}: {}", self.port, self.driver, refused.trim()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A port of this machine's loopback addresses, with the listeners on it.
+pub(super) struct LocalPort {
+    listeners: Vec<TcpListener>,
+    pub port: u16,
+}
+
+impl LocalPort {
+    /// # Errors
+    ///
+    /// When the port cannot be listened on.
+    pub(super) async fn open(port: u16) -> anyhow::Result<Self> {
+        let first = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|error| {
+            anyhow!("port {port} of this machine cannot be listened on: {error}: choose another with --local-port (0: any that is free)")
+        })?;
+        let port = first.local_addr()?.port();
+        // Not every machine has IPv6.
+        let second = TcpListener::bind(SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), port)).await;
+        Ok(Self { listeners: [first].into_iter().chain(second.ok()).collect(), port })
+    }
+
+    /// Accepts and forwards connections; returns only on failure.
+    async fn serve(&self, to: &DriverPort) -> anyhow::Result<()> {
+        let mut connections = JoinSet::new();
+        loop {
+            let accept = select_all(self.listeners.iter().map(|listener| Box::pin(listener.accept())));
+            tokio::select! {
+                (accepted, ..) = accept => {
+                    let (connection, _) = accepted?;
+                    let to = DriverPort { pods: to.pods.clone(), driver: to.driver.clone(), port: to.port };
+                    connections.spawn(async move { to.carry(connection).await });
+                }
+                Some(left) = connections.join_next() => {
+                    if let Err(error) = left? {
+                        complain(&error.to_string());
+                    }
+                }
+            }
+        }
+    }
+}

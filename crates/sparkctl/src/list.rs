@@ -1,0 +1,285 @@
+//! `sparkctl list`: lists applications or schedules, with their states.
+
+use super::{
+    cluster::{Cluster, Kind},
+    failure::of_call,
+    show::{
+        NONE, Output, Style, columns, complain, executors, line, or_none, print, reference, short, ui, whole,
+    },
+};
+use api::{Lenient, ScheduleState, ScheduledSparkApplication, SparkApplication};
+use clap::Args;
+use kube::{
+    Api, ResourceExt,
+    api::{ApiResource, ListParams, ObjectList},
+};
+use plan::takeover;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use std::fmt::Debug;
+
+#[derive(Debug, Default, Args)]
+#[command(after_help = "Example: sparkctl list -A -l team=search -o wide")]
+pub(super) struct Flags {
+    /// Applications of all namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+
+    /// Only those with these labels, `KEY=VALUE,…` as for kubectl
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    selector: Option<String>,
+
+    /// In another form than a table
+    #[arg(short, long, value_name = "FORM")]
+    output: Option<Output>,
+
+    /// Only those that run under another operator and whose executors get by its webhook what they would lack under
+    /// this one: let them end before you put this one in its place
+    #[arg(long, conflicts_with = "output")]
+    needs_drain: bool,
+
+    /// Schedules instead
+    #[arg(short, long, conflicts_with = "needs_drain")]
+    schedule: bool,
+}
+
+/// The number of objects in one request: the same as kubectl's.
+const PAGE: u32 = 500;
+
+type Guarded = Lenient<SparkApplication>;
+
+pub(super) async fn list(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
+    if flags.schedule {
+        return listed::<ScheduledSparkApplication>(cluster, flags, "schedules", schedules).await;
+    }
+    let what = if flags.needs_drain { "applications that need to be drained" } else { "applications" };
+    listed::<SparkApplication>(cluster, flags, what, table).await
+}
+
+/// Prints the objects of a kind in the form that the flags ask for. Messages call the objects `what`.
+async fn listed<K: Kind>(
+    cluster: &Cluster,
+    flags: &Flags,
+    what: &str,
+    table: fn(&[Lenient<K>], &Flags, Style) -> anyhow::Result<String>,
+) -> anyhow::Result<()> {
+    let Cluster { client, namespace, .. } = cluster;
+    if let Some(output @ (Output::Json | Output::Yaml)) = flags.output {
+        let api = if flags.all_namespaces {
+            Api::all_with(client.clone(), &ApiResource::erase::<K>(&()))
+        } else {
+            cluster.whole::<K>()
+        };
+        let items = all(&api, flags.selector.as_deref()).await?;
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        return print(&whole(&list, output == Output::Json)?);
+    }
+    let api = if flags.all_namespaces { Api::all(client.clone()) } else { cluster.api() };
+    let found = all(&api, flags.selector.as_deref()).await?;
+    if flags.output == Some(Output::Name) {
+        return print(&found.iter().map(reference::<K>).collect::<String>());
+    }
+    let text = table(&found, flags, Style::of_stdout())?;
+    if text.lines().count() > 1 {
+        return print(&text);
+    }
+    let place = if flags.all_namespaces { "any namespace" } else { &format!("namespace {namespace}") };
+    complain(&format!("No {what} found in {place}."));
+    Ok(())
+}
+
+/// Returns all objects, read page by page.
+async fn all<K: Clone + DeserializeOwned + Debug>(
+    api: &Api<K>,
+    selector: Option<&str>,
+) -> anyhow::Result<Vec<K>> {
+    let mut page = ListParams::default().limit(PAGE);
+    page.label_selector = selector.map(str::to_owned);
+    let mut items = Vec::new();
+    loop {
+        let ObjectList { metadata, items: more, .. } = api.list(&page).await.map_err(of_call)?;
+        items.extend(more);
+        match metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(items),
+        }
+    }
+}
+
+/// Returns what the executors of an application would lack under this operator, see [`takeover::lacking`]. Empty if the
+/// application cannot be read, because then it is not known.
+fn lacking(guarded: &Guarded) -> Vec<String> {
+    guarded.0.as_ref().map(takeover::lacking).unwrap_or_default()
+}
+
+fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Result<String> {
+    let is_wide = flags.output == Some(Output::Wide);
+    let row = |namespace: String, cells: [String; 6], wide: [String; 3], lack: String| {
+        let mut row = Vec::from_iter(flags.all_namespaces.then_some(namespace));
+        row.extend(cells);
+        row.extend(wide.into_iter().filter(|_| is_wide));
+        row.extend(flags.needs_drain.then_some(lack));
+        row
+    };
+    let mut rows = vec![row(
+        "NAMESPACE".to_owned(),
+        ["NAME", "STATE", "EXECUTORS", "SUBMITTED", "ENDED", "AGE"].map(str::to_owned),
+        ["RUN", "DRIVER", "UI"].map(str::to_owned),
+        "EXECUTORS LACK".to_owned(),
+    )];
+    let wanted = applications.iter().filter(|guarded| !flags.needs_drain || !lacking(guarded).is_empty());
+    rows.extend(wanted.map(|guarded| {
+        let application = guarded.0.as_ref().ok();
+        let status = application.and_then(|application| application.status.as_ref());
+        let driver = status.map(|status| &status.driver_info);
+        row(
+            guarded.namespace().unwrap_or_default(),
+            [
+                guarded.name_any(),
+                application
+                    .map_or_else(|| "UNREADABLE".to_owned(), |application| style.state(application.state())),
+                application.map_or_else(|| NONE.to_owned(), executors),
+                style.age(status.and_then(|status| status.last_submission_attempt_time.as_ref())),
+                style.age(status.and_then(|status| status.termination_time.as_ref())),
+                style.age(guarded.creation_timestamp().as_ref()),
+            ],
+            [
+                or_none(status.and_then(|status| status.run_ordinal.as_ref())),
+                or_none(driver.and_then(|driver| driver.pod_name.as_ref())),
+                driver.map_or_else(|| NONE.to_owned(), ui),
+            ],
+            lacking(guarded).join(", "),
+        )
+    }));
+    columns(&rows)
+}
+
+fn schedules(
+    schedules: &[Lenient<ScheduledSparkApplication>],
+    flags: &Flags,
+    style: Style,
+) -> anyhow::Result<String> {
+    let is_wide = flags.output == Some(Output::Wide);
+    let row = |namespace: String, cells: [String; 7], wide: [String; 2]| {
+        let namespace = flags.all_namespaces.then_some(namespace);
+        namespace.into_iter().chain(cells).chain(wide.into_iter().filter(|_| is_wide)).collect::<Vec<_>>()
+    };
+    let mut rows = vec![row(
+        "NAMESPACE".to_owned(),
+        ["NAME", "SCHEDULE", "SUSPENDED", "STATE", "LAST", "NEXT", "AGE"].map(str::to_owned),
+        ["TIME ZONE", "LAST NAME"].map(str::to_owned),
+    )];
+    rows.extend(schedules.iter().map(|guarded| {
+        let spec = guarded.0.as_ref().ok().map(|schedule| &schedule.spec);
+        let status = guarded.0.as_ref().ok().and_then(|schedule| schedule.status.as_ref());
+        let state = spec.map(|_| status.map(|status| status.schedule_state).unwrap_or_default());
+        let is_suspended = spec.map(|spec| spec.suspend == Some(true));
+        let next = status.and_then(|status| status.next_run.as_ref()).filter(|_| is_suspended != Some(true));
+        row(
+            guarded.namespace().unwrap_or_default(),
+            [
+                guarded.name_any(),
+                or_none(spec.map(|spec| line(&spec.schedule)).as_ref()),
+                or_none(is_suspended.as_ref()),
+                state.map_or("UNREADABLE", schedule_state).to_owned(),
+                style.age(status.and_then(|status| status.last_run.as_ref())),
+                next.map_or_else(
+                    || NONE.to_owned(),
+                    |next| format!("in {}", short(next.0.duration_since(style.now))),
+                ),
+                style.age(guarded.creation_timestamp().as_ref()),
+            ],
+            [
+                or_none(spec.and_then(|spec| spec.time_zone.as_deref()).map(line).as_ref()),
+                or_none(status.and_then(|status| status.last_run_name.as_ref())),
+            ],
+        )
+    }));
+    columns(&rows)
+}
+
+const fn schedule_state(state: ScheduleState) -> &'static str {
+    match state {
+        ScheduleState::New => "NEW",
+        ScheduleState::Validating => "VALIDATING",
+        ScheduleState::Scheduled => "SCHEDULED",
+        ScheduleState::FailedValidation => "FAILED VALIDATION",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::from_value;
+
+    #[test]
+    fn schedules_have_a_last_and_a_next_time() {
+        let schedule = |name: &str, suspend: bool, schedule: serde_json::Value| {
+            from_value(json!({
+                "metadata": {"name": name, "namespace": "default", "creationTimestamp": "2026-11-21T10:00:00Z"},
+                "spec": {
+                    "schedule": schedule, "suspend": suspend, "timeZone": "Europe/Berlin",
+                    "template": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+                },
+                "status": {
+                    "scheduleState": "Scheduled", "lastRun": "2026-11-21T11:30:00Z", "nextRun": "2026-11-21T12:30:00Z",
+                    "lastRunName": "nightly-1",
+                },
+            }))
+            .unwrap()
+        };
+        let found = [
+            schedule("nightly", false, json!("@hourly")),
+            schedule("stopped", true, json!("@hourly")),
+            schedule("odd", false, json!(1)),
+        ];
+        let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
+        assert_eq!(
+            schedules(&found, &Flags::default(), style).unwrap(),
+            "NAME      SCHEDULE   SUSPENDED   STATE        LAST     NEXT     AGE\n\
+             nightly   @hourly    false       SCHEDULED    30m      in 30m   2h\n\
+             stopped   @hourly    true        SCHEDULED    30m      <none>   2h\n\
+             odd       <none>     <none>      UNREADABLE   <none>   <none>   2h\n"
+        );
+        let flags = Flags { all_namespaces: true, output: Some(Output::Wide), ..Flags::default() };
+        let wide = schedules(&found[..1], &flags, style).unwrap();
+        assert!(wide.lines().nth(1).unwrap().ends_with("   Europe/Berlin   nightly-1"), "{wide}");
+    }
+
+    #[test]
+    fn an_application_that_cannot_be_read_is_listed_too() {
+        let application = |name: &str, kind: &str, state: &str| {
+            from_value(json!({
+                "metadata": {"name": name, "namespace": "default", "creationTimestamp": "2026-11-21T10:00:00Z"},
+                "spec": {"type": kind, "sparkVersion": "4.0.1", "mainApplicationFile": "x", "driver": {}, "executor": {}},
+                "status": {
+                    "applicationState": {"state": state},
+                    "driverInfo": {"podName": "pi-driver", "webUIAddress": "10.0.0.7:4040"},
+                    "lastSubmissionAttemptTime": "2026-11-21T11:58:30Z",
+                    "executorState": {"e-1": "RUNNING", "e-2": "FAILED", "e-3": "RUNNING"},
+                    "runOrdinal": 3,
+                },
+            }))
+            .unwrap()
+        };
+        let applications = [
+            application("pi", "Scala", "RUNNING"),
+            application("new", "Java", ""),
+            application("odd", "Ruby", ""),
+        ];
+        let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
+        assert_eq!(
+            table(&applications, &Flags::default(), style).unwrap(),
+            "NAME   STATE        EXECUTORS             SUBMITTED   ENDED    AGE\n\
+             pi     RUNNING      2 running, 1 failed   1m          <none>   2h\n\
+             new    NEW          2 running, 1 failed   1m          <none>   2h\n\
+             odd    UNREADABLE   <none>                <none>      <none>   2h\n"
+        );
+        let flags = Flags { all_namespaces: true, output: Some(Output::Wide), ..Flags::default() };
+        let wide = table(&applications[..1], &flags, style).unwrap();
+        assert_eq!(
+            wide.lines().nth(1).unwrap(),
+            "default     pi     RUNNING   2 running, 1 failed   1m          <none>   2h    3     pi-driver   10.0.0.7:4040"
+        );
+    }
+}

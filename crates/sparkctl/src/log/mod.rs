@@ -1,0 +1,420 @@
+//! `sparkctl log`: prints the output of the Spark containers of the driver and the executors. Other containers of the
+//! pods, such as sidecars, are left out; with --follow the output continues through restarts of the driver.
+
+mod output;
+
+use super::{
+    cluster::{Cluster, readable},
+    completion,
+    failure::{Failure, of_call},
+    names, show,
+    wait::duration,
+    waiting::Waiting,
+};
+use anyhow::bail;
+use api::{
+    RunRecord, SparkApplication, State,
+    names::{container, label, role},
+};
+use clap::Args;
+use clap_complete::ArgValueCompleter;
+use futures::{StreamExt, TryStreamExt, stream::FuturesUnordered};
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
+use kube::{ResourceExt, api::ListParams};
+use output::lines;
+use spark_operator_client::patience::{GRACE, Patience, can_pass, in_time};
+use std::{collections::BTreeSet, pin::pin, str::FromStr, time::Duration};
+use tokio::time::sleep;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sparkctl log spark-pi --follow
+  sparkctl log spark-pi --executor all --tail 20")]
+pub(super) struct Flags {
+    /// The application
+    #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
+    name: String,
+
+    /// Of the executor with this number, or of `all`, instead of the driver's
+    #[arg(short, long, value_name = "N|all")]
+    executor: Option<Executors>,
+
+    #[command(flatten)]
+    how: How,
+}
+
+/// Which part of a log is shown.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct How {
+    /// Go on as lines come, also in the driver of the next run and after a connection that breaks, until the application
+    /// has ended
+    #[arg(short, long)]
+    follow: bool,
+
+    /// Of the run before the present one, what is kept of it in the status: its last words. Of an executor, of the
+    /// container that stood in its pod before this one
+    #[arg(short, long, conflicts_with = "follow")]
+    previous: bool,
+
+    /// Only what is younger than this, as in Go: `90s`, `30m`
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    since: Option<Duration>,
+
+    /// Only so many of the last lines of what is there now [default: -1, all of them]
+    #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
+    tail: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Executors {
+    One(String),
+    All,
+}
+
+impl How {
+    /// Returns the options for the whole log, followed until the application has ended.
+    pub(super) fn to_the_end() -> Self {
+        Self { follow: true, ..Self::default() }
+    }
+
+    /// Returns the options for drivers and executors that are found later. With --follow their logs are printed whole,
+    /// because --since and --tail concern only the logs that existed at the start.
+    fn of_others(&self) -> Self {
+        if self.follow { Self::to_the_end() } else { self.clone() }
+    }
+}
+
+impl FromStr for Executors {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            number if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                Ok(Self::One(number.to_owned()))
+            }
+            _ => Err("is neither the number of an executor nor `all`".to_owned()),
+        }
+    }
+}
+
+/// The pause before the API server is asked again for something that is not there yet.
+const PAUSE: Duration = Duration::from_millis(500);
+
+pub(super) async fn log(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
+    match &flags.executor {
+        None if flags.how.previous => {
+            let application = cluster.application(&flags.name).await?;
+            show::print(&last_words(&application, &flags.how)?)
+        }
+        None => match of_driver(cluster, &flags.name, &flags.how).await? {
+            0 => bail!(without_driver(&cluster.application(&flags.name).await?)),
+            _ => Ok(()),
+        },
+        Some(which) => of_executors(cluster, &flags.name, which, &flags.how).await,
+    }
+}
+
+/// Prints the driver's output; with `--follow` that of each driver until the application has ended. Returns the number
+/// of drivers.
+pub(super) async fn of_driver(cluster: &Cluster, name: &str, how: &How) -> anyhow::Result<usize> {
+    let (mut last, mut count, mut how) = (None, 0, how.clone());
+    while let Some(driver) = next_driver(cluster, name, last.as_deref()).await? {
+        if last.is_some() {
+            show::complain(&format!("--- the next driver of {name} ---"));
+        }
+        count += 1;
+        let mut lines = pin!(lines(cluster.api(), &driver, &how));
+        while let Some(line) = lines.next().await {
+            show::print_bytes(&line?)?;
+        }
+        if !how.follow {
+            break;
+        }
+        last = driver.uid();
+        how = how.of_others();
+    }
+    Ok(count)
+}
+
+/// Returns the message that `application`, which has ended, has no driver, with its state and the reason.
+pub(super) fn without_driver(application: &SparkApplication) -> String {
+    format!("{} has no driver: it is {}", application.name_any(), show::state_and_why(application))
+}
+
+/// Returns the last `count` lines of the driver's log; none if the pod does not exist, or if its log is empty or cannot
+/// be read.
+pub(super) async fn last_lines(
+    cluster: &Cluster,
+    application: &SparkApplication,
+    count: i64,
+) -> Option<String> {
+    let pod = driver(cluster, application).await.ok()??;
+    let how = How { tail: Some(count), ..How::default() };
+    let lines: Vec<_> = lines(cluster.api(), &pod, &how).try_collect().await.ok()?;
+    Some(String::from_utf8_lossy(&lines.concat()).into_owned()).filter(|lines| !lines.is_empty())
+}
+
+/// Returns the message of the previous run that its record in the status contains. Nothing else is left of that run:
+/// the pod of its driver is deleted, and the container of a driver's pod is never restarted, so the present pod has no
+/// previous log either.
+fn last_words(application: &SparkApplication, how: &How) -> anyhow::Result<String> {
+    let name = application.name_any();
+    let status = application.status.clone().unwrap_or_default();
+    let is_before = |run: &&RunRecord| status.run_ordinal.is_some_and(|present| run.ordinal < present);
+    let Some(run) = status.runs.iter().rfind(is_before) else {
+        return Err(Failure::NotFound(format!("{name} has not run before its present run")).into());
+    };
+    let Some(words) = &run.message else {
+        return Err(
+            Failure::NotFound(format!("nothing is kept of what run {} of {name} said", run.ordinal)).into()
+        );
+    };
+    let lines: Vec<_> = words.lines().collect();
+    let wanted = how.tail.and_then(|tail| usize::try_from(tail).ok()).unwrap_or(lines.len());
+    Ok(lines[lines.len().saturating_sub(wanted)..].iter().flat_map(|line| [line, "\n"]).collect())
+}
+
+/// Waits for a driver that has begun and whose uid is not `last`. Returns none if there will be no other driver. If the
+/// API server has answered before and cannot be reached now, it is waited for as well.
+pub(super) async fn next_driver(
+    cluster: &Cluster,
+    name: &str,
+    last: Option<&str>,
+) -> anyhow::Result<Option<Pod>> {
+    let mut look = Look { patience: Patience::default(), has_seen: last.is_some() };
+    let mut waiting = Waiting::default();
+    loop {
+        let seen = async {
+            let application = cluster.look(name).await?;
+            let pod = match &application.0 {
+                Ok(application) => driver(cluster, application).await?,
+                Err(_) => None,
+            };
+            Ok((application, pod))
+        };
+        let Some((application, pod)) = look.patiently(seen, &mut waiting).await? else {
+            continue;
+        };
+        let application = readable(application)?;
+        let is_next = |pod: &Pod| last.is_none_or(|last| pod.uid().as_deref() != Some(last));
+        if let Some(pod) = pod.filter(|pod| is_next(pod) && has_begun(pod)) {
+            return Ok(Some(pod));
+        }
+        if has_ended(&application) {
+            return Ok(None);
+        }
+        let status = application.status.as_ref();
+        let why =
+            status.and_then(|status| status.application_state.error_message.clone()).unwrap_or_default();
+        waiting.say(&format!("waiting for the driver of {name}: {} {why}", show::name(application.state())));
+        sleep(PAUSE).await;
+    }
+}
+
+/// Returns the driver's pod of the present run, if it exists. The submission id is compared because a pod that does not
+/// belong to the run may have the same name.
+async fn driver(cluster: &Cluster, application: &SparkApplication) -> Result<Option<Pod>, kube::Error> {
+    let Some(status) = &application.status else { return Ok(None) };
+    let Some(name) = &status.driver_info.pod_name else { return Ok(None) };
+    let pod = in_time(GRACE, cluster.api::<Pod>().get_opt(name)).await??;
+    let run = status.submission_id.as_ref();
+    Ok(pod.filter(|pod| run.is_none_or(|run| pod.labels().get(label::SUBMISSION_ID) == Some(run))))
+}
+
+/// Whether no other driver will be created unless a user changes the application.
+fn has_ended(application: &SparkApplication) -> bool {
+    let state = application.state();
+    matches!(state, State::Completed | State::Failed | State::Suspended) && application.is_settled()
+}
+
+/// The state of a loop that asks the API server again and again.
+struct Look {
+    patience: Patience,
+    /// Whether the API server has answered once. Before that an error is returned at once, because the cluster may not
+    /// exist at all.
+    has_seen: bool,
+}
+
+impl Look {
+    /// Returns the result of `look`; none if the error can pass and the caller has to look once more.
+    async fn patiently<T>(
+        &mut self,
+        look: impl Future<Output = Result<T, kube::Error>>,
+        waiting: &mut Waiting,
+    ) -> anyhow::Result<Option<T>> {
+        match look.await {
+            Ok(seen) => {
+                self.has_seen = true;
+                self.patience.restore();
+                Ok(Some(seen))
+            }
+            Err(error) if self.has_seen && can_pass(&error) => {
+                waiting.say(&of_call(error).to_string());
+                self.patience.pause().await;
+                Ok(None)
+            }
+            Err(error) => Err(of_call(error)),
+        }
+    }
+}
+
+/// Prints the output of executors. If all executors were asked for, each line begins with the number of its executor.
+async fn of_executors(cluster: &Cluster, name: &str, which: &Executors, how: &How) -> anyhow::Result<()> {
+    let (mut known, mut how, mut trouble) = (BTreeSet::new(), how.clone(), None);
+    let mut streams = FuturesUnordered::new();
+    let mut look = Look { patience: Patience::default(), has_seen: false };
+    loop {
+        let seen = async {
+            let application = cluster.look(name).await?;
+            let run = application.0.as_ref().ok().and_then(|application| application.status.as_ref());
+            let run = run.and_then(|status| status.submission_id.as_deref()).unwrap_or_default();
+            let pods = executors(cluster, run, which).await?;
+            Ok((application, pods))
+        };
+        let Some((application, pods)) = look.patiently(seen, &mut Waiting::default()).await? else {
+            continue;
+        };
+        let application = readable(application)?;
+        let (begun, others): (Vec<_>, Vec<_>) = pods.into_iter().partition(has_begun);
+        if begun.is_empty() && known.is_empty() && !how.follow {
+            let which = match which {
+                Executors::One(number) => format!("executor {number}"),
+                Executors::All => "executors".to_owned(),
+            };
+            let yet = if others.is_empty() { "now" } else { "that has begun: wait for it with --follow" };
+            return Err(Failure::NotFound(format!("{name} has no {which} {yet}")).into());
+        }
+        for pod in begun {
+            if known.insert(pod.uid()) {
+                let number = pod.labels().get(label::SPARK_EXEC_ID).cloned().unwrap_or_default();
+                let lines = lines(cluster.api(), &pod, &how).map(move |line| (number.clone(), line));
+                streams.push(lines.boxed_local().into_future());
+            }
+        }
+        how = how.of_others();
+        if streams.is_empty() && has_ended(&application) {
+            return trouble.map_or(Ok(()), Err);
+        }
+        // Other executors may start: with --follow the pods are listed again after a pause.
+        let mut pause = pin!(sleep(4 * PAUSE));
+        loop {
+            if streams.is_empty() && !how.follow {
+                return trouble.map_or(Ok(()), Err);
+            }
+            tokio::select! {
+                Some((line, rest)) = streams.next(), if !streams.is_empty() => match line {
+                    Some((number, Ok(line))) => {
+                        let whose = if *which == Executors::All { format!("[{number}] ") } else { String::new() };
+                        show::print_bytes(&[whose.as_bytes(), &line].concat())?;
+                        streams.push(rest.into_future());
+                    }
+                    // An error in the log of one executor does not end the logs of the others.
+                    Some((number, Err(error))) => {
+                        if let Some(before) = trouble.replace(error.context(format!("executor {number}"))) {
+                            show::complain(&format!("{before:#}"));
+                        }
+                    }
+                    None => {}
+                },
+                () = &mut pause, if how.follow => break,
+            }
+        }
+    }
+}
+
+/// Returns the executor pods of a run, ordered by number.
+async fn executors(cluster: &Cluster, run: &str, which: &Executors) -> Result<Vec<Pod>, kube::Error> {
+    let mut labels = format!("{}={run},{}={}", label::SUBMISSION_ID, label::SPARK_ROLE, role::EXECUTOR);
+    if let Executors::One(number) = which {
+        labels = format!("{labels},{}={number}", label::SPARK_EXEC_ID);
+    }
+    let parameters = ListParams::default().labels(&labels);
+    let mut pods = in_time(GRACE, cluster.api::<Pod>().list(&parameters)).await??.items;
+    let number =
+        |pod: &Pod| pod.labels().get(label::SPARK_EXEC_ID).and_then(|number| number.parse::<u64>().ok());
+    pods.sort_by_key(number);
+    Ok(pods)
+}
+
+/// Returns the name of the container that Spark runs in: the one with a name that Spark itself uses, else the first.
+fn spark_container(pod: &Pod) -> String {
+    let containers = || pod.spec.iter().flat_map(|spec| &spec.containers).map(|container| &container.name);
+    let is_sparks = |name: &&String| {
+        [container::DRIVER, container::EXECUTOR, container::EXECUTOR_SPARK_2].contains(&name.as_str())
+    };
+    containers().find(is_sparks).or(containers().next()).cloned().unwrap_or_default()
+}
+
+/// Whether the Spark container has started at least once, so that a log exists.
+fn has_begun(pod: &Pod) -> bool {
+    let is_or_was = |state: &ContainerState| state.running.is_some() || state.terminated.is_some();
+    spark_status(pod)
+        .is_some_and(|status| [&status.state, &status.last_state].into_iter().flatten().any(is_or_was))
+}
+
+/// Whether the Spark container is running, so that its log may grow.
+fn runs(pod: &Pod) -> bool {
+    spark_status(pod).and_then(|status| status.state.as_ref()).is_some_and(|state| state.running.is_some())
+}
+
+/// Returns the status of the container that Spark runs in.
+fn spark_status(pod: &Pod) -> Option<&ContainerStatus> {
+    let name = spark_container(pod);
+    pod.status.as_ref()?.container_statuses.as_ref()?.iter().find(|status| status.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, from_value, json};
+
+    #[test]
+    fn the_log_is_sparks_also_beside_sidecars() {
+        let pod = |containers: &[&str], begun: &[&str]| -> Pod {
+            let state = |name: &&str| json!({"name": name, "state": {"running": {}}, "image": "", "imageID": "", "ready": true, "restartCount": 0});
+            from_value(json!({
+                "spec": {"containers": containers.iter().map(|name| json!({"name": name})).collect::<Vec<Value>>()},
+                "status": {"containerStatuses": begun.iter().map(state).collect::<Vec<Value>>()},
+            }))
+            .unwrap()
+        };
+        let driver = pod(&["istio-proxy", "spark-kubernetes-driver"], &["istio-proxy"]);
+        assert_eq!(spark_container(&driver), "spark-kubernetes-driver");
+        assert!(!has_begun(&driver));
+        let own_name = pod(&["main", "istio-proxy"], &["main"]);
+        assert_eq!(spark_container(&own_name), "main");
+        assert!(has_begun(&own_name));
+    }
+
+    #[test]
+    fn of_a_run_that_is_over_there_are_its_last_words() {
+        let words = |runs: Value, tail| {
+            let application = from_value(json!({
+                "metadata": {"name": "pi"},
+                "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+                "status": {"applicationState": {"state": "RUNNING"}, "driverInfo": {}, "runOrdinal": 3, "runs": runs},
+            }));
+            last_words(&application.unwrap(), &How { tail, ..How::default() })
+                .map_err(|error| error.to_string())
+        };
+        let runs = json!([{"ordinal": 1, "message": "first"}, {"ordinal": 2, "message": "no\nluck"}, {"ordinal": 3, "message": "not yet"}]);
+        assert_eq!(words(runs.clone(), None).unwrap(), "no\nluck\n");
+        assert_eq!(words(runs, Some(1)).unwrap(), "luck\n");
+        assert_eq!(
+            words(json!([{"ordinal": 3}]), None).unwrap_err(),
+            "pi has not run before its present run"
+        );
+        let silent = json!([{"ordinal": 2}]);
+        assert_eq!(words(silent, None).unwrap_err(), "nothing is kept of what run 2 of pi said");
+    }
+
+    #[test]
+    fn executors_are_numbers_or_all() {
+        assert_eq!("7".parse(), Ok(Executors::One("7".to_owned())));
+        assert_eq!("all".parse(), Ok(Executors::All));
+        for odd in ["", "-1", "All", "1,2"] {
+            assert!(odd.parse::<Executors>().is_err(), "{odd}");
+        }
+    }
+}

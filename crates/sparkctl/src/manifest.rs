@@ -1,0 +1,321 @@
+//! Reads the applications and schedules of a manifest, and checks them without a cluster.
+
+use super::{
+    cluster::NAMESPACE,
+    failure::together,
+    schema,
+    show::{self, complain},
+    yaml,
+};
+use anyhow::{Context, anyhow, bail};
+use api::{ScheduledSparkApplication, SparkApplication, names::annotation};
+use clap::{Args, ValueHint};
+use kube::{
+    Resource, ResourceExt,
+    api::{DynamicObject, ObjectMeta},
+};
+use plan::validation::{self, Findings, Refusal};
+use serde::Deserialize;
+use serde_json::Value;
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+/// The file name that means standard input.
+pub(super) const STDIN: &str = "-";
+/// A placeholder for the suffix that Kubernetes adds to a `generateName`, of the same length.
+const RANDOM: &str = "xxxxx";
+/// A placeholder for the uid that only the cluster assigns: an owner needs a uid.
+const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// The manifest of a verb that asks no cluster.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct Manifest {
+    /// The file with applications and schedules, or - for standard input
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: Option<PathBuf>,
+
+    /// The same, as kubectl is given it
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    filename: Option<PathBuf>,
+}
+
+impl Manifest {
+    pub(super) fn file(&self) -> &Path {
+        self.file.as_ref().or(self.filename.as_ref()).map_or(Path::new(STDIN), PathBuf::as_path)
+    }
+}
+
+/// An application of a manifest, with a name and a namespace; or a schedule, with an application that the schedule
+/// makes.
+pub(super) struct Found {
+    /// The object as it is written.
+    pub object: Value,
+    pub application: SparkApplication,
+    /// The kind and the name of the object in the manifest.
+    pub title: String,
+    /// A remark on the part of the application's name that only the cluster knows.
+    pub remark: Option<&'static str>,
+    findings: Findings,
+}
+
+/// How much of an object is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Looks {
+    /// All that the cluster checks.
+    AtAll,
+    /// All that the cluster checks, except which fields exist: the API server itself knows that better.
+    BeforeTheServer,
+    /// Only what the operator checks: for an object of the cluster, or one that is treated as such.
+    AtWhatRuns,
+}
+
+/// Returns the applications in `file`, or on standard input for `-`.
+///
+/// # Errors
+///
+/// When the text is not YAML or contains no application; for each application, when it cannot be read.
+pub(super) fn of_file(
+    file: &Path,
+    namespace: Option<&str>,
+    looks: Looks,
+) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
+    let shown = || file.display().to_string();
+    let found = applications(&contents(file)?, namespace, looks).with_context(shown)?;
+    Ok(found.into_iter().map(|found| found.with_context(shown)).collect())
+}
+
+/// Returns all results.
+///
+/// # Errors
+///
+/// If there are any errors: all of them, one line each.
+pub(super) fn all<T>(results: impl Iterator<Item = anyhow::Result<T>>) -> anyhow::Result<Vec<T>> {
+    let mut good = Vec::new();
+    together(results.map(|result| result.map(|result| good.push(result))).collect()).map(|()| good)
+}
+
+fn contents(file: &Path) -> anyhow::Result<String> {
+    if file == Path::new(STDIN) {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        return Ok(text);
+    }
+    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+/// Returns the applications in `text`; other objects are skipped.
+///
+/// # Errors
+///
+/// When the text is not YAML or contains no application; for each application, when it cannot be read.
+fn applications(
+    text: &str,
+    namespace: Option<&str>,
+    looks: Looks,
+) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
+    // YAML is read as kubectl does: 0644 is an octal number, such as a file mode.
+    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
+        .map_err(|error| anyhow!("not YAML: {error}"))?;
+    let objects: Vec<_> = documents.iter().flat_map(items).filter(|object| !object.is_null()).collect();
+    let read: Vec<_> = objects.iter().map(|object| of_item(object, namespace, looks)).collect();
+    let others: Vec<_> = objects
+        .iter()
+        .zip(&read)
+        .filter(|(_, read)| read.is_none())
+        .map(|(object, _)| named(object))
+        .collect();
+    if others.len() == read.len() {
+        let found = if others.is_empty() { String::new() } else { format!(", but {}", others.join(", ")) };
+        bail!("no SparkApplication in it{found}");
+    }
+    if looks != Looks::AtWhatRuns && !others.is_empty() {
+        complain(&format!(
+            "Warning: what is neither SparkApplication nor schedule is passed over: {}",
+            others.join(", ")
+        ));
+    }
+    Ok(read.into_iter().flatten().collect())
+}
+
+/// Returns the kind and name of an object of another kind, for messages.
+fn named(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().map(show::line);
+    let kind = text(&object["kind"]).unwrap_or_else(|| "something without a kind".to_owned());
+    text(&object["metadata"]["name"]).map_or_else(|| kind.clone(), |name| format!("{kind} {name}"))
+}
+
+/// Reads an application that is not from a file.
+///
+/// # Errors
+///
+/// When the application cannot be read.
+pub(super) fn of_object(object: &Value) -> anyhow::Result<Found> {
+    of_item(object, None, Looks::AtWhatRuns).context("no SparkApplication")?
+}
+
+fn of_item(object: &Value, namespace: Option<&str>, looks: Looks) -> Option<anyhow::Result<Found>> {
+    let kind = object["kind"].as_str()?;
+    let read: fn(&Value) -> anyhow::Result<Read> = if kind == SparkApplication::kind(&()) {
+        of_application
+    } else if kind == ScheduledSparkApplication::kind(&()) {
+        of_schedule
+    } else if object["apiVersion"] == *SparkApplication::api_version(&()) {
+        let all = [SparkApplication::kind(&()), ScheduledSparkApplication::kind(&())];
+        return Some(Err(anyhow!("{}: kind: is not known: write one of {}", named(object), all.join(", "))));
+    } else {
+        return None;
+    };
+    let name = |field: &str| object["metadata"][field].as_str();
+    let title = format!("{kind} {}", name("name").or(name("generateName")).unwrap_or("without a name"));
+    Some(found(object, &title, namespace, looks, read).context(title))
+}
+
+/// Returns an object's kind and name for messages.
+pub(super) fn title(object: &DynamicObject) -> String {
+    format!("{} {}", kind(object), object.name_any())
+}
+
+pub(super) fn kind(object: &DynamicObject) -> &str {
+    object.types.as_ref().map_or("", |types| &types.kind)
+}
+
+/// Returns where an application or a schedule contains the spec of an application: as text for messages, and as a JSON
+/// pointer.
+pub(super) fn place_of_spec(object: &DynamicObject) -> (&'static str, &'static str) {
+    let is_schedule = kind(object) == ScheduledSparkApplication::kind(&());
+    if is_schedule { ("spec.template", "/spec/template") } else { ("spec", "/spec") }
+}
+
+/// Returns the objects in a document: `kubectl get` prints several objects as one List.
+fn items(document: &Value) -> Vec<&Value> {
+    let items = document["items"].as_array();
+    let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    items.filter(|_| is_list).map_or_else(|| vec![document], |items| items.iter().collect())
+}
+
+/// What reading one manifest yields: the application, the errors and warnings found in it, and, if a part of its name is
+/// not known before the cluster has it (`generateName`, the name of a schedule's run), a sentence that says so.
+type Read = (SparkApplication, Findings, Option<&'static str>);
+
+fn of_application(object: &Value) -> anyhow::Result<Read> {
+    let mut application = SparkApplication::deserialize(object)?;
+    let findings = validation::examine(&application);
+    let ObjectMeta { name, generate_name, .. } = &mut application.metadata;
+    let mut remark = None;
+    if let (None | Some(""), Some(begin)) = (name.as_deref(), generate_name) {
+        *name = Some(format!("{begin}{RANDOM}"));
+        remark = Some("The cluster replaces the xxxxx in its name.");
+    }
+    Ok((application, findings, remark))
+}
+
+fn of_schedule(object: &Value) -> anyhow::Result<Read> {
+    let schedule = ScheduledSparkApplication::deserialize(object)?;
+    let findings = validation::examine_schedule(&schedule, None);
+    let remark = "The schedule makes it, with the time instead of zeros in its name.";
+    Ok((validation::shortest_named_run(&schedule), findings, Some(remark)))
+}
+
+fn found(
+    object: &Value,
+    title: &str,
+    namespace: Option<&str>,
+    looks: Looks,
+    read: fn(&Value) -> anyhow::Result<Read>,
+) -> anyhow::Result<Found> {
+    let version = SparkApplication::api_version(&());
+    if let Some(other) = object["apiVersion"].as_str().filter(|found| *found != version) {
+        bail!("apiVersion: `{other}` is not known: write `{version}`");
+    }
+    let faults = match looks {
+        Looks::AtAll => schema::faults(object, true),
+        Looks::BeforeTheServer => schema::faults(object, false),
+        Looks::AtWhatRuns => Vec::new(),
+    };
+    if looks != Looks::AtWhatRuns && object["apiVersion"].is_null() {
+        bail!("apiVersion: is missing: write `{version}`");
+    }
+    let read = read(object).map_err(|error| match &*faults {
+        [] => error,
+        faults => Refusal(faults.to_owned()).into(),
+    });
+    let (mut application, mut findings, remark) = read?;
+    // A mistake that both the schema and the operator's own checks find in a field is reported once.
+    findings.invalid.retain(|invalid| faults.iter().all(|fault| fault.field != invalid.field));
+    findings.invalid.splice(..0, faults);
+    let ObjectMeta { namespace: given, uid, .. } = &mut application.metadata;
+    if uid.as_deref().is_none_or(str::is_empty) {
+        *uid = Some(NO_UID.to_owned());
+    }
+    match (given.as_deref().filter(|given| !given.is_empty()), namespace) {
+        (Some(given), Some(other)) if given != other => {
+            bail!("metadata.namespace: is `{given}`, and --namespace is `{other}`: leave one of them out");
+        }
+        (Some(_), _) => {}
+        (None, other) => *given = Some(other.unwrap_or(NAMESPACE).to_owned()),
+    }
+    Ok(Found { object: object.clone(), application, title: title.to_owned(), remark, findings })
+}
+
+impl Found {
+    /// Checks that the application can be submitted as it is written. Warnings are written to stderr, as kubectl does.
+    ///
+    /// # Errors
+    ///
+    /// All mistakes in the object.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let Findings { invalid, warnings, .. } = &self.findings;
+        for warning in warnings {
+            complain(&format!("Warning: {}: {warning}", self.title));
+        }
+        if invalid.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal(invalid.clone())).with_context(|| format!("{} cannot be submitted", self.title))
+    }
+
+    /// Returns the heading of the rendered text: the application's namespace and name.
+    pub(super) fn heading(&self) -> String {
+        let namespace = self.application.namespace().unwrap_or_default();
+        yaml::printable(&format!("SparkApplication {namespace}/{}", self.application.name_any()))
+    }
+
+    /// Whether the application has a uid from the cluster.
+    pub(super) fn has_uid(&self) -> bool {
+        self.application.metadata.uid.as_deref().is_some_and(is_known)
+    }
+
+    /// Returns `object`, which is created for the application, without what is not known: if the application has no uid
+    /// yet, the annotation is removed from which the webhook would make a reference to the owner.
+    pub(super) fn known(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+        if let Some(annotations) = annotations.filter(|_| !self.has_uid()) {
+            annotations.remove(annotation::OWNER_REFERENCE);
+        }
+        object
+    }
+}
+
+/// Whether `uid` is a real uid and not [`NO_UID`].
+fn is_known(uid: &str) -> bool {
+    uid != NO_UID
+}
+
+/// Returns `object` without references to owners whose uid is not known: the API server refuses such an object, or
+/// deletes it.
+pub(super) fn without_unknown_owners(mut object: Value) -> Value {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return object };
+    if let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) {
+        owners.retain(|owner| owner["uid"].as_str().is_some_and(is_known));
+        if owners.is_empty() {
+            metadata.remove("ownerReferences");
+        }
+    }
+    object
+}

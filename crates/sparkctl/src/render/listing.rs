@@ -1,0 +1,143 @@
+//! Lists the objects that are created for an application, in the order of creation, as a stream of YAML documents that
+//! `kubectl create` accepts.
+
+use super::manifest::{Found, without_unknown_owners};
+use crate::yaml;
+use api::names::label;
+use kube::ResourceExt;
+use serde_json::Value;
+use spark_client::{NotNative, Objects};
+use std::{fmt::Write, iter};
+
+/// The mark before each line of the script that is run.
+const SCRIPT: &str = "#$ ";
+/// The mark before each line of the submission pod.
+const POD: &str = "#| ";
+
+/// Returns the objects that the operator itself creates.
+pub(super) fn native(found: &Found, notes: &[&str], objects: &Objects) -> anyhow::Result<String> {
+    let mut text =
+        format!("# {}: the operator creates this itself, without spark-submit.\n", found.heading());
+    text += &remarks(found, notes);
+    let order = objects.children.iter().chain(iter::once(&objects.pod));
+    text += &documents(found, order, &objects.pod, true)?;
+    Ok(text)
+}
+
+/// Returns what `spark-submit` is given, the pod in which it runs, and the objects that it creates; or why these
+/// objects are not known.
+pub(super) fn spark_submit(
+    found: &Found,
+    notes: &[&str],
+    script: &str,
+    submission_pod: &Value,
+    objects: Result<&Objects, &NotNative>,
+) -> anyhow::Result<String> {
+    let mut text = format!("# {}: spark-submit runs in a pod of the application's own:\n", found.heading());
+    text += &yaml::comment(SCRIPT, script);
+    text += "# The operator makes a ConfigMap with the files, and this pod, which mounts it:\n";
+    let pod = without_unknown_owners(placed(found, submission_pod));
+    text += &yaml::comment(POD, &yaml::document(&pod)?);
+    match objects {
+        Ok(objects) => {
+            text += "# It creates the following; names and ids that it draws at random are others there.\n";
+            for child in objects.children.iter().filter(|child| is_made_before(child)) {
+                let (kind, name) = (&child["kind"], &child["metadata"]["name"]);
+                let (kind, name) = (kind.as_str().unwrap_or_default(), name.as_str().unwrap_or_default());
+                writeln!(text, "# But for {kind} {name}, which the operator creates before.")?;
+            }
+            text += &remarks(found, notes);
+            let order = iter::once(&objects.pod).chain(&objects.children);
+            text += &documents(found, order, &objects.pod, false)?;
+        }
+        Err(why) => {
+            let why = format!("What it creates is not known without running it: {why}");
+            text += &yaml::comment("# ", &yaml::printable(&why));
+            text += &remarks(found, notes);
+        }
+    }
+    Ok(text)
+}
+
+/// Whether `object` is one that the operator creates before the pod of `spark-submit`.
+fn is_made_before(object: &Value) -> bool {
+    !object["metadata"]["labels"][label::CREATED_BY].is_null()
+}
+
+/// Returns the remarks on an application, which come before its objects.
+pub(super) fn remarks(found: &Found, notes: &[&str]) -> String {
+    let notes = notes.iter().map(|note| format!("Note: {note}"));
+    let remarks = found.remark.into_iter().map(str::to_owned).chain(notes);
+    remarks.map(|remark| yaml::comment("# ", &yaml::printable(&remark))).collect()
+}
+
+/// Returns `objects` as documents, each under a comment that says what the object is. With `with_templates`, the pod
+/// templates in ConfigMaps are shown too.
+fn documents<'a>(
+    found: &Found,
+    objects: impl Iterator<Item = &'a Value>,
+    pod: &Value,
+    with_templates: bool,
+) -> anyhow::Result<String> {
+    let objects: Vec<_> = objects.collect();
+    let mut text = String::new();
+    if !found.has_uid() {
+        text += "# It has no uid yet: references to it as owner are left out, and names that follow from it are others there.\n";
+    }
+    for (i, object) in objects.iter().enumerate() {
+        writeln!(text, "---\n# {} of {}: {}", i + 1, objects.len(), yaml::printable(&purpose(object, pod)))?;
+        if with_templates {
+            text += &templates(object)?;
+        }
+        text += &yaml::document(&without_unknown_owners(placed(found, object)))?;
+    }
+    Ok(text)
+}
+
+/// Returns `object` with the application's namespace.
+pub(super) fn placed(found: &Found, object: &Value) -> Value {
+    let mut object = found.known(object);
+    object["metadata"]["namespace"] = found.application.namespace().into();
+    object
+}
+
+/// Returns what `object` is for, as the driver's pod uses it.
+fn purpose(object: &Value, pod: &Value) -> String {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    match kind {
+        "Pod" => "Pod, the driver".to_owned(),
+        "Service" => "Service, by whose name executors find the driver".to_owned(),
+        _ => match mount_path(object, pod) {
+            Some(path) => format!("{kind}, which the driver mounts at {path}"),
+            None => kind.to_owned(),
+        },
+    }
+}
+
+/// Returns the path at which the driver mounts `object`.
+fn mount_path<'a>(object: &Value, pod: &'a Value) -> Option<&'a str> {
+    let name = &object["metadata"]["name"];
+    let is_of = |volume: &&Value| match object["kind"].as_str() {
+        Some("ConfigMap") => volume["configMap"]["name"] == *name,
+        Some("Secret") => volume["secret"]["secretName"] == *name,
+        Some("PersistentVolumeClaim") => volume["persistentVolumeClaim"]["claimName"] == *name,
+        _ => false,
+    };
+    let volume = pod["spec"]["volumes"].as_array()?.iter().find(is_of)?;
+    let containers = pod["spec"]["containers"].as_array()?.iter();
+    let mut mounts = containers.filter_map(|container| container["volumeMounts"].as_array()).flatten();
+    mounts.find(|mount| mount["name"] == volume["name"])?["mountPath"].as_str()
+}
+
+/// Returns the pod templates in a ConfigMap as YAML for people to read: in the ConfigMap they are JSON in one line.
+fn templates(object: &Value) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for (key, value) in object["data"].as_object().into_iter().flatten() {
+        let template = value.as_str().and_then(|value| serde_json::from_str::<Value>(value).ok());
+        if let Some(template) = template.filter(Value::is_object) {
+            writeln!(text, "# {key}, from which executors are made, is this:")?;
+            text += &yaml::comment("#   ", &yaml::document(&template)?);
+        }
+    }
+    Ok(text)
+}

@@ -1,0 +1,138 @@
+//! `sparkctl render`: shows offline, from the manifest alone, which objects are created and which command is run for an
+//! application.
+
+mod command;
+mod difference;
+mod listing;
+
+use super::{
+    manifest::{self, Found, Looks, Manifest},
+    show::print,
+};
+use anyhow::{anyhow, bail};
+use api::names::annotation;
+use clap::{ArgAction, Args};
+use jiff::Timestamp;
+use plan::{
+    By, Policy,
+    run::Run,
+    submission::{Chosen, SubmissionEnvironment, Submitter, choose, predicted, spark_submit},
+    validation::validate,
+};
+use spark_client::{Environment, NotNative, Objects};
+
+/// The text of --help below the flags.
+const HELP: &str = "\
+What the operator creates itself (native submission) is printed as YAML, in the order in which it is created, \
+the driver's pod last. What spark-submit does is printed as the objects that it creates, the driver's pod \
+first; before them, in comments, stand the pod in which the operator has it run (the submission pod), and what runs \
+there, as a script that also writes the files. To run it by hand, where SPARK_HOME/bin is on the PATH and the API \
+server is called as --master says:
+
+  sparkctl render app.yaml --submitter spark-submit | sed -n 's/^#[$] //p' > submit.sh
+
+A manifest knows no uid: ownerReferences that need one are left out, and names that follow from it are others in \
+the cluster. With its uid (`kubectl get sparkapp NAME -o yaml | sparkctl render -`) they are those of the \
+application's next run. Times are those of 1970, so that the same manifest gives the same text. What the operator's \
+own surroundings and flags add (spark-defaults.conf, files in SPARK_CONF_DIR, SPARK_USER; the web UI's Service and \
+Ingress, and the path under which it is seen) is not known here.
+
+Of a schedule, an application that it makes is rendered. Other objects are passed over.
+
+Exit code: 0, also where --diff finds differences; 1 if any application cannot be submitted, and then nothing \
+is printed but why.";
+
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(super) struct Flags {
+    #[command(flatten)]
+    manifest: Manifest,
+
+    /// Who submits: auto, native or spark-submit [default: whom the application's annotation
+    /// sparkoperator.k8s.io/submitter names, else auto]
+    #[arg(long, value_name = "SUBMITTER")]
+    submitter: Option<Submitter>,
+
+    /// Show instead how that which spark-submit creates differs from what the operator creates itself
+    #[arg(long, conflicts_with = "submitter")]
+    diff: bool,
+
+    /// Whether the operator has its webhook; without it, executors are customized by their pod template
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    webhook: bool,
+
+    /// The API server as Spark is to reach it
+    #[arg(long, default_value = "k8s://https://kubernetes.default.svc:443")]
+    master: String,
+}
+
+/// The time at which applications are taken to be submitted. The output is compared with other output, so it must not
+/// depend on the present time.
+const TIME: Timestamp = Timestamp::UNIX_EPOCH;
+/// The user name that drivers run as if no other is configured: that of the public Spark images.
+const OPERATOR: &str = "spark";
+
+/// Prints what is created and run for each application in the file. `namespace` is the namespace of applications that
+/// name none.
+pub(super) fn render(flags: &Flags, namespace: Option<&str>) -> anyhow::Result<()> {
+    let found = manifest::of_file(flags.manifest.file(), namespace, Looks::AtWhatRuns)?.into_iter();
+    let texts = manifest::all(found.map(|found| flags.rendered(&found?)))?;
+    print(&texts.join("\n"))
+}
+
+impl Flags {
+    fn rendered(&self, found: &Found) -> anyhow::Result<String> {
+        found.check()?;
+        let refused = |why: String| {
+            let what = if self.diff { "compared" } else { "submitted" };
+            anyhow!("{} cannot be {what}: {why}", found.title)
+        };
+        let submitter = if self.diff { Some(Submitter::Native) } else { self.submitter };
+        let Chosen { request, events } = self.chosen(found, submitter).map_err(refused)?;
+        let notes: Vec<_> = events.iter().map(|event| event.note.as_str()).collect();
+        match request.by {
+            By::Native(ours) if self.diff => {
+                let theirs = self.predicted(found).map_err(|why| refused(why.to_string()))?;
+                difference::difference(found, &notes, &theirs, &ours)
+            }
+            By::Native(objects) => listing::native(found, &notes, &objects),
+            By::Pod { objects: Objects { pod, .. }, .. } => {
+                let application = &found.application;
+                let validated = validate(application).map_err(|refusal| refused(refusal.brief()))?;
+                let command = spark_submit(validated, &Run::next(application), &self.policy(), "");
+                let command = command.map_err(|refusal| refused(refusal.brief()))?;
+                let script = command::script(found, &command)?;
+                match self.predicted(found) {
+                    Err(NotNative::Refused(why)) => bail!(refused(why)),
+                    objects => listing::spark_submit(found, &notes, &script, &pod, objects.as_ref()),
+                }
+            }
+        }
+    }
+
+    /// Returns how the application is submitted by `submitter`; without `submitter`, by the submitter that the
+    /// application's annotation asks for, or that is chosen automatically.
+    fn chosen(&self, found: &Found, submitter: Option<Submitter>) -> Result<Chosen, String> {
+        let (mut application, mut policy) = (found.application.clone(), self.policy());
+        if let Some(submitter) = submitter {
+            policy.submitter = submitter;
+            application.metadata.annotations.get_or_insert_default().remove(annotation::SUBMITTER);
+        }
+        choose(&application, &Run::next(&application), &submission_environment(), &policy, TIME)
+    }
+
+    fn predicted(&self, found: &Found) -> Result<Objects, NotNative> {
+        let application = validate(&found.application);
+        let application = application.map_err(|refusal| NotNative::Refused(refusal.brief()))?;
+        predicted(application, &Run::next(&application), &self.policy(), &submission_environment(), TIME)
+    }
+
+    fn policy(&self) -> Policy {
+        Policy { has_webhook: self.webhook, ..Policy::new(&self.master) }
+    }
+}
+
+fn submission_environment() -> SubmissionEnvironment {
+    let environment = Environment { os_user: OPERATOR.to_owned(), ..Environment::default() };
+    SubmissionEnvironment { environment, ..SubmissionEnvironment::default() }
+}

@@ -1,0 +1,197 @@
+//! Checks an object against the definition of its kind (CRD), as the API server does, but offline.
+
+use api::crds::custom_resource_definitions;
+use plan::validation::Invalid;
+use serde_json::{Map, Value};
+use std::{collections::BTreeMap, sync::LazyLock};
+
+/// Returns the mistakes in the fields of an object of one of the operator's kinds: each field has to be of its type,
+/// and required fields have to be present. With `and_names`, fields that do not exist are mistakes too.
+pub(super) fn faults(object: &Value, and_names: bool) -> Vec<Invalid> {
+    let mut faults = Vec::new();
+    let Some(schema) = object["kind"].as_str().and_then(|kind| SCHEMAS.get(kind)) else { return faults };
+    // Every object has apiVersion, kind and metadata. Of the other fields only the spec is checked further, because
+    // users do not write the status.
+    let is_unknown = |name: &&String| {
+        !["apiVersion", "kind", "metadata"].contains(&name.as_str()) && schema["properties"][name].is_null()
+    };
+    let names = object.as_object().into_iter().flat_map(|object| object.keys());
+    faults.extend(names.filter(is_unknown).map(|name| no_field(name)));
+    match &object["spec"] {
+        Value::Null => faults.push(fault("spec", MISSING)),
+        spec => look(&schema["properties"]["spec"], spec, "spec", &mut faults),
+    }
+    faults.retain(|fault| and_names || fault.why != NO_FIELD);
+    faults
+}
+
+/// The schemas of the operator's custom resource definitions, by kind.
+static SCHEMAS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
+    let kinds = custom_resource_definitions().into_iter().filter_map(|definition| {
+        let kind = definition.spec.names.kind.clone();
+        let mut definition = serde_json::to_value(definition).ok()?;
+        Some((kind, definition.pointer_mut("/spec/versions/0/schema/openAPIV3Schema")?.take()))
+    });
+    kinds.collect()
+});
+
+const MISSING: &str = "is missing";
+const NO_FIELD: &str = "there is no such field: correct it, or leave it out";
+
+fn fault(field: &str, why: impl Into<String>) -> Invalid {
+    Invalid { field: field.to_owned(), why: why.into() }
+}
+
+fn no_field(path: &str) -> Invalid {
+    fault(path, NO_FIELD)
+}
+
+/// Checks `value` and everything in it against a structural schema, as the API server does:
+/// <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>.
+fn look(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Invalid>) {
+    if let Some(why) = mismatch(schema, value) {
+        faults.push(fault(path, why));
+        return;
+    }
+    for (i, item) in value.as_array().into_iter().flatten().enumerate() {
+        look(&schema["items"], item, &format!("{path}[{i}]"), faults);
+    }
+    let Some(fields) = value.as_object() else { return };
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    for name in required.filter(|name| fields.get(*name).is_none_or(Value::is_null)) {
+        faults.push(fault(&format!("{path}.{name}"), MISSING));
+    }
+    let additional = &schema["additionalProperties"];
+    let keeps_all = schema["x-kubernetes-preserve-unknown-fields"] == true || *additional == true;
+    for (name, value) in fields {
+        let path = format!("{path}.{name}");
+        match [&schema["properties"][name], additional].into_iter().find(|schema| schema.is_object()) {
+            Some(schema) => look(schema, value, &path, faults),
+            None if keeps_all => {}
+            None => faults.push(no_field(&path)),
+        }
+    }
+}
+
+/// Returns why `value` does not match `schema`. The fields and entries in `value` are not checked here.
+fn mismatch(schema: &Value, value: &Value) -> Option<String> {
+    // A field that is null counts as absent.
+    if value.is_null() {
+        return None;
+    }
+    let is_of_type = match schema["type"].as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("boolean") => value.is_boolean(),
+        Some("number") => value.is_number(),
+        Some("integer") => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        _ => true,
+    };
+    if !is_of_type {
+        let wanted = schema["type"].as_str().unwrap_or_default();
+        let hint = if wanted == "string" { ": write it in quotes" } else { "" };
+        return Some(format!("`{}` is not of type {wanted}{hint}", shown(value)));
+    }
+    let choices: Vec<_> = schema["enum"].as_array().into_iter().flatten().collect();
+    if !choices.is_empty() && !choices.contains(&value) {
+        let choices: Vec<_> = choices.into_iter().map(|choice| format!("`{}`", shown(choice))).collect();
+        return Some(format!("`{}` is not known: write one of {}", shown(value), choices.join(", ")));
+    }
+    let sizes = [
+        ("maxItems", value.as_array().map(Vec::len), "entries"),
+        ("maxProperties", value.as_object().map(Map::len), "entries"),
+        ("maxLength", value.as_str().map(|text| text.chars().count()), "characters"),
+    ];
+    for (limit, size, what) in sizes {
+        if let (Some(size), Some(most)) = (size, schema[limit].as_u64())
+            && u64::try_from(size).is_ok_and(|size| size > most)
+        {
+            return Some(format!("has {size} {what}: at most {most} are possible"));
+        }
+    }
+    let number = value.as_f64()?;
+    let bound = |name: &str| schema[name].as_f64();
+    if let Some(least) = bound("minimum").filter(|least| number < *least) {
+        return Some(format!("{value} is too small: it is {least} at least"));
+    }
+    let most = bound("maximum").filter(|most| number > *most)?;
+    Some(format!("{value} is too large: it is {most} at most"))
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told(object: &Value) -> Vec<String> {
+        faults(object, true).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_field_is_known_and_of_its_type_and_there_if_it_must_be() {
+        let template = json!({
+            "type": "Ruby",
+            "mode": "cluster",
+            "sparkVersion": 4,
+            "sparkConf": {"spark.any": "thing", "spark.number": 1},
+            "nodeSelectr": {"a": "b"},
+            "mainApplicationFile": null,
+            "restartPolicy": {"type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 0},
+            "driver": {
+                "memroy": "4g",
+                "cores": "one",
+                "labels": {"any": "thing"},
+                "env": [{"name": "A", "valeu": "a"}],
+                "tolerations": [{"key": "a", "operater": "Exists"}],
+                "ports": [{"name": "a", "protocol": "TCP", "containerPort": 1.0}],
+            },
+        });
+        let found = [
+            "executor: is missing",
+            "mainApplicationFile: is missing",
+            "driver.cores: `one` is not of type integer",
+            "driver.env[0].valeu: there is no such field: correct it, or leave it out",
+            "driver.memroy: there is no such field: correct it, or leave it out",
+            "driver.tolerations[0].operater: there is no such field: correct it, or leave it out",
+            "nodeSelectr: there is no such field: correct it, or leave it out",
+            "restartPolicy.onFailureRetryInterval: 0 is too small: it is 1 at least",
+            "sparkConf.spark.number: `1` is not of type string: write it in quotes",
+            "sparkVersion: `4` is not of type string: write it in quotes",
+            "type: `Ruby` is not known: write one of `Java`, `Python`, `Scala`, `R`",
+        ];
+        let at = |place: &str| found.map(|fault| format!("{place}.{fault}"));
+        let mut application = json!({"apiVersion": "x", "kind": "SparkApplication", "metadata": {}, "spec": template, "status": {}});
+        assert_eq!(told(&application), at("spec"));
+        application["sepc"] = json!({});
+        assert_eq!(told(&application)[0], "sepc: there is no such field: correct it, or leave it out");
+        application["spec"].take();
+        assert_eq!(told(&application)[1..], ["spec: is missing"]);
+        let schedule = json!({"kind": "ScheduledSparkApplication", "spec": {"schedule": "@daily", "template": template}});
+        assert_eq!(told(&schedule), at("spec.template"));
+        assert!(faults(&json!({"kind": "Pod", "spec": {"any": 1}}), true).is_empty());
+        assert_eq!(faults(&schedule, false).len(), found.len() - 4);
+    }
+
+    #[test]
+    fn a_list_a_map_or_a_text_is_no_larger_than_the_definition_lets_it_be() {
+        let port = json!({"servicePort": 1, "servicePortName": "a"});
+        let spec = json!({
+            "type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "x".repeat(300_000), "driver": {}, "executor": {},
+            "driverIngressOptions": vec![port; 101],
+            "arguments": vec!["a"; 10_001],
+        });
+        assert_eq!(
+            told(&json!({"kind": "SparkApplication", "metadata": {}, "spec": spec})),
+            [
+                "spec.arguments: has 10001 entries: at most 10000 are possible",
+                "spec.driverIngressOptions: has 101 entries: at most 100 are possible",
+                "spec.mainApplicationFile: has 300000 characters: at most 262144 are possible",
+            ]
+        );
+    }
+}

@@ -1,0 +1,208 @@
+//! Formats and prints the output: columns and ages as in kubectl, colours for states only, and on a terminal only.
+
+use super::{cluster::Kind, failure::of_output, yaml};
+use api::{DriverInfo, ExecutorState, SparkApplication, State};
+use clap::ValueEnum;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    env,
+    io::{self, IsTerminal, Write},
+};
+use tabwriter::TabWriter;
+
+/// What a column without a value shows, as in kubectl.
+pub(super) const NONE: &str = "<none>";
+
+/// In which form objects are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// The table, with more columns
+    Wide,
+    /// As the cluster has them
+    Json,
+    Yaml,
+    /// A kind and a name a line, as kubectl takes them
+    Name,
+}
+
+/// How text is formatted, and the time from which ages count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    pub now: Timestamp,
+    /// Whether states have colours.
+    pub colours: bool,
+}
+
+impl Style {
+    /// Returns the style for standard output, at the present time.
+    pub(super) fn of_stdout() -> Self {
+        // https://no-color.org
+        let is_wanted = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self { now: now(), colours: is_wanted && io::stdout().is_terminal() }
+    }
+
+    /// Returns the time that has passed since `time`, in the largest unit that is not zero, as Kubeflow's sparkctl
+    /// writes it.
+    pub(super) fn age(self, time: Option<&Time>) -> String {
+        time.map_or_else(|| NONE.to_owned(), |time| short(self.now.duration_since(time.0)))
+    }
+
+    pub(super) fn state(self, state: State) -> String {
+        let name = name(state);
+        let colour = match state {
+            State::Completed => "32",
+            State::Running | State::Succeeding => "36",
+            State::Failed | State::Failing | State::SubmissionFailed => "31",
+            _ => "33",
+        };
+        if self.colours { format!("\u{1b}[{colour}m{name}\u{1b}[0m") } else { name.to_owned() }
+    }
+}
+
+/// Returns the name of a state: NEW for the empty one.
+pub(super) fn name(state: State) -> &'static str {
+    match state.as_str() {
+        "" => "NEW",
+        state => state,
+    }
+}
+
+/// Returns the state of an application with its error message: `FAILED: out of memory`.
+pub(super) fn state_and_why(application: &SparkApplication) -> String {
+    let status = application.status.as_ref();
+    let why = status.and_then(|status| status.application_state.error_message.as_deref());
+    let why = why.map(|why| format!(": {}", line(why.trim_end()))).unwrap_or_default();
+    format!("{}{why}", name(application.state()))
+}
+
+/// Returns the number of executors in each state: `2 running, 1 failed`.
+pub(super) fn executors(application: &SparkApplication) -> String {
+    let mut counts = BTreeMap::<ExecutorState, usize>::new();
+    for state in application.status.iter().flat_map(|status| status.executor_state.values()) {
+        *counts.entry(*state).or_default() += 1;
+    }
+    if counts.is_empty() {
+        return NONE.to_owned();
+    }
+    let word = |state| match state {
+        ExecutorState::Pending => "pending",
+        ExecutorState::Running => "running",
+        ExecutorState::Completed => "completed",
+        ExecutorState::Failed => "failed",
+        ExecutorState::Unknown => "unknown",
+    };
+    // Executors that work come first.
+    let order = [
+        ExecutorState::Running,
+        ExecutorState::Pending,
+        ExecutorState::Completed,
+        ExecutorState::Failed,
+        ExecutorState::Unknown,
+    ];
+    let told =
+        order.iter().filter_map(|state| counts.get(state).map(|count| format!("{count} {}", word(*state))));
+    told.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns text of any origin as one line, without control characters that would act on a terminal.
+pub(super) fn line(text: &str) -> String {
+    yaml::printable(&text.replace(['\t', '\n', '\r'], " "))
+}
+
+/// Formats rows of cells as text in columns.
+pub(super) fn columns(rows: &[Vec<String>]) -> anyhow::Result<String> {
+    let mut table = TabWriter::new(Vec::new()).minwidth(0).padding(3).ansi(true);
+    for row in rows {
+        // A cell has to be one line, so tabs and line breaks in it become spaces.
+        let cells: Vec<_> = row.iter().map(|cell| cell.replace(['\t', '\n', '\r'], " ")).collect();
+        writeln!(table, "{}", cells.join("\t"))?;
+    }
+    let bytes = table.into_inner().map_err(|error| anyhow::anyhow!(error.to_string()))?;
+    Ok(String::from_utf8(bytes)?)
+}
+
+/// Returns the address of an application's web UI: that of its Ingress if it has one, else that inside the cluster.
+pub(super) fn ui(driver: &DriverInfo) -> String {
+    let address = driver.web_ui_ingress_address.as_ref().or(driver.web_ui_address.as_ref());
+    or_none(address.map(|address| line(address)).as_ref())
+}
+
+pub(super) fn or_none(text: Option<&impl ToString>) -> String {
+    text.map_or_else(|| NONE.to_owned(), ToString::to_string)
+}
+
+/// Returns an object's kind and name in the form that kubectl accepts.
+pub(super) fn reference<K: Kind>(object: &impl ResourceExt) -> String {
+    format!("{}.{}/{}\n", K::kind(&()).to_lowercase(), K::group(&()), object.name_any())
+}
+
+/// Formats an object as JSON or YAML.
+pub(super) fn whole(object: &Value, is_json: bool) -> anyhow::Result<String> {
+    if is_json { Ok(format!("{}\n", serde_json::to_string_pretty(object)?)) } else { yaml::document(object) }
+}
+
+/// Prints `text`.
+///
+/// # Errors
+///
+/// [`super::Failure::Unread`] if the reader of standard output has closed it.
+pub(super) fn print(text: &str) -> anyhow::Result<()> {
+    print_bytes(text.as_bytes())
+}
+
+/// Prints bytes that need not be text.
+///
+/// # Errors
+///
+/// As [`print`].
+pub(super) fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    of_output(stdout.write_all(bytes).and_then(|()| stdout.flush()))
+}
+
+/// Writes a message to standard error. If stderr is closed, the message has no reader, so the failure to write it is
+/// ignored.
+pub(super) fn complain(text: &str) {
+    writeln!(io::stderr(), "{text}").ok();
+}
+
+/// Formats a duration in whole seconds, minutes, hours, days or years.
+pub(super) fn short(age: SignedDuration) -> String {
+    let seconds = age.as_secs().max(0);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        86_400..31_536_000 => format!("{}d", seconds / 86_400),
+        _ => format!("{}y", seconds / 31_536_000),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "ages are told from the moment at which somebody asks")]
+pub(super) fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_told_in_the_largest_unit() {
+        let told = [-3, 0, 59, 60, 3_599, 3_600, 86_399, 86_400, 31_535_999, 31_536_000]
+            .map(|seconds| short(SignedDuration::from_secs(seconds)));
+        assert_eq!(told, ["0s", "0s", "59s", "1m", "59m", "1h", "23h", "1d", "364d", "1y"]);
+    }
+
+    #[test]
+    fn colours_do_not_move_columns() {
+        let style = Style { now: Timestamp::UNIX_EPOCH, colours: true };
+        let row = |state| vec![style.state(state), "x".to_owned()];
+        let text = columns(&[row(State::Running), row(State::Completed)]).unwrap();
+        assert_eq!(text, "\u{1b}[36mRUNNING\u{1b}[0m     x\n\u{1b}[32mCOMPLETED\u{1b}[0m   x\n");
+    }
+}

@@ -1,0 +1,219 @@
+//! `sparkctl status`: shows the state of an application, its runs and its latest events. The reason of a failure comes
+//! first.
+
+use super::{
+    cluster::Cluster,
+    completion, events,
+    failure::of_call,
+    log, names,
+    show::{
+        NONE, Output, Style, columns, complain, executors, line, name, or_none, print, reference, short, ui,
+        whole,
+    },
+};
+use api::{RunRecord, SparkApplication, SparkApplicationStatus, State};
+use clap::Args;
+use clap_complete::ArgValueCompleter;
+use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
+use kube::ResourceExt;
+use std::fmt::Write;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparkctl status spark-pi")]
+pub(super) struct Flags {
+    /// The application
+    #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
+    name: String,
+
+    /// In another form than for people
+    #[arg(short, long, value_name = "FORM")]
+    output: Option<Output>,
+}
+
+/// How many of the latest events are shown; `sparkctl event` shows all.
+const EVENTS: usize = 10;
+/// How many lines of the log of a failed driver are shown; `sparkctl log` shows all.
+const WORDS: i64 = 15;
+
+pub(super) async fn status(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
+    match flags.output {
+        Some(output @ (Output::Json | Output::Yaml)) => {
+            let object = cluster.whole::<SparkApplication>().get(&flags.name).await.map_err(of_call)?;
+            return print(&whole(&serde_json::to_value(object)?, output == Output::Json)?);
+        }
+        Some(Output::Name) => {
+            let found = cluster.api::<SparkApplication>().get_metadata(&flags.name).await.map_err(of_call)?;
+            return print(&reference::<SparkApplication>(&found));
+        }
+        Some(Output::Wide) | None => {}
+    }
+    let application = cluster.application(&flags.name).await?;
+    let events = events::of(cluster, &application.uid().unwrap_or_default()).await.unwrap_or_else(|error| {
+        complain(&format!("Warning: its events are not shown: {error:#}"));
+        Vec::new()
+    });
+    let words = match has_failed(&application) {
+        true => log::last_lines(cluster, &application, WORDS).await,
+        false => None,
+    };
+    print(&text(&application, words.as_deref(), &events, Style::of_stdout())?)
+}
+
+fn has_failed(application: &SparkApplication) -> bool {
+    matches!(application.state(), State::Failed | State::Failing | State::PendingRerun)
+}
+
+/// Formats the output. `words` is the end of the driver's log.
+fn text(
+    application: &SparkApplication,
+    words: Option<&str>,
+    events: &[Event],
+    style: Style,
+) -> anyhow::Result<String> {
+    let empty = SparkApplicationStatus::default();
+    let status = application.status.as_ref().unwrap_or(&empty);
+    let state = application.state();
+    let mut text = format!("{} is {}", application.name_any(), style.state(state));
+    if let Some(why) = status.application_state.error_message.as_ref().filter(|why| !why.is_empty()) {
+        write!(text, ": {}", lines(why.trim_end()))?;
+    }
+    text += "\n\n";
+
+    let driver = &status.driver_info;
+    let plural = if status.submission_attempts == 1 { "" } else { "s" };
+    let attempts = format!(
+        "{} of the driver, {} submission{plural}",
+        status.execution_attempts, status.submission_attempts
+    );
+    let ago = |time: Option<&Time>| time.map(|time| format!("{} ago", style.age(Some(time))));
+    let facts = [
+        ("Waits for", waits_for(application, style)),
+        ("Namespace", application.namespace()),
+        ("Created", ago(application.creation_timestamp().as_ref())),
+        ("Submitted", ago(status.last_submission_attempt_time.as_ref())),
+        ("Ended", ago(status.termination_time.as_ref())),
+        ("Spark calls it", Some(or_none(status.spark_application_id.as_ref()))),
+        ("Driver", Some(or_none(driver.pod_name.as_ref()))),
+        ("UI", Some(ui(driver))),
+        ("Executors", Some(executors(application))),
+        ("Attempts", Some(attempts)),
+    ];
+    let facts: Vec<_> =
+        facts.into_iter().filter_map(|(what, is)| Some(vec![format!("{what}:"), is?])).collect();
+    text += &columns(&facts)?;
+
+    if !status.runs.is_empty() {
+        let header = ["RUN", "CAUSE", "STATE", "SUBMITTED", "TOOK", "WHY"].map(str::to_owned).to_vec();
+        let runs = status.runs.iter().map(|run| timeline(run, style));
+        write!(text, "\n{}", columns(&[header].into_iter().chain(runs).collect::<Vec<_>>())?)?;
+    }
+    // If there is no log, the message in the record of the last run is shown instead, unless the error message of the
+    // state contains it already.
+    let kept = status.runs.last().filter(|_| has_failed(application)).and_then(|run| run.message.as_deref());
+    let told = status.application_state.error_message.as_deref().unwrap_or_default();
+    if let Some(words) = words.or(kept.filter(|words| !told.contains(words.trim()))) {
+        text += "\nThe driver's last words:\n";
+        for words in words.lines() {
+            writeln!(text, "  {}", line(words))?;
+        }
+    }
+    if !events.is_empty() {
+        let latest = &events[events.len().saturating_sub(EVENTS)..];
+        write!(text, "\n{}", events::table(latest, style)?)?;
+    }
+    Ok(text)
+}
+
+/// Returns what the application waits for, if its state does not show that.
+fn waits_for(application: &SparkApplication, style: Style) -> Option<String> {
+    if let Some(deleted) = &application.metadata.deletion_timestamp {
+        let holders = match application.finalizers() {
+            [] => "the pods and other objects that go before it".to_owned(),
+            finalizers => format!("whoever takes away {}", finalizers.join(", ")),
+        };
+        return Some(format!("{holders}: it was deleted {} ago", style.age(Some(deleted))));
+    }
+    let what = match application.state() {
+        State::New => "it",
+        _ if !application.is_settled() => "what was asked last",
+        _ => return None,
+    };
+    Some(format!("the operator, which has not looked at {what} yet"))
+}
+
+/// Returns text of any origin with its line breaks, but without other control characters.
+fn lines(text: &str) -> String {
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the row of one run.
+fn timeline(run: &RunRecord, style: Style) -> Vec<String> {
+    let took = run.submitted_time.as_ref().zip(run.finished_time.as_ref());
+    let reason = run.reason.clone().into_iter();
+    let code = run.exit_code.filter(|code| *code != 0).map(|code| format!("exit code {code}"));
+    let why: Vec<_> = reason.chain(code).collect();
+    vec![
+        run.ordinal.to_string(),
+        run.cause.clone().unwrap_or_default(),
+        run.state.map_or_else(|| name(State::Unknown).to_owned(), |state| style.state(state)),
+        style.age(run.submitted_time.as_ref()),
+        took.map_or_else(|| NONE.to_owned(), |(from, to)| short(to.0.duration_since(from.0))),
+        line(&why.join(", ")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn why_it_failed_comes_first_then_what_led_there() {
+        let application: SparkApplication = from_value(json!({
+            "metadata": {"name": "pi", "namespace": "default", "creationTimestamp": "2026-11-21T10:00:00Z"},
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+            "status": {
+                "applicationState": {"state": "FAILED", "errorMessage": "driver container failed with ExitCode: 1, Reason: Error"},
+                "driverInfo": {"podName": "pi-driver", "webUIAddress": "10.0.0.7:4040"},
+                "lastSubmissionAttemptTime": "2026-11-21T11:58:30Z",
+                "terminationTime": "2026-11-21T11:59:00Z",
+                "sparkApplicationId": "spark-1f",
+                "executionAttempts": 2, "submissionAttempts": 2,
+                "executorState": {"e-1": "COMPLETED"},
+                "runs": [
+                    {"ordinal": 1, "cause": "Created", "state": "FAILED", "reason": "OOMKilled", "exitCode": 137,
+                     "submittedTime": "2026-11-21T11:00:00Z", "finishedTime": "2026-11-21T11:02:05Z"},
+                    {"ordinal": 2, "cause": "FailureRetry", "state": "FAILED", "reason": "Error", "exitCode": 1,
+                     "submittedTime": "2026-11-21T11:58:30Z", "finishedTime": "2026-11-21T11:59:00Z",
+                     "message": "Traceback:\n  no such file"},
+                ],
+            },
+        }))
+        .unwrap();
+        let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
+        let expected = "\
+pi is FAILED: driver container failed with ExitCode: 1, Reason: Error
+
+Namespace:        default
+Created:          2h ago
+Submitted:        1m ago
+Ended:            1m ago
+Spark calls it:   spark-1f
+Driver:           pi-driver
+UI:               10.0.0.7:4040
+Executors:        1 completed
+Attempts:         2 of the driver, 2 submissions
+
+RUN   CAUSE          STATE    SUBMITTED   TOOK   WHY
+1     Created        FAILED   1h          2m     OOMKilled, exit code 137
+2     FailureRetry   FAILED   1m          30s    Error, exit code 1
+
+The driver's last words:
+  Traceback:
+    no such file
+";
+        assert_eq!(text(&application, None, &[], style).unwrap(), expected);
+        let with_log = text(&application, Some("no such bucket\n"), &[], style).unwrap();
+        assert!(with_log.ends_with("\nThe driver's last words:\n  no such bucket\n"), "{with_log}");
+    }
+}

@@ -1,0 +1,398 @@
+//! The content of the screen of `sparkctl top`: which rows, in which order, and which of them fit.
+
+use crate::show::{NONE, Style, columns, executors};
+use api::{Lenient, SparkApplication, State};
+use clap::ValueEnum;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{ResourceExt, runtime::watcher::Event};
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::{BTreeMap, BTreeSet},
+};
+
+/// What the rows are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Order {
+    /// Those that are on their way first, then those that have not begun, have failed, have ended well
+    State,
+    /// The youngest first
+    Age,
+    Name,
+    /// Those with the most first
+    Executors,
+    /// Those with the most first
+    Restarts,
+}
+
+pub(super) enum Move {
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+}
+
+type Key = (String, String);
+
+/// The part of an application that is shown. The rest of the application is not kept.
+#[derive(Debug, PartialEq)]
+struct Row {
+    /// None if the application cannot be read.
+    state: Option<State>,
+    executors: String,
+    executor_count: usize,
+    restarts: i32,
+    created: Option<Time>,
+    submitted: Option<Time>,
+    ended: Option<Time>,
+}
+
+/// All rows, and which part of them is visible.
+pub(super) struct Screen {
+    place: String,
+    has_namespaces: bool,
+    order: Order,
+    rows: BTreeMap<Key, Row>,
+    /// The applications in the list that is being received; none if no list is being received. Rows that the complete
+    /// list does not contain are removed.
+    listed: Option<BTreeSet<Key>>,
+    /// The error because of which no new events arrive.
+    trouble: Option<String>,
+    first: usize,
+    room: usize,
+}
+
+/// The number of lines that are not rows: the summary, an empty line, the heads of the columns, and the keys.
+const OTHER_LINES: usize = 4;
+const KEYS: &str = "q end   s sort   ↑ ↓ PgUp PgDn Home End";
+
+const HEADS: [&str; 7] = ["NAME", "STATE", "EXECUTORS", "RESTARTS", "SUBMITTED", "ENDED", "AGE"];
+
+/// The columns that a narrow screen leaves out, in this order: the rightmost first.
+const SPARED: [&str; 2] = ["ENDED", "SUBMITTED"];
+
+impl Screen {
+    pub(super) fn new(place: String, has_namespaces: bool, order: Order) -> Self {
+        Self {
+            place,
+            has_namespaces,
+            order,
+            rows: BTreeMap::new(),
+            listed: None,
+            trouble: None,
+            first: 0,
+            room: 0,
+        }
+    }
+
+    /// Updates the rows by an event of the watch.
+    pub(super) fn take(&mut self, event: Event<Lenient<SparkApplication>>) {
+        self.trouble = None;
+        match event {
+            Event::Init => self.listed = Some(BTreeSet::new()),
+            Event::InitApply(guarded) | Event::Apply(guarded) => {
+                let key = key(&guarded);
+                if let Some(listed) = &mut self.listed {
+                    listed.insert(key.clone());
+                }
+                self.rows.insert(key, Row::of(&guarded));
+            }
+            Event::InitDone => {
+                if let Some(listed) = self.listed.take() {
+                    self.rows.retain(|key, _| listed.contains(key));
+                }
+            }
+            Event::Delete(guarded) => {
+                self.rows.remove(&key(&guarded));
+            }
+        }
+    }
+
+    /// Records the error because of which the rows may be out of date; shown until the next event.
+    pub(super) fn interrupted(&mut self, why: &str) {
+        self.trouble = Some(why.to_owned());
+    }
+
+    pub(super) fn sort_by_next(&mut self) {
+        let all = Order::value_variants();
+        let at = all.iter().position(|order| *order == self.order).unwrap_or_default();
+        self.order = all[(at + 1) % all.len()];
+    }
+
+    pub(super) fn move_by(&mut self, to: Move) {
+        self.first = match to {
+            Move::Up => self.first.saturating_sub(1),
+            Move::Down => self.first.saturating_add(1),
+            Move::PageUp => self.first.saturating_sub(self.room),
+            Move::PageDown => self.first.saturating_add(self.room),
+            Move::Home => 0,
+            Move::End => usize::MAX,
+        };
+    }
+
+    /// Returns the summary and all rows, for an output that is not a screen.
+    pub(super) fn whole(&self, style: Style) -> anyhow::Result<String> {
+        Ok(format!("{}\n\n{}", self.summary(style), self.table(&self.sorted(), &[], style)?))
+    }
+
+    /// Returns `height` lines for the screen, none of them longer than `width`.
+    pub(super) fn lines(&mut self, width: usize, height: usize, style: Style) -> anyhow::Result<Vec<String>> {
+        self.room = height.saturating_sub(OTHER_LINES);
+        self.first = self.first.min(self.rows.len().saturating_sub(self.room));
+        let rows = self.sorted();
+        let seen = &rows[self.first..rows.len().min(self.first + self.room)];
+        let mut table = self.table(seen, &[], style)?;
+        for spared in 1..=SPARED.len() {
+            if table.lines().all(|line| cut(line, width) == line) {
+                break;
+            }
+            table = self.table(seen, &SPARED[..spared], style)?;
+        }
+        let mut lines = vec![self.summary(style), String::new()];
+        lines.extend(table.lines().map(str::to_owned));
+        lines.resize(height.saturating_sub(1), String::new());
+        let (order, from, to) = (self.order.to_possible_value(), self.first, self.first + seen.len());
+        let order = order.map(|order| order.get_name().to_owned()).unwrap_or_default();
+        lines.push(match &self.trouble {
+            Some(why) => format!("what you see may be old: {why}"),
+            None if seen.is_empty() => KEYS.to_owned(),
+            None => format!("{KEYS}   {}-{to} of {}, by {order}", from + 1, rows.len()),
+        });
+        Ok(lines.iter().take(height).map(|line| cut(line, width)).collect())
+    }
+
+    /// Returns the number of applications in each state, as a line.
+    fn summary(&self, style: Style) -> String {
+        let mut counts = BTreeMap::<_, usize>::new();
+        for row in self.rows.values() {
+            *counts.entry(rank(row.state)).or_default() += 1;
+        }
+        let told: Vec<_> = counts
+            .into_iter()
+            .map(|((_, state), count)| {
+                format!("{count} {}", state.map_or_else(|| UNREADABLE.to_owned(), |state| style.state(state)))
+            })
+            .collect();
+        let plural = if self.rows.len() == 1 { "" } else { "s" };
+        let all = format!("{} application{plural} in {}", self.rows.len(), self.place);
+        if told.is_empty() { all } else { format!("{all}: {}", told.join(", ")) }
+    }
+
+    fn sorted(&self) -> Vec<(&Key, &Row)> {
+        let mut rows: Vec<_> = self.rows.iter().collect();
+        let age = |row: &Row| Reverse(row.created.as_ref().map(|time| time.0));
+        let latest = |row: &Row| Reverse(row.ended.as_ref().or(row.submitted.as_ref()).map(|time| time.0));
+        // The map has the rows in the order of namespace and name already, and the sort keeps that order among equal
+        // rows.
+        let order = |(_, a): &(&Key, &Row), (_, b): &(&Key, &Row)| match self.order {
+            Order::State => rank(a.state).0.cmp(&rank(b.state).0).then_with(|| latest(a).cmp(&latest(b))),
+            Order::Age => age(a).cmp(&age(b)),
+            Order::Name => Ordering::Equal,
+            Order::Executors => b.executor_count.cmp(&a.executor_count),
+            Order::Restarts => b.restarts.cmp(&a.restarts),
+        };
+        rows.sort_by(order);
+        rows
+    }
+
+    fn table(&self, rows: &[(&Key, &Row)], spared: &[&str], style: Style) -> anyhow::Result<String> {
+        let row = |namespace: &str, cells: [String; 7]| {
+            let cells =
+                HEADS.iter().zip(cells).filter(|(head, _)| !spared.contains(head)).map(|(_, cell)| cell);
+            self.has_namespaces.then(|| namespace.to_owned()).into_iter().chain(cells).collect::<Vec<_>>()
+        };
+        let mut cells = vec![row("NAMESPACE", HEADS.map(str::to_owned))];
+        cells.extend(rows.iter().map(|((namespace, name), application)| {
+            let Row { state, executors, restarts, created, submitted, ended, .. } = application;
+            let cells = [
+                name.clone(),
+                state.map_or_else(|| UNREADABLE.to_owned(), |state| style.state(state)),
+                executors.clone(),
+                restarts.to_string(),
+                style.age(submitted.as_ref()),
+                style.age(ended.as_ref()),
+                style.age(created.as_ref()),
+            ];
+            row(namespace, cells)
+        }));
+        columns(&cells)
+    }
+}
+
+const UNREADABLE: &str = "UNREADABLE";
+
+impl Row {
+    fn of(guarded: &Lenient<SparkApplication>) -> Self {
+        let application = guarded.0.as_ref().ok();
+        let status = application.and_then(|application| application.status.as_ref());
+        Self {
+            state: application.map(SparkApplication::state),
+            executors: application.map_or_else(|| NONE.to_owned(), executors),
+            executor_count: status.map(|status| status.executor_state.len()).unwrap_or_default(),
+            restarts: status.map(|status| (status.execution_attempts - 1).max(0)).unwrap_or_default(),
+            created: guarded.creation_timestamp(),
+            submitted: status.and_then(|status| status.last_submission_attempt_time.clone()),
+            ended: status.and_then(|status| status.termination_time.clone()),
+        }
+    }
+}
+
+fn key(guarded: &Lenient<SparkApplication>) -> Key {
+    (guarded.namespace().unwrap_or_default(), guarded.name_any())
+}
+
+/// Returns the place of a state in the order by state: first applications that cannot be read, then those that are on
+/// their way, have not begun, have failed, are suspended, have ended well.
+fn rank(state: Option<State>) -> (u8, Option<State>) {
+    let rank = match state {
+        None => 0,
+        Some(State::New) => 2,
+        Some(State::Failed) => 3,
+        Some(State::Suspended) => 4,
+        Some(State::Completed) => 5,
+        Some(_) => 1,
+    };
+    (rank, state)
+}
+
+/// Returns the part of a line that fits into `width` characters. Colour codes are kept and do not count.
+fn cut(line: &str, width: usize) -> String {
+    let mut room = width;
+    let mut in_colour = false;
+    let fits = |&letter: &char| {
+        let is_seen = !in_colour && letter != '\u{1b}';
+        in_colour = !is_seen && letter != 'm';
+        if is_seen && room == 0 {
+            return false;
+        }
+        room -= usize::from(is_seen);
+        true
+    };
+    line.chars().filter(fits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, from_value, json};
+
+    fn application(name: &str, kind: &str, status: Value) -> Lenient<SparkApplication> {
+        from_value(json!({
+            "metadata": {"name": name, "namespace": "team", "creationTimestamp": "2026-11-21T10:00:00Z"},
+            "spec": {"type": kind, "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn in_state(name: &str, state: &str, submitted: &str) -> Lenient<SparkApplication> {
+        let status = json!({
+            "applicationState": {"state": state}, "driverInfo": {}, "executionAttempts": 3,
+            "lastSubmissionAttemptTime": submitted, "executorState": {"a": "RUNNING", "b": "PENDING"},
+        });
+        application(name, "Scala", status)
+    }
+
+    fn screen(has_namespaces: bool) -> Screen {
+        let mut screen = Screen::new("namespace team".to_owned(), has_namespaces, Order::State);
+        screen.take(Event::Init);
+        for application in [
+            in_state("done", "COMPLETED", "2026-11-21T11:00:00Z"),
+            in_state("older", "RUNNING", "2026-11-21T11:00:00Z"),
+            in_state("newer", "RUNNING", "2026-11-21T11:59:00Z"),
+            in_state("wrong", "FAILED", "2026-11-21T11:00:00Z"),
+            application("odd", "Ruby", Value::Null),
+        ] {
+            screen.take(Event::InitApply(application));
+        }
+        screen.take(Event::InitDone);
+        screen
+    }
+
+    fn style(colours: bool) -> Style {
+        Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours }
+    }
+
+    #[test]
+    fn who_needs_attention_stands_first() {
+        assert_eq!(
+            screen(false).whole(style(false)).unwrap(),
+            "5 applications in namespace team: 1 UNREADABLE, 2 RUNNING, 1 FAILED, 1 COMPLETED\n\n\
+             NAME    STATE        EXECUTORS              RESTARTS   SUBMITTED   ENDED    AGE\n\
+             odd     UNREADABLE   <none>                 0          <none>      <none>   2h\n\
+             newer   RUNNING      1 running, 1 pending   2          1m          <none>   2h\n\
+             older   RUNNING      1 running, 1 pending   2          1h          <none>   2h\n\
+             wrong   FAILED       1 running, 1 pending   2          1h          <none>   2h\n\
+             done    COMPLETED    1 running, 1 pending   2          1h          <none>   2h\n"
+        );
+    }
+
+    #[test]
+    fn no_line_is_longer_and_no_more_are_shown_than_there_is_room_for() {
+        let mut screen = screen(true);
+        screen.move_by(Move::Down);
+        let lines = screen.lines(40, 7, style(false)).unwrap();
+        assert_eq!(
+            lines,
+            [
+                "5 applications in namespace team: 1 UNRE",
+                "",
+                "NAMESPACE   NAME    STATE     EXECUTORS ",
+                "team        newer   RUNNING   1 running,",
+                "team        older   RUNNING   1 running,",
+                "team        wrong   FAILED    1 running,",
+                "q end   s sort   ↑ ↓ PgUp PgDn Home End ",
+            ]
+        );
+        screen.move_by(Move::End);
+        screen.move_by(Move::PageDown);
+        screen.move_by(Move::Down);
+        assert_eq!(
+            screen.lines(200, 7, style(false)).unwrap().last().unwrap(),
+            &format!("{KEYS}   3-5 of 5, by state")
+        );
+        screen.interrupted("no route");
+        assert_eq!(screen.lines(80, 9, style(false)).unwrap()[8], "what you see may be old: no route");
+        for (width, height) in [(0, 0), (1, 1), (200, 2), (3, 100)] {
+            assert_eq!(screen.lines(width, height, style(true)).unwrap().len(), height, "{width}x{height}");
+        }
+    }
+
+    #[test]
+    fn a_narrow_screen_does_without_times_before_it_does_without_the_age() {
+        let mut screen = screen(false);
+        let head = |screen: &mut Screen, width| screen.lines(width, 20, style(false)).unwrap()[2].clone();
+        let whole = "NAME    STATE        EXECUTORS              RESTARTS   SUBMITTED   ENDED    AGE";
+        assert_eq!(head(&mut screen, whole.len()), whole);
+        let narrow = "NAME    STATE        EXECUTORS              RESTARTS   SUBMITTED   AGE";
+        assert_eq!(head(&mut screen, whole.len() - 1), narrow);
+        assert_eq!(head(&mut screen, narrow.len()), narrow);
+        let narrowest = "NAME    STATE        EXECUTORS              RESTARTS   AGE";
+        assert_eq!(head(&mut screen, narrow.len() - 1), narrowest);
+        assert_eq!(
+            head(&mut screen, narrowest.len() - 1),
+            "NAME    STATE        EXECUTORS              RESTARTS   AG"
+        );
+    }
+
+    #[test]
+    fn what_a_new_list_does_not_name_is_gone() {
+        let mut screen = screen(false);
+        screen.take(Event::Delete(in_state("wrong", "FAILED", "2026-11-21T11:00:00Z")));
+        screen.take(Event::Init);
+        screen.take(Event::InitApply(in_state("older", "COMPLETED", "2026-11-21T11:00:00Z")));
+        assert_eq!(screen.rows.len(), 4, "nothing goes before the list is at its end");
+        screen.take(Event::InitDone);
+        let rows: Vec<_> = screen.rows.iter().map(|((_, name), row)| (&**name, row.state)).collect();
+        assert_eq!(rows, [("older", Some(State::Completed))]);
+    }
+
+    #[test]
+    fn colours_are_whole_where_a_line_is_cut() {
+        let line = "ab\u{1b}[36mRUNNING\u{1b}[0m cd";
+        assert_eq!(cut(line, 4), "ab\u{1b}[36mRU\u{1b}[0m");
+        assert_eq!(cut(line, 100), line);
+        assert_eq!(cut("übel", 2), "üb");
+    }
+}

@@ -1,0 +1,82 @@
+//! `sparkctl ui`: opens the web UI of an application: at its Ingress if it has one, else at a port of this machine that
+//! is forwarded to the driver.
+
+use super::{
+    cluster::Cluster,
+    completion,
+    forward::{DEFAULT_PORT, LocalPort, has_ended, through, ui_port_of},
+    log::{next_driver, without_driver},
+    names,
+    show::{complain, line, print},
+};
+use anyhow::bail;
+use api::names::conf;
+use clap::Args;
+use clap_complete::ArgValueCompleter;
+use kube::ResourceExt;
+use plan::auxiliary::is_ui_off;
+use std::io::{self, IsTerminal};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparkctl ui spark-pi")]
+pub(super) struct Flags {
+    /// The application
+    #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
+    name: String,
+
+    /// Print the address, but open no browser; so it is where the output is not a terminal
+    #[arg(long)]
+    no_browser: bool,
+
+    /// The port of this machine, where there is no Ingress [default: 4040 if it is free, else any that is]
+    #[arg(short, long, value_name = "PORT")]
+    local_port: Option<u16>,
+}
+
+pub(super) async fn ui(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
+    let name = &flags.name;
+    let application = cluster.application(name).await?;
+    if is_ui_off(&application) {
+        bail!("{name} has no web UI: its sparkConf has {}=false", conf::UI_ENABLED);
+    }
+    let driver = application.status.map(|status| status.driver_info).unwrap_or_default();
+    if let Some(address) = driver.web_ui_ingress_address {
+        // Without a running driver the Ingress would show an error page, so a driver that has not ended is waited for.
+        let mut driver = next_driver(cluster, name, None).await?;
+        while let Some(ended) = driver.as_ref().filter(|driver| has_ended(Some(driver))) {
+            driver = next_driver(cluster, name, ended.uid().as_deref()).await?;
+        }
+        if driver.is_none() {
+            bail!(without_driver(&cluster.application(name).await?));
+        }
+        return flags.show(&address);
+    }
+    let local = match flags.local_port {
+        Some(port) => LocalPort::open(port).await?,
+        None => match LocalPort::open(DEFAULT_PORT).await {
+            Ok(local) => local,
+            Err(_) => LocalPort::open(0).await?,
+        },
+    };
+    let port = ui_port_of(cluster, name).await?;
+    through(cluster, name, port, &local, async |to| {
+        to.answers().await;
+        flags.show(&format!("http://localhost:{}", local.port))
+    })
+    .await
+}
+
+impl Flags {
+    fn show(&self, address: &str) -> anyhow::Result<()> {
+        print(&format!("{}\n", line(address)))?;
+        let is_page = ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme));
+        if is_page
+            && !self.no_browser
+            && io::stdout().is_terminal()
+            && let Err(error) = open::that_detached(address)
+        {
+            complain(&format!("no browser could be opened ({error}): open the address yourself"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! `sparkctl wait`: waits until applications are in the wanted state. For pipelines: one exit code when they are, and
+//! another when they never will be.
+
+use super::{
+    cluster::Cluster,
+    completion,
+    failure::{Failure, of_client},
+    names, show,
+};
+use api::{SparkApplication, State};
+use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
+use cron::go_duration;
+use futures::{StreamExt, future::try_join_all};
+use spark_operator_client::{self as client, Applications};
+use std::{cell::RefCell, collections::BTreeMap, time::Duration};
+use tokio::time::timeout;
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: sparkctl wait spark-pi --for=completed --timeout=30m || sparkctl log spark-pi"
+)]
+pub(super) struct Flags {
+    /// The applications
+    #[arg(required = true, value_name = "NAME", value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
+    names: Vec<String>,
+
+    /// What is waited for
+    #[arg(long = "for", value_name = "STATE", value_enum, default_value_t = Aim::Completed)]
+    aim: Aim,
+
+    /// How long at most, as in Go: `90s`, `30m`, `1h30m` [default: as long as it takes]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Aim {
+    /// The driver runs, or has ended well
+    Running,
+    /// It has ended well; it is a failure if it has failed for good
+    Completed,
+    /// It has failed for good; it is a failure if it has ended well
+    Failed,
+    /// It has ended, well or not
+    Ended,
+    /// It has no pods because it is suspended
+    Suspended,
+    /// There is no such application
+    Deleted,
+}
+
+/// How far an application is from the wanted state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    There,
+    OnItsWay,
+    /// The application will not reach the wanted state by itself.
+    Never,
+}
+
+pub(super) async fn wait(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
+    let seen = RefCell::new(BTreeMap::new());
+    let all = try_join_all(flags.names.iter().map(|name| one(cluster, name, flags.aim, &seen)));
+    let all = async { all.await.map(drop) };
+    match flags.timeout {
+        None => all.await,
+        Some(limit) => timeout(limit, all).await.unwrap_or_else(|_| {
+            let aim = flags.aim.to_possible_value().map(|value| value.get_name().to_owned());
+            let late = flags.names.iter().filter_map(|name| match seen.borrow().get(name.as_str()) {
+                Some((_, Reach::There)) => None,
+                Some((state, _)) => Some(format!("{name} is {state}")),
+                None => Some(format!("the API server has told nothing of {name}")),
+            });
+            let (late, aim) = (late.collect::<Vec<_>>().join(", "), aim.unwrap_or_default());
+            Err(Failure::TimedOut(format!("not {aim} within {limit:?}: {late}")).into())
+        }),
+    }
+}
+
+/// Waits for an application's end. Returns an error if the application has not completed successfully.
+pub(super) async fn ended_well(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
+    one(cluster, name, Aim::Completed, &RefCell::default()).await
+}
+
+/// Waits for one application, and keeps its latest state and progress in `seen`.
+async fn one<'a>(
+    cluster: &Cluster,
+    name: &'a str,
+    aim: Aim,
+    seen: &RefCell<BTreeMap<&'a str, (String, Reach)>>,
+) -> anyhow::Result<()> {
+    let mut changes = Applications::new(cluster.client.clone(), &*cluster.namespace).changes(name);
+    while let Some(change) = changes.next().await {
+        let application = match change {
+            Err(client::Error::NotFound { .. }) if aim == Aim::Deleted => break,
+            change => change.map_err(of_client)?,
+        };
+        let reach = reach(&application, aim);
+        let asked = if application.is_settled() {
+            ""
+        } else {
+            ", and the operator has not looked at what was asked last"
+        };
+        seen.borrow_mut().insert(name, (format!("{}{asked}", show::name(application.state())), reach));
+        match reach {
+            Reach::There => return reached(name, aim),
+            Reach::OnItsWay => {}
+            Reach::Never => {
+                let why = show::state_and_why(&application);
+                return Err(Failure::Ended(format!("SparkApplication {name} is {why}")).into());
+            }
+        }
+    }
+    if aim == Aim::Deleted {
+        seen.borrow_mut().insert(name, (String::new(), Reach::There));
+        return reached(name, aim);
+    }
+    Err(Failure::NotFound(format!("SparkApplication {name} was deleted")).into())
+}
+
+fn reached(name: &str, aim: Aim) -> anyhow::Result<()> {
+    let aim = aim.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    show::complain(&format!("{name} is {aim}"));
+    Ok(())
+}
+
+fn reach(application: &SparkApplication, aim: Aim) -> Reach {
+    let state = application.state();
+    if !application.is_settled() {
+        return Reach::OnItsWay;
+    }
+    match (aim, state) {
+        (Aim::Completed | Aim::Ended | Aim::Running, State::Completed)
+        | (Aim::Failed | Aim::Ended, State::Failed)
+        | (Aim::Running, State::Running | State::Succeeding)
+        | (Aim::Suspended, State::Suspended) => Reach::There,
+        (Aim::Deleted, _) => Reach::OnItsWay,
+        (_, State::Completed | State::Failed) => Reach::Never,
+        _ => Reach::OnItsWay,
+    }
+}
+
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let nanoseconds = go_duration::nanoseconds(text).and_then(|length| u64::try_from(length).ok());
+    nanoseconds.map(Duration::from_nanos).ok_or_else(|| "is not a duration (try `90s` or `30m`)".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, from_value, json};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn an_aim_is_reached_or_on_its_way_or_never_reached() {
+        let application = |state: State, metadata: Value| -> SparkApplication {
+            from_value(json!({
+                "metadata": metadata,
+                "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+                "status": {"applicationState": {"state": state}, "driverInfo": {}, "observedGeneration": 1, "lastRerun": "a"},
+            }))
+            .unwrap()
+        };
+        let told = |aim| {
+            State::ALL.map(|state| match reach(&application(state, json!({"generation": 1})), aim) {
+                Reach::There => '+',
+                Reach::OnItsWay => '.',
+                Reach::Never => '-',
+            })
+        };
+        let told = |aim| BTreeMap::from_iter(State::ALL.map(show::name).into_iter().zip(told(aim)));
+        let those = |aim, mark| {
+            told(aim).into_iter().filter(|(_, told)| *told == mark).map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(those(Aim::Completed, '+'), ["COMPLETED"]);
+        assert_eq!(those(Aim::Completed, '-'), ["FAILED"]);
+        assert_eq!(those(Aim::Failed, '+'), ["FAILED"]);
+        assert_eq!(those(Aim::Failed, '-'), ["COMPLETED"]);
+        assert_eq!(those(Aim::Ended, '+'), ["COMPLETED", "FAILED"]);
+        assert_eq!(those(Aim::Running, '+'), ["COMPLETED", "RUNNING", "SUCCEEDING"]);
+        assert_eq!(those(Aim::Suspended, '-'), ["COMPLETED", "FAILED"]);
+        assert!(those(Aim::Deleted, '.').len() == State::ALL.len());
+
+        for unsettled in [
+            json!({"generation": 2}),
+            json!({"generation": 1, "annotations": {"sparkoperator.k8s.io/rerun": "b"}}),
+        ] {
+            assert_eq!(reach(&application(State::Failed, unsettled), Aim::Completed), Reach::OnItsWay);
+        }
+    }
+}

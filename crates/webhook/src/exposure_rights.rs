@@ -1,0 +1,116 @@
+//! Asks the API server whether somebody who exposes a driver to the outside may do so (`--check-exposure-rights`): the
+//! operator makes Services and Ingresses with its own rights, which must not become everybody's.
+
+use super::{
+    PATIENCE, applications,
+    review::{Change, Decision},
+};
+use api::{ScheduledSparkApplication, SparkApplication, SparkApplicationSpec};
+use k8s_openapi::api::{
+    authentication::v1::UserInfo,
+    authorization::v1::{LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec},
+};
+use kube::{Api, Client, api::PostParams};
+use plan::auxiliary::{ExposureRight, exposure_rights};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+/// The client that asks for the rights of others.
+#[derive(Clone)]
+pub struct ExposureRights {
+    client: Client,
+}
+
+impl ExposureRights {
+    #[must_use]
+    pub const fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Returns `decision`, or a refusal if `user` may not create the Services and Ingresses that the change asks for.
+    /// The API server is asked only if `decision` allows the object and the change exposes anything. Applications that
+    /// the operator makes for a schedule pass, because the operator has these rights: the schedule was judged when a
+    /// user applied it.
+    pub(super) async fn decided(
+        &self,
+        decision: Decision,
+        change: &Change<'_>,
+        is_schedule: bool,
+        user: impl FnOnce() -> serde_json::Result<UserInfo>,
+    ) -> Decision {
+        let Decision::Allowed { warnings } = decision else { return decision };
+        let needed = if is_schedule {
+            needed(change, "spec.template", |schedule: ScheduledSparkApplication| schedule.spec.template)
+        } else {
+            needed(change, "spec", |application: SparkApplication| application.spec)
+        };
+        if needed.is_empty() {
+            return Decision::Allowed { warnings };
+        }
+        let user = match user() {
+            Ok(user) => user,
+            Err(error) => return Decision::Unreadable(format!("userInfo: {error}")),
+        };
+        let (mut subjects, mut messages) = (Vec::new(), Vec::new());
+        for right in needed {
+            if let Err(message) = self.has(&user, &right, change.namespace).await {
+                messages.push(format!("{}: {message}", right.field));
+                subjects.push(right.field);
+            }
+        }
+        if messages.is_empty() {
+            return Decision::Allowed { warnings };
+        }
+        Decision::Refused { subjects, message: messages.join("; "), warnings }
+    }
+
+    /// Checks that `user` has the right, or returns why not.
+    async fn has(&self, user: &UserInfo, right: &ExposureRight, namespace: &str) -> Result<(), String> {
+        let ExposureRight { group, resource, .. } = *right;
+        let attributes = ResourceAttributes {
+            namespace: Some(namespace.to_owned()),
+            verb: Some("create".to_owned()),
+            group: Some(group.to_owned()),
+            resource: Some(resource.to_owned()),
+            ..ResourceAttributes::default()
+        };
+        let spec = SubjectAccessReviewSpec {
+            resource_attributes: Some(attributes),
+            user: user.username.clone(),
+            groups: user.groups.clone(),
+            uid: user.uid.clone(),
+            extra: user.extra.clone(),
+            ..SubjectAccessReviewSpec::default()
+        };
+        let mut review = LocalSubjectAccessReview { spec, ..LocalSubjectAccessReview::default() };
+        review.metadata.namespace = Some(namespace.to_owned());
+        let reviews = Api::<LocalSubjectAccessReview>::namespaced(self.client.clone(), namespace);
+        let name = user.username.as_deref().unwrap_or_default();
+        let unknown = |why: &str| {
+            format!(
+                "it is not known whether user `{name}` may create {resource} in namespace {namespace}: {why}"
+            )
+        };
+        match timeout(PATIENCE, reviews.create(&PostParams::default(), &review)).await {
+            Ok(Ok(answer)) if answer.status.as_ref().is_some_and(|status| status.allowed) => Ok(()),
+            Ok(Ok(_)) => Err(format!(
+                "user `{name}` may not create {resource} in namespace {namespace}, so an application of theirs is not exposed \
+                 like this: leave the field out, or ask an admin for that right"
+            )),
+            Ok(Err(error)) => Err(unknown(&error.to_string())),
+            Err(_) => Err(unknown(&format!("the API server has not answered for {} s", PATIENCE.as_secs()))),
+        }
+    }
+}
+
+/// Returns the rights that a change needs. An object that cannot be read was allowed only because its spec has not
+/// changed or because it is being deleted.
+fn needed<K: DeserializeOwned>(
+    change: &Change<'_>,
+    path: &str,
+    spec: fn(K) -> SparkApplicationSpec,
+) -> Vec<ExposureRight> {
+    let Ok(new) = applications::read::<K>(change) else { return Vec::new() };
+    let old = serde_json::from_value::<K>(change.old.into()).ok().map(spec);
+    exposure_rights(old.as_ref(), &spec(new), path)
+}

@@ -1,0 +1,87 @@
+//! The admission webhook: an HTTPS server that answers from the request alone, without a Kubernetes client, without a
+//! cache, and independently of the controller. The exceptions are quotas, if
+//! quotas are enforced, and the rights of a user who exposes a driver to the outside.
+
+mod applications;
+mod bodies;
+mod connection_limit;
+mod connections;
+mod deep;
+mod exposure_rights;
+mod graceful_close;
+mod large;
+mod listener;
+mod object;
+mod pods;
+mod quotas;
+mod review;
+mod review_metrics;
+mod threads;
+mod tls;
+
+use axum::{Router, extract::DefaultBodyLimit, routing::post};
+use bodies::Bodies;
+use certificates::ServingCertificate;
+pub use connections::Closing;
+use connections::Host;
+pub use exposure_rights::ExposureRights;
+pub use large::LargeReviews;
+pub use quotas::Quotas;
+pub use review::Reviews;
+pub use review_metrics::ReviewMetrics;
+use std::{io, sync::Arc, time::Duration};
+pub use threads::on_threads_of_their_own;
+pub use tls::{Tls, TlsVersion, cipher_suite};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+/// The time in which the API server must answer a question of a review. In the meantime the API server waits for the
+/// webhook (5 s in the manifests), and the client that has sent the object waits for the API server.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Returns the webhook's routes. The routes expect requests whose body has arrived completely.
+pub fn router(reviews: impl Into<Reviews>) -> Router {
+    Router::new()
+        .route("/mutate", post(review::mutate))
+        .route("/validate", post(review::validate))
+        // bodies.rs has received the whole body and has limited its size already.
+        .layer(DefaultBodyLimit::disable())
+        .with_state(reviews.into())
+}
+
+/// Serves admission reviews on `tcp` until `stop` is cancelled, and then for the delay in `closing`. Reviews that have
+/// begun are answered.
+///
+/// # Errors
+///
+/// If `tls` leaves no usable combination of TLS version and cipher suite.
+pub async fn serve(
+    tcp: TcpListener,
+    certificate: Arc<ServingCertificate>,
+    tls: &Tls,
+    reviews: impl Into<Reviews>,
+    closing: Closing,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    serve_routes(tcp, certificate, tls, router(reviews), closing, stop).await
+}
+
+/// Like [`serve`], but serves `router`.
+///
+/// # Errors
+///
+/// If `tls` leaves no usable combination of TLS version and cipher suite.
+pub async fn serve_routes(
+    tcp: TcpListener,
+    certificate: Arc<ServingCertificate>,
+    tls: &Tls,
+    router: Router,
+    closing: Closing,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let config = tls.config(certificate).map_err(io::Error::other)?;
+    let host = Host { router, closing, bodies: Bodies::default(), stop, closed: CancellationToken::new() };
+    listener::receive(tcp, TlsAcceptor::from(Arc::new(config)), host).await;
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Reads the ResourceQuotas of a namespace and checks an application against them, if the admin has enabled that
+//! (`--enable-resource-quota-enforcement`).
+
+use super::{
+    PATIENCE, applications,
+    review::{Change, Decision},
+};
+use api::{Lenient, SparkApplication};
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::{Api, Client, api::ListParams};
+use plan::{Policy, quota, validation::Refusal};
+use tokio::time::timeout;
+
+/// The client that reads quotas, and the policy by which applications are submitted, which decides how much room they
+/// need.
+#[derive(Clone)]
+pub struct Quotas {
+    client: Client,
+    policy: Policy,
+}
+
+impl Quotas {
+    #[must_use]
+    pub const fn new(client: Client, policy: Policy) -> Self {
+        Self { client, policy }
+    }
+
+    /// Checks an application against the quotas of its namespace. Returns `decision`, or a refusal if a quota would be
+    /// exceeded or the quotas cannot be read. The quotas are read only if `decision` allows the application and the
+    /// change makes pods.
+    pub(super) async fn decided(&self, decision: Decision, change: &Change<'_>) -> Decision {
+        let Decision::Allowed { warnings } = decision else { return decision };
+        // An application that cannot be read was allowed only because its spec has not changed or because it is being
+        // deleted.
+        let Ok(new) = applications::read::<SparkApplication>(change) else {
+            return Decision::Allowed { warnings };
+        };
+        let old: Option<SparkApplication> = serde_json::from_value(change.old.into()).ok();
+        if !quota::needs_room(old.as_ref(), &new) {
+            return Decision::Allowed { warnings };
+        }
+        let quotas = match self.read(change.namespace).await {
+            Ok(quotas) => quotas,
+            Err(message) => {
+                return Decision::Refused { subjects: vec!["ResourceQuota".to_owned()], message, warnings };
+            }
+        };
+        let exceeded = quota::exceeded(old.as_ref(), &new, &quotas, &self.policy);
+        if exceeded.is_empty() {
+            return Decision::Allowed { warnings };
+        }
+        let subjects = exceeded.iter().map(|exceeded| exceeded.field.clone()).collect();
+        Decision::Refused { subjects, message: Refusal(exceeded).to_string(), warnings }
+    }
+
+    /// Returns the quotas of a namespace, or the reason why no application is allowed while the quotas are unknown.
+    async fn read(&self, namespace: &str) -> Result<Vec<ResourceQuota>, String> {
+        let api = Api::<Lenient<ResourceQuota>>::namespaced(self.client.clone(), namespace);
+        match timeout(PATIENCE, api.list(&ListParams::default())).await {
+            Ok(Ok(list)) => {
+                let quotas = list.items.into_iter().map(|quota| quota.0).collect::<Result<_, _>>();
+                quotas.map_err(|invalid| quota::unreadable(namespace, &invalid.error, false))
+            }
+            Ok(Err(kube::Error::Api(status))) => {
+                Err(quota::unreadable(namespace, &status.message, status.is_forbidden()))
+            }
+            Ok(Err(error)) => Err(quota::unreadable(namespace, &error.to_string(), false)),
+            Err(_) => {
+                let why = format!("the API server has not answered for {} s", PATIENCE.as_secs());
+                Err(quota::unreadable(namespace, &why, false))
+            }
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! Answers AdmissionReviews. No other code depends on the format of an AdmissionReview (`admission.k8s.io`).
+//!
+//! Objects stay JSON: fields of a pod that the Rust types do not know must reach the computation of the patch, or the
+//! patch would remove them.
+
+use super::{
+    applications, deep,
+    exposure_rights::ExposureRights,
+    large::{LargeReviews, NotReviewed, ORDINARY},
+    object::Object,
+    pods,
+    quotas::Quotas,
+    review_metrics::{Outcome, ReviewMetrics, reason},
+};
+use api::excerpt;
+use axum::{
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Json, Response},
+};
+use json_patch::Patch;
+use k8s_openapi::{ByteString, api::authentication::v1::UserInfo};
+use panics::caught;
+use plan::{nesting, schedule::Precision};
+use pod_customization::borrowed_json::BorrowedJson;
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+use std::{borrow::Cow, collections::BTreeSet, time::Instant};
+use tracing::{Level, Span, debug, enabled, error, field, info, info_span};
+
+/// An AdmissionReview. `O` is the type as which its objects are read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de> + Default"))]
+struct Review<'t, O = Object<'t>> {
+    #[serde(borrow)]
+    api_version: Cow<'t, str>,
+    #[serde(borrow)]
+    kind: Cow<'t, str>,
+    #[serde(borrow)]
+    request: Request<'t, O>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de> + Default"))]
+struct Request<'t, O = Object<'t>> {
+    #[serde(borrow)]
+    uid: Cow<'t, str>,
+    #[serde(borrow)]
+    kind: Kind<'t>,
+    #[serde(borrow)]
+    operation: Cow<'t, str>,
+    #[serde(borrow, default)]
+    name: Cow<'t, str>,
+    #[serde(borrow, default)]
+    namespace: Cow<'t, str>,
+    /// The UserInfo of the user who has sent the request, unread: few decisions depend on it.
+    #[serde(borrow, default)]
+    user_info: Option<&'t RawValue>,
+    #[serde(default)]
+    object: O,
+    /// The stored object, if an object is changed or deleted.
+    #[serde(default)]
+    old_object: O,
+    /// The path in the object that is nested too deep, if the object was not read for that reason.
+    #[serde(skip)]
+    too_deep: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Kind<'t> {
+    #[serde(borrow)]
+    group: Cow<'t, str>,
+    #[serde(borrow)]
+    kind: Cow<'t, str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'t> {
+    api_version: Cow<'t, str>,
+    kind: Cow<'t, str>,
+    response: Verdict<'t>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Verdict<'t> {
+    uid: &'t str,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
+    /// A JSON Patch in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<ByteString>,
+    /// Warnings that `kubectl` shows to the user.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Status {
+    code: u16,
+    reason: &'static str,
+    message: String,
+}
+
+/// The decision about an object.
+pub(super) enum Decision {
+    /// The object is admitted unchanged; the warnings are shown to the user who has sent it.
+    Allowed { warnings: Vec<String> },
+    /// The object is admitted with this patch, which may be empty.
+    Changed(Patch),
+    /// The object breaks rules.
+    Refused {
+        /// The fields or annotations that are wrong, without their values: for the log.
+        subjects: Vec<String>,
+        /// All mistakes, for the user.
+        message: String,
+        warnings: Vec<String>,
+    },
+    /// The object cannot be read as the kind that it claims to be.
+    Unreadable(String),
+}
+
+impl Decision {
+    /// The object is admitted unchanged and without warnings.
+    pub(super) const ALLOWED: Self = Self::Allowed { warnings: Vec::new() };
+
+    /// The object is refused because the value at `path` is nested too deep.
+    fn too_deep(path: &str) -> Self {
+        let message = format!("{path}: {}", nesting::too_deep());
+        Self::Refused { subjects: vec![path.to_owned()], message, warnings: Vec::new() }
+    }
+}
+
+/// The change under review: the new version of the object, and the stored version or null.
+pub(super) struct Change<'a> {
+    pub object: &'a BorrowedJson<'a>,
+    pub old: &'a BorrowedJson<'a>,
+    /// The namespace of the request, which is the object's even if its metadata names none.
+    pub namespace: &'a str,
+    /// The precision of the times in the names of a schedule's runs.
+    pub precision: Precision,
+}
+
+/// The state and settings that reviews need in addition to the request.
+#[derive(Clone)]
+pub struct Reviews {
+    /// The metrics of all reviews.
+    pub metrics: ReviewMetrics,
+    /// The check against quotas; none if quotas are not enforced.
+    pub quotas: Option<Quotas>,
+    /// The check of the rights of those who expose drivers; none if it is off.
+    pub exposure_rights: Option<ExposureRights>,
+    /// The precision of the times in the names of schedules' runs.
+    pub precision: Precision,
+    /// The reviews of large objects.
+    pub large: LargeReviews,
+}
+
+/// Makes reviews that read nothing from the API server.
+impl From<ReviewMetrics> for Reviews {
+    fn from(metrics: ReviewMetrics) -> Self {
+        let (precision, large) = (Precision::default(), LargeReviews::default());
+        Self { metrics, quotas: None, exposure_rights: None, precision, large }
+    }
+}
+
+/// A kind of object: its API group, its name, and the function that decides on its objects.
+type Decider = (&'static str, &'static str, fn(&Change) -> Decision);
+
+const GROUP: &str = "sparkoperator.k8s.io";
+const APPLICATION: &str = "SparkApplication";
+const SCHEDULE: &str = "ScheduledSparkApplication";
+
+/// `POST /mutate`: customizes driver and executor pods, and fills in the defaults of applications.
+///
+/// A body that is not a review is answered with status 400 and a message that names what was expected; every other
+/// body is answered with a review.
+pub(super) async fn mutate(State(reviews): State<Reviews>, headers: HeaderMap, body: Bytes) -> Response {
+    const KINDS: [Decider; 3] = [
+        ("", "Pod", pods::customized),
+        (GROUP, APPLICATION, applications::completed),
+        // The applications of a schedule get their defaults when they are created.
+        (GROUP, SCHEDULE, |_| Decision::ALLOWED),
+    ];
+    let asked = Asked { path: "/mutate", kinds: &KINDS, configuration: "MutatingWebhookConfiguration" };
+    asked.reviewed(headers, body, Reviews { quotas: None, exposure_rights: None, ..reviews }).await
+}
+
+/// `POST /validate`: refuses objects that can never work. Otherwise like [`mutate`].
+pub(super) async fn validate(State(reviews): State<Reviews>, headers: HeaderMap, body: Bytes) -> Response {
+    const KINDS: [Decider; 2] =
+        [(GROUP, APPLICATION, applications::validated), (GROUP, SCHEDULE, applications::validated_schedule)];
+    let asked = Asked { path: "/validate", kinds: &KINDS, configuration: "ValidatingWebhookConfiguration" };
+    asked.reviewed(headers, body, reviews).await
+}
+
+/// One path of the webhook, and the kinds of objects that it reviews.
+#[derive(Clone, Copy)]
+struct Asked {
+    path: &'static str,
+    kinds: &'static [Decider],
+    /// The kind of the webhook configuration whose rules send reviews to this path.
+    configuration: &'static str,
+}
+
+impl Asked {
+    /// Returns the answer. A large object is reviewed by [`LargeReviews`], so that other reviews do not wait for it.
+    async fn reviewed(self, headers: HeaderMap, body: Bytes, reviews: Reviews) -> Response {
+        if body.len() <= ORDINARY {
+            return self.answer(&headers, &body, &reviews).await;
+        }
+        let begun = Instant::now();
+        let (large, metrics, whole) = (reviews.large.clone(), reviews.metrics.clone(), body.clone());
+        let answer = async move { self.answer(&headers, &body, &reviews).await };
+        match large.reviewed(answer).await {
+            Ok(response) => response,
+            Err(why) => {
+                info!(bytes = whole.len(), %why, "denied: not reviewed");
+                metrics.answered(self.path, None, "", Outcome::Unanswered, begun.elapsed());
+                unanswered(&whole, why)
+            }
+        }
+    }
+
+    async fn answer(&self, headers: &HeaderMap, body: &[u8], reviews: &Reviews) -> Response {
+        let begun = Instant::now();
+        match decode(headers, body) {
+            Ok(Review { api_version, kind, request }) => {
+                let decider = self
+                    .kinds
+                    .iter()
+                    .find(|(group, kind, _)| *group == request.kind.group && *kind == request.kind.kind);
+                let known = decider.map(|(_, kind, _)| *kind);
+                let verdict = caught(self.verdict(&request, decider, reviews)).await;
+                let (response, outcome) = verdict.unwrap_or_else(|bug| {
+                    request.span(Outcome::Unanswered, None).in_scope(|| error!(%bug, "denied"));
+                    let message = format!("{bug}; please report it with this object");
+                    let code = StatusCode::INTERNAL_SERVER_ERROR;
+                    (Verdict::refused(&request.uid, code, "InternalError", message), Outcome::Unanswered)
+                });
+                reviews.metrics.answered(self.path, known, &request.operation, outcome, begun.elapsed());
+                Json(Answer { api_version, kind, response }).into_response()
+            }
+            Err(why) => {
+                let why = excerpt::beginning(why, LONGEST_REASON);
+                // Printed with Debug: anybody who reaches the port may be the caller, and a line break in the reason
+                // would begin a new line in the log.
+                info!(?why, "not an admission review");
+                reviews.metrics.answered(self.path, None, "", Outcome::Unreadable, begun.elapsed());
+                (StatusCode::BAD_REQUEST, why).into_response()
+            }
+        }
+    }
+
+    async fn verdict<'t>(
+        &self,
+        request: &'t Request<'t>,
+        decider: Option<&Decider>,
+        reviews: &Reviews,
+    ) -> (Verdict<'t>, Outcome) {
+        let Request { uid, object: Object(object), old_object: Object(old), namespace, .. } = request;
+
+        // After a DELETE there is no object to change or refuse, and the object of a CONNECT is a request to a pod.
+        let is_unread = request.too_deep.is_some();
+        if ["DELETE", "CONNECT"].contains(&&*request.operation) || object.is_null() && !is_unread {
+            request.log_admission(Outcome::Allowed, None);
+            return (Verdict::allowed(uid), Outcome::Allowed);
+        }
+        let Some((_, kind, decide)) = decider else {
+            let Kind { group, kind } = &request.kind;
+            let span = request.span(Outcome::Denied, Some("kind"));
+            span.in_scope(|| info!(group = &**group, "denied: not a kind that is known"));
+            let message = format!(
+                "this webhook does not know {kind} of group `{group}`: take it out of the rules of the {}",
+                self.configuration
+            );
+            return (Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message), Outcome::Denied);
+        };
+        let change = Change { object, old, namespace, precision: reviews.precision };
+        let mut decision = request.too_deep.as_deref().map_or_else(|| decide(&change), Decision::too_deep);
+        if let Some(rights) = &reviews.exposure_rights {
+            let is_schedule = *kind == SCHEDULE;
+            decision = rights.decided(decision, &change, is_schedule, || request.user()).await;
+        }
+        if let Some(quotas) = reviews.quotas.as_ref().filter(|_| *kind == APPLICATION) {
+            decision = quotas.decided(decision, &change).await;
+        }
+        match decision {
+            Decision::Allowed { warnings } => {
+                request.log_admission(Outcome::Allowed, None);
+                (Verdict { warnings, ..Verdict::allowed(uid) }, Outcome::Allowed)
+            }
+            Decision::Changed(patch) => {
+                if patch.0.is_empty() {
+                    request.log_admission(Outcome::Allowed, Some(0));
+                    return (Verdict::allowed(uid), Outcome::Allowed);
+                }
+                request.log_admission(Outcome::Patched, Some(patch.0.len()));
+                let patch = ByteString(serde_json::to_vec(&patch).expect("a JSON patch is JSON"));
+                let patched =
+                    Verdict { patch_type: Some("JSONPatch"), patch: Some(patch), ..Verdict::allowed(uid) };
+                (patched, Outcome::Patched)
+            }
+            Decision::Refused { subjects, message, warnings } => {
+                let reasons: BTreeSet<_> = subjects.iter().map(|subject| reason(subject)).collect();
+                let reasons = reasons.into_iter().collect::<Vec<_>>().join(",");
+                request.span(Outcome::Denied, Some(&reasons)).in_scope(|| info!(?subjects, "denied"));
+                for subject in &subjects {
+                    reviews.metrics.denied(kind, subject);
+                }
+                let refused = Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message);
+                (Verdict { warnings, ..refused }, Outcome::Denied)
+            }
+            Decision::Unreadable(why) => {
+                let why = excerpt::beginning(why, LONGEST_REASON);
+                request.span(Outcome::Unreadable, None).in_scope(|| info!("denied: cannot be read"));
+                (Verdict::refused(uid, StatusCode::BAD_REQUEST, "BadRequest", why), Outcome::Unreadable)
+            }
+        }
+    }
+}
+
+impl Request<'_> {
+    fn user(&self) -> serde_json::Result<UserInfo> {
+        self.user_info.map_or_else(|| Ok(UserInfo::default()), |user| serde_json::from_str(user.get()))
+    }
+
+    /// Logs that the object was admitted.
+    fn log_admission(&self, outcome: Outcome, operations: Option<usize>) {
+        if enabled!(Level::DEBUG) {
+            self.span(outcome, None).in_scope(|| debug!(operations, "admitted"));
+        }
+    }
+
+    /// Returns a span that names the object under review, for one line of the log. The span is made only if a line is
+    /// logged: it costs as much as reading half of a pod, and at the usual level admitted objects are not logged.
+    fn span(&self, outcome: Outcome, reason: Option<&str>) -> Span {
+        // A pod that Spark's driver creates has no name here yet, or only a `generateName`.
+        let name = Some(&*self.name).filter(|name| !name.is_empty());
+        let span = info_span!(
+            "review",
+            uid = &*self.uid,
+            operation = &*self.operation,
+            kind = &*self.kind.kind,
+            namespace = &*self.namespace,
+            name = field::Empty,
+            outcome = outcome.as_str(),
+            reason,
+        );
+        // Not in the macro above: the JSON log layer overwrites a `name` that is set there with the span's own.
+        span.record("name", name.or_else(|| self.object.0["metadata"]["generateName"].as_str()));
+        span
+    }
+}
+
+/// The most bytes of the reason why a request or an object cannot be read: the reason quotes the unreadable text, which
+/// may have any length.
+const LONGEST_REASON: usize = 1024;
+
+/// The versions of AdmissionReview that are accepted. Both have the same fields here, and the answer has the version of
+/// the request.
+const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
+
+fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String> {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if content_type.split(';').next().map(str::trim) != Some("application/json") {
+        return Err(format!("content type `{content_type}`: must be application/json"));
+    }
+    // Checking the whole body for UTF-8 once takes less time than checking each text in it separately.
+    let review: Result<Review, _> = match str::from_utf8(body) {
+        Ok(text) => serde_json::from_str(text).or_else(|error| too_deep(text).ok_or(error)),
+        Err(_) => serde_json::from_slice(body),
+    };
+    let review = review.map_err(|error| format!("not an AdmissionReview: {error}"))?;
+    if review.kind != "AdmissionReview" || !VERSIONS.contains(&&*review.api_version) {
+        let found = format!("{} of {}", review.kind, review.api_version);
+        return Err(format!("not an AdmissionReview of {} but {found}", VERSIONS.join(" or ")));
+    }
+    Ok(review)
+}
+
+/// Refuses a review whose object was not reviewed. Only the fields that the answer needs are read; objects are skipped.
+fn unanswered(body: &[u8], why: NotReviewed) -> Response {
+    let (code, reason) = match why {
+        NotReviewed::Busy => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
+        NotReviewed::TakesTooLong => (StatusCode::GATEWAY_TIMEOUT, "Timeout"),
+        NotReviewed::Bug => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+    };
+    match serde_json::from_slice::<Review<IgnoredAny>>(body) {
+        Ok(Review { api_version, kind, request }) => {
+            let response = Verdict::refused(&request.uid, code, reason, why.to_string());
+            Json(Answer { api_version, kind, response }).into_response()
+        }
+        Err(_) => (code, why.to_string()).into_response(),
+    }
+}
+
+/// Reads a review whose objects are nested too deep, without the objects that cannot be read; none if the review could
+/// not be read for another reason.
+fn too_deep(text: &str) -> Option<Review<'_>> {
+    let review: Review<Option<&RawValue>> = serde_json::from_str(text).ok()?;
+    let Review { api_version, kind, request } = review;
+    let Request { uid, kind: of, operation, name, namespace, user_info, object, old_object, .. } = request;
+    let deep::Found { object, too_deep } = deep::found(object, old_object)?;
+    let old_object = Object::default();
+    let request =
+        Request { uid, kind: of, operation, name, namespace, user_info, object, old_object, too_deep };
+    Some(Review { api_version, kind, request })
+}
+
+impl<'t> Verdict<'t> {
+    const fn allowed(uid: &'t str) -> Self {
+        Self { uid, allowed: true, status: None, patch_type: None, patch: None, warnings: Vec::new() }
+    }
+
+    fn refused(uid: &'t str, code: StatusCode, reason: &'static str, message: String) -> Self {
+        let status = Status { code: code.as_u16(), reason, message };
+        Self { allowed: false, status: Some(status), ..Self::allowed(uid) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::to_bytes;
+    use prometheus_client::registry::Registry;
+    use serde_json::{Value, json};
+    use std::{io::Read, sync::Arc};
+
+    const BROKEN: [Decider; 1] = [("", "Pod", |_| panic!("as the test wants it"))];
+    const ASKED: Asked = Asked { path: "/mutate", kinds: &BROKEN, configuration: "none" };
+
+    #[tokio::test]
+    async fn a_bug_met_in_a_review_is_a_refusal_that_says_so() {
+        for padding in [0, ORDINARY] {
+            let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                "uid": "u", "kind": {"group": "", "kind": "Pod"}, "operation": "CREATE",
+                "object": {"metadata": {"name": "x".repeat(padding)}},
+            }});
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
+            let mut registry = Registry::default();
+            let reviews = Reviews::from(ReviewMetrics::new(&mut registry));
+            let answer = ASKED.reviewed(headers, review.to_string().into(), reviews).await;
+            assert_eq!(answer.status(), StatusCode::OK);
+            let answer: Value =
+                serde_json::from_slice(&to_bytes(answer.into_body(), 1000).await.unwrap()).unwrap();
+            let message = "a bug of the operator: as the test wants it; please report it with this object";
+            let status = json!({"code": 500, "reason": "InternalError", "message": message});
+            assert_eq!(answer["response"], json!({"uid": "u", "allowed": false, "status": status}));
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            assert!(text.contains("result=\"unanswered\""), "{text}");
+        }
+    }
+
+    /// Issue 22: the reason was printed as it came from the caller.
+    #[tokio::test]
+    async fn no_caller_writes_a_line_of_the_log() {
+        let (mut log, written) = std::io::pipe().unwrap();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(Arc::new(written)).finish();
+        let logged = tracing::subscriber::set_default(subscriber);
+        let review = json!({"apiVersion": "v1", "kind": "A\n2026-01-01T00:00:00Z  INFO forged", "request": {
+            "uid": "u", "kind": {"group": "", "kind": "Pod"}, "operation": "CREATE",
+        }});
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
+        let reviews = Reviews::from(ReviewMetrics::new(&mut Registry::default()));
+        let answer = ASKED.reviewed(headers, review.to_string().into(), reviews).await;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
+        drop(logged);
+        let mut text = String::new();
+        log.read_to_string(&mut text).unwrap();
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("forged")).collect();
+        assert!(matches!(lines[..], [line] if line.contains("not an admission review")), "{text}");
+    }
+
+    #[tokio::test]
+    async fn whoever_is_not_reviewed_is_refused_in_the_form_of_a_review() {
+        let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "u", "kind": {"group": "", "kind": "Pod"}, "operation": "CREATE", "object": {"a": [1]},
+        }});
+        let answer = unanswered(body.to_string().as_bytes(), NotReviewed::TakesTooLong);
+        let answer: Value =
+            serde_json::from_slice(&to_bytes(answer.into_body(), 1000).await.unwrap()).unwrap();
+        assert_eq!(answer["response"]["status"]["reason"], "Timeout");
+        assert_eq!(unanswered(b"{}", NotReviewed::Busy).status(), StatusCode::TOO_MANY_REQUESTS);
+    }
+}

@@ -1,0 +1,95 @@
+//! Chooses the TLS versions and the cipher suites that the webhook accepts.
+
+use certificates::ServingCertificate;
+use rustls::{ServerConfig, SupportedCipherSuite, crypto::ring::default_provider, version};
+use std::sync::Arc;
+
+/// The oldest version that is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum TlsVersion {
+    #[default]
+    #[value(name = "VersionTLS12")]
+    Tls12,
+    #[value(name = "VersionTLS13")]
+    Tls13,
+}
+
+/// The TLS versions and cipher suites that are accepted.
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    pub min_version: TlsVersion,
+    /// The listed suites. For a TLS version of which suites are listed, only these are accepted; for a version without
+    /// listed suites, all are. (Go, and so Kubeflow's operator, offers a choice only among the suites of TLS 1.2.)
+    pub cipher_suites: Vec<SupportedCipherSuite>,
+}
+
+impl Tls {
+    pub(super) fn config(&self, certificate: Arc<ServingCertificate>) -> Result<ServerConfig, rustls::Error> {
+        let versions: &[_] = match self.min_version {
+            TlsVersion::Tls12 => &[&version::TLS13, &version::TLS12],
+            TlsVersion::Tls13 => &[&version::TLS13],
+        };
+        let mut provider = default_provider();
+        provider.cipher_suites.retain(|suite| self.speaks(suite));
+        let config = ServerConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(versions)?
+            .with_no_client_auth();
+        let mut config = config.with_cert_resolver(certificate);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(config)
+    }
+
+    fn speaks(&self, suite: &SupportedCipherSuite) -> bool {
+        let mut listed =
+            self.cipher_suites.iter().filter(|listed| listed.version() == suite.version()).peekable();
+        listed.peek().is_none() || listed.any(|listed| listed == suite)
+    }
+}
+
+/// Returns the cipher suite with this name, as Go and IANA write it.
+///
+/// # Errors
+///
+/// If the name is unknown; the error lists the known names.
+pub fn cipher_suite(text: &str) -> Result<SupportedCipherSuite, String> {
+    let known = default_provider().cipher_suites;
+    known.iter().find(|suite| name(suite) == text).copied().ok_or_else(|| {
+        let known: Vec<_> = known.iter().map(name).collect();
+        format!("is not one of {}", known.join(", "))
+    })
+}
+
+/// Returns the name of a suite as Go and IANA write it. rustls prefixes the names of TLS 1.3 suites with `TLS13_`
+/// instead of `TLS_`.
+fn name(suite: &SupportedCipherSuite) -> String {
+    format!("{:?}", suite.suite()).replacen("TLS13_", "TLS_", 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spoken(suites: &[&str]) -> Vec<String> {
+        let cipher_suites = suites.iter().map(|suite| cipher_suite(suite).unwrap()).collect();
+        let tls = Tls { min_version: TlsVersion::Tls12, cipher_suites };
+        let mut spoken = default_provider().cipher_suites;
+        spoken.retain(|suite| tls.speaks(suite));
+        spoken.iter().map(name).collect()
+    }
+
+    #[test]
+    fn of_a_version_of_which_no_suite_is_listed_all_are_spoken() {
+        assert_eq!(spoken(&[]).len(), 9);
+        let tls13 = ["TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"];
+        let tls12 = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
+        assert_eq!(spoken(&[tls12]), [&tls13[..], &[tls12]].concat());
+        assert_eq!(spoken(&[tls12, tls13[1]]), [tls13[1], tls12]);
+    }
+
+    #[test]
+    fn a_suite_that_is_not_known_is_refused_with_those_that_are() {
+        let why = cipher_suite("TLS_RSA_WITH_RC4_128_SHA").unwrap_err();
+        assert!(why.starts_with("is not one of TLS_AES_256_GCM_SHA384, TLS_AES_128_GCM_SHA256"), "{why}");
+        assert!(why.contains("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"), "{why}");
+    }
+}
