@@ -1,0 +1,41 @@
+//! Proves that everything runs under a user id that no image knows, as OpenShift chooses one for each namespace.
+
+use super::{Installed, application, followed, install_alone, is_installed_again, pod};
+use crate::{
+    apiserver::kubectl::{kubectl, kubectl_with},
+    golden::yaml,
+};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// In OpenShift a namespace has 10,000 of them, and the group is root's.
+const USER: u32 = 1_000_710_000;
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn operator_submission_driver_and_executors_run_under_any_user_id() {
+    let _alone = install_alone();
+    let _installed = Installed;
+    let user = json!({"runAsUser": USER, "runAsGroup": 0});
+    let patch = json!({"spec": {"template": {"spec": {"securityContext": user}}}}).to_string();
+    let deployment = "deployment/spark-operator";
+    kubectl(&["-n", "spark-operator", "patch", deployment, "--type=merge", "--patch", &patch]);
+    is_installed_again();
+
+    for submitter in ["native", "spark-submit"] {
+        let name = format!("any-user-{submitter}");
+        let mut example: Value = yaml(Path::new("manifests/examples/spark-pi.yaml"));
+        example["metadata"]["name"] = json!(name);
+        example["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": submitter});
+        for role in ["driver", "executor"] {
+            example["spec"][role]["podSecurityContext"] = user.clone();
+            // OpenShift refuses a pod that names a user id of its own.
+            let container = example["spec"][role]["securityContext"].as_object_mut().unwrap();
+            container.retain(|field, _| !field.starts_with("runAs") || field == "runAsNonRoot");
+        }
+        kubectl_with(&example, &["apply", "-f", "-"]);
+        let states = followed(&name);
+        assert_eq!(states.last().unwrap(), "COMPLETED", "{:#}", application(&name)["status"]);
+        assert_eq!(pod(&name, "driver")["spec"]["securityContext"]["runAsUser"], USER);
+    }
+}
