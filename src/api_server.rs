@@ -130,7 +130,7 @@ impl Requests {
         }
     }
 
-    /// Forgets all watches that there were. A watch that continues is recorded again with its next answer.
+    /// Forgets all recorded watches. A watch that continues is recorded again with its next answer.
     pub fn forget_watches(&self) {
         self.watches.lock().clear();
     }

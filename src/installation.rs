@@ -75,7 +75,7 @@ pub enum Error {
     )]
     Forbidden {
         verbs: Vec<String>,
-        /// The flags with which that command prints every role that is needed.
+        /// The flags with which `spark-operator manifests rbac` prints every role that is needed.
         flags: String,
     },
 }
@@ -123,8 +123,8 @@ pub async fn version(client: &Client) -> Result<(), Error> {
 }
 
 /// Checks that the operator's account has all permissions that its roles in `manifests/rbac` grant under these
-/// settings. If permissions are missing in some of the named namespaces only, the operator works in the others: a tenant
-/// who deletes its namespace, and the Role in it, must not stop all others.
+/// settings. If permissions are missing only in some of the named namespaces, the operator works in the others: a
+/// tenant who deletes its namespace, and the Role in it, must not stop all others.
 ///
 /// # Errors
 ///
@@ -164,9 +164,9 @@ pub async fn permissions(client: &Client, needs: &Needs) -> Result<(), Error> {
     if verbs.is_empty() { Ok(()) } else { Err(Error::Forbidden { verbs, flags }) }
 }
 
-/// Returns those of `needed` that the operator's account does not have. In a namespace, one request for all rules there
-/// answers for nearly all of them; the API server is asked for the others one by one, because its list may be
-/// incomplete.
+/// Returns those of `needed` that the operator's account does not have. For a namespace, the answer to one request
+/// (SelfSubjectRulesReview) contains nearly all rules. The API server is asked for each of the other permissions
+/// separately, because the rules in that answer may be incomplete.
 async fn lacking(
     client: &Client,
     namespace: Option<&str>,

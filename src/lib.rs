@@ -1,17 +1,17 @@
-//! The program `spark-operator`: its settings, the checks of its installation, its ports, and `run`, which has all parts
-//! in one process. The parts are crates in `crates/`:
+//! The program `spark-operator`: its settings, the checks of its installation, its ports, and `run`, which runs all
+//! parts in one process. The parts are crates in `crates/`:
 //!
 //! | crate | what | uses |
 //! |---|---|---|
 //! | `api` | what users write: kinds, names, defaults, quantities | none of them |
 //! | `client` | applications in a cluster, for other programs: build, submit, follow | `api` |
-//! | `cron` | schedules, and the moments at which they are due | none of them |
+//! | `cron` | cron schedules, and the times at which they are due | none of them |
 //! | `spark-client` | the objects that Spark's own submission client creates | `api` |
 //! | `pod-customization` | changes a pod as its annotations ask for | `api` |
 //! | `plan` | decisions: pure functions from observations to actions and a status | the ones above, without `client` |
-//! | `certificates` | the webhook's certificates: when they are renewed, how they are made, shared and trusted | `api` |
+//! | `certificates` | the webhook's certificates: when to renew them; how to create, share and trust them | `api` |
 //! | `leader-election` | which of several processes or operators drives applications | `api` |
-//! | `panics` | a panic in the work on one object | none of them |
+//! | `panics` | catches a panic in the work on one object | none of them |
 //! | `controller` | observe, decide, act: watches and API calls | `plan`, `leader-election`, `panics` |
 //! | `webhook` | HTTPS: admission reviews | `plan`, `certificates`, `panics` |
 //! | `sparkctl` | the command line | `plan`, `client` |

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpSocket};
 /// The number of connections that may wait to be accepted; tokio's own default.
 const BACKLOG: u32 = 1024;
 
-/// The address of all interfaces, for IPv4 as well as for IPv6.
+/// Returns the address of all interfaces, for IPv4 as well as for IPv6.
 #[must_use]
 pub fn everywhere(port: u16) -> SocketAddr {
     (Ipv6Addr::UNSPECIFIED, port).into()

@@ -9,9 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// The namespace of the operator in the files.
+/// The operator's namespace in the files under `manifests/`.
 const NAMESPACE: &str = "spark-operator";
-/// The account and the namespace of drivers in the files.
+/// The service account and the namespace of drivers in the files under `manifests/`.
 const DRIVERS: (&str, &str) = ("spark", "default");
 
 const RBAC: &str = include_str!("../manifests/rbac/operator.yaml");
@@ -60,8 +60,8 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
     stream
 }
 
-/// Returns the operator's account in `namespace` and its roles, with only the permissions that the settings require:
-/// where the namespaces are chosen by their names, roles in these namespaces instead of roles for the cluster.
+/// Returns the operator's account in `namespace` and its roles, with only the permissions that the settings require: if
+/// the namespaces are chosen by their names, Roles in these namespaces instead of ClusterRoles.
 #[must_use]
 pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<Value> {
     let of_file = |file| objects(file, &settings.name, namespace);
@@ -90,7 +90,7 @@ pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<V
     roles
 }
 
-/// Makes a Role of a ClusterRole, or a RoleBinding of a ClusterRoleBinding.
+/// Turns a ClusterRole into a Role in `namespace`, or a ClusterRoleBinding into a RoleBinding.
 fn within(mut object: Value, namespace: &str) -> Value {
     for kind in ["/kind", "/roleRef/kind"] {
         let Some(kind) = object.pointer_mut(kind) else { continue };
@@ -183,7 +183,7 @@ fn read(file: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(file).expect("the manifests are YAML: tests/it/manifests.rs reads them all")
 }
 
-/// Replaces the operator's namespace, and the names of the installation's objects wherever an object has or names them.
+/// Replaces the operator's namespace and the names of the installation's objects, wherever they occur in a value.
 fn rename(value: &mut Value, installation: &str, namespace: &str) {
     match value {
         Value::String(name) => {
@@ -197,7 +197,7 @@ fn rename(value: &mut Value, installation: &str, namespace: &str) {
             for (field, value) in fields {
                 match field.as_str() {
                     "namespace" if *value == NAMESPACE => *value = json!(namespace),
-                    // The container is called like the program, whatever the installation is called.
+                    // The container keeps the name of the program, whatever the name of the installation is.
                     "namespace" | "containers" => {}
                     _ => rename(value, installation, namespace),
                 }

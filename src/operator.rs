@@ -44,7 +44,7 @@ use webhook::{self, Closing, ExposureRights, LargeReviews, Quotas, ReviewMetrics
 /// or caBundle is restored within this time, and a missing definition is reported.
 const LOOK: Duration = Duration::from_secs(60);
 /// The pause between two checks that the operator has all its permissions. A check is one request for each verb (63),
-/// and a call that lacks a permission fails with the API server's own message in the meantime.
+/// and in the meantime a request without permission fails with the API server's own message.
 const LOOK_AT_PERMISSIONS: Duration = Duration::from_secs(10 * 60);
 /// The pause between two handshakes with the operator's own webhook. A handshake is cheap, and nothing else reveals a
 /// webhook that hangs.
@@ -254,7 +254,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     parts.all_ended().await
 }
 
-/// Returns a client for the cluster that `kubeconfig` names, or else for the cluster of the usual places.
+/// Returns a client for the cluster that `kubeconfig` names, or else for the cluster that kube infers.
 ///
 /// # Errors
 ///
@@ -264,7 +264,7 @@ pub async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
     Client::try_from(config).context("the Kubernetes configuration cannot be used")
 }
 
-/// Reads the configuration from `kubeconfig`, or else from the usual places.
+/// Reads the configuration from `kubeconfig`, or else from KUBECONFIG, ~/.kube/config or the pod's account.
 async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
     match kubeconfig {
         Some(path) => {
@@ -423,7 +423,7 @@ impl Parts {
         let knock = self.keep(WEBHOOK, readiness);
         let (ready, stopped) = (readiness.clone(), self.stop.clone());
         self.start("handshake with ourselves", async move {
-            // Before there are certificates, the handshake could only fail.
+            // Without certificates, the handshake could only fail.
             match stopped.run_until_cancelled(ready.wait_for(&[CERTIFICATES])).await {
                 Some(()) => knock.met(handshake, Arc::default()).await,
                 None => Ok(()),

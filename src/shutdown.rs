@@ -1,4 +1,4 @@
-//! Ends the process: in good order at the first signal, at once at the second signal.
+//! Ends the process: gracefully at the first signal, at once at the second signal.
 
 use std::{io, process};
 use tokio::signal::unix::{SignalKind, signal};

@@ -7,7 +7,7 @@ use std::{io::Write, process::ExitCode};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // This runs before any thread is started: a shell asks for completions by an environment variable.
+    // Completions come first, before any thread is started: a shell asks for them by an environment variable.
     match sparkctl::complete() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => run(),

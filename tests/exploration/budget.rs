@@ -15,7 +15,7 @@ pub trait Kind: Copy + Debug + Eq + Hash + 'static {
     fn number(self) -> usize;
 }
 
-/// The numbers of troubles that may still come, of each of `N` kinds and in all.
+/// How many troubles may still come: of each of the `N` kinds, and in total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Budget<K, const N: usize> {
     each: [u8; N],
@@ -32,12 +32,12 @@ impl<K: Kind, const N: usize> Budget<K, N> {
         budget
     }
 
-    /// Returns how many of this kind may still come.
+    /// Returns how many troubles of this kind may still come.
     pub fn of(&self, kind: K) -> u8 {
         self.each[kind.number()]
     }
 
-    /// Takes one of this kind; none if no more may come. The number in all is left as it is.
+    /// Subtracts one trouble of this kind; none if no more may come. The total `all` is left as it is.
     pub fn take(&mut self, kind: K) -> Option<()> {
         let left = &mut self.each[kind.number()];
         *left = left.checked_sub(1)?;

@@ -1,19 +1,19 @@
-//! Defines what a plan of the decision core means in a model.
+//! Defines the form in which the models use a plan of the decision core (`crates/plan`).
 
-/// A plan, with its actions as the model's `A`.
+/// A plan of the decision core. `A` is the model's own type of actions.
 #[derive(Clone, Debug)]
 pub struct Decision<A> {
     pub acts: Vec<A>,
-    /// The number of the status to record.
+    /// The number under which the model's oracle stores the status to record.
     pub status: u32,
     /// Whether `status` differs from the recorded status.
     pub writes: bool,
-    /// What is wrong with the plan, whatever the world is.
+    /// The mistake in the plan that is a mistake in every state of the cluster.
     pub wrong: Option<String>,
 }
 
 impl<A> Decision<A> {
-    /// Returns whether there is nothing to carry out, to record or to complain about.
+    /// Returns whether the plan has no action, writes no status, and has no mistake.
     pub fn is_nothing(&self) -> bool {
         self.acts.is_empty() && !self.writes && self.wrong.is_none()
     }

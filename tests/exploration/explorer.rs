@@ -1,5 +1,5 @@
-//! Checks all worlds that a model can reach. The search is breadth first, so that an error is shown by the shortest way
-//! to it.
+//! Visits every state (`World`) that a model can reach, and checks each. The search is breadth first, so that an error
+//! is shown with the shortest sequence of steps that leads to it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,7 +7,7 @@ use std::{
     hash::{BuildHasherDefault, Hash, Hasher},
 };
 
-/// The most steps until nothing happens any more.
+/// The largest number of steps after which a model without further troubles must have come to rest.
 const PATIENCE: usize = 500;
 
 /// A model that can be explored.
@@ -15,16 +15,16 @@ pub trait Model {
     type World: Copy + Hash;
     type Step: Copy + Debug;
 
-    /// Returns the world at the beginning.
+    /// Returns the initial state.
     fn beginning(&self) -> Self::World;
 
-    /// Adds all steps that can happen next to `out`.
+    /// Adds to `out` all steps that can happen next in the state `world`.
     fn edges(&mut self, world: &Self::World, out: &mut Vec<EdgeOf<Self>>);
 
-    /// Returns the step that happens next if nothing goes wrong any more; none if nothing happens.
+    /// Returns the next step if no further trouble comes; none if the state is at rest.
     fn fair(&mut self, world: &Self::World) -> Option<EdgeOf<Self>>;
 
-    /// Checks a world in which nothing happens any more. The error is what is wrong with this world.
+    /// Checks a state at rest, which no step follows. The error says what is wrong with the state.
     fn rests(&mut self, world: &Self::World) -> Result<(), String>;
 
     /// Describes a step in words.
@@ -49,7 +49,7 @@ pub struct Found {
     pub broken: Option<Broken>,
 }
 
-/// An invariant that does not hold, and the steps that lead there.
+/// A violated invariant, and the steps that lead to the violation.
 pub struct Broken {
     pub why: String,
     pub story: String,
@@ -77,7 +77,8 @@ type Numbers<V> = HashMap<u64, V, BuildHasherDefault<Itself>>;
 
 pub fn explore<M: Model>(model: &mut M) -> Found {
     let beginning = model.beginning();
-    // The fingerprint of each world, with that of the world from which it was reached first.
+    // For the fingerprint of each known state, the fingerprint of the state from which it was reached first; 0 for the
+    // initial state.
     let mut known = Numbers::default();
     let mut good = HashSet::<u64, BuildHasherDefault<Itself>>::default();
     known.insert(fingerprint(&beginning), 0);
@@ -112,8 +113,8 @@ pub fn explore<M: Model>(model: &mut M) -> Found {
     Found { worlds: known.len(), edges: count, broken }
 }
 
-/// Checks that everything becomes right from this world on if nothing goes wrong any more. The error contains what is
-/// wrong and the steps that lead there.
+/// Checks that the model comes to rest in a correct state from `from` on, if no further trouble comes. `good` contains
+/// the states for which this is known. The error is what is wrong, and the steps from `from` on.
 fn settles<M: Model>(
     model: &mut M,
     from: M::World,
@@ -141,7 +142,8 @@ fn settles<M: Model>(
     Ok(())
 }
 
-/// Describes the steps from the beginning to the world with this number, and the steps `then` after that.
+/// Describes the steps from the initial state to the state with the fingerprint `number`, and the steps `then` after
+/// that.
 fn story<M: Model>(model: &mut M, known: &Numbers<u64>, number: u64, then: &[EdgeOf<M>]) -> String {
     let mut numbers = vec![number];
     while let Some(before) = known.get(&numbers[numbers.len() - 1]).filter(|before| **before != 0) {
@@ -166,7 +168,7 @@ fn story<M: Model>(model: &mut M, known: &Numbers<u64>, number: u64, then: &[Edg
     story
 }
 
-/// Returns the number that identifies this world among those that were seen.
+/// Returns the number by which the exploration recognizes a state that it has visited.
 pub fn fingerprint(world: &impl Hash) -> u64 {
     let mut hasher = Folding::default();
     world.hash(&mut hasher);

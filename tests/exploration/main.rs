@@ -1,9 +1,9 @@
-//! Checks that the decisions of `crates/plan` keep their promises whatever happens. Models of the API server, the
-//! cluster, the operator's memory and its user are played through: exhaustively within some bounds, and at random
-//! beyond.
+//! Checks that the decisions of `crates/plan` keep their invariants whatever happens. Models of the API server, the
+//! cluster, the operator's memory and its user are explored: exhaustively within some bounds, and at random beyond
+//! these bounds.
 //!
-//! These tests are a package of their own, so that their millions of states are compiled with optimization, and nothing
-//! but the decisions with them.
+//! These tests are a package of their own, so that Cargo compiles them with optimization, which their millions of
+//! states need. The package compiles nothing of the operator except the decisions.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -17,7 +17,7 @@ mod decision;
 mod explorer;
 /// Explores all that can happen to one schedule.
 mod schedules;
-/// Simulates years of schedules in which everything happens, drawn at random.
+/// Simulates years of schedules with random events.
 mod simulation;
 
 use std::io::{Write, stderr};

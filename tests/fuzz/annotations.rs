@@ -1,4 +1,4 @@
-//! Bytes that become annotations of a driver.
+//! Fuzz target: the bytes become annotations of a driver.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Bytes that become properties which refer to one another.
+//! Fuzz target: the bytes become properties that refer to one another (`${…}`).
 
 #![no_main]
 

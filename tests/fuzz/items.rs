@@ -1,4 +1,4 @@
-//! Bytes that become an item of a list.
+//! Fuzz target: the bytes become an item of a Kubernetes list.
 
 #![no_main]
 

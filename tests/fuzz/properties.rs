@@ -1,4 +1,4 @@
-//! Bytes that become the text of properties files.
+//! Fuzz target: the bytes become the text of properties files.
 
 #![no_main]
 

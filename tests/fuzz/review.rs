@@ -1,4 +1,4 @@
-//! Bytes that are sent to the webhook as a review.
+//! Fuzz target: the bytes are sent to the webhook as an AdmissionReview.
 
 #![no_main]
 

@@ -1,7 +1,8 @@
-//! Proves that the operator has no right that it does not use. `tests/in-clusters` runs this test after all others against
-//! an API server; the API servers have recorded every request of the operator's account in the files `AUDIT_LOGS`.
+//! Proves that the operator has no right that it does not use. `tests/in-clusters` runs this test after all other tests
+//! that need an API server. The audit logs of the API servers contain every request of the operator's service account;
+//! the variable `AUDIT_LOGS` has their paths.
 //!
-//! The other direction needs no test of its own: the operators of all tests have only the rights of the manifests.
+//! A missing right needs no test of its own: in all tests the operator has only the rights of the manifests.
 
 use clap::Parser;
 use serde_json::Value;
@@ -16,8 +17,9 @@ use std::{
     io::{BufRead, BufReader},
 };
 
-/// No request needs this right. The API server checks it where the admission plugin OwnerReferencesPermissionEnforcement is
-/// on, for owner references that block the owner's deletion.
+/// The end of the names of resources that this test leaves out, because no request needs a right on them. The API
+/// server checks such a right where the admission plugin OwnerReferencesPermissionEnforcement is on, for owner
+/// references that block the owner's deletion.
 const OF_OWNER_REFERENCES: &str = "/finalizers";
 
 /// API group, resource with its subresource, and verb.
@@ -51,7 +53,7 @@ fn used(log: &str) -> BTreeSet<Right> {
     lines.map_while(Result::ok).filter_map(right).collect()
 }
 
-/// Returns all rights of the manifests, with every flag that adds any.
+/// Returns all rights that the manifests grant when every flag that adds rights is set.
 fn granted() -> BTreeSet<Right> {
     let flags = ["--enable-driver-pdb", "--enable-resource-quota-enforcement", "--namespace-selector=any"];
     let arguments = ["spark-operator", "manifests"].into_iter().chain(flags);

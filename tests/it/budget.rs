@@ -26,11 +26,11 @@ use std::{collections::BTreeMap, env, fs, sync::Mutex};
 /// How far a number that is the same in every run may exceed its budget, as a fraction of the budget.
 pub(crate) const TOLERANCE: f64 = 0.05;
 
-/// The part of a number that is ignored in the comparison. A request that the operator makes once, and not for each
-/// application, counts 0.002 for each of 500 applications.
+/// An absolute amount by which any number may exceed its budget as well. It covers requests that the operator makes
+/// only once: divided by 500 applications, one such request counts 0.002.
 const SLACK: f64 = 0.05;
 
-/// Numbers by their names.
+/// Measured numbers by their names, such as `GET pods`.
 pub(crate) type Measured = BTreeMap<String, f64>;
 
 /// Compares the numbers of `subject` with its budget.
@@ -53,7 +53,7 @@ pub(crate) fn keep(subject: &str, measured: &Measured, tolerance: impl Fn(&str) 
     }
     let budget: Measured = serde_json::from_value(budgets[subject].clone()).unwrap();
     let mut compared = compared(&budget, measured, tolerance);
-    // The end of CI's output has room for the first lines only.
+    // CI shows only the first lines of this table, so the numbers that exceed their budget come first.
     compared.sort_by_key(|(_, has_grown)| !has_grown);
     let table = compared.iter().map(|(line, _)| format!("  {line}\n")).collect::<String>();
     let has_grown = compared.iter().any(|(_, has_grown)| *has_grown);
@@ -142,7 +142,7 @@ fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {
 fn typical() -> SparkApplication {
     let mut object: Value = yaml(&data("budget/application.yaml"));
     object["metadata"]["uid"] = json!("6c1f0b5e-0000-4000-8000-000000000001");
-    // The executor has the same settings as the driver.
+    // The executor gets the settings of the driver, so the file contains them only once.
     let mut executor = object["spec"]["driver"].clone();
     executor["instances"] = object["spec"]["executor"]["instances"].take();
     object["spec"]["executor"] = executor;

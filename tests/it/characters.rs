@@ -1,4 +1,4 @@
-//! Proves that strings which are hard to carry reach the pod templates unchanged, and that a template that is too large
+//! Proves that strings with special characters reach the pod templates unchanged, and that a template that is too large
 //! is refused. `apiserver/characters.rs` and `node/characters.rs` send these strings through a real `spark-submit`.
 
 use api::{Role, SparkApplication};
@@ -10,7 +10,8 @@ use plan::{
 };
 use serde_json::{Value, json};
 
-/// Spark's client applies the executors' template, which is a string in YAML on its way to the executors.
+/// The executors' template reaches Spark as a string inside YAML, so a character that YAML refuses or changes would not
+/// arrive.
 #[test]
 fn templates_have_no_character_that_yaml_refuses_or_changes() {
     let mut hard = json!({"metadata": {"name": "hard"}, "spec": {}});
@@ -196,7 +197,8 @@ fn joined(words: &[&str], count: usize) -> impl Iterator<Item = String> {
 }
 
 /// Adds environment variables made of `filler` until the annotations of the contract have [`LARGEST`] bytes on pods of
-/// `role`. No variable is too long for a process.
+/// `role`. The bytes are spread over several variables, because one variable with all of them would be too long for a
+/// process.
 pub(crate) fn fill(application: &mut Value, role: Role, filler: &str) {
     const VARIABLES: usize = 5;
     let section = role.as_str();
@@ -220,7 +222,7 @@ pub(crate) fn fill(application: &mut Value, role: Role, filler: &str) {
 /// Returns the number of bytes that the annotations of the contract have on a pod of `role`.
 fn annotated(application: &Value, role: Role) -> usize {
     let mut application: SparkApplication = serde_json::from_value(application.clone()).unwrap();
-    // Every uid has this length.
+    // The annotations contain the uid of the application, and every uid has this length.
     application.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());
     pod_customization::annotations(&application, role)
         .iter()

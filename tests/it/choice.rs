@@ -1,4 +1,4 @@
-//! Proves which submitter is chosen for an application, and what is then created or refused.
+//! Tests which submitter is chosen for an application, and what the operator then creates or refuses.
 
 use crate::{
     golden::{cases, data, yaml},
@@ -76,8 +76,8 @@ fn an_application_narrows_what_the_admin_allows_and_never_widens_it() {
 }
 
 /// The four ways by which a tenant's code or files once got into the operator or out of it. The operator no longer
-/// contains anything that runs such code or reads such files: what is not refused is planned for a pod of the tenant's
-/// own.
+/// contains anything that runs such code or reads such files: it refuses the application, or plans a submission pod in
+/// the tenant's namespace.
 #[test]
 fn what_runs_tenants_code_or_reads_files_never_does_so_in_the_operator() {
     let injected = json!({
@@ -110,7 +110,7 @@ fn what_runs_tenants_code_or_reads_files_never_does_so_in_the_operator() {
         let By::Pod { objects, fallback } = request.by else { panic!("{application:?}") };
         assert_eq!(fallback, Some(reason));
         assert_eq!(objects.pod["metadata"]["labels"]["spark-role"], "submission");
-        // An admin who allows only native submission is obeyed: the application is refused.
+        // With `--submitter=native`, the application is refused.
         let native = Policy { submitter: Submitter::Native, ..policy() };
         choose(&application, &Run::next(&application), &submission_environment(), &native, now())
             .unwrap_err();

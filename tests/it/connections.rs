@@ -27,9 +27,9 @@ use webhook::{Closing, Tls};
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
-/// The greatest age of connections in these tests.
+/// The maximum age of connections to the webhook in these tests.
 const AGE: Duration = Duration::from_millis(300);
-/// Long enough on any machine: an operation that takes longer hangs.
+/// The time after which an operation counts as hanging. No machine needs so long.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 #[tokio::test]
@@ -57,8 +57,9 @@ async fn an_old_http2_connection_is_hung_up_on_and_what_was_asked_is_answered() 
     assert!(sender.is_closed());
 }
 
-/// A client that begins a request at that moment learns from the server which request is the last to be answered, and
-/// repeats its own request on another connection. A reset would take this knowledge from the client.
+/// A client that begins a request while the server closes the connection learns from the GOAWAY frame which request is
+/// the last to be answered, and repeats its own request on another connection. If the server reset the connection, the
+/// client could not know this.
 #[tokio::test]
 async fn what_an_http2_client_says_while_it_is_hung_up_on_is_not_answered_by_a_reset() {
     let server = Server::closing(Tls::default(), Closing { max_age: Some(AGE), ..Closing::default() }).await;
@@ -75,8 +76,8 @@ async fn what_an_http2_client_says_while_it_is_hung_up_on_is_not_answered_by_a_r
                 head[4] = 1;
                 stream.write_all(&[&head[..], &rest].concat()).await.unwrap();
             }
-            // The first GOAWAY only announces that the connection will end. This one names stream 0, since no request
-            // was answered.
+            // The first GOAWAY only announces that the connection will end. The second GOAWAY names stream 0, since no
+            // request was answered.
             (GOAWAY, _) if rest[..4] == [0; 4] => break,
             _ => {}
         }
@@ -89,7 +90,7 @@ async fn what_an_http2_client_says_while_it_is_hung_up_on_is_not_answered_by_a_r
     timeout(DEADLINE, stream.read_to_end(&mut rest)).await.unwrap().unwrap();
 }
 
-/// A server that closes an idle connection loses a request that is already on its way.
+/// If the server closed an idle HTTP/1.1 connection, it would lose a request that is already on its way.
 #[tokio::test]
 async fn an_old_http1_connection_is_open_until_an_answer_says_that_it_is_the_last() {
     let server = Server::closing(Tls::default(), Closing { max_age: Some(AGE), ..Closing::default() }).await;
@@ -113,7 +114,7 @@ async fn an_old_http1_connection_is_open_until_an_answer_says_that_it_is_the_las
     timeout(DEADLINE, connection).await.expect("it ends with that answer").unwrap().unwrap();
 }
 
-/// The delay lasts until no client sends new requests to the stopping webhook.
+/// During the delay, nodes that do not yet know of another replica still send new connections to the stopping webhook.
 #[tokio::test]
 async fn a_webhook_that_is_asked_to_stop_takes_new_connections_for_a_while() {
     let server = Server::closing(Tls::default(), Closing { delay: 3 * AGE, ..Closing::default() }).await;

@@ -1,12 +1,13 @@
-//! Proves that the definitions and types describe and keep the same fields as those of Kubeflow's operator: checks the
-//! definitions, and sends objects through the types.
+//! Proves that the CRDs are complete and follow Kubernetes' rules, and that the Rust types keep every field of the
+//! objects that Kubeflow's operator accepts.
 
 use std::{fs, path::PathBuf};
 
 use api::{ScheduledSparkApplication, SparkApplication, crds};
 use serde_json::Value;
 
-/// `kubectl apply` keeps the whole object in an annotation, which may not be larger than 262,144 bytes.
+/// The maximum size of a CRD in bytes of JSON. `kubectl apply` stores the whole object in an annotation, and Kubernetes
+/// allows 262,144 bytes for all annotations of an object.
 const LARGEST_DEFINITION: usize = 200_000;
 
 #[test]
@@ -79,7 +80,7 @@ fn every_field_of_ours_is_described_and_has_an_example() {
     for (schema, example) in schemas().iter().zip(["sparkapplication", "scheduledsparkapplication"]) {
         let example = documents(&path(&format!("tests/data/api/{example}.yaml"))).remove(0);
         let missing = undemonstrated(schema, &example, "");
-        // The template of a schedule is a whole SparkApplicationSpec, and the other file has the example of that.
+        // The template of a schedule is a SparkApplicationSpec, which `sparkapplication.yaml` shows in full.
         let missing: Vec<_> = missing.iter().filter(|path| !path.starts_with(".spec.template.")).collect();
         assert!(missing.is_empty(), "{missing:#?}");
     }
@@ -119,7 +120,7 @@ fn round_trip<K: serde::Serialize + serde::de::DeserializeOwned>(written: &Value
     serde_json::to_value(object).unwrap()
 }
 
-/// Returns the paths of values in `written` that are missing in `kept`, or differ there.
+/// Returns the paths of values in `written` that are missing or different in `kept`.
 fn lost(written: &Value, kept: &Value, path: &str) -> Vec<String> {
     match (written, kept) {
         (Value::Object(written), Value::Object(kept)) => {
@@ -140,8 +141,8 @@ fn lost(written: &Value, kept: &Value, path: &str) -> Vec<String> {
     }
 }
 
-/// Returns the paths of fields that have no description, or are missing in `example`. Where descriptions end, the types
-/// are those of Kubernetes, and are not searched.
+/// Returns the paths of fields that have no description, or are missing in `example`. Objects in which no field has a
+/// description are types of the Kubernetes API, and are not searched.
 fn undemonstrated(schema: &Value, example: &Value, path: &str) -> Vec<String> {
     let Some(fields) = schema["properties"].as_object() else {
         let element = &example[0];

@@ -1,4 +1,4 @@
-//! Proves what `sparkctl` prints where it needs no cluster.
+//! Tests the output of the commands of `sparkctl` that need no cluster.
 
 use crate::{
     golden::{Golden, data},
@@ -187,13 +187,15 @@ fn without_the_webhook_the_template_has_what_executors_ask_for() {
     };
     assert!(!is_in_template(&[]));
     assert!(is_in_template(&["--webhook=false"]));
-    // Without the webhook, spark-submit's driver is customized from the beginning, too.
+    // Without the webhook, the driver that `spark-submit` creates has its tolerations from the pod template, as the
+    // native driver has.
     let differs = |flags: &[&str]| rendered(&application, flags).contains("\n+  tolerations:\n");
     assert!(differs(&["--diff"]));
     assert!(!differs(&["--diff", "--webhook=false"]));
 }
 
-/// Only blanks that no command line can carry get lost.
+/// The operator passes a value with blanks at its ends as an argument of `spark-submit`. Arguments lose carriage
+/// returns, and letters outside ASCII cannot be passed in them.
 #[test]
 fn what_does_not_survive_a_command_line_is_a_difference() {
     let application = application(json!({
@@ -414,7 +416,7 @@ fn application(changes: Value) -> SparkApplication {
     .unwrap()
 }
 
-/// Returns the call of `spark-submit` that the operator would make.
+/// Returns the arguments and files with which the operator would run `spark-submit`.
 fn submitted(application: &SparkApplication) -> SparkSubmit {
     let policy = Policy::new("k8s://https://kubernetes.default.svc:443");
     spark_submit(validate(application).unwrap(), &Run::next(application), &policy, "").unwrap()

@@ -1,5 +1,5 @@
-//! Proves that Spark's pods become what their annotations, and so their applications, ask for: once, and independently
-//! of what the API server changes between two calls.
+//! Proves that the webhook changes Spark's pods as their annotations ask for, that a second review changes nothing, and
+//! that the defaults which the API server sets make no difference.
 
 use crate::{
     golden::{Golden, cases, data, yaml},
@@ -37,8 +37,8 @@ fn a_second_call_changes_nothing() {
     }
 }
 
-/// A second call happens when a second webhook configuration matches the same pod. Between the calls the API server
-/// fills in its defaults.
+/// A pod is reviewed twice if a second webhook configuration matches it. Between the two reviews the API server sets
+/// its defaults.
 #[test]
 fn a_second_call_changes_nothing_of_what_the_api_server_made_of_the_first() {
     for (case, before) in pods() {
@@ -47,7 +47,7 @@ fn a_second_call_changes_nothing_of_what_the_api_server_made_of_the_first() {
     }
 }
 
-/// This is the usual order: the API server has filled in its defaults before the first call.
+/// Usually the API server has set its defaults already before the first review of a pod.
 #[test]
 fn a_pod_with_defaults_gets_as_much_as_one_without() {
     for (case, before) in pods() {
@@ -71,8 +71,8 @@ fn a_pod_that_asks_for_nothing_stays_as_it_is() {
     }
 }
 
-/// Except for the owner, which only drivers are given. So every case covers drivers, executors, and executors of Spark
-/// 2.
+/// So every case covers drivers, executors, and executors of Spark 2. Owner references are left out, because only
+/// drivers get one from the webhook.
 #[test]
 fn what_a_pod_becomes_depends_neither_on_its_role_nor_on_how_spark_calls_its_container() {
     const NAMES: [&str; 3] = ["spark-kubernetes-driver", "spark-kubernetes-executor", "executor"];
@@ -96,7 +96,7 @@ fn what_a_pod_becomes_depends_neither_on_its_role_nor_on_how_spark_calls_its_con
     }
 }
 
-/// This test makes sure that a new step comes with a case.
+/// Fails if somebody adds a step without a case.
 #[test]
 fn there_is_a_case_for_each_step_alone_and_one_for_all_together() {
     let asked: Vec<Vec<_>> = pods()

@@ -1,14 +1,14 @@
-//! Proves that the dashboard and the alerts in `manifests/monitoring` use only metrics that the operator serves, and
-//! are well-formed. Whether these metrics exist is tested with a running operator (apiserver/metrics).
+//! Proves that the dashboard and the alerts in `manifests/monitoring` are well-formed, and lists the metrics that they
+//! use. `apiserver/metrics` checks that a running operator serves these metrics.
 
 use serde_json::Value;
 use std::{collections::BTreeSet, fs};
 
-/// The beginnings of the names of all metrics that the operator serves.
+/// Prefixes of the names of all metrics that the operator serves.
 const OURS: [&str; 6] =
     ["controller_runtime_", "leader_election_", "process_", "rest_client_", "spark_", "workqueue_"];
 
-/// Returns the name of the metric of a series.
+/// Returns the name of the metric in a line of Prometheus' text format.
 pub(crate) fn metric(series: &str) -> &str {
     series.split(['{', ' ']).next().unwrap()
 }

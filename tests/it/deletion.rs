@@ -1,4 +1,4 @@
-//! Proves what is done with the pods of an application that is being deleted, or is gone.
+//! Tests what the operator does with the pods of an application that is being deleted or no longer exists.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use plan::{Action, lifecycle::after_deletion, pod_summary::PodSummary};
@@ -28,8 +28,8 @@ fn the_pods_of_whoever_has_its_name_now_stay() {
         executor("run-of-new"),
     ];
     assert_eq!(told(&pods, Some(&there)), ["delete driver of old", "delete executors of run-of-old"]);
-    // Without a driver, the operator cannot know to which application these executors belong. Kubernetes' garbage
-    // collection knows that.
+    // Without a driver, the operator cannot know whether these executors belong to the old or to the new application.
+    // Kubernetes' garbage collection deletes them if their owner is gone.
     assert_eq!(told(&[executor("run-of-old")], Some(&there)), Vec::<String>::new());
 }
 
@@ -56,7 +56,7 @@ fn told(pods: &[PodSummary], there: Option<&Value>) -> Vec<String> {
     told.collect()
 }
 
-/// Returns the driver of an application with this uid. The driver has the same uid itself.
+/// Returns the driver of the application with the uid `uid`. The driver pod has the same uid.
 fn driver(uid: &str, differs: &Value) -> PodSummary {
     let mut pod = json!({
         "name": "pi-driver",

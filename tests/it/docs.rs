@@ -14,7 +14,7 @@ use std::{
 const FLAGS: &str = "docs/admin/flags.md";
 const METRICS: &str = "docs/admin/metrics.md";
 
-/// The folders that contain pages for people.
+/// The folders that contain documentation. Of `.` only the files are read, and no folders below it.
 const FOLDERS: [&str; 3] = [".", "docs", "certs"];
 
 #[test]
@@ -24,8 +24,8 @@ fn the_page_of_flags_is_what_the_operator_takes() {
     golden.finish();
 }
 
-/// Checks that the page of metrics contains every metric that a running operator serves, in Prometheus' text format.
-/// The page may contain more, because a family without samples is not served.
+/// Asserts that the page of metrics has a row for every metric in `served`, the metrics of a running operator in
+/// Prometheus' text format. The page may contain more, because a family without samples is not served.
 pub(crate) fn lists_metrics(served: &str) {
     let page = fs::read_to_string(root().join(METRICS)).unwrap();
     let missing: Vec<_> = metrics(served).into_iter().filter(|row| !page.contains(row)).collect();
@@ -74,7 +74,7 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| rest.split(')').next())
 }
 
-/// Returns the headings of a page in the form of the anchors that GitHub makes of headings.
+/// Returns the anchors that GitHub creates for the headings of a page.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     let titles =
         text.lines().filter_map(|line| line.strip_prefix('#')).map(|line| line.trim_start_matches('#'));
@@ -129,7 +129,7 @@ fn row(flag: &Arg) -> String {
     format!("| `--{long}` | {default} | {}{named} |", help.replace('\n', " ").replace('|', "\\|"))
 }
 
-/// Returns the rows of the page of metrics: each family with its type and help.
+/// Returns a row for the page of metrics for each metric family in `served`: name, type and help text.
 fn metrics(served: &str) -> Vec<String> {
     let comments = |kind: &str| {
         let prefix = format!("# {kind} ");

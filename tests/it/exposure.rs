@@ -1,5 +1,6 @@
-//! Proves which Services and Ingresses an application has. Each case in `tests/data/exposure` is an application, the
-//! operator's flags and the objects. The other tests prove what is planned when some objects exist already.
+//! Tests which Services and Ingresses the operator creates for an application. Each case in `tests/data/exposure` has
+//! an application, the operator's flags and the expected objects. The other tests cover what is planned when some of
+//! the objects exist already.
 
 use crate::{
     golden::{Golden, cases, yaml},
@@ -89,7 +90,8 @@ fn what_somebody_edits_is_mended_and_what_others_add_stays() {
     );
 }
 
-/// If this counted as a difference, the operator would repair the Ingress again and again.
+/// If a field that Kubernetes does not store counted as a difference, the operator would repair the Ingress again and
+/// again.
 #[test]
 fn what_kubernetes_does_not_keep_of_what_a_user_writes_is_no_difference() {
     let (mut application, policy) = host_and_path();
@@ -161,7 +163,8 @@ fn what_is_wanted_no_more_goes_and_what_is_not_the_applications_stays() {
     );
 }
 
-/// The objects stay until the next run, so that the address stays the same, unless the admin sets another behaviour.
+/// Services and Ingresses stay until the next run, so that the address of the web UI stays the same, unless the admin
+/// has set `ends_with_run`.
 #[test]
 fn they_stay_when_the_run_has_ended_and_go_with_a_suspension() {
     let (mut application, mut policy) = host_and_path();
@@ -263,8 +266,8 @@ fn an_address_inside_the_cluster_may_be_of_the_sixth_version() {
     assert_eq!(address(&standing), None);
 }
 
-/// Spark is told the path of its Ingress. A path with Spark's own id is known in advance only if the operator submits
-/// the application itself.
+/// The operator passes the path of the Ingress to Spark, which needs the path for the links of its web UI. A path that
+/// contains Spark's application id is known before the submission only if the submission is native.
 #[test]
 fn the_web_ui_knows_under_which_path_it_is_seen() {
     let (base, redirect) = ("spark.ui.proxyBase", "spark.ui.proxyRedirectUri");
@@ -323,7 +326,7 @@ fn the_web_ui_knows_under_which_path_it_is_seen() {
     assert!(note.starts_with("the links of the web UI lack the path of its Ingress"), "{note}");
 }
 
-/// The host depends on the application, so the operator cannot check the length of the host at its start.
+/// The host depends on the application, so the operator cannot check the length of the host when the operator starts.
 #[test]
 fn an_address_that_cannot_be_made_is_told_when_a_run_is_recorded() {
     let (mut application, _) = host_and_path();
@@ -362,8 +365,8 @@ fn policy(flags: &[&str]) -> Policy {
     Policy { exposure: settings.exposure.exposure(), ..Policy::new("k8s://https://10.96.0.1:443") }
 }
 
-/// Returns the plan for `application`, whose driver runs, so many seconds after the beginning and beside these
-/// companions.
+/// Returns the plan for `application` with a running driver and the objects `auxiliary`, `second` seconds after
+/// [`begin`].
 fn next(application: &SparkApplication, auxiliary: AuxiliaryObjects, second: i64, policy: &Policy) -> Plan {
     let mut application = application.clone();
     let run = Run::next(&application);
@@ -405,7 +408,7 @@ fn made(plan: &Plan) -> Vec<Value> {
     plan.auxiliary.iter().filter_map(made).collect()
 }
 
-/// Returns the objects that are created, as the API server has them afterwards.
+/// Returns the objects that `plan` creates, as the API server stores them: with a uid, and Services with a cluster IP.
 fn made_with_owner(plan: &Plan) -> Vec<Value> {
     let mut made = made(plan);
     for object in &mut made {

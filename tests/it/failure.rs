@@ -1,5 +1,5 @@
-//! Proves what the operator reads from the errors of `spark-submit`. The stderr of each case was recorded from Spark
-//! 4.0.1 with a real API server (429: with a simulated one), without the lines that name the machine.
+//! Tests which cause of a failure the operator finds in the stderr of `spark-submit`. Each case was recorded with Spark
+//! 4.0.1 and a real API server (status 429: a simulated API server), without the lines that name the machine.
 
 use crate::golden::data;
 use plan::submission::failure::{cause, is_driver_there};

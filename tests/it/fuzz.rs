@@ -1,5 +1,5 @@
-//! Checks every input that the fuzzers have kept, because it reaches code that no other input reaches, with the
-//! properties of `fuzzed`. (The mistakes that fuzzers have found are covered by ordinary tests.)
+//! Checks the properties of `fuzzed` with all regression inputs, which are inputs with which a fuzzer has reached code
+//! that no other input reaches. (Ordinary tests cover the bugs that fuzzers have found.)
 
 use crate::{
     fuzzed::{self, SEPARATOR},
@@ -40,8 +40,8 @@ fn items_that_a_fuzzer_has_kept_keep_no_list_from_being_read() {
     kept("items").iter().for_each(|bytes| fuzzed::items(bytes));
 }
 
-/// Reads the inputs of a target that are kept in `tests/data`. Each line of its file is a JSON string in which each
-/// character (U+0000 to U+00FF) stands for one byte of the input.
+/// Returns the regression inputs of a target. Each line of the target's file in `tests/data/fuzz` is a JSON string in
+/// which each character (U+0000 to U+00FF) stands for one byte of the input.
 fn kept(target: &str) -> Vec<Vec<u8>> {
     let text = fs::read_to_string(file(target)).unwrap();
     assert!(!text.is_empty(), "nothing is kept for {target}");
@@ -56,7 +56,8 @@ fn file(target: &str) -> PathBuf {
     data("fuzz").join(target).with_extension("jsonl")
 }
 
-/// Keeps the inputs that tests/fuzz/run has written into a folder. Does nothing unless tests/fuzz/run asks for it.
+/// Stores the inputs in the folder `FUZZ_KEEP` as regression inputs in `tests/data/fuzz`. Does nothing unless
+/// tests/fuzz/run has set this variable.
 #[test]
 #[ignore = "writes files: tests/fuzz/run keep"]
 fn keep() {
@@ -73,8 +74,8 @@ fn keep() {
     }
 }
 
-/// Writes the inputs with which the fuzzers begin: the inputs that are kept, and others made from the data of other
-/// tests. Does nothing unless tests/fuzz/run asks for it.
+/// Writes the inputs with which the fuzzers start into the folder `FUZZ_SEEDS`: the regression inputs, and inputs made
+/// from the data of other tests. Does nothing unless tests/fuzz/run has set this variable.
 #[test]
 #[ignore = "writes files: tests/fuzz/run"]
 fn seeds() {

@@ -1,5 +1,6 @@
-//! Defines what must be true of the webhook's answers, of properties and of lists for any bytes. The fuzzers
-//! (tests/fuzz) search for bytes that break these properties. `fuzz` checks the inputs that the fuzzers have kept.
+//! Defines what must be true for any bytes that the operator reads as an admission review, as Spark's configuration or
+//! as a list. The fuzzers (tests/fuzz) search for bytes that break these properties. The module `fuzz` checks the
+//! regression inputs.
 
 use api::{Lenient, SparkApplication};
 use axum::{
@@ -36,8 +37,8 @@ use webhook::{ReviewMetrics, router};
 /// The byte between two annotations in an input. Kubernetes stores no value that contains this byte.
 pub const SEPARATOR: u8 = 0;
 
-/// Sends `bytes` as a review to both paths, in the same way as any request that has arrived. Each review is answered,
-/// and an object that was patched is not patched again.
+/// Sends `bytes` as a review to the paths `/mutate` and `/validate` of the webhook's router. Asserts that each review
+/// is answered, and that an object that was patched is not patched again.
 pub fn review(bytes: &[u8]) {
     for path in ["/mutate", "/validate"] {
         let (status, answer) = sent(path, bytes.to_vec().into());
@@ -64,9 +65,9 @@ pub fn review(bytes: &[u8]) {
     }
 }
 
-/// Adds annotations to a driver as Spark creates it. Each annotation is a byte that selects its key, and its value,
-/// with [`SEPARATOR`] between two annotations. If the pod is admitted, the patch fits the pod, and a second call
-/// changes nothing.
+/// Adds annotations to a driver pod as Spark creates it. In `bytes`, an annotation is one character that selects the
+/// key, followed by the value, with [`SEPARATOR`] between two annotations. Asserts that if the pod is admitted, the
+/// patch fits the pod, and a second review changes nothing.
 pub fn annotations(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let mut pod = DRIVER.clone();
@@ -89,7 +90,7 @@ pub fn annotations(bytes: &[u8]) {
     }
 }
 
-/// Returns whether the property refers, perhaps through others, to a property that refers to itself.
+/// Returns whether the property refers, directly or through other properties, to a property that refers to itself.
 /// [`spark_client::unbounded`] does not report such properties, because Spark refuses a circle only when Spark reads
 /// one of its properties.
 fn leads_in_a_circle(properties: &BTreeMap<String, String>, key: &str) -> bool {
@@ -112,8 +113,9 @@ fn leads_in_a_circle(properties: &BTreeMap<String, String>, key: &str) -> bool {
     reached(key).into_iter().any(|name| reached(name).contains(name))
 }
 
-/// Reads bytes as properties, and replaces every `${…}` in them. Whatever the references are, each resulting text is
-/// within bounds, or refused with the property's name. `unbounded` knows in advance which texts are not within bounds.
+/// Reads bytes as properties, and replaces every `${…}` in them. Asserts that each resulting text either stays within
+/// the limits, or is refused with the property's name, and that [`spark_client::unbounded`] reports texts beyond the
+/// limits in advance, except circular references.
 pub fn expansion(bytes: &[u8]) {
     const LONGEST: usize = 64 << 10;
     let Some(properties) =
@@ -138,8 +140,9 @@ pub fn expansion(bytes: &[u8]) {
     }
 }
 
-/// Uses bytes as a `spark-defaults.conf`, as a property's value and as a `metrics.properties`. A text written for Spark
-/// is read back with the intended content, and no more mistakes are reported than an answer can hold.
+/// Uses bytes as a `spark-defaults.conf`, as a property's value and as a `metrics.properties`. Asserts that the file
+/// written for Spark is read back with the intended content, and that no more mistakes are reported than an answer of
+/// the webhook can hold.
 pub fn properties(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let application = |spec: Value| -> SparkApplication {
@@ -167,8 +170,8 @@ pub fn properties(bytes: &[u8]) {
     assert_eq!(trimmed(&read), trimmed(&command.properties));
 }
 
-/// Uses bytes as an item of a list, between two other items. If the bytes are JSON, the list can be read, and the other
-/// items are unchanged.
+/// Uses bytes as an item of a list, between two other items. Asserts that if the bytes are JSON, the list can be read,
+/// and the other items are unchanged.
 pub fn items(bytes: &[u8]) {
     let Ok(item) = serde_json::from_slice::<&RawValue>(bytes) else { return };
     let other = r#"{"metadata":{"name":"other","uid":"1"},"spec":{"type":"Scala","sparkVersion":"4.0.1","driver":{},"executor":{}}}"#;

@@ -1,4 +1,5 @@
-//! Compares output with files that contain the expected output. `UPDATE_GOLDEN=1 cargo test` writes these files again.
+//! Compares output with files that contain the expected output. `UPDATE_GOLDEN=1 cargo test` overwrites these files
+//! with the actual output.
 
 use serde::Serialize;
 use std::{
@@ -31,7 +32,8 @@ pub fn yaml<T: serde::de::DeserializeOwned>(file: &Path) -> T {
 pub struct Golden(Vec<String>);
 
 impl Golden {
-    /// Compares `actual` with the content of `file`. A missing file counts as empty, so an empty text expects no file.
+    /// Compares `actual` with the content of `file`. A missing file counts as empty, so an empty `actual` needs no
+    /// file.
     pub fn compare(&mut self, file: &Path, actual: &str) {
         let expected = fs::read_to_string(file).unwrap_or_default();
         if expected == actual {

@@ -1,4 +1,5 @@
-//! Proves that Java reads in the file of properties what the application contains, whatever the characters are.
+//! Proves that Java reads the values of an application from the properties file unchanged, whatever characters they
+//! contain.
 
 use api::SparkApplication;
 use plan::{Policy, run::Run, submission::spark_submit, validation::validate};
@@ -127,7 +128,8 @@ fn properties_file(spec: &Value) -> String {
     let application: SparkApplication =
         serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
     let policy = Policy::new("k8s://https://10.96.0.1:443");
-    // All specs have the same id, because the id is one of the properties.
+    // The submission id depends on the spec, and is one of the properties. The run of an empty spec keeps this property
+    // the same for all specs.
     let run = Run::next(&serde_json::from_value(json!({"metadata": metadata, "spec": {}})).unwrap());
     spark_submit(validate(&application).unwrap(), &run, &policy, "")
         .unwrap()

@@ -1,4 +1,4 @@
-//! Proves that everything that a run has created beside its pods is deleted when the run is over.
+//! Proves that all objects that a run has created, except its pods, are deleted when the run is over.
 
 use crate::{lifecycle::nothing, native::program};
 use api::SparkApplication;
@@ -15,7 +15,8 @@ use serde_json::{Value, from_value, json};
 use spark_client::{Child, Environment, Objects};
 use std::collections::BTreeSet;
 
-/// A claim that Spark creates for each driver, and a claim whose name the user has chosen.
+/// The volumes with PersistentVolumeClaims, and the name of each claim. Spark generates the name of the first for each
+/// driver (`OnDemand`); the user has chosen the name of the second.
 const CLAIMS: [(&str, &str); 2] = [("scratch", "OnDemand"), ("data", "data")];
 
 /// Issue 22: the deletion was planned as if the admin had configured nothing. If only spark-defaults.conf had an image,
@@ -28,13 +29,14 @@ fn what_a_run_has_made_goes_with_its_end_however_the_admin_has_configured_spark(
         let seen =
             Observed { driver: Driver::Pod { pod: Box::new(driver.clone()), complete: true }, ..nothing() };
         assert_eq!(left(&application, &objects, &seen), [], "{name}");
-        // Now the driver pod is gone already, and its watch has reported that.
+        // Now the driver pod is gone already, and the watch has reported its last state.
         let seen = Observed { driver: Driver::Gone, departed: Some(Box::new(driver)), ..nothing() };
         assert_eq!(left(&application, &objects, &seen), [], "{name}, without its driver");
     }
 }
 
-/// This happens, for example, when a quota refuses the driver's pod, which is created last.
+/// A submission fails after it has created objects, for example, when a quota refuses the driver's pod, which is
+/// created last.
 #[test]
 fn what_a_failed_submission_has_made_goes_with_it() {
     for (name, application, submission_environment) in cases() {
@@ -65,7 +67,7 @@ fn a_claim_that_has_a_name_of_the_users_stays() {
     assert!(claims.len() == 1 && claims[0].ends_with("-driver-pvc-1"), "{claims:?}");
 }
 
-/// Returns applications, each with the configuration that the operator finds for it.
+/// Returns applications, each with a name and with the admin's configuration of Spark.
 fn cases() -> [(&'static str, SparkApplication, SubmissionEnvironment); 5] {
     let defaults =
         |text: String| SubmissionEnvironment { defaults: text, ..SubmissionEnvironment::default() };
@@ -133,7 +135,7 @@ fn made(
     (application, objects)
 }
 
-/// Returns the driver as the API server has it.
+/// Returns the summary of the driver pod as the API server stores the pod.
 fn driver(application: &SparkApplication, objects: &Objects) -> PodSummary {
     let mut pod: Pod = from_value(objects.pod.clone()).unwrap();
     pod.metadata.uid = Some("d1".to_owned());
@@ -142,7 +144,8 @@ fn driver(application: &SparkApplication, objects: &Objects) -> PodSummary {
     record
 }
 
-/// Returns the objects that belong to this run alone and are not deleted.
+/// Returns the objects that only this run uses and that the plan for `seen` does not delete. The claim with the user's
+/// name is not among them, because other runs may use it.
 fn left(application: &SparkApplication, objects: &Objects, seen: &Observed) -> Vec<Child> {
     let deleted = deleted(application, seen);
     let of_user = Child { kind: "PersistentVolumeClaim".to_owned(), name: "data".to_owned() };

@@ -1,5 +1,5 @@
-//! Proves the lifecycle of an application. Each story in `tests/data/lifecycle` is a sequence of observations and the
-//! plans that follow.
+//! Tests the lifecycle of an application. Each story in `tests/data/lifecycle` is a sequence of observations with the
+//! expected plans.
 
 use crate::golden::{data, yaml};
 use api::{ExecutorState, Role, RunRecord, SparkApplication, State};
@@ -20,7 +20,7 @@ use std::{collections::BTreeMap, fs};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 
-/// The content of one file. The application is called `pi`.
+/// The content of one file in `tests/data/lifecycle`. The application is called `pi`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Story {
@@ -29,7 +29,7 @@ struct Story {
     /// The admin's settings that differ from the defaults.
     #[serde(default)]
     policy: Admin,
-    /// The status at the beginning of the story. Without it, nothing has been recorded.
+    /// The status at the beginning of the story. If missing, the operator has recorded nothing yet.
     status: Option<Value>,
     steps: Vec<Step>,
 }
@@ -56,14 +56,13 @@ struct Step {
     expect: Expected,
 }
 
-/// The observation of a step. Each pod is written as its difference from the pod that the operator's `spark-submit`
-/// creates for this run.
+/// The observation of a step. A pod is written as the fields in which it differs from the usual pod of this run.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Seen {
     /// `gone`, `unseen` or a pod.
     driver: Value,
-    /// Whether the driver belongs to the run that is recorded, and not to the next one.
+    /// Whether the driver belongs to the run in the status, and not to the next run.
     #[serde(default)]
     of_recorded_run: bool,
     #[serde(default = "yes")]
@@ -84,7 +83,7 @@ struct Seen {
     #[serde(default)]
     made: bool,
     submission: Option<Progress>,
-    /// The run that the submission was for, if that is not this run.
+    /// The run that was submitted, if it is not the current run.
     submission_of: Option<SubmissionId>,
     /// The time by the API server's clock, since the beginning of the story.
     server_time: Option<SignedDuration>,
@@ -100,7 +99,7 @@ enum Progress {
     Failed(String),
 }
 
-/// The plan that follows. Everything in the plan is compared, except optional fields that the file leaves out.
+/// The expected plan. Everything in the plan is compared, except optional fields that the file leaves out.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Expected {
@@ -116,7 +115,7 @@ struct Expected {
     terminated: Option<SignedDuration>,
     executors: Option<BTreeMap<String, ExecutorState>>,
     spark_application_id: Option<String>,
-    /// The number of execution attempts, which is also that of submission attempts.
+    /// The number of execution attempts, and also of submission attempts.
     attempts: Option<i32>,
     /// The conditions by their types: status and reason.
     conditions: Option<BTreeMap<String, String>>,
@@ -193,8 +192,8 @@ fn what_has_ended_has_a_time_and_what_has_not_has_a_timer() {
     }
 }
 
-/// There are no writes, events or actions for facts that are known already. States that an application only passes
-/// through are passed at once.
+/// Facts that are recorded already cause no writes, events or actions. States that an application only passes through
+/// are passed at once.
 #[test]
 fn a_plan_that_has_taken_effect_plans_nothing_more() {
     for (name, story) in stories() {
@@ -226,7 +225,7 @@ fn a_plan_that_has_taken_effect_plans_nothing_more() {
     }
 }
 
-/// This is true whether or not the status was written, and whether or not this process remembers its `spark-submit`.
+/// A process that knows its submission submits nothing again. A new process submits the same run, and no other.
 #[test]
 fn a_lost_status_write_or_a_crash_submits_nothing_else() {
     for (name, story) in stories() {
@@ -244,7 +243,7 @@ fn a_lost_status_write_or_a_crash_submits_nothing_else() {
     }
 }
 
-/// The controller observes only what `questions` asks for. A state that then waited for the driver would wait for ever.
+/// The controller looks up the driver if `questions` asks for it. Otherwise a state that needs it would wait for ever.
 #[test]
 fn whoever_decides_on_the_driver_asks_for_it() {
     for state in State::ALL {
@@ -317,7 +316,7 @@ fn a_run_has_one_id_and_no_other_run_has_it() {
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), others.len() + 1);
-    // Neither of these fields makes another run.
+    // A change of these fields starts no other run.
     assert_eq!(run(UID, json!({"suspend": false, "timeToLiveSeconds": 5}), None).id, first.id);
 }
 
@@ -377,7 +376,7 @@ fn shown(action: &Action) -> String {
     }
 }
 
-/// Returns an event's reason, and its note as well if `expected` has one (`Reason: note`), so that the two can be compared.
+/// Returns an event's reason, and also its note if `expected` has one (`Reason: note`), so that both can be compared.
 ///
 /// # Panics
 ///
@@ -416,7 +415,7 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
                     Driver::Unseen | Driver::Gone => None,
                 };
                 let pods = driver.into_iter().chain(&mut seen.strays).chain(&mut seen.submission_pods);
-                // A submission pod of another run is in both lists.
+                // A submission pod of another run is among the strays and among the submission pods.
                 let pods: Vec<_> = pods.filter(|pod| (&pod.name, &pod.uid) == (name, uid)).collect();
                 assert!(!pods.is_empty(), "{action:?} of nothing");
                 pods.into_iter().for_each(|pod| pod.terminating = true);
@@ -544,7 +543,7 @@ fn pi(spec: &Map<String, Value>, status: Option<Value>) -> SparkApplication {
     serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap()
 }
 
-/// The stories are the same for all submitters. A submission pod accepts any application.
+/// Returns a story's policy. The lifecycle is the same for all submitters, and `spark-submit` accepts any application.
 fn policy(admin: Admin) -> Policy {
     let limits = ExecutorLimits::default();
     Policy {

@@ -1,4 +1,4 @@
-//! Contains every test that needs more than one function, in one binary, so that linking happens only once.
+//! Contains all integration tests in one binary, so that linking happens only once.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

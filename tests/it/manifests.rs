@@ -30,7 +30,7 @@ fn the_webhook_is_installed_under_the_names_that_the_operator_expects() {
                 json!({"name": places.service, "namespace": places.service_namespace, "path": path});
             assert_eq!(webhook["clientConfig"]["service"], reference);
             assert_eq!(webhook["failurePolicy"], "Fail");
-            // Kubeflow's operator has the same names: its path for the webhook, and the API group.
+            // The names of Kubeflow's webhooks: the path at which Kubeflow serves a webhook, and the API group.
             let (verb, resource) = (&path[1..], webhook["rules"][0]["resources"][0].as_str().unwrap());
             let name = match resource {
                 "pods" => format!("{verb}--v1-pod.sparkoperator.k8s.io"),
@@ -102,7 +102,7 @@ fn the_deployment_has_no_spark_and_nowhere_to_write() {
     assert_eq!(container["image"], "localhost/spark-operator:dev");
 }
 
-/// `spark-submit` runs under the account of the driver, and creates the objects that the driver needs.
+/// `spark-submit` runs under the driver's service account, and creates the objects that the driver needs.
 #[test]
 fn a_drivers_account_may_make_what_spark_submit_makes() {
     let rules = documents("rbac/spark.yaml").into_iter().find(|object| object["kind"] == "Role").unwrap();
@@ -175,7 +175,7 @@ fn an_installation_that_enforces_quotas_may_list_them_and_is_told_to() {
     assert!(settings(&[flag]).installation.enable_resource_quota_enforcement);
 }
 
-/// With named namespaces, nothing is granted in the whole cluster but what has no namespace.
+/// With `--namespaces`, the only rights in the whole cluster are those on resources that have no namespace.
 #[test]
 fn rights_follow_the_named_namespaces() {
     let flags = [
@@ -229,13 +229,13 @@ fn rights_follow_the_named_namespaces() {
         let (role, spark, own) = (json!("Role"), json!("spark"), json!(namespace));
         assert_eq!(bindings, expected.chain([(&role, &spark, &own)]).collect::<Vec<_>>());
     }
-    // A namespace may get the labels at any time.
+    // With a label selector, the rights cover the whole cluster, because any namespace may get the labels later.
     let selected = printed(&["rbac", "--namespaces=a", "--namespace-selector=team=data"]);
     assert!(rights(&selected, "Role", &json!("a")).is_empty());
     assert!(rights(&selected, "ClusterRole", &Value::Null).iter().any(|line| line.starts_with("/pods:")));
 }
 
-/// Several operators live in one cluster if no object of one is an object of another.
+/// Several operators can run in one cluster only if their installations have no object in common.
 #[test]
 fn an_installation_with_a_name_shares_no_object_with_another_one() {
     let name = |object: &Value| {
@@ -243,7 +243,7 @@ fn an_installation_with_a_name_shares_no_object_with_another_one() {
         (object["kind"].as_str().unwrap().to_owned(), of("namespace"), of("name"))
     };
     let of = |installation: &str, namespaces: &str| {
-        // Both are in the same namespace.
+        // Both installations are in the same namespace.
         printed(&["rbac", "drivers", "webhook", "deployment", "--namespace=ours", installation, namespaces])
     };
     let (default, team) =
@@ -252,7 +252,7 @@ fn an_installation_with_a_name_shares_no_object_with_another_one() {
     let shared: Vec<_> = team.iter().map(name).filter(|name| names.contains(name)).collect();
     assert_eq!(shared, [("Namespace".to_owned(), String::new(), "ours".to_owned())]);
 
-    // Everything that an object refers to is there, and the operator expects these names.
+    // Every object that another object refers to is in the output, and the operator expects these names.
     let one = |kind: &str| team.iter().find(|object| object["kind"] == kind).unwrap();
     let deployment = one("Deployment");
     let pod = &deployment["spec"]["template"];
@@ -286,7 +286,7 @@ fn an_installation_with_a_name_shares_no_object_with_another_one() {
     }
 }
 
-/// Drivers have an account in each of the named namespaces, under the name that the applications have.
+/// Each namespace in `--namespaces` gets a service account for drivers with the name in `--driver-service-account`.
 #[test]
 fn drivers_have_an_account_where_applications_run() {
     let flags =
@@ -307,12 +307,12 @@ fn drivers_have_an_account_where_applications_run() {
         json!([{"kind": "ServiceAccount", "name": account, "namespace": "a"}])
     );
     assert_eq!(objects[2]["roleRef"]["name"], account);
-    // Removing an operator leaves them: running drivers need them.
+    // An admin who deletes these objects to remove the operator keeps the accounts, which running drivers need.
     let removed = printed(&["rbac", "webhook", "deployment", "--namespaces=a"]);
     assert!(!removed.iter().any(|object| object["metadata"]["name"] == "spark"));
 }
 
-/// Kubernetes' own roles `view`, `edit` and `admin` contain what people may do with applications.
+/// The users' rights on applications are aggregated into Kubernetes' own roles `view`, `edit` and `admin`.
 #[test]
 fn people_with_kubernetes_own_roles_may_view_and_edit_applications() {
     let roles: Vec<_> = printed(&["rbac"])
@@ -334,8 +334,8 @@ fn people_with_kubernetes_own_roles_may_view_and_edit_applications() {
     assert_eq!(of("admin"), of("edit"));
 }
 
-/// The API server calls the webhook in the namespaces whose applications the operator drives, and the Deployment runs
-/// with the flags that name these namespaces.
+/// The API server sends reviews only from namespaces whose applications the operator drives, and the Deployment has the
+/// flags that name these namespaces.
 #[test]
 fn the_webhook_is_called_in_the_namespaces_that_the_operator_works_in() {
     let (named, labelled) = ("--namespaces=b,a", "--namespace-selector=team in (data, science),!old");
@@ -425,8 +425,8 @@ fn printed(arguments: &[&str]) -> Vec<Value> {
     serde_saphyr::from_multiple(&manifests::yaml(&settings)).unwrap()
 }
 
-/// The list contains everything that the code asks of the API server. The tests with a real API server run the operator
-/// under this account. A permission that nothing needs is as wrong as a missing permission.
+/// `needed` has all rights that the code uses. The operator of the tests with a real API server has only the rights of
+/// the manifests, so those tests find missing rights. This test finds superfluous ones.
 #[test]
 fn the_operator_may_do_what_it_does_and_nothing_else() {
     let granted: BTreeSet<String> = ["operator", "applications", "driver-pdb", "exposure"]
@@ -473,7 +473,7 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         "/secrets[spark-operator-webhook-certs]: get list update watch",
         "admissionregistration.k8s.io/mutatingwebhookconfigurations[spark-operator-webhook]: get list patch watch",
         "admissionregistration.k8s.io/validatingwebhookconfigurations[spark-operator-webhook]: get list patch watch",
-        // leadership, and the claims of namespaces
+        // leader election, and the operators' claims of namespaces
         "coordination.k8s.io/leases: create",
         "coordination.k8s.io/leases[spark-operator-lock]: get update",
         "coordination.k8s.io/leases[sparkapplications.sparkoperator.k8s.io]: get update",

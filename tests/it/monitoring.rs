@@ -1,4 +1,4 @@
-//! Proves the effect of `spec.monitoring` on an application, with each submitter.
+//! Tests the effect of `spec.monitoring` on an application, with each submitter.
 
 use crate::submission::pi;
 use api::{
@@ -44,8 +44,8 @@ fn the_config_map_has_what_the_image_has_not() {
     assert_eq!(files(json!({"metricsProperties": "a.b=c"})).unwrap().len(), 1);
 }
 
-/// The ConfigMap with the configuration of the JMX exporter has the name that Kubeflow's operator gives it. Its owner is
-/// the application, and its label has the submission id of the run.
+/// The ConfigMap with the configuration of the JMX exporter has the name that Kubeflow's operator gives it. The owner
+/// is the application, and a label has the submission id of the run.
 #[test]
 fn the_config_map_is_the_runs_own() {
     let application = monitored(json!({"prometheus": {"jmxExporterJar": JAR}}), json!({}));
@@ -118,7 +118,8 @@ fn the_agent_stands_behind_the_options_that_count() {
     }
 }
 
-/// Kubeflow's operator overwrites the user's `spark.metrics.conf`.
+/// Kubeflow's operator always overwrites the user's `spark.metrics.conf`. This operator does so only if
+/// `spec.monitoring` contains or names other metrics properties.
 #[test]
 fn metrics_properties_of_the_users_own_are_read() {
     let spark_conf = json!({"sparkConf": {"spark.metrics.conf": "/mine", "spark.metrics.namespace": "my"}});
@@ -136,8 +137,8 @@ fn metrics_properties_of_the_users_own_are_read() {
     }
 }
 
-/// The metric names in Kubeflow's dashboards come from these rules. The patterns match the names of beans before Spark
-/// 3 and since.
+/// The metric names in Kubeflow's dashboards come from these rules. The patterns match the names of JMX beans both
+/// before Spark 3 and since Spark 3.
 #[test]
 fn the_default_configuration_has_one_rule_for_each_metric_of_kubeflows() {
     let application = monitored(json!({"prometheus": {"jmxExporterJar": JAR}}), json!({}));

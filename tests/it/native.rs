@@ -1,5 +1,5 @@
-//! Proves that native submission is given the same input as `spark-submit`, and can submit the applications of all
-//! cases.
+//! Proves that native submission has the same input as `spark-submit`, and can submit the applications of all cases in
+//! `tests/data/submission`.
 
 use crate::{
     golden::cases,
@@ -47,7 +47,7 @@ fn both_submitters_are_given_the_same() {
 fn the_applications_that_there_are_need_no_jvm() {
     for case in cases("submission") {
         let mut application = application(&case);
-        // A case sets only the fields that it is about.
+        // Native submission needs an image and a main class, and a case sets only the fields that it is about.
         let image = application.spec.image.filter(|image| !image.is_empty());
         application.spec.image = image.or_else(|| Some("spark".to_owned()));
         application.spec.main_class.get_or_insert_with(|| "Main".to_owned());
@@ -69,7 +69,8 @@ fn whoever_repeats_a_submission_makes_the_same_objects_and_another_run_makes_oth
     let names = |objects: &Objects| -> Vec<Value> {
         objects.children.iter().map(|child| child["metadata"]["name"].clone()).collect()
     };
-    // The first submission was not recorded, so the objects that it has left are found by their names.
+    // The first submission was not recorded, so the names stay the same after an edit, and the operator finds by these
+    // names what the first submission has left.
     application.spec.arguments.push("again".to_owned());
     let edited = objects(&submitted(&application, "").unwrap()).unwrap();
     assert_eq!(names(&first), names(&edited));

@@ -1,5 +1,5 @@
-//! Proves properties of every pod and of any annotations. The pods and annotations are random. They use so few names
-//! that names often meet and clash.
+//! Tests the customization of random pods with random annotations. The generators use so few names that names often
+//! clash.
 
 use crate::stored::stored;
 use api::names::annotation::PREFIX;
@@ -34,7 +34,7 @@ proptest! {
         }
     }
 
-    /// This includes unknown fields, which are everywhere in these pods.
+    /// The pods have unknown fields everywhere, and these must stay unchanged as well.
     #[test]
     fn nothing_changes_that_was_not_asked_for(pod in pod()) {
         if let Ok(once) = customized(&pod) {
@@ -66,7 +66,7 @@ fn config() -> Config {
     Config { cases: CASES, failure_persistence: None, rng_seed: RngSeed::Fixed(5), ..Config::default() }
 }
 
-/// Otherwise the properties would prove little.
+/// If most pods were refused, or a step were never used, the property tests would check little.
 #[test]
 fn many_of_the_pods_are_admitted_and_each_step_takes_part() {
     let mut taken_part = vec![0; STEPS.len()];
@@ -353,7 +353,7 @@ fn containers() -> impl Strategy<Value = Vec<Value>> {
     })
 }
 
-/// Generates Spark's container, which may have any of these fields, already with entries.
+/// Generates Spark's container, in which each field that annotations can change may already have entries.
 fn container() -> Drawn {
     let resources =
         odd((option::of(quantity()), any::<bool>()).prop_map(|(memory, is_empty)| match memory {

@@ -1,5 +1,5 @@
-//! Proves how much applications ask of the ResourceQuotas of their namespace, and which message reports that there is
-//! no room. The cases are in `tests/data/quota`.
+//! Tests how much of the ResourceQuotas of its namespace an application needs, and the messages if a quota has no room.
+//! The cases are in `tests/data/quota`.
 
 use crate::golden::{data, yaml};
 use api::SparkApplication;
@@ -62,7 +62,7 @@ fn every_resource_of_every_quota_that_has_no_room_is_named_with_what_to_do() {
     }
 }
 
-/// The pods of the present run are counted in `used`, but are gone before the next run begins.
+/// A quota's `used` includes the pods of the current run, which are gone before the run after the edit begins.
 #[test]
 fn what_the_present_run_uses_is_left_for_the_one_after_an_edit() {
     let executors = json!({
@@ -139,7 +139,7 @@ fn a_submission_pod_needs_room_beside_the_driver() {
     }
 }
 
-/// Returns the messages about `new`.
+/// Returns the messages about the quotas that `new` would exceed.
 fn said(old: Option<&SparkApplication>, new: &SparkApplication, quotas: &[ResourceQuota]) -> Vec<String> {
     exceeded(old, new, quotas, &Policy::new("k8s://https://10.96.0.1:443"))
         .iter()

@@ -1,4 +1,4 @@
-//! Proves how the webhook answers reviews that a real API server has sent. `apiserver::recordings` records these
+//! Tests the webhook's answers to reviews that a real API server has sent. `apiserver::recordings` records these
 //! reviews.
 
 use crate::{

@@ -1,4 +1,4 @@
-//! Proves the webhook's answers about applications and schedules.
+//! Tests the webhook's answers to reviews of applications and schedules.
 
 use crate::webhook::Server;
 use serde_json::{Value, json};
@@ -37,7 +37,8 @@ async fn an_application_that_was_submitted_is_not_filled_in() {
     assert!(patched("/mutate", &review("CREATE", &copy, &Value::Null)).await.is_some());
 }
 
-/// The API server checks the object next, and reports every field that is wrong.
+/// The webhook admits such an application unchanged: afterwards the API server checks it against the CRD, and reports
+/// every field that is wrong.
 #[tokio::test]
 async fn an_application_that_cannot_be_read_is_not_filled_in() {
     for spec in [json!({"type": "Ruby"}), json!({"driver": "one"})] {
@@ -97,7 +98,7 @@ async fn what_cannot_be_read_is_refused_with_the_path() {
     );
 }
 
-/// `serde_json` reads 127 levels, so no component could ever work on an object that is nested deeper.
+/// `serde_json` reads at most 127 levels, so no part of the operator could ever read an object that is nested deeper.
 #[tokio::test]
 async fn an_object_that_is_nested_too_deep_to_be_read_is_refused_by_its_review() {
     let nested = (0..500).fold("{}".to_owned(), |inner, _| format!(r#"{{"x":{inner}}}"#));
@@ -132,7 +133,7 @@ async fn an_object_that_is_nested_too_deep_to_be_read_is_refused_by_its_review()
     assert!(answer["response"]["status"]["message"].as_str().unwrap().starts_with("spec.mode: "), "{answer}");
 }
 
-/// An object that was stored before there was this webhook can be labelled, suspended, finalized and deleted.
+/// An object that was stored before this webhook was installed can be labelled, suspended, finalized and deleted.
 #[tokio::test]
 async fn nothing_is_refused_of_an_update_that_asks_for_the_same() {
     let invalid = json!({"mode": "client", "retryInterval": 5});

@@ -1,5 +1,5 @@
-//! Proves the lifecycle of a schedule. Each story in `tests/data/schedules` is a sequence of observations and the plans
-//! that follow. The schedule is called `pi`, and its uid is `uid`.
+//! Tests the lifecycle of a schedule. Each story in `tests/data/schedules` is a sequence of observations with the
+//! expected plans. The schedule is called `pi`, and its uid is `uid`.
 
 use crate::golden::{data, yaml};
 use api::{ScheduledSparkApplication, State};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, time::Duration};
 
-/// The content of one file.
+/// The content of one file in `tests/data/schedules`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Story {
@@ -19,7 +19,7 @@ struct Story {
     spec: Value,
     #[serde(default)]
     annotations: BTreeMap<String, String>,
-    /// The status at the beginning of the story. Without it, nothing has been recorded.
+    /// The status at the beginning of the story. If missing, the operator has recorded nothing yet.
     #[serde(default)]
     status: Value,
     #[serde(default)]
@@ -61,7 +61,7 @@ struct Made {
     going: bool,
 }
 
-/// The plan that follows: all actions and events, and the fields of the status that the file names.
+/// The expected plan: all actions and events, and the fields of the status that the file names.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Expected {

@@ -1,4 +1,4 @@
-//! Proves what an admin sees of `spark-operator` without a cluster: flags, files, errors, probes and metrics.
+//! Tests what an admin sees of `spark-operator` without a cluster: flags, files, errors, probes and metrics.
 
 use crate::program;
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,5 +1,5 @@
-//! Imitates what the API server makes of a pod that is stored: enough of its defaulting, and of its own admission
-//! plugins, to show that customizing a stored pod changes nothing.
+//! Imitates how the API server changes a pod that it stores: enough of its defaults and of its own admission plugins to
+//! show that customizing a stored pod changes nothing.
 
 use api::quantity;
 use serde_json::{Map, Value, json};
@@ -47,7 +47,7 @@ fn complete_container(container: &mut Map<String, Value>, host_network: bool) {
     }
     let resources = &mut container["resources"];
     if let Some(limits) = resources.get("limits").cloned() {
-        // A request that is missing is as high as the limit.
+        // Kubernetes sets a missing request to the limit.
         let requests = resources.as_object_mut().unwrap().entry("requests").or_insert_with(|| json!({}));
         fill(requests.as_object_mut().unwrap(), &limits);
     }
@@ -85,7 +85,7 @@ fn walk(value: &mut Value, field: &str) {
     }
 }
 
-/// Returns the defaults of an object at this field, or in a list at this field.
+/// Returns the defaults of an object that is the value of `field`, or an element of the list in `field`.
 fn defaults(field: &str) -> Value {
     match field {
         "configMap" | "secret" | "projected" | "downwardAPI" => json!({"defaultMode": 420}),

@@ -1,4 +1,4 @@
-//! Proves which arguments and files `spark-submit` is given for an application.
+//! Tests the arguments and files with which the operator runs `spark-submit` for an application.
 
 use crate::golden::{Golden, cases, data, yaml};
 use api::{Role, SparkApplication, names::conf};
@@ -12,8 +12,8 @@ use plan::{
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// A folder with an `application.yaml` is a case of its own. A folder without one is a case about the example of its
-/// name.
+/// The application of a case is in its `application.yaml`. If this file is missing, the case is about the example in
+/// `manifests/examples` that has the same name as the case.
 #[test]
 fn an_application_is_submitted_as_its_case_says() {
     let mut golden = Golden::default();
@@ -137,8 +137,8 @@ fn the_same_run_gives_the_same_bytes_and_another_run_others() {
     assert_ne!(submitted(&application).unwrap().files, first.files);
 }
 
-/// Kubeflow compares versions, and treats a text that is not a version as older than any version. Here the version only
-/// decides whether Spark has templates.
+/// Kubeflow's operator compares versions, and treats a text that is not a version as older than any version. In this
+/// operator the version only decides whether Spark has pod templates.
 #[test]
 fn spark_has_templates_since_3_whatever_its_version_is_called() {
     for (version, templates) in [

@@ -1,5 +1,5 @@
-//! Proves which pod and ConfigMap are created where `spark-submit` has to run (cases in `tests/data/submission_pod`),
-//! and how much of the output of `spark-submit` the pod's script keeps.
+//! Tests which pod and ConfigMap the operator creates to run `spark-submit` (cases in `tests/data/submission_pod`), and
+//! how much of the output of `spark-submit` the pod's script keeps.
 
 use crate::{
     golden::{Golden, cases, yaml},

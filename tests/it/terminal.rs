@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// An operation that takes longer hangs.
+/// The time after which the wait for a text on the screen fails.
 const PATIENCE: Duration = Duration::from_secs(240);
 /// The longest life of a shell, in seconds. If the test is killed, the shell and its tmux end nevertheless.
 const LONGEST: &str = "600";
@@ -57,7 +57,7 @@ impl Terminal {
         self.presses("Enter");
     }
 
-    /// Types text without the key that ends a line.
+    /// Types text without Enter.
     pub fn begins(&self, line: &str) {
         self.tmux(&["send-keys", "-l", line]);
     }

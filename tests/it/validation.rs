@@ -1,5 +1,5 @@
-//! Proves which objects are refused and which are not, and the messages. Each case in `tests/data/validation` is an
-//! application or a schedule, with all errors and warnings about it.
+//! Tests which objects validation refuses, and its messages. Each case in `tests/data/validation` is an application or
+//! a schedule, with all errors and warnings about it.
 
 use crate::golden::{data, yaml};
 use api::{ScheduledSparkApplication, SparkApplication, excerpt::LONGEST_EXPLANATION};
@@ -42,7 +42,7 @@ fn all_that_is_wrong_is_said_at_once_and_nothing_else() {
     }
 }
 
-/// The examples are those of Kubeflow's operator. The other files are all the kinds of objects that the tests have.
+/// Validates the examples, which are those of Kubeflow's operator, and all objects in the data of the tests.
 #[test]
 fn everything_that_works_is_let_in() {
     // This file has every field, including fields that exclude each other.
@@ -98,7 +98,8 @@ fn a_value_of_any_size_is_quoted_in_part() {
     assert!(found.invalid.iter().all(|invalid| invalid.field.len() + invalid.why.len() < 400), "{found:?}");
 }
 
-/// A request can have at most 3 MiB, which is 250,000 lines without a value.
+/// A request to the API server can have at most 3 MiB, enough for 250,000 lines without a value, each of which is a
+/// mistake.
 #[test]
 fn of_any_number_of_mistakes_fifty_are_listed_and_the_others_counted() {
     let of = |lines: usize| {

@@ -203,8 +203,8 @@ pub struct Dependencies {
     pub archives: Vec<String>,
 }
 
-/// Returns the owner reference to `application` for the objects that are made for it, so that Kubernetes deletes them
-/// together with the application.
+/// Returns the owner reference to `application`. The objects that are created for the application contain it, so that
+/// Kubernetes deletes them together with the application.
 #[must_use]
 pub fn owner_reference(application: &SparkApplication) -> OwnerReference {
     OwnerReference {
@@ -217,8 +217,8 @@ pub fn owner_reference(application: &SparkApplication) -> OwnerReference {
     }
 }
 
-/// Returns the text of an optional field; none if the text is empty. Helm charts write an empty string for a value that
-/// is not set, and `sparkConf` may still set the same property.
+/// Returns the text of an optional field; none if the text is empty, because Helm charts write an empty string for a
+/// value that is not set. `sparkConf` may then still set the same property.
 #[must_use]
 pub const fn stated(text: &Option<String>) -> Option<&String> {
     match text {

@@ -1,4 +1,4 @@
-//! Makes the CustomResourceDefinitions of both kinds from the Rust types.
+//! Builds the CustomResourceDefinitions of both kinds from the Rust types.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionVersion,
@@ -16,12 +16,13 @@ use super::{
     ScheduledSparkApplication, ScheduledSparkApplicationStatus, SparkApplication, SparkApplicationStatus,
 };
 
-/// The annotation that names the approval of a group under `k8s.io`; the API server does not serve the kinds without
-/// it. The value is that of Kubeflow's operator, because the kinds are Kubeflow's.
+/// The annotation with the approval of an API group under `k8s.io`; without it, the API server does not serve the
+/// kinds. The value is that of Kubeflow's operator, because the kinds are Kubeflow's.
 const APPROVAL: (&str, &str) =
     ("api-approved.kubernetes.io", "https://github.com/kubeflow/spark-operator/pull/1298");
 
-/// A column of `kubectl get`: title, type and path. The columns are Kubeflow's, because users' scripts read them.
+/// A column of the output of `kubectl get`: title, type and path. The columns are those of Kubeflow's operator, because
+/// users' scripts read them.
 type Column = (&'static str, &'static str, &'static str);
 
 const APPLICATION_COLUMNS: [Column; 6] = [
@@ -42,11 +43,11 @@ const SCHEDULE_COLUMNS: [Column; 6] = [
     ("Age", "date", ".metadata.creationTimestamp"),
 ];
 
-/// Returns the definitions of all our kinds.
+/// Returns the CustomResourceDefinitions of both kinds.
 ///
 /// The schemas accept everything that Kubeflow's schemas accept, except lists, maps and texts that are larger than
-/// those of any real application (`MOST_ENTRIES`, `LONGEST_TEXT`). So every stored object stays valid when Kubeflow's
-/// operator is replaced by this one, or this one by Kubeflow's.
+/// those of any real application (`MOST_ENTRIES`, `LONGEST_TEXT`). So every stored object stays valid when this
+/// operator replaces Kubeflow's, or the reverse.
 #[must_use]
 pub fn custom_resource_definitions() -> [CustomResourceDefinition; 2] {
     [
@@ -55,7 +56,7 @@ pub fn custom_resource_definitions() -> [CustomResourceDefinition; 2] {
     ]
 }
 
-/// Returns the definitions as files: the name in `manifests/crds` and the content of each.
+/// Returns the CustomResourceDefinitions as files: for each, the file name in `manifests/crds` and the content.
 #[must_use]
 pub fn files() -> Vec<(String, String)> {
     let file = |crd: &CustomResourceDefinition| {
@@ -66,7 +67,7 @@ pub fn files() -> Vec<(String, String)> {
     custom_resource_definitions().iter().map(file).collect()
 }
 
-/// Returns all definitions as one YAML stream, for `kubectl apply -f -`.
+/// Returns both CustomResourceDefinitions as one YAML stream, for `kubectl apply -f -`.
 #[must_use]
 pub fn yaml() -> String {
     files().into_iter().map(|(_, yaml)| yaml).collect()
@@ -148,7 +149,7 @@ fn compare(
     }
 }
 
-/// Completes `crd` with the parts that the derive cannot express.
+/// Adds to `crd` the parts that the derive macro cannot express.
 fn finished(mut crd: CustomResourceDefinition, columns: &[Column]) -> CustomResourceDefinition {
     let (key, value) = APPROVAL;
     crd.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
@@ -170,7 +171,7 @@ fn column(&(name, type_, json_path): &Column) -> CustomResourceColumnDefinition 
     }
 }
 
-/// Makes the published schema of a whole object from the derived schema.
+/// Converts the derived schema of a complete object into the schema that is published.
 fn object_schema(derived: JSONSchemaProps) -> JSONSchemaProps {
     let derived = serde_json::to_value(derived).expect("a schema is JSON");
     let mut schema = Schema::try_from(derived).expect("a schema of an object is an object");
@@ -185,16 +186,16 @@ fn object_schema(derived: JSONSchemaProps) -> JSONSchemaProps {
 /// The most entries of a list or a map in a spec.
 ///
 /// Kubeflow's definitions have no limits, and on Kubernetes before 1.30 an object that exceeds our limits cannot be
-/// updated, not even in its status. So the limit lies where an application cannot work anyway: entries that become
-/// annotations of a pod have 256 KiB there, which are 10,000 entries of 26 bytes.
+/// updated, not even in its status. So the limit is at a number of entries with which an application cannot work
+/// anyway: entries that become annotations of a pod share 256 KiB, which are 10,000 entries of 26 bytes.
 const MOST_ENTRIES: u32 = 10_000;
 
-/// The most characters of a text in a spec: twice as many as the bytes that Linux allows in one argument or one
-/// environment variable of a process.
+/// The greatest number of characters of a text in a spec: twice the number of bytes that Linux allows in one argument
+/// or one environment variable of a process.
 const LONGEST_TEXT: u32 = 262_144;
 
-/// Limits the fields of `schema` that are ours, at any depth. Fields that are embedded from the Kubernetes API are
-/// recognised by their missing descriptions and get no limit: the list that contains them is limited.
+/// Adds limits to those fields of `schema` that this project defines, at any depth. Fields of embedded Kubernetes types
+/// get no limit, because the list that contains them is limited; they are recognised by their missing descriptions.
 fn bound(schema: &mut Value) {
     let fields = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
     for (_, field) in fields.filter(|(_, field)| field.get("description").is_some()) {
@@ -224,13 +225,13 @@ fn limit(schema: &mut Value) {
     }
 }
 
-/// Changes one schema, of a field or of an object, so that it says the same as Kubeflow's.
+/// Changes the schema of one field or object so that it accepts the same values as Kubeflow's schema.
 fn publish(schema: &mut Schema) {
-    // The API server would write the defaults of a schema into users' objects. Our defaults may depend on other fields,
-    // so the webhook fills them in; without the webhook the fields stay absent.
+    // Defaults are removed because the API server would write them into users' objects. Our defaults may depend on
+    // other fields, so the webhook fills them in; without the webhook the fields stay absent.
     schema.remove("default");
-    // Only times are ever written as null, by Go programs. (A null that is refused is noticed at once; a null that is
-    // stored is hard to explain later.)
+    // Only times may be null, because Go programs write unset times as null. (A null that is refused is noticed at
+    // once; a null that is stored is hard to explain later.)
     if schema.get("format").and_then(Value::as_str) != Some("date-time") {
         schema.remove("nullable");
     }

@@ -1,5 +1,5 @@
-//! Fills in the fields of a spec that the user left out, with the values that the webhook of Kubeflow's operator writes
-//! into the object.
+//! Fills in the fields of a spec that the user did not set, with the values that the webhook of Kubeflow's operator
+//! writes into the object.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{RestartPolicyType, Role, SparkApplicationSpec, SparkPodSpec, names::conf};
 
-/// Seconds between retries, of runs and of submissions.
+/// Seconds between two retries of a run or of a submission.
 const RETRY_INTERVAL_SECONDS: i64 = 5;
 /// Cores of a driver and of an executor; Spark's own default is the same.
 const CORES: i32 = 1;
@@ -16,9 +16,10 @@ const MEMORY: &str = "1g";
 /// Number of executors. Spark's own default is 2.
 const INSTANCES: i32 = 1;
 
-/// Returns `spec` with the fields that the user left out filled in. A second call changes nothing.
+/// Returns `spec` with values for the fields that the user did not set. A second call changes nothing.
 ///
-/// `type`, `mode` and `restartPolicy.type` get their defaults from their Rust types, when an object is read.
+/// `type`, `mode` and `restartPolicy.type` already have their defaults, which their Rust types set when an object is
+/// read.
 #[must_use]
 pub fn with_defaults(mut spec: SparkApplicationSpec) -> SparkApplicationSpec {
     let restart = &mut spec.restart_policy;
@@ -42,13 +43,13 @@ pub fn with_defaults(mut spec: SparkApplicationSpec) -> SparkApplicationSpec {
     spec
 }
 
-/// Writes the values of fields that the user left out into `spec`, a spec as the user wrote it. Everything that the
-/// user wrote stays, including fields that our types do not know; but an empty string in `type`, `mode` or
-/// `restartPolicy.type` counts as left out, as in Kubeflow.
+/// Writes default values into `spec`, the JSON that the user wrote, for the fields that the user did not set.
+/// Everything that the user wrote is kept, including fields that our types do not know; but an empty string in `type`,
+/// `mode` or `restartPolicy.type` counts as not set, as in Kubeflow's operator.
 ///
 /// # Errors
 ///
-/// If `spec` cannot be read as a spec; `spec` then stays unchanged.
+/// If `spec` cannot be parsed as a `SparkApplicationSpec`; `spec` then stays unchanged.
 pub fn fill_in(spec: &mut Map<String, Value>) -> Result<(), serde_json::Error> {
     let mut written = Value::Object(spec.clone());
     for field in ["/type", "/mode", "/restartPolicy/type"] {
@@ -63,7 +64,7 @@ pub fn fill_in(spec: &mut Map<String, Value>) -> Result<(), serde_json::Error> {
     };
     let (before, after) = (object(&read), object(&with_defaults(read.clone())));
     let mut missing = additions(&before, &after);
-    // These three get their defaults from their types, so they are in both `before` and `after`.
+    // These three fields get their defaults from their types, so they are in both `before` and `after`.
     missing.extend(["type", "mode", "restartPolicy"].map(|field| (field.to_owned(), after[field].clone())));
     let Value::Object(mut written) = written else { unreachable!("made from an object above") };
     complete(&mut written, missing);
@@ -95,10 +96,10 @@ fn complete(written: &mut Map<String, Value>, missing: Map<String, Value>) {
     }
 }
 
-/// Returns whether dynamic allocation is on: `spec.dynamicAllocation` decides if it is there, otherwise `sparkConf`.
+/// Returns whether dynamic allocation is on. `spec.dynamicAllocation` decides if it is set, otherwise `sparkConf`.
 ///
-/// Kubeflow looks for a key in lower case, which Spark does not have, so it sets a fixed number of executors in spite
-/// of dynamic allocation. This function looks for Spark's key and for Kubeflow's key.
+/// Kubeflow's operator reads a key in lower case, which Spark does not have, so it sets a fixed number of executors
+/// although dynamic allocation is on. This function reads both keys.
 #[must_use]
 pub fn is_dynamic_allocation_on(spec: &SparkApplicationSpec) -> bool {
     if let Some(allocation) = &spec.dynamic_allocation {

@@ -1,9 +1,8 @@
-//! Contains [`Embedded`], which holds parts of the Kubernetes API inside our own types as JSON, exactly as the user
-//! wrote them.
+//! Defines [`Embedded`], which keeps parts of the Kubernetes API inside our own types as the JSON that the user wrote.
 //!
-//! A `Volume` of a Kubernetes version newer than k8s-openapi's has fields that our Rust types do not know. Reading the
-//! volume into those types and writing it out again would silently lose these fields. So the JSON is kept, and decoded
-//! only to look at it.
+//! A `Volume` of a newer Kubernetes version than that of k8s-openapi has fields that our Rust types do not know.
+//! Parsing the volume into those types and writing it again would silently lose these fields. So the JSON is kept, and
+//! parsed only when its fields are needed.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -11,8 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, js
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-/// A `T` of the Kubernetes API as the user wrote it, including fields that `T` does not know. Two values are equal when
-/// their JSON is equal.
+/// A value of the Kubernetes type `T` as the user wrote it, including fields that `T` does not know. Two values are
+/// equal if their JSON is equal.
 pub struct Embedded<T> {
     json: Value,
     kind: PhantomData<fn() -> T>,
@@ -34,7 +33,7 @@ impl<T> Embedded<T> {
 }
 
 impl<T> Embedded<Vec<T>> {
-    /// Joins the pieces into one list; none if there are no pieces.
+    /// Joins `pieces` into one list; none if there are no pieces.
     #[must_use]
     pub fn list(pieces: &[Embedded<T>]) -> Option<Self> {
         (!pieces.is_empty())
@@ -47,7 +46,7 @@ impl<T> Embedded<Vec<T>> {
         self.json.as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// Like [`Self::entries`], by value.
+    /// Returns the same entries as [`Self::entries`], by value.
     #[must_use]
     pub fn into_entries(self) -> Vec<Value> {
         if let Value::Array(entries) = self.json { entries } else { Vec::new() }
@@ -55,11 +54,11 @@ impl<T> Embedded<Vec<T>> {
 }
 
 impl<T: DeserializeOwned> Embedded<T> {
-    /// Reads the JSON as `T`, without the fields that `T` does not know.
+    /// Parses the JSON as `T`. Fields that `T` does not know are ignored.
     ///
     /// # Errors
     ///
-    /// If a field that `T` knows has a value that `T` cannot hold; the CRD's schema refuses such objects.
+    /// If a field has a value that does not fit `T`; the CRD's schema refuses such objects.
     pub fn decode(&self) -> Result<T, serde_json::Error> {
         T::deserialize(&self.json)
     }
@@ -111,9 +110,9 @@ impl<'de, T> Deserialize<'de> for Embedded<T> {
     }
 }
 
-/// The schema of `T` with all references resolved and only the keywords that constrain or name a value. It has no
-/// descriptions, which are nine tenths of the schema, and no defaults, which the API server would write into the user's
-/// object.
+/// The schema of `T` with all references resolved and only those keywords that constrain a value or name its fields.
+/// Descriptions, which are nine tenths of the schema, are left out, and so are defaults, which the API server would
+/// write into the user's object.
 impl<T: JsonSchema> JsonSchema for Embedded<T> {
     fn inline_schema() -> bool {
         true
@@ -138,26 +137,27 @@ impl<T: JsonSchema> JsonSchema for Embedded<T> {
     }
 }
 
-/// Returns the schema of a value that only Kubernetes interprets: any object, with no field pruned.
+/// Returns the schema of a value that only Kubernetes interprets: it allows any object, and the API server prunes no
+/// field.
 ///
-/// Used for pod templates, as in Kubeflow's operator: the schema of a template would be larger than all the rest
-/// together, and Spark passes the template to Kubernetes as it is.
+/// Used for pod templates, as in Kubeflow's operator: the full schema of a template would be larger than all other
+/// schemas together, and Spark passes the template to Kubernetes unchanged.
 pub fn opaque(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// Returns the schemas that replace those of k8s-openapi because ours are more exact, by their names in k8s-openapi.
+/// Returns schemas that are more exact than those of k8s-openapi and replace them, by their names in k8s-openapi.
 fn replacements() -> Map<String, Value> {
     let strings = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let replacements = json!({
-        // A number is a quantity too. The pattern is Kubernetes' own (apimachinery, `resource.Quantity`, as in
-        // controller-gen's output).
+        // A quantity can also be a JSON number. The pattern is Kubernetes' own (apimachinery, `resource.Quantity`, as
+        // in controller-gen's output).
         "io.k8s.apimachinery.pkg.api.resource.Quantity": {
             "x-kubernetes-int-or-string": true,
             "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
         },
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"x-kubernetes-int-or-string": true},
-        // The fields that make sense in a volumeClaimTemplate and that controller-gen allows. The other fields of
+        // The metadata fields that a volumeClaimTemplate can use and that controller-gen allows. The other fields of
         // ObjectMeta are set by the API server; if they were listed here, the `creationTimestamp: null` that Go
         // programs write would be refused instead of pruned.
         "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": {"type": "object", "properties": {
@@ -174,8 +174,8 @@ fn replacements() -> Map<String, Value> {
     }
 }
 
-/// Returns `schema` with its references replaced by the schemas that they refer to, and with only the keywords that
-/// define which values are allowed.
+/// Returns `schema` with its references replaced by the schemas to which they refer, and with only the keywords that
+/// restrict the allowed values.
 fn plain(schema: &Value, definitions: &Map<String, Value>) -> Value {
     if let Some(name) =
         schema.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix("#/$defs/"))

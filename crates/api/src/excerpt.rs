@@ -1,7 +1,7 @@
-//! Cuts texts that are too long to be shown whole, and marks the cut with an ellipsis.
+//! Shortens texts that are too long to be shown completely, and marks the cut with an ellipsis.
 
-/// The most bytes of an explanation in a status or an event: the note of an event holds 1,024 bytes, and the rest of
-/// the note names the object.
+/// The greatest length in bytes of an explanation in a status or an event: the note of an event can have 1,024 bytes,
+/// and the rest of the note names the object.
 pub const LONGEST_EXPLANATION: usize = 800;
 
 const ELLIPSIS: &str = "…";

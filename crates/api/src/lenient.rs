@@ -1,10 +1,11 @@
-//! Reads objects that any user of the cluster may have written. [`Lenient`] reads each object separately and skips
-//! `metadata.managedFields`. An object that cannot be read is still known by its metadata, and all other objects of the
-//! list are read.
+//! Parses objects that any user of the cluster may have written. [`Lenient`] parses each object separately and skips
+//! `metadata.managedFields`. If an object cannot be parsed, its metadata is still available, and all other objects of
+//! the list are parsed.
 //!
-//! Go accepts values that our types refuse: times up to the end of the year 9999 (jiff ends a day earlier), JSON nested
-//! 10,000 levels deep (serde_json ends at 127). The API server stores the managedFields that a client sends, including
-//! such times and such nesting. So any user who may create a Service could make a list of Services unreadable.
+//! Go accepts values that our types refuse: times up to the end of the year 9999 (jiff's range ends a day earlier),
+//! JSON nested 10,000 levels deep (serde_json stops at 127). The API server stores the managedFields that a client
+//! sends, including such times and such nesting. So any user who may create a Service could make a list of Services
+//! unreadable for the operator.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::{Resource, error_boundary::InvalidObject};
@@ -12,7 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwn
 use serde_json::value::{RawValue, to_raw_value};
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// An object of type `K`. For an object that cannot be read as `K`: the error and the readable part of the metadata.
+/// An object of type `K`. If the object cannot be parsed as `K`, contains the error and those parts of the metadata
+/// that can be parsed.
 ///
 /// Like kube's `DeserializeGuard`, but `DeserializeGuard` first reads the whole object, managedFields included, and
 /// fails if that first step fails. `Lenient` can be read only from JSON text as the API server sends it, not from a
@@ -20,8 +22,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 #[derive(Clone, Debug)]
 pub struct Lenient<K>(pub Result<K, Box<InvalidObject>>);
 
-/// The longest object that is read, in bytes of JSON without managedFields. etcd accepts 1.5 MB including
-/// managedFields; of an object that is too long only the metadata is kept in memory.
+/// The greatest size of an object that is parsed, in bytes of JSON without managedFields. etcd accepts 1.5 MB including
+/// managedFields. Of a larger object only the metadata is kept in memory.
 const LONGEST: usize = 1 << 20;
 
 impl<K> Lenient<K> {
@@ -41,12 +43,13 @@ impl<K> Lenient<K> {
 
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Lenient<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // A `RawValue` only looks for the end of the value, which takes no more stack for a deeper nested value.
+        // `RawValue` only looks for the end of the value, and needs no more stack for a value that is nested deeper.
         Box::<RawValue>::deserialize(deserializer).map(|object| Self(Self::read(&object)))
     }
 }
 
-/// Lets `kube::Api` write objects that were read leniently. Writing an object that could not be read is an error.
+/// `kube::Api` needs this implementation to write objects that were read leniently. Writing an object that could not be
+/// parsed is an error.
 impl<K: Serialize> Serialize for Lenient<K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let object = self.0.as_ref().map_err(|invalid| S::Error::custom(&invalid.error))?;
@@ -105,7 +108,7 @@ fn without_managed_fields(object: &RawValue) -> Result<Box<RawValue>, String> {
     cut().map_err(|error| without_position(&error))
 }
 
-/// Returns the metadata with each field that can be read by itself.
+/// Returns the metadata of `object`. A field that cannot be parsed is left out.
 fn readable_metadata(object: &RawValue) -> ObjectMeta {
     let fields = |json: &str| serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json).ok();
     let metadata = fields(object.get()).and_then(|object| fields(object.get("metadata")?.get()));
@@ -120,8 +123,8 @@ fn metadata_of(fields: &impl serde::Serialize) -> Option<ObjectMeta> {
     serde_json::from_str(&serde_json::to_string(fields).ok()?).ok()
 }
 
-/// Returns the error without its line and column, which mean nothing to the user: the text that was read is not the
-/// text that the user wrote.
+/// Returns the text of the error without line and column, which mean nothing to the user: the text that was parsed is
+/// not the text that the user wrote.
 fn without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.rsplit_once(" at line ").filter(|_| error.line() > 0).map(|(what, _)| what.to_owned());
@@ -179,7 +182,7 @@ mod tests {
         let list = list(&[
             service("a", "", "{}"),
             service("typed", "", r#"{"ports":"many"}"#),
-            // A field that the type does not have is not read.
+            // A field that the type does not have is not parsed, so its nesting does not matter.
             service("deep", "", &nested(100_000)),
             service("long", "", &format!(r#"{{"clusterIP":"{}"}}"#, "x".repeat(LONGEST))),
             service("z", "", "{}"),

@@ -1,18 +1,18 @@
-//! Defines the kinds of `sparkoperator.k8s.io/v1beta2` as values: the specs that users write and the statuses that the
-//! operator reports.
+//! Defines the Rust types for the kinds of `sparkoperator.k8s.io/v1beta2`: the specs that users write and the statuses
+//! that the operator writes.
 //!
-//! Nothing in this crate talks to a cluster, reads a clock or logs.
+//! This crate has no client, reads no clock and writes no log.
 
 #![warn(missing_docs)]
 
-/// The names of every label, annotation, container, environment variable and configuration key.
+/// The names of all labels, annotations, containers, environment variables and configuration keys.
 pub mod names;
 /// The two kinds of pod that Spark runs: driver and executor.
 mod pod_role;
 
 /// `SparkApplication` and its spec.
 pub mod application;
-/// The fields that driver and executors share, and the fields that each has of its own.
+/// The spec fields of driver and executors, shared and separate.
 pub mod pod;
 /// The status of a `SparkApplication`.
 pub mod status;
@@ -20,16 +20,16 @@ pub mod status;
 /// `ScheduledSparkApplication`, its spec and status.
 pub mod scheduled;
 
-/// The values of fields that the user left out.
+/// The default values of fields that the user did not set.
 pub mod defaults;
 
 /// The CustomResourceDefinitions of both kinds.
 pub mod crds;
 /// Parts of the Kubernetes API inside our own types, kept as the JSON that the user wrote.
 pub mod embedded;
-/// Cuts texts that are too long to be shown whole.
+/// Shortens texts that are too long to be shown completely.
 pub mod excerpt;
-/// Reads objects of the API server that any user may have written.
+/// Parses objects that any user of the cluster may have written.
 pub mod lenient;
 /// Memory sizes in Java's notation, such as `512m`.
 pub mod memory;
@@ -40,7 +40,7 @@ mod nulls;
 /// Kubernetes' quantities, such as `1.5Gi`.
 pub mod quantity;
 mod resource_version;
-/// Counts how often parts of an object are looked at, for tests.
+/// Counts, for tests, how often parts of an object are read.
 #[doc(hidden)]
 pub mod steps;
 

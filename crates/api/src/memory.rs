@@ -1,4 +1,4 @@
-//! Reads memory sizes in Java's notation, such as `512m` or `4g`, as Spark does.
+//! Parses memory sizes in Java's notation, such as `512m` or `4g`, by the rules of Spark.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ const UNITS: [(&str, u64); 6] =
 
 /// Spark's default heap size, in MiB.
 pub const HEAP: u64 = 1024;
-/// The least memory of a pod beside its heap, in MiB (`ResourceProfile.MEMORY_OVERHEAD_MIN_MIB`).
+/// The default minimum of the memory of a pod beside its heap, in MiB (`ResourceProfile.MEMORY_OVERHEAD_MIN_MIB`).
 pub const OVERHEAD_LEAST: u64 = 384;
 /// The default memory of a pod beside its heap, as a fraction of the heap (`Config.MEMORY_OVERHEAD_FACTOR`).
 pub const OVERHEAD_FACTOR: f64 = 0.1;
@@ -17,7 +17,7 @@ pub const OVERHEAD_FACTOR: f64 = 0.1;
 pub const OVERHEAD_FACTOR_BESIDE_JVM: f64 = 0.4;
 
 /// Returns the number of bytes that `text` means in `spark.driver.memory` and similar properties, in which a number
-/// without a unit counts mebibytes; none if Spark refuses `text`.
+/// without a unit means MiB; none if Spark refuses `text`.
 ///
 /// Follows Spark's `JavaUtils.byteStringAs`: a whole number, then a unit out of b, k, m, g, t, p, in upper or lower
 /// case, optionally followed by b, with blanks allowed around the text, and at most 2⁶³ − 1 bytes.
@@ -26,12 +26,12 @@ pub fn bytes(text: &str) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let (digits, unit) = split_number(&lower, |c| c.is_ascii_digit());
     let unit = if unit.is_empty() { 1 << 20 } else { unit_bytes(unit)? };
-    // `u64::from_str` alone would accept a sign, so the digits are split off first.
+    // The digits are split off first because `u64::from_str` would accept a sign.
     let number = if digits.is_empty() { None } else { u64::from_str(digits).ok() };
     number?.checked_mul(unit).filter(|bytes| i64::try_from(*bytes).is_ok())
 }
 
-/// Reads a fraction of the heap as Java reads a number; none if it is negative or not a number.
+/// Parses a fraction of the heap by Java's rules for numbers; none if it is negative or not a number.
 #[must_use]
 pub fn factor(text: &str) -> Option<f64> {
     let text = text.trim();
@@ -51,8 +51,8 @@ pub fn part(heap: u64, factor: f64) -> u64 {
     ((factor * heap as f64) as i32) as u64
 }
 
-/// Returns the memory size that the user who wrote `text` may have meant: the same number with the unit that the rest
-/// of `text` begins with; `1g` if there is no such number or unit.
+/// Returns the memory size that the user who wrote `text` probably meant: the same number, with the unit with which the
+/// text after the number begins; `1g` if there is no such number or unit.
 #[must_use]
 pub fn suggestion(text: &str) -> String {
     const ANYTHING: &str = "1g";
@@ -62,7 +62,7 @@ pub fn suggestion(text: &str) -> String {
     let unit = UNITS.iter().rposition(|(name, _)| rest.starts_with(name));
     match (number.parse::<u64>(), number.parse::<f64>(), unit) {
         (Ok(number), _, Some(unit)) if number > 0 => format!("{number}{}", UNITS[unit].0),
-        // A fraction is whole in the next smaller unit.
+        // A fraction is converted to the next smaller unit, in which it is rounded to a whole number.
         (Err(_), Ok(number), Some(unit)) if number > 0.0 && unit > 0 => {
             format!("{:.0}{}", number * 1024.0, UNITS[unit - 1].0)
         }
@@ -70,8 +70,8 @@ pub fn suggestion(text: &str) -> String {
     }
 }
 
-/// Converts a Java memory size to a Kubernetes quantity: `2g` becomes `2Gi`, `100m` becomes `100Mi`. A text without one
-/// of Java's suffixes stays as it is.
+/// Converts a memory size in Java's notation to a Kubernetes quantity: `2g` becomes `2Gi`, `100m` becomes `100Mi`. A
+/// text without one of Java's suffixes is returned unchanged.
 #[must_use]
 pub fn quantity(memory: &str) -> String {
     let memory = memory.trim();

@@ -1,8 +1,8 @@
-//! Computes the settings that `spec.monitoring` of an application asks for: Spark's `metrics.properties`, and the
-//! Prometheus JMX exporter as a Java agent in driver and executors.
+//! Computes the settings for `spec.monitoring` of an application: Spark's `metrics.properties`, and the Prometheus JMX
+//! exporter, which runs as a Java agent in driver and executors.
 //!
-//! Files that the user has not put into the image come from a ConfigMap. Spark gets its part of the settings as
-//! properties; the pods get the mount of the ConfigMap and the exporter's port by their customization.
+//! Configuration files that are not in the image come from a ConfigMap. Spark gets its part of the settings as
+//! properties; the webhook adds the mount of the ConfigMap and the exporter's port to the pods.
 
 use super::{
     MonitoringSpec, PrometheusSpec, Role, SparkApplication,
@@ -14,12 +14,12 @@ use super::{
 const DEFAULT_PORT: i32 = 8090;
 const DEFAULT_PORT_NAME: &str = "jmx-exporter";
 
-/// The ConfigMap's key for Spark's `metrics.properties`, and so the name of the file.
+/// The key of Spark's `metrics.properties` in the ConfigMap, which is also the name of the mounted file.
 pub const METRICS_PROPERTIES: &str = "metrics.properties";
-/// The ConfigMap's key for the exporter's configuration, and so the name of the file.
+/// The key of the exporter's configuration in the ConfigMap, which is also the name of the mounted file.
 pub const EXPORTER_CONFIGURATION: &str = "prometheus.yaml";
 
-/// The monitoring of an application that asks for it.
+/// The monitoring settings of an application with `spec.monitoring`.
 #[derive(Clone, Copy, Debug)]
 pub struct Monitoring<'a> {
     application: &'a SparkApplication,
@@ -27,19 +27,19 @@ pub struct Monitoring<'a> {
     pub asked: &'a MonitoringSpec,
 }
 
-/// The exporter of one role's pods.
+/// The JMX exporter in the pods of one role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exporter<'a> {
     /// The number of the exporter's port.
     pub port: i32,
     /// The name of the exporter's port.
     pub port_name: &'a str,
-    /// The JVM option that runs the exporter.
+    /// The JVM option (`-javaagent:…`) that runs the exporter.
     pub java_option: String,
 }
 
 impl<'a> Monitoring<'a> {
-    /// Returns the monitoring of `application`; none if `spec.monitoring` is absent.
+    /// Returns the monitoring settings of `application`; none if `spec.monitoring` is absent.
     #[must_use]
     pub fn of(application: &'a SparkApplication) -> Option<Self> {
         let asked = application.spec.monitoring.as_ref()?;
@@ -55,15 +55,15 @@ impl<'a> Monitoring<'a> {
         format!("{}.{}", text(&metadata.namespace), text(&metadata.name))
     }
 
-    /// Returns the path of Spark's `metrics.properties`. (In Kubeflow the file of the ConfigMap takes precedence over
-    /// the user's `spark.metrics.conf`, even if the user has given no content for the file.)
+    /// Returns the path of Spark's `metrics.properties`. (In Kubeflow's operator the file of the ConfigMap takes
+    /// precedence over the user's `spark.metrics.conf`, even if the user has given no content for the file.)
     #[must_use]
     pub fn metrics_properties(&self) -> String {
         self.own_metrics_properties().map_or_else(|| mounted(METRICS_PROPERTIES), str::to_owned)
     }
 
-    /// Returns the path of a `metrics.properties` that does not come from the ConfigMap; none if the ConfigMap contains
-    /// the file.
+    /// Returns the path of the `metrics.properties` that the user has chosen; none if the file comes from the
+    /// ConfigMap.
     #[must_use]
     pub fn own_metrics_properties(&self) -> Option<&'a str> {
         let file = stated(&self.asked.metrics_properties_file).map(String::as_str);
@@ -71,7 +71,7 @@ impl<'a> Monitoring<'a> {
         file.or_else(|| configured().filter(|_| stated(&self.asked.metrics_properties).is_none()))
     }
 
-    /// Returns the exporter of the pods of `role`; none if their metrics are not exposed by an exporter.
+    /// Returns the exporter in the pods of `role`; none if no exporter exposes their metrics.
     #[must_use]
     pub fn exporter(&self, role: Role) -> Option<Exporter<'a>> {
         let prometheus = self.asked.prometheus.as_ref()?;
@@ -88,9 +88,9 @@ impl<'a> Monitoring<'a> {
         })
     }
 
-    /// Returns the name of the ConfigMap that the pods of `role` mount; none if they do not need it. The pods of both
-    /// roles read the same `metrics.properties`, whether their metrics are exposed or not. (In Kubeflow only the
-    /// exposed pods mount the file; the others complain that it is missing and continue.)
+    /// Returns the name of the ConfigMap that the pods of `role` mount; none if they need no ConfigMap. The pods of
+    /// both roles read the same `metrics.properties`, even if only the metrics of one role are exposed. (In Kubeflow's
+    /// operator only pods whose metrics are exposed mount the file; the others log that it is missing and continue.)
     #[must_use]
     pub fn mounted_by(&self, role: Role) -> Option<String> {
         let needs_properties = self.own_metrics_properties().is_none();
@@ -134,13 +134,13 @@ pub fn port_name(prometheus: &PrometheusSpec) -> &str {
     stated(&prometheus.port_name).map_or(DEFAULT_PORT_NAME, String::as_str)
 }
 
-/// Returns the path of a file of the ConfigMap inside the pods.
+/// Returns the path inside the pods of a file from the ConfigMap.
 fn mounted(file: &str) -> String {
     format!("{}/{file}", path::METRICS_CONF)
 }
 
-/// Returns the name of the ConfigMap, which is the same as Kubeflow's. Every valid name of an application is short
-/// enough.
+/// Returns the name of the ConfigMap, which is the same as in Kubeflow's operator. Validation limits the length of an
+/// application's name, so this name is never too long.
 #[must_use]
 pub fn config_map_name(application: &SparkApplication) -> String {
     format!("{}-prom-conf", application.metadata.name.as_deref().unwrap_or_default())

@@ -1,11 +1,10 @@
-//! Defines the name of every label, annotation, finalizer, container, volume, environment variable and configuration
-//! key, each once.
+//! Defines every label, annotation, finalizer, container, volume, environment variable and configuration key once.
 
-/// Labels on pods and on the objects that the operator makes for an application.
+/// Labels on pods and on the objects that the operator creates for an application.
 pub mod label {
-    /// The SparkApplication's name: on pods, services, ingresses and disruption budgets.
+    /// The name of the SparkApplication; on pods, Services, Ingresses and PodDisruptionBudgets.
     pub const APP_NAME: &str = "sparkoperator.k8s.io/app-name";
-    /// The ScheduledSparkApplication that made a SparkApplication: on the SparkApplication, and so on its pods.
+    /// The name of the ScheduledSparkApplication that created a SparkApplication; on the SparkApplication and its pods.
     pub const SCHEDULED_APP_NAME: &str = "sparkoperator.k8s.io/scheduled-app-name";
     /// `status.submissionID` of the run that the object belongs to.
     pub const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
@@ -14,24 +13,24 @@ pub mod label {
     /// `"true"` on pods without a user's template. Nothing reads this label; it is kept because Kubeflow's operator
     /// sets it.
     pub const MUTATED_BY: &str = "sparkoperator.k8s.io/mutated-by-spark-operator";
-    /// `"true"` on the objects other than pods that the operator makes: Services, Ingresses, the ConfigMap of an
+    /// `"true"` on the objects other than pods that the operator creates: Services, Ingresses, the ConfigMap of an
     /// application's monitoring. The operator's watch of Services selects by this label.
     pub const CREATED_BY: &str = "sparkoperator.k8s.io/created-by-spark-operator";
     /// Set by Spark: [`DRIVER`](super::role::DRIVER) or [`EXECUTOR`](super::role::EXECUTOR). Set by the operator on
     /// submission pods: [`SUBMISSION`](super::role::SUBMISSION), which Spark does not know.
     pub const SPARK_ROLE: &str = "spark-role";
-    /// Spark's own application id (`spark-…`).
+    /// Spark's application id (`spark-…`).
     pub const SPARK_APP_SELECTOR: &str = "spark-app-selector";
-    /// Set by Spark: the version that submitted the application.
+    /// Set by Spark: the version of Spark that submitted the application.
     pub const SPARK_VERSION: &str = "spark-version";
     /// Set by Spark: the application's name, as far as a label can hold it.
     pub const SPARK_APP_NAME: &str = "spark-app-name";
-    /// Spark's number of an executor within its application, from 1.
+    /// The number of an executor within its application, from 1. Set by Spark.
     pub const SPARK_EXEC_ID: &str = "spark-exec-id";
     /// Set by Kubernetes on each namespace: the name of the namespace.
     pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
     /// Kubernetes' recommended label for the program that manages an object. `sparkctl` sets it on the ConfigMaps that
-    /// it makes.
+    /// it creates.
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// Labels with this prefix belong to Kueue and are not copied from the application to its pods.
     pub const KUEUE_PREFIX: &str = "kueue.x-k8s.io/";
@@ -48,14 +47,13 @@ pub mod role {
 }
 
 /// The annotation contract (version [`CONTRACT_VERSION`](annotation::CONTRACT_VERSION)): the annotations of a Spark pod
-/// define how the webhook changes the pod. Each annotation covers one concern; its value is the JSON of the Kubernetes
-/// type.
+/// define how the webhook changes the pod. Each annotation covers one concern; its value is JSON of a Kubernetes type.
 pub mod annotation {
     /// The prefix of every annotation of the contract.
     pub const PREFIX: &str = "sparkoperator.k8s.io/";
     /// The contract's version; a webhook denies a pod whose version is newer than the one it knows.
     pub const CONTRACT: &str = "sparkoperator.k8s.io/contract";
-    /// The version that the operator writes and understands.
+    /// The contract version that the operator writes and understands.
     pub const CONTRACT_VERSION: u32 = 1;
 
     /// `OwnerReference` to the application, on the driver only. Executors are owned by their driver.
@@ -123,14 +121,14 @@ pub mod annotation {
     pub const SCRAPE_PATH: &str = "prometheus.io/path";
     /// Not part of the contract; on a SparkApplication: how it is submitted, `auto`, `native` or `spark-submit`.
     pub const SUBMITTER: &str = "sparkoperator.k8s.io/submitter";
-    /// Not part of the contract; on a SparkApplication: a value that this annotation has not had yet runs a finished
-    /// application again.
+    /// Not part of the contract; on a SparkApplication: a new value of this annotation runs an application again that
+    /// has ended.
     pub const RERUN: &str = "sparkoperator.k8s.io/rerun";
-    /// Not part of the contract; on a ScheduledSparkApplication: a value that this annotation has not had yet makes an
-    /// application at once. The new application gets the same annotation.
+    /// Not part of the contract; on a ScheduledSparkApplication: a new value of this annotation creates an application
+    /// at once. The new application gets the same annotation.
     pub const TRIGGER: &str = "sparkoperator.k8s.io/trigger";
-    /// Not part of the contract; on a SparkApplication: the time of the schedule that the application was made for, in
-    /// RFC 3339.
+    /// Not part of the contract; on a SparkApplication: the slot of the schedule for which the application was created,
+    /// in RFC 3339.
     pub const SCHEDULED_TIME: &str = "sparkoperator.k8s.io/scheduled-time";
     /// Not part of the contract; on the Lease of a namespace: another operator that has chosen the namespace as well.
     pub const ALSO_CHOSEN_BY: &str = "sparkoperator.k8s.io/also-chosen-by";
@@ -181,7 +179,7 @@ pub mod volume {
     pub const HADOOP_CONFIG_MAP: &str = "hadoop-configmap-volume";
     /// The volume of `spec.sparkConfigMap`.
     pub const SPARK_CONFIG_MAP: &str = "spark-configmap-volume";
-    /// The part of a name that is followed by a number and marks each claim that Spark makes for a single driver.
+    /// The part that is in the name of each claim which Spark creates for a single driver. A number follows it.
     pub const DRIVER_CLAIM: &str = "-driver-pvc-";
     /// Spark's volume for the driver's ConfigMap, which `spark-submit` creates after all other objects.
     pub const SPARK_CONF_DRIVER: &str = "spark-conf-volume-driver";
@@ -215,7 +213,7 @@ pub mod env {
     pub const HADOOP_TOKEN_FILE_LOCATION: &str = "HADOOP_TOKEN_FILE_LOCATION";
     /// The user that the program runs as, for Spark's UI and for Hadoop.
     pub const SPARK_USER: &str = "SPARK_USER";
-    /// Spark's own id of the run.
+    /// Spark's application id (`spark-…`).
     pub const SPARK_APPLICATION_ID: &str = "SPARK_APPLICATION_ID";
     /// The address that the driver listens on.
     pub const SPARK_DRIVER_BIND_ADDRESS: &str = "SPARK_DRIVER_BIND_ADDRESS";
@@ -255,9 +253,9 @@ pub mod conf {
     pub const MEMORY_OVERHEAD_FACTOR: &str = "spark.kubernetes.memoryOverheadFactor";
     /// Whether Spark uses memory outside the heap: `true` or `false`.
     pub const OFF_HEAP: &str = "spark.memory.offHeap.enabled";
-    /// Size of the memory outside the heap, in Java's notation; bytes without a unit.
+    /// Size of the memory outside the heap, in Java's notation; a number without a unit means bytes.
     pub const OFF_HEAP_SIZE: &str = "spark.memory.offHeap.size";
-    /// Memory of Python in each executor, in Java's notation; MiB without a unit.
+    /// Memory of Python in each executor, in Java's notation; a number without a unit means MiB.
     pub const PYSPARK_MEMORY: &str = "spark.executor.pyspark.memory";
     /// Whether `spark-submit` waits for the driver's end: `true` or `false`.
     pub const WAIT_APP_COMPLETION: &str = "spark.kubernetes.submission.waitAppCompletion";
@@ -283,9 +281,9 @@ pub mod conf {
     pub const DYNAMIC_ALLOCATION_KUBEFLOW: &str = "spark.dynamicallocation.enabled";
     /// Number of executors at the start, under dynamic allocation.
     pub const DYNAMIC_ALLOCATION_INITIAL: &str = "spark.dynamicAllocation.initialExecutors";
-    /// Least number of executors under dynamic allocation.
+    /// Minimum number of executors under dynamic allocation.
     pub const DYNAMIC_ALLOCATION_MIN: &str = "spark.dynamicAllocation.minExecutors";
-    /// Greatest number of executors under dynamic allocation.
+    /// Maximum number of executors under dynamic allocation.
     pub const DYNAMIC_ALLOCATION_MAX: &str = "spark.dynamicAllocation.maxExecutors";
     /// Path of `metrics.properties`.
     pub const METRICS_CONF: &str = "spark.metrics.conf";
@@ -303,7 +301,8 @@ pub mod conf {
     pub const DECOMMISSION: &str = "spark.decommission.enabled";
     /// Whether executors are kept while their shuffle data is needed: `true` or `false`.
     pub const SHUFFLE_TRACKING: &str = "spark.dynamicAllocation.shuffleTracking.enabled";
-    /// How long executors with shuffle data are kept at most, in Java's notation; milliseconds without a unit.
+    /// The longest time for which executors with shuffle data are kept, in Java's notation; without a unit,
+    /// milliseconds.
     pub const SHUFFLE_TRACKING_TIMEOUT: &str = "spark.dynamicAllocation.shuffleTracking.timeout";
 
     /// Properties with the tokens by which Spark authenticates to the API server, or with the paths of files that
@@ -325,11 +324,11 @@ pub mod conf {
 
     /// Whole cores, as Spark counts them.
     pub const CORES: &str = "cores";
-    /// Size of the heap, in Java's notation; MiB without a unit.
+    /// Size of the heap, in Java's notation; a number without a unit means MiB.
     pub const MEMORY: &str = "memory";
-    /// Memory beside the heap, in Java's notation; MiB without a unit.
+    /// Memory beside the heap, in Java's notation; a number without a unit means MiB.
     pub const MEMORY_OVERHEAD: &str = "memoryOverhead";
-    /// Least memory beside the heap, in Java's notation; MiB without a unit. Spark 4.0 and later.
+    /// Minimum of the memory beside the heap, in Java's notation; without a unit, MiB. Spark 4.0 and later.
     pub const MEMORY_OVERHEAD_LEAST: &str = "minMemoryOverhead";
     /// Memory beside the heap, as a fraction of the heap; Spark 3.3 and later.
     pub const MEMORY_OVERHEAD_FACTOR_OF_ROLE: &str = "memoryOverheadFactor";
@@ -359,15 +358,15 @@ pub mod conf {
     pub const POD_TEMPLATE_FILE: &str = "podTemplateFile";
     /// Name of the Spark container in the pod template.
     pub const POD_TEMPLATE_CONTAINER: &str = "podTemplateContainerName";
-    /// Followed by the key of a label of the pod.
+    /// The prefix of the labels of the pod; followed by the key of a label.
     pub const LABEL_PREFIX: &str = "label.";
-    /// Followed by the key of an annotation of the pod.
+    /// The prefix of the annotations of the pod; followed by the key of an annotation.
     pub const ANNOTATION_PREFIX: &str = "annotation.";
-    /// Followed by the name of a Secret; the value is the path at which the Secret is mounted.
+    /// The prefix of mounted Secrets; followed by the name of a Secret. The value is the path of the mount.
     pub const SECRETS_PREFIX: &str = "secrets.";
-    /// Followed by the name of an environment variable; the value is `<Secret>:<key>`.
+    /// The prefix of variables from Secrets; followed by the name of a variable. The value is `<Secret>:<key>`.
     pub const SECRET_KEY_REF_PREFIX: &str = "secretKeyRef.";
-    /// Followed by the type and the name of a volume, then `.mount.…` or `.options.…`.
+    /// The prefix of volumes; followed by the type and the name of a volume, then `.mount.…` or `.options.…`.
     pub const VOLUMES_PREFIX: &str = "volumes.";
 
     /// Returns the key for the service account of the role's pods.
@@ -390,7 +389,7 @@ pub mod conf {
 pub mod submit_conf {
     /// Address of a Spark Connect server, used in place of a cluster.
     pub const REMOTE: &str = "spark.remote";
-    /// Spark's own id of the run.
+    /// Spark's application id (`spark-…`).
     pub const APP_ID: &str = "spark.app.id";
     /// The time at which the run was submitted, in milliseconds since 1970.
     pub const SUBMIT_TIME: &str = "spark.app.submitTime";
@@ -411,7 +410,7 @@ pub mod submit_conf {
     /// YARN's lists of files, which Spark resolves like its own lists, whatever the cluster.
     pub const YARN_LISTS: [&str; 3] =
         ["spark.yarn.dist.files", "spark.yarn.dist.archives", "spark.yarn.dist.jars"];
-    /// The port for fetching blocks of data; 0 means any port.
+    /// The port of the block manager, through which data is transferred; 0 means any port.
     pub const BLOCK_MANAGER_PORT: &str = "spark.blockManager.port";
     /// The port of Spark Connect's server.
     pub const CONNECT_PORT: &str = "spark.connect.grpc.binding.port";
@@ -427,7 +426,7 @@ pub mod submit_conf {
     pub const PRINCIPAL: &str = "spark.kerberos.principal";
     /// Hadoop's key `hadoop.security.authentication` with Spark's prefix for Hadoop's keys.
     pub const HADOOP_AUTHENTICATION: &str = "spark.hadoop.hadoop.security.authentication";
-    /// The end of every key whose value is a token, whatever the beginning of the key.
+    /// The end of every key whose value is a token.
     pub const TOKEN_SUFFIX: &str = "oauthToken";
     /// Prefix of all settings of Spark on Kubernetes.
     pub const KUBERNETES_PREFIX: &str = "spark.kubernetes.";
@@ -436,7 +435,7 @@ pub mod submit_conf {
     pub const DRIVER_HOST: &str = "spark.driver.host";
     /// The driver's port for executors.
     pub const DRIVER_PORT: &str = "spark.driver.port";
-    /// Like [`BLOCK_MANAGER_PORT`], for the driver.
+    /// The port of the driver's block manager; overrides [`BLOCK_MANAGER_PORT`].
     pub const DRIVER_BLOCK_MANAGER_PORT: &str = "spark.driver.blockManager.port";
     /// The address that the driver listens on.
     pub const BIND_ADDRESS: &str = "spark.driver.bindAddress";
@@ -455,7 +454,7 @@ pub mod submit_conf {
     pub const DRIVER_SCHEDULER_NAME: &str = "spark.kubernetes.driver.scheduler.name";
     /// Prefix of the driver's node selector; followed by the key of a node label.
     pub const DRIVER_NODE_SELECTOR_PREFIX: &str = "spark.kubernetes.driver.node.selector.";
-    /// The directory in a file system of Hadoop's to which `spark-submit` uploads local files.
+    /// The directory in a Hadoop file system to which `spark-submit` uploads local files.
     pub const UPLOAD_PATH: &str = "spark.kubernetes.file.upload.path";
     /// Greatest size of the driver's ConfigMap, in bytes.
     pub const CONFIG_MAP_MAX_SIZE: &str = "spark.kubernetes.configMap.maxSize";
@@ -470,13 +469,13 @@ pub mod submit_conf {
     /// `allowPrivilegeEscalation` of the driver's Spark container.
     pub const DRIVER_PRIVILEGE_ESCALATION: &str =
         "spark.kubernetes.driver.securityContext.allowPrivilegeEscalation";
-    /// Whether the access mode of claims that Spark makes is `ReadWriteOnce` instead of `ReadWriteOncePod`.
+    /// Whether the access mode of claims that Spark creates is `ReadWriteOnce` instead of `ReadWriteOncePod`.
     pub const READ_WRITE_ONCE: &str = "spark.kubernetes.legacy.useReadWriteOnceAccessMode";
     /// Whether scratch space is kept in memory.
     pub const TMPFS: &str = "spark.kubernetes.local.dirs.tmpfs";
     /// Classes that make further changes to the driver's pod.
     pub const FEATURE_STEPS: &str = "spark.kubernetes.driver.pod.featureSteps";
-    /// Classes of Spark's own that must not change the driver's pod.
+    /// Spark's own classes that must not change the driver's pod.
     pub const EXCLUDED_FEATURE_STEPS: &str = "spark.kubernetes.driver.pod.excludedFeatureSteps";
     /// Name of a ConfigMap with Hadoop's configuration for the driver.
     pub const HADOOP_CONFIG_MAP: &str = "spark.kubernetes.hadoop.configMapName";

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-/// Returns `document` without the members of objects that are `null`, at any depth. `null` elements of lists stay,
-/// because removing an element would move the others.
+/// Returns `document` without object members that are `null`, at any depth. `null` elements of lists are kept, because
+/// removing an element would change the positions of the others.
 pub(super) fn without_nulls(document: Value) -> Value {
     match document {
         Value::Object(members) => members
@@ -17,11 +17,11 @@ pub(super) fn without_nulls(document: Value) -> Value {
     }
 }
 
-/// Returns the text of `error` with its path in front. The error was found while the member `root` of an object was
-/// read, at `path` below the member.
+/// Returns the text of `error`, preceded by the path of the value: `root` is the member of the object that was parsed,
+/// `path` is the path below that member.
 pub(super) fn located(root: &str, path: &serde_path_to_error::Path, error: &serde_json::Error) -> String {
     let (path, error) = (path.to_string(), error.to_string());
-    // The error of a spec inside another spec begins with its own path already.
+    // The error of a spec inside another spec already begins with a path.
     match (path.as_str(), error.strip_prefix("spec")) {
         (".", _) => format!("{root}: {error}"),
         (path, Some(inside)) if inside.starts_with(['.', ':']) => format!("{root}.{path}{inside}"),
@@ -29,9 +29,10 @@ pub(super) fn located(root: &str, path: &serde_path_to_error::Path, error: &serd
     }
 }
 
-/// Makes types that are derived with `#[serde(remote = "Self")]` read `null` as absent, in all their fields and at any
-/// depth. Each type is given with the name of the object's member that has this type. Nulls are removed once from the
-/// whole document instead of once per field, so that no field can be forgotten.
+/// Implements `Deserialize` and `Serialize` for types that are derived with `#[serde(remote = "Self")]`, so that `null`
+/// counts as absent in all their fields and at any depth. Each type is listed with the name of the object's member that
+/// has this type. Nulls are removed once from the complete document instead of once per field, so that no field can be
+/// forgotten.
 macro_rules! reads_null_as_absent {
     ($($root:literal: $kind:ty),+) => {$(
         impl<'de> ::serde::Deserialize<'de> for $kind {

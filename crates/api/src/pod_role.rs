@@ -1,5 +1,5 @@
-//! Defines the two kinds of pod that Spark runs, driver and executor, and finds the part of an application's spec that
-//! concerns each.
+//! Defines the two roles of Spark pods, driver and executor, and finds the section of an application's spec for each
+//! role.
 
 use crate::{
     SparkApplicationSpec, SparkPodSpec,
@@ -16,10 +16,11 @@ pub enum Role {
 }
 
 impl Role {
-    /// Both roles, driver first: the order of Spark's arguments.
+    /// Both roles, driver first, which is also the order in Spark's arguments.
     pub const ALL: [Self; 2] = [Self::Driver, Self::Executor];
 
-    /// Returns the value of the `spark-role` label, which is also the word in Spark's configuration keys.
+    /// Returns the value of the `spark-role` label, which is also the part of Spark's configuration keys that names the
+    /// role.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -28,7 +29,7 @@ impl Role {
         }
     }
 
-    /// Returns the role that the value of a `spark-role` label names.
+    /// Returns the role for the value of a `spark-role` label; none if the value is not a role.
     #[must_use]
     pub fn from_label(value: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == value)

@@ -22,7 +22,7 @@ pub fn amount(text: &str) -> Option<i128> {
     parts(text, 3).map(|(amount, _)| amount)
 }
 
-/// Returns the same quantity as Kubernetes writes it: `1024Mi` becomes `1Gi`, `0.5` becomes `500m`; none if `text` is
+/// Returns the quantity in Kubernetes' canonical form: `1024Mi` becomes `1Gi`, `0.5` becomes `500m`; none if `text` is
 /// not a quantity. Redundant signs and zeros are removed; Kubernetes keeps some of them.
 #[must_use]
 pub fn canonical(text: &str) -> Option<String> {
@@ -102,7 +102,7 @@ pub fn decimal(amount: i128) -> String {
     if amount % 1000 == 0 { (amount / 1000).to_string() } else { format!("{amount}m") }
 }
 
-/// Writes an amount of bytes, in thousandths as [`amount`] returns it, in the largest unit of which it is a whole
+/// Formats an amount of bytes, in thousandths as [`amount`] returns it, in the largest unit in which it is a whole
 /// number: `1408Mi`.
 #[must_use]
 pub fn binary(amount: i128) -> String {

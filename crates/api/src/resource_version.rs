@@ -1,4 +1,4 @@
-//! Compares versions of objects.
+//! Reads the resourceVersion of objects, so that two versions of an object can be compared.
 
 use kube_core::ResourceExt;
 

@@ -75,11 +75,10 @@ impl SparkApplication {
         self.status.as_ref().map_or(State::New, |status| status.application_state.state)
     }
 
-    /// Returns whether the operator has seen the newest spec and the newest request for another run (annotation
-    /// [`annotation::RERUN`]). Until then the status describes the application as it was before the edit or the
-    /// request.
+    /// Returns whether the operator has processed the newest spec and the newest request for another run (annotation
+    /// [`annotation::RERUN`]). Until then the status describes the application before the edit or the request.
     ///
-    /// Kubeflow's operator records neither: its applications always count as settled.
+    /// Kubeflow's operator records neither of the two, so its applications always count as settled.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let status = self.status.as_ref();
@@ -90,8 +89,8 @@ impl SparkApplication {
         is_newest && (rerun.is_none() || rerun == status.and_then(|status| status.last_rerun.as_ref()))
     }
 
-    /// Returns whether the last run is over and no other run will follow without a change: the application is COMPLETED
-    /// or FAILED, and it [is settled](Self::is_settled).
+    /// Returns whether the last run is over and no other run follows unless the user changes the application: its state
+    /// is COMPLETED or FAILED, and it [is settled](Self::is_settled).
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.is_settled() && matches!(self.state(), State::Completed | State::Failed)
@@ -166,7 +165,7 @@ impl State {
         Self::Unknown,
     ];
 
-    /// Returns the string that is used in `status.applicationState.state`.
+    /// Returns the value of `status.applicationState.state`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -303,7 +302,8 @@ pub struct RunRecord {
     pub message: Option<String>,
 }
 
-/// Returns the schema of Kubernetes conditions: a list with one entry per type, which several writers may share.
+/// Returns the schema of Kubernetes conditions: a list with at most one entry per type, to which several programs may
+/// write.
 fn conditions(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

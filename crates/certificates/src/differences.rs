@@ -1,4 +1,4 @@
-//! Finds out whether the API server calls the webhook when the operator's flags want it to be called.
+//! Compares the installed webhook configurations with the configurations that the operator's flags require.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

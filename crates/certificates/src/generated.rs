@@ -55,7 +55,7 @@ impl Certificates {
     ///
     /// # Errors
     ///
-    /// If a name is not a DNS name, or the machine has no randomness.
+    /// If a name is not a DNS name, or the operating system provides no random numbers.
     pub fn generate(dns_names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
         let ca = new_ca(dns_names, now)?;
         let leaf = new_leaf(&ca.certificate, &ca.key, dns_names, now)?;

@@ -1,5 +1,6 @@
 //! Reports, in the log and as a metric, how the installed webhook configurations differ from the configurations that
-//! the operator's flags want. Nothing is corrected: a configuration that an admin has installed belongs to the admin.
+//! the operator's flags require. Nothing is corrected: a configuration that an admin has installed belongs to the
+//! admin.
 
 use super::{differences::differences, webhook_configurations::Configurations};
 
@@ -17,8 +18,8 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Compares with `expected`, the webhook configurations as they should be installed. A gauge in `registry` has the
-    /// number of differences.
+    /// Creates the comparison with `expected`, the webhook configurations as they should be installed. Registers a
+    /// gauge of the number of differences in `registry`.
     pub fn new(expected: Vec<Value>, registry: &mut Registry) -> Self {
         let differences = Gauge::default();
         let help = "In how many ways the installed webhook configurations differ from what the flags want";

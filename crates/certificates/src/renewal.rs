@@ -40,9 +40,9 @@ pub struct Validity {
 /// What this process has seen of the newest CA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// How long the CA has been in every webhook configuration, if it is there.
+    /// How long the CA has been in every webhook configuration; none if it is missing in one.
     pub trusted_for: Option<Duration>,
-    /// How long the Secret's leaf has been signed by the CA, if it is.
+    /// How long the Secret has had a leaf that the CA has signed; none if it has no such leaf.
     pub signs_for: Option<Duration>,
 }
 
@@ -199,7 +199,8 @@ fn usable(held: &Held, now: Timestamp) -> Result<(&Leaf, usize), Reason> {
     Ok((leaf, issuer))
 }
 
-/// Returns what is left of a wait; none once the wait is over. A wait that has not begun is left whole.
+/// Returns the remaining time of a wait; none once the wait is over. If the wait has not begun (`waited` is none), all
+/// of `wait` remains.
 fn remaining(waited: Option<Duration>, wait: Duration) -> Option<Duration> {
     let left = wait.saturating_sub(waited.unwrap_or_default());
     (waited.is_none() || !left.is_zero()).then_some(left)

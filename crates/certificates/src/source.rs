@@ -34,8 +34,8 @@ pub struct Files {
     pub key: String,
 }
 
-/// The name of the CA's file, and the CA's key in cert-manager's Secret. If the file exists, the operator writes its
-/// content into every `caBundle`.
+/// The name of the file with the CA's certificate in a mounted folder, and of the entry with the CA's certificate in
+/// cert-manager's Secret. If the file exists, the operator writes its content into every `caBundle`.
 const CA: &str = "ca.crt";
 
 /// Certificates that the operator has not made itself.

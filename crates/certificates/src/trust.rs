@@ -42,8 +42,8 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How many times a step is tried if the webhook configurations are changed by another process at the same time. After
 /// that the step fails.
 const TRIES: u32 = 3;
-/// The least time until the next look. After a step the next step may be due, but a step that is taken by mistake must
-/// not be repeated without a pause.
+/// The shortest time that [`Trust::establish`] returns. After a step the next step may be due at once, but a step that
+/// is taken by mistake must not be repeated without a pause.
 const BETWEEN_STEPS: Duration = Duration::from_secs(1);
 
 /// The time between two reads of mounted files. A read costs a few system calls.
@@ -119,8 +119,8 @@ impl Trust {
     }
 
     /// Renews the certificates if a renewal is due, serves the certificates, and writes the CAs into the webhook
-    /// configurations. Changes nothing that is correct already, so the function can be called at any time. Returns how
-    /// long there is nothing to do unless something changes.
+    /// configurations. Changes nothing that is correct already, so the function can be called at any time. Returns the
+    /// time until the next call is needed if nothing changes before.
     ///
     /// # Errors
     ///
@@ -333,8 +333,8 @@ where
         .boxed()
 }
 
-/// Makes a TLS handshake with the server at `address`, whose certificate has to be valid for `name` and signed by one
-/// of `cas` (PEM).
+/// Performs a TLS handshake with the server at `address`, whose certificate has to be valid for `name` and signed by
+/// one of `cas` (PEM).
 async fn handshake(address: SocketAddr, name: &str, cas: &str) -> io::Result<()> {
     let roots = x509::roots(cas).map_err(io::Error::other)?;
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

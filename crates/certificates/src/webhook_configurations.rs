@@ -109,7 +109,7 @@ impl Configurations {
     }
 }
 
-/// The fields of a webhook that are needed here.
+/// The fields of a webhook that this module reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Webhook {

@@ -1,4 +1,4 @@
-//! Defines the calls for the applications of a namespace: submitting one, and following its state to its end.
+//! Defines the methods for the applications of a namespace: submitting one, and following its state to its end.
 
 use super::{End, Error, following};
 use api::{SparkApplication, SparkApplicationStatus, State};
@@ -24,7 +24,8 @@ impl fmt::Debug for Applications {
 
 /// A stream of values of one application, in order of time. The stream can be sent to another thread and awaited
 /// anywhere, with the methods of `futures::TryStreamExt`. No request is sent to the cluster before the stream is
-/// polled. Dropping a `try_next` that has not returned anything loses nothing: the next `try_next` returns that value.
+/// polled. A `try_next` future that is dropped before it has returned loses no value: the next `try_next` returns the
+/// value.
 pub type Changes<T> = BoxStream<'static, Result<T, Error>>;
 
 /// Identifies an application.
@@ -78,9 +79,9 @@ impl Applications {
     ///
     /// An existing application is never overwritten. If the future is dropped before its end, or returns
     /// [`Error::Call`], the application may have been created nevertheless: then submitting it again returns
-    /// [`Error::NameTaken`]. The same error is returned if kube's client repeats the call by itself, which it does when
-    /// the API server answers that it is too busy (429, 503, 504), and the first call had created the application. For
-    /// an application without a name, for which the cluster makes one up, such a repeated call can create two
+    /// [`Error::NameTaken`]. The same error is returned if kube's client repeats the request by itself, which it does
+    /// when the API server answers that it is too busy (429, 503, 504), and the first request had created the
+    /// application. For an application with `generateName` instead of a name, such a repeated request can create two
     /// applications. `Config::default_retry = false` for the [`Client`] prevents that.
     ///
     /// # Errors
@@ -135,10 +136,10 @@ impl Applications {
 
     /// Waits for the application's end, and returns it; at once if the application has ended already.
     ///
-    /// An application has ended when the operator has seen everything that is asked of it
-    /// ([`SparkApplication::is_settled`]) and its state is COMPLETED or FAILED: a state that was recorded for a run
-    /// before an edit is not its end. An application that is suspended, or that is always run again
-    /// (`restartPolicy.type: Always`), does not end by itself: use `tokio::time::timeout` if that is possible.
+    /// An application has ended when the operator has observed the newest spec and the newest request for another run
+    /// ([`SparkApplication::is_settled`]) and the state is COMPLETED or FAILED: a state that was recorded for a run
+    /// before an edit is not the end. An application that is suspended, or that is always run again
+    /// (`restartPolicy.type: Always`), does not end by itself: use `tokio::time::timeout` for such an application.
     ///
     /// # Errors
     ///

@@ -1,13 +1,15 @@
-//! Builds an application from its program on. Fields that are not set stay empty, for the operator's defaults.
+//! Builds an application step by step, beginning with its program. Fields that are not set stay empty, so that the
+//! operator fills in its defaults.
 
 use api::{ApplicationType, SparkApplication, SparkApplicationSpec};
 
 /// Builds an application: has a method for each field of [`SparkApplicationSpec`] that nearly every application needs.
 ///
 /// [`Self::with`] sets any other field; [`Self::named`] returns the application. Fields that are not set are left out,
-/// as in a manifest: the operator fills them in as [`with_defaults`](api::with_defaults) does. Nothing is
-/// checked here: whether the application can be run is checked by the webhook when it is submitted
-/// ([`Error::Refused`](super::Error::Refused)), or without a webhook by the operator, which reports it in the status.
+/// as in a manifest: the operator fills them in as [`with_defaults`](api::with_defaults) does. The builder checks
+/// nothing: when the application is submitted, the webhook checks whether it can be run
+/// ([`Error::Refused`](super::Error::Refused)); without a webhook the operator checks that, and reports mistakes in the
+/// status.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "it becomes an application by `named`"]
 pub struct Builder {

@@ -20,8 +20,8 @@ use std::time::Duration;
 type Found = Lenient<SparkApplication>;
 type Watch = BoxStream<'static, Result<WatchEvent<Found>, kube::Error>>;
 
-/// How long the API server is asked to keep a watch open. A connection whose other end has vanished without closing it
-/// is noticed after this time and [`GRACE`]; each watch costs the API server one request in this time.
+/// The timeout of a watch, after which the API server ends the watch. A connection whose other end has vanished without
+/// closing it is noticed after this time and [`GRACE`]; each watch costs the API server one request in this time.
 const WATCH: Duration = Duration::from_secs(60);
 
 /// Returns a stream of the application as it is now, then as it is after each change. The stream ends when the
@@ -51,7 +51,7 @@ struct Following {
     which: Which,
     /// `metadata.resourceVersion` of the application that was returned last.
     told: Option<String>,
-    /// The version from which the watch continues; none if the application has to be got again.
+    /// The version from which the watch continues; none if the application has to be read again first.
     version: Option<String>,
     watch: Option<Watch>,
     patience: Patience,

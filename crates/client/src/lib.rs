@@ -26,13 +26,14 @@
 //! # }
 //! ```
 //!
-//! The library does not connect to the operator's process: all calls go to the API server, with the credentials of the
-//! [`kube::Client`]. The credentials have to allow `create`, `get` and `watch` of `sparkapplications` in the namespace.
+//! The library does not connect to the operator's process: all requests go to the API server, with the credentials of
+//! the [`kube::Client`]. The credentials have to allow `create`, `get` and `watch` of `sparkapplications` in the
+//! namespace.
 //!
 //! The library runs on tokio, as kube's client does, and needs tokio's timer (`enable_all`, or `#[tokio::main]`).
 //!
-//! Every future and stream here can be dropped at any moment, by `tokio::select!` or `tokio::time::timeout` for
-//! instance. Dropping it ends the watching only; the application continues. To watch again later, call the method
+//! Every future and stream of this library can be dropped at any moment, by `tokio::select!` or `tokio::time::timeout`
+//! for instance. Dropping it ends the watching only; the application continues. To watch again later, call the method
 //! again: the new future or stream begins with the state at that time.
 
 #![warn(missing_docs)]

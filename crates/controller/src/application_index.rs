@@ -1,4 +1,4 @@
-//! Keeps what is known of the objects of one kind, by their applications, fed by the events of one watch.
+//! Keeps an index of the objects of one kind by application, updated by the events of one watch.
 
 use super::ApplicationRef;
 use kube::runtime::watcher::Event;
@@ -10,10 +10,11 @@ use std::{
 
 /// Namespace and name of an application.
 pub(super) type ApplicationKey = (String, String);
-/// The records of objects, by application and by the names of the objects.
+/// For each application: the records of its objects, by the name of the object.
 pub(super) type Records<R> = BTreeMap<ApplicationKey, BTreeMap<String, R>>;
 
-/// An object, reduced to what the operator needs to know: there are thousands of each kind.
+/// The part of an object that the operator needs. Only this part is kept, because there are thousands of objects of
+/// each kind.
 pub(super) trait Record: Clone + PartialEq {
     fn name(&self) -> &str;
     fn uid(&self) -> &str;
@@ -23,7 +24,7 @@ pub(super) trait Record: Clone + PartialEq {
 #[derive(Debug)]
 pub(super) struct ApplicationIndex<R> {
     records: RwLock<Records<R>>,
-    /// The part of a list that has arrived; the list replaces `records` when it is complete.
+    /// The records of a list that is not complete yet. They replace `records` when the list is complete.
     listed: Mutex<Records<R>>,
 }
 
@@ -45,9 +46,9 @@ impl<R: Record> ApplicationIndex<R> {
         self.records.read().get(&key).cloned().unwrap_or_default()
     }
 
-    /// Takes in one event. `record` reduces an object to its application and its record; none if the object belongs to
-    /// no application. `is_going` receives the last known state of each object that does not exist any more, before the
-    /// object leaves the index. Returns the applications whose objects have changed.
+    /// Applies one event of the watch. `record` returns the application and the record of an object, or none if the
+    /// object belongs to no application. `is_going` receives the last record of each object that does not exist any
+    /// more, before the record leaves the index. Returns the applications whose objects have changed.
     pub(super) fn apply<K>(
         &self,
         event: Event<K>,
@@ -106,7 +107,7 @@ impl<R: Record> ApplicationIndex<R> {
     }
 }
 
-/// Returns references to applications, to reconcile them.
+/// Returns the references by which kube's controller reconciles these applications.
 pub(super) fn references(keys: BTreeSet<ApplicationKey>) -> impl Iterator<Item = ApplicationRef> {
     keys.into_iter().map(|(namespace, name)| ApplicationRef::new(&name).within(&namespace))
 }
@@ -136,8 +137,8 @@ mod tests {
         ("default".to_owned(), application.to_owned())
     }
 
-    /// Applies events of objects, each with its application, and returns which applications have changed and which
-    /// objects are gone.
+    /// Applies an event about objects, each with the name of its application (if it has one). Returns the names of the
+    /// changed applications, and the uids of the objects that are gone.
     fn applied(
         index: &ApplicationIndex<Object>,
         event: Event<(Option<&str>, Object)>,
@@ -176,7 +177,7 @@ mod tests {
         applied(&index, Event::Apply((Some("old"), object("gone", "2"))));
         applied(&index, Event::Apply((Some("made-anew"), object("again", "3"))));
         assert_eq!(applied(&index, Event::Init), NOTHING);
-        // The part of a list that was broken off counts for nothing.
+        // Objects from a list that was broken off are ignored.
         applied(&index, Event::InitApply((Some("never"), object("never", "5"))));
         assert_eq!(applied(&index, Event::Init), NOTHING);
         for (application, object) in

@@ -1,5 +1,5 @@
-//! Reports metrics of applications and executors: gauges are computed from the caches when the metrics are read, and
-//! counters are computed from the statuses that were written.
+//! Reports metrics of applications and executors: gauges are computed from the caches when the metrics are requested,
+//! and counters grow with each status that the operator writes.
 
 use super::{Watched, namespaces::OurNamespaces, pods::PodIndex};
 use api::{SparkApplication, SparkApplicationStatus};
@@ -28,8 +28,8 @@ pub struct ApplicationMetrics {
     unanswered: Arc<Mutex<Unanswered>>,
 }
 
-/// For each application, by uid: the writes of statuses that got no answer. Each write is the application as it was
-/// before, and the status that was to be written.
+/// For each application, by uid: the status writes that the API server has not answered. Each write consists of the
+/// application before the write, and the status to write.
 type Unanswered = HashMap<String, Vec<(SparkApplication, SparkApplicationStatus)>>;
 
 /// The caches from which the gauges are computed.
@@ -40,7 +40,7 @@ pub(super) struct Caches {
     pub namespaces: Arc<OurNamespaces>,
 }
 
-/// While this value exists, the metrics report the contents of the caches.
+/// A guard: the metrics report the contents of the caches as long as it exists.
 pub(super) struct Shown<'a>(&'a ApplicationMetrics);
 
 impl ApplicationMetrics {
@@ -67,7 +67,7 @@ impl ApplicationMetrics {
         Shown(self)
     }
 
-    /// Counts that `status` has been written in place of the status of `application`.
+    /// Updates the counters after `status` has replaced the status of `application`.
     pub(super) fn written(
         &self,
         application: &SparkApplication,
@@ -92,8 +92,8 @@ impl ApplicationMetrics {
         self.unanswered.lock().entry(uid).or_default().push((application.clone(), status));
     }
 
-    /// Counts a write that got no answer, if `application` shows that the status was written. `application` is the
-    /// application as the watch has reported it.
+    /// Updates the counters for a write that the API server has not answered, if `application`, as the watch has
+    /// reported it, contains the status of that write.
     pub(super) fn seen(&self, application: &SparkApplication, now: Timestamp, limits: ExecutorLimits) {
         let uid = application.uid().unwrap_or_default();
         let is_news =
@@ -102,7 +102,8 @@ impl ApplicationMetrics {
         let Some(unanswered) = all.get(&uid).filter(|unanswered| unanswered.iter().any(is_news)) else {
             return;
         };
-        // Compared in the form in which statuses are stored: there, times have no fractions of a second.
+        // Both statuses are compared as JSON, the form in which they are stored: in it, times have no fractions of a
+        // second.
         let stored = json!(application.status);
         let written = unanswered.iter().find(|(_, status)| json!(status) == stored).cloned();
         all.remove(&uid);
@@ -112,7 +113,7 @@ impl ApplicationMetrics {
         }
     }
 
-    /// Forgets the writes of an application that got no answer: the application is gone, or its status is known.
+    /// Forgets the unanswered writes of an application that is gone, or whose status is known by now.
     pub(super) fn forget(&self, uid: &str) {
         self.unanswered.lock().remove(uid);
     }

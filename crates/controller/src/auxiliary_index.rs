@@ -1,5 +1,5 @@
-//! Caches the Services and Ingresses of each application, reduced to what the operator needs to know, and fed by one
-//! watch for each kind.
+//! Caches the parts of Services and Ingresses that the operator needs, by application. One watch for each kind updates
+//! the cache.
 
 use super::{
     ApplicationRef,
@@ -23,8 +23,8 @@ use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 use tokio::{sync::watch as state, time::sleep};
 use tracing::warn;
 
-/// The pause before the next attempt to watch a kind that does not exist or may not be watched. After an admin has
-/// allowed it, the watch may begin this much later.
+/// The pause before the next attempt to watch a kind that the cluster does not have, or that the operator may not
+/// watch. After an admin has installed or allowed the kind, the watch begins within this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// The Services and Ingresses that the API server has reported.
@@ -77,8 +77,8 @@ impl AuxiliaryIndex {
         (there, unwatched)
     }
 
-    /// Returns namespace and name of another application, than the one with `uid`, that has an Ingress with one of these
-    /// addresses.
+    /// Returns the first of `addresses` that an Ingress of another application has, with the namespace and name of that
+    /// application. `uid` is the application that asks for the addresses.
     pub(super) fn holder(&self, addresses: &[String], uid: &str) -> Option<(String, ApplicationKey)> {
         let has = |object: &AuxiliaryObject, address: &String| {
             object.owner != uid && !object.terminating && object.addresses.contains(address)
@@ -91,7 +91,7 @@ impl AuxiliaryIndex {
         })
     }
 
-    /// Whether changes of this object are reported by a watch.
+    /// Whether a watch reports the changes of this object.
     pub(super) fn watches(&self, child: &Child) -> bool {
         let kind = if child.kind == Ingress::KIND { &self.ingresses } else { &self.services };
         *kind.state.borrow() == State::Known
@@ -107,8 +107,8 @@ impl AuxiliaryIndex {
     ) -> impl Stream<Item = ApplicationRef> + Send + use<> {
         let config = |selector: &str| watch::config(watch_seconds).labels(selector);
         let services = config(&format!("{}=true", label::CREATED_BY));
-        // Ingresses of Kubeflow's operator have no other label that distinguishes them from the Ingresses of other
-        // owners.
+        // The label of the submission id is the only label by which the Ingresses of Kubeflow's operator differ from
+        // Ingresses of other owners.
         let ingresses = config(label::SUBMISSION_ID);
         let services = watch::events(client, namespaces, services, metrics);
         let services = kinds::<Service>(services, Arc::clone(&self), |index| &index.services);
@@ -163,8 +163,8 @@ impl Record for AuxiliaryObject {
 }
 
 impl Kind {
-    /// Handles a failure of the watch. Returns whether there is nothing to watch: then no caller waits for the kind any
-    /// more.
+    /// Handles a failure of the watch. Returns whether the kind cannot be watched at all; in that case `synced` does
+    /// not wait for the kind any more.
     fn is_missing<K: Followed>(&self, error: &watcher::Error) -> bool {
         let is_missing = watch::is_missing(error);
         if is_missing {
@@ -178,7 +178,7 @@ impl Kind {
         is_missing
     }
 
-    /// Takes in one event of the watch. Returns the applications whose objects have changed.
+    /// Applies one event of the watch. Returns the applications whose objects have changed.
     fn apply<K: Followed>(&self, event: Event<Lenient<K>>) -> BTreeSet<ApplicationKey> {
         let is_complete = matches!(event, Event::InitDone);
         let changed = self.objects.apply(event, keyed, |_, _| {});
@@ -190,7 +190,7 @@ impl Kind {
 }
 
 /// Returns the application of an object and the object's record. An object that cannot be read counts as an object
-/// without an application: it is not mended and does not appear in any status.
+/// without an application: the operator does not repair it and shows it in no status.
 fn keyed<K: Followed>(object: &Lenient<K>) -> Option<(ApplicationKey, AuxiliaryObject)> {
     let object = object.0.as_ref().ok()?;
     let namespace = object.meta().namespace.clone()?;

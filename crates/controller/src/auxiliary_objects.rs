@@ -1,5 +1,5 @@
-//! Makes, mends and deletes Services and Ingresses in the background: a limited number at once, each with a deadline.
-//! So neither a failure nor a slow answer delays any application.
+//! Creates, repairs and deletes Services and Ingresses in the background: a limited number at once, each with a
+//! deadline, so that neither a failure nor a slow answer delays an application.
 
 use super::{
     ApplicationRef,
@@ -37,13 +37,13 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
-/// How many objects are made, mended and deleted at once: enough for as many applications as are submitted in the time
-/// that the API server takes for one object.
+/// How many objects are created, repaired or deleted at once. This is enough for all applications that are submitted
+/// while the API server handles one object.
 const AT_ONCE: usize = 32;
 /// The longest time that the work on one object may take. After a timeout the work is retried.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Makes, mends and deletes objects in the background. Cheap to clone: all clones share one state.
+/// Creates, repairs and deletes objects in the background. Cheap to clone: all clones share one state.
 #[derive(Clone)]
 pub(super) struct AuxiliaryWorker(Arc<Inner>);
 
@@ -52,7 +52,7 @@ struct Inner {
     events: Events,
     index: Arc<AuxiliaryIndex>,
     slots: Semaphore,
-    /// For each application, by uid: what was done about each of its objects.
+    /// For each application, by uid: the latest attempt to change each of its objects.
     done: Mutex<HashMap<String, BTreeMap<Child, Done>>>,
     /// Receives an application when the work on one of its objects has failed, or when no watch reports the result of
     /// the work.
@@ -61,16 +61,18 @@ struct Inner {
     stop: CancellationToken,
 }
 
-/// What was done about one object.
+/// The latest attempt to create, repair or delete one object.
 struct Done {
     tried: Try,
     /// The run and the reason of the last failure that was reported to the user; none if the last attempt succeeded.
     told: Option<(String, String)>,
-    /// None for a Service, and for an Ingress whose address another application has.
+    /// The addresses that the object claims. None for a Service, and for an Ingress with an address that another
+    /// application has.
     claim: Option<Claim>,
 }
 
-/// The addresses of an Ingress that is made or changed. They count as taken before the watch reports the Ingress.
+/// The addresses of an Ingress that is being created or changed. They count as taken before the watch reports the
+/// Ingress, so that two applications cannot get the same address at the same time.
 struct Claim {
     addresses: Vec<String>,
     /// Namespace and name of the application.
@@ -97,7 +99,7 @@ impl AuxiliaryWorker {
         }))
     }
 
-    /// Returns the Services and Ingresses of an application, and what was done about each.
+    /// Returns the Services and Ingresses of an application, and the latest attempt to change each of them.
     pub(super) fn seen(&self, namespace: &str, application: &str, uid: &str) -> AuxiliaryObjects {
         let (there, unwatched) = self.0.index.of(namespace, application);
         let done = self.0.done.lock();
@@ -116,7 +118,8 @@ impl AuxiliaryWorker {
         self.0.done.lock().retain(|uid, _| listed.contains(uid));
     }
 
-    /// Starts the work on all of `auxiliary_worker` for the run `run` of `application`, in the background.
+    /// Starts all actions in `auxiliary_worker`, in the background. They belong to the run of `application` with the
+    /// submission id `run`.
     pub(super) fn start(
         &self,
         application: &SparkApplication,
@@ -162,7 +165,7 @@ impl AuxiliaryWorker {
         }
     }
 
-    /// Waits until no work is running any more. The token `stop` ends the work early.
+    /// Waits until all background work has ended. The token `stop` ends it early.
     pub(super) async fn stopped(&self) {
         self.0.tasks.close();
         self.0.tasks.wait().await;
@@ -218,16 +221,17 @@ impl Inner {
         }
     }
 
-    /// Returns why an Ingress with these addresses is not made, if another application than the one with `uid` has one of
-    /// them: ingress controllers choose one of two Ingresses with the same address, and a tenant could take over
-    /// another's.
+    /// Returns why an Ingress with these addresses is not created, if an application other than the one with `uid` has
+    /// one of the addresses. An ingress controller chooses one of two Ingresses with the same address, so a tenant
+    /// could take over the address of another tenant.
     fn holder(
         &self,
         done: &HashMap<String, BTreeMap<Child, Done>>,
         addresses: &[String],
         uid: &str,
     ) -> Option<String> {
-        // Services have no address, and every application has one: do not look at all applications for each.
+        // Every application has a Service, and Services have no addresses: this avoids a search through all
+        // applications for each Service.
         if addresses.is_empty() {
             return None;
         }
@@ -243,8 +247,8 @@ impl Inner {
         ))
     }
 
-    /// Records how the work on an object has ended. Returns whether a failure is to be reported: a repeated failure of
-    /// the same run is not.
+    /// Records how the work on an object has ended. Returns whether to report a failure to the user: not if the
+    /// previous attempt for the same run has failed for the same reason.
     fn end(&self, uid: &str, run: &str, child: &Child, is_made: bool, why: Option<&str>) -> bool {
         let mut done = self.done.lock();
         let Some(done) = done.get_mut(uid).and_then(|done| done.get_mut(child)) else { return false };

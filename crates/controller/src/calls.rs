@@ -1,6 +1,6 @@
-//! Sends requests whose answers contain objects that any user of the cluster may have written, and reads no more of an
-//! answer than is needed. kube's own methods read the whole answer, including managedFields: if an answer cannot be
-//! read, they report a deletion that succeeded as failed.
+//! Sends requests, and decodes no more of an answer than is needed, because any user of the cluster may have written
+//! the objects in it. kube's own methods decode the whole answer, including managedFields: if that fails, they report a
+//! deletion that succeeded as failed.
 
 use api::Lenient;
 
@@ -23,7 +23,8 @@ pub(super) async fn metadata<K: Resource + Clone + Debug>(
     metadata_at(&api.clone().into_client(), api.resource_url(), name).await
 }
 
-/// Returns an object's metadata; none if the object does not exist. Only `path` determines the kind of the object.
+/// Returns an object's metadata; none if the object does not exist. The URL path `path` alone determines the kind of
+/// the object.
 pub(super) async fn metadata_at<K: Resource>(
     client: &Client,
     path: &str,
@@ -91,7 +92,7 @@ async fn send_to<K: Resource + Clone>(api: &Api<K>, request: Built) -> kube::Res
 /// A request as kube builds it.
 type Built = Result<http::Request<Vec<u8>>, request::Error>;
 
-/// Returns the answer to a request, as text.
+/// Sends a request and returns the answer as text.
 pub(super) async fn send(client: &Client, request: Built) -> kube::Result<String> {
     client.request_text(request.map_err(kube::Error::BuildRequest)?).await
 }

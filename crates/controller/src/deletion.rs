@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
 /// The number of applications handled at once, so that one slow answer does not delay all others. Each application
-/// takes two or three short calls.
+/// takes two or three short requests.
 const AT_ONCE: usize = 4;
 
 /// A queue of applications that are gone and whose pods have not been handled since. Each application is in the queue
@@ -28,11 +28,11 @@ pub(super) struct Deletions {
 #[derive(Default)]
 struct Waiting {
     lines: BTreeMap<String, Line>,
-    /// The namespaces that have a line, the next namespace first.
+    /// The namespaces with applications in the queue, in the order of their turns.
     turns: VecDeque<String>,
 }
 
-/// The applications of one namespace by their names, first come, first served.
+/// The queue of one namespace: the names of its applications, first come, first served.
 #[derive(Default)]
 struct Line {
     order: VecDeque<String>,
@@ -108,9 +108,9 @@ impl Context {
     /// deletes the pods later, and a driver that has the operator's finalizer is released when the operator starts the
     /// next time.
     ///
-    /// In a namespace that this operator does not drive, another operator may drive applications. There only the
-    /// drivers of applications that are gone are released: no operator can record the outcome of such a driver any
-    /// more, and while the finalizer stays, neither the driver nor the namespace can be deleted.
+    /// In a namespace that this operator does not drive, another operator may drive applications. In such a namespace,
+    /// only the drivers of applications that are gone are released: no operator can record the outcome of such a driver
+    /// any more, and while the finalizer stays, neither the driver nor the namespace can be deleted.
     pub(super) async fn delete_or_release_pods(&self, namespace: &str, name: &str) {
         self.pods.forget(namespace, name);
         let pods: Vec<_> = self.pods.of(namespace, name).0.into_values().collect();
@@ -139,15 +139,15 @@ impl Context {
         }
     }
 
-    /// Stops driving an application in a namespace that is not chosen: its pods go on running, everything remembered of
-    /// the application is forgotten, and its drivers are released from the finalizer.
+    /// Stops driving an application in a namespace that is not chosen, or that another operator drives. The pods
+    /// continue to run, this process forgets the application, and the operator's finalizer is removed from its drivers.
     ///
-    /// Drivers are released once, and only the drivers of applications that this process has driven. Another operator
-    /// may drive the namespace by now, and the finalizer of that operator has the same name. If the other operator has
-    /// already put its finalizer on such a driver, that operator sees at once that the finalizer is gone and restores
-    /// it, and the matter ends there. If this operator released every driver with the finalizer whenever a driver is
-    /// seen, the two operators would fight endlessly. So the finalizer stays on the drivers of a namespace that was
-    /// removed from the choice while no operator ran, until their application is deleted.
+    /// The finalizer is removed once, and only from drivers of applications that this process has driven: another
+    /// operator may drive the namespace by now, and its finalizer has the same name. If the other operator has already
+    /// put its finalizer on such a driver, it sees at once that the finalizer is gone and restores it. If this operator
+    /// removed the finalizer whenever it sees a driver, the two operators would remove and restore it endlessly.
+    /// Therefore, if a namespace was deselected while no operator ran, its drivers keep the finalizer until their
+    /// application is deleted.
     ///
     /// # Errors
     ///
@@ -155,7 +155,8 @@ impl Context {
     pub(super) async fn leave(&self, watched: &Watched) -> Result<(), Error> {
         let (namespace, name) = (watched.namespace().unwrap_or_default(), watched.name_any());
         let uid = watched.uid().unwrap_or_default();
-        // Every application that this process drives has a note, from its first reconcile on.
+        // `memory` has a note on every application that this process drives, from the first reconcile of the
+        // application on.
         let was_ours = self.memory.has(&uid);
         self.pods.forget(&namespace, &name);
         if was_ours {
@@ -184,8 +185,8 @@ mod tests {
     /// Method and path of each request.
     type Asked = Arc<Mutex<Vec<String>>>;
 
-    /// Returns a process that drives the namespace `ours`, and the requests that it sends. The API server has the pod
-    /// `pi-driver`, and the application `pi` if `there` contains it.
+    /// Returns the context of an operator that drives only the namespace `ours`, and the requests that the operator
+    /// sends. The API server has the pod `pi-driver`, and the application `pi` if `there` contains it.
     fn context(there: Option<Value>) -> (Context, Asked) {
         let asked = Asked::default();
         let asking = Arc::clone(&asked);
@@ -246,7 +247,7 @@ mod tests {
         })
     }
 
-    /// Returns a driver of the application with the uid `u`; the finalizer keeps the driver.
+    /// Returns a driver of the application with the uid `u`; the driver has the operator's finalizer.
     fn driver(name: &str) -> Lenient<Pod> {
         from_value(driver_json(name)).unwrap()
     }
@@ -331,7 +332,7 @@ mod tests {
         assert!(!has_departed());
     }
 
-    /// Issue 22: every event of such a pod caused a request.
+    /// Issue 22: every event of a pod that needs no action caused a request.
     #[tokio::test]
     async fn nobody_asks_for_the_application_of_pods_about_which_nothing_is_to_be_done() {
         let (context, asked) = context(None);

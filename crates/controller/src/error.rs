@@ -36,8 +36,9 @@ impl Error {
     }
 }
 
-/// Reconciles `object` by `look`, which returns when to look again if nothing happens before, and records the work in
-/// `workload`. Reports a panic in `look` by an event on the object and a metric.
+/// Runs `look`, the reconcile of `object`, and records it in `workload`. `look` returns the time until the next
+/// reconcile if nothing changes before; none to wait for a change. A panic in `look` is reported by an event on the
+/// object and by a metric.
 ///
 /// # Errors
 ///

@@ -20,7 +20,7 @@ use tracing::warn;
 /// `reportingController`: the name that Kubeflow's operator uses.
 const CONTROLLER: &str = "spark-application-controller";
 
-/// Returns the object that an event regards: this version of `object`.
+/// Returns the `regarding` field of an event about `object`, with the resourceVersion of `object`.
 pub(super) fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectReference {
     ObjectReference { resource_version: object.meta().resource_version.clone(), ..object.object_ref(&()) }
 }
@@ -38,9 +38,9 @@ impl Events {
         Self { client, instance }
     }
 
-    /// Sends an event about `object`. `occasion` distinguishes the event from an event with the same words at another
-    /// time: for example the run, or the object's version. A failure is only logged, because the handling of
-    /// applications never depends on events.
+    /// Sends an event about `object`. Two events with the same content are stored separately only if they have
+    /// different values of `occasion`: for example the run, or the object's version. A failure is only logged, because
+    /// the handling of applications never depends on events.
     pub(super) async fn send<K: Resource<DynamicType = ()>>(
         &self,
         object: &K,

@@ -58,7 +58,7 @@ pub(super) async fn execute(
     }
 }
 
-/// Carries out an action about pods; the application of these pods need not exist any more. Ignores all other actions.
+/// Carries out an action about pods, even if their application does not exist any more. Ignores all other actions.
 pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action) -> Result<(), Error> {
     let pods = Api::<Pod>::namespaced(client.clone(), namespace);
     let (what, done) = match &action {
@@ -103,8 +103,8 @@ async fn protected(pods: &Api<Pod>, name: &str, uid: &str, protect: bool) -> Res
     calls::patch_metadata(pods, name, &Patch::Merge(patch)).await
 }
 
-/// Makes objects that an application can run without. Reports a failure to the user of the application by an event and
-/// skips the rest.
+/// Creates objects that an application can run without. After the first failure, reports it to the user by an event and
+/// skips the remaining objects.
 async fn make(context: &Context, application: &SparkApplication, objects: &[Value]) {
     /// How long the creation of one object may take. The next reconcile retries.
     const PATIENCE: Duration = Duration::from_secs(5);
@@ -146,7 +146,8 @@ pub(super) async fn delete(
     }
 }
 
-/// Returns the parameters that delete the object with this uid, and no other object that has its name by now.
+/// Returns the parameters of a DELETE that applies only to the object with this uid, not to a later object with the
+/// same name.
 pub(super) fn only(uid: Option<String>) -> DeleteParams {
     let preconditions = Preconditions { uid, resource_version: None };
     DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }

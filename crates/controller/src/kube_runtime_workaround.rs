@@ -1,4 +1,4 @@
-//! Ends a controller that is asked to stop before it has begun.
+//! Works around a bug of kube-runtime: a controller that is asked to stop before it has begun never ends.
 
 use kube::runtime::reflector::{Lookup, Store};
 use std::{future::pending, hash::Hash};

@@ -1,7 +1,7 @@
 //! Drives applications: watches them, observes the facts, decides in `plan` what to do, acts, and records the result.
 //!
-//! A reconcile looks at one application as it is now; the reason for the call does not matter. Every failure is
-//! retried, and every action can be repeated, so nothing has to be remembered across a crash.
+//! A reconcile depends only on the present state of one application, not on the event that has caused it. Every failure
+//! is retried, and every action can be repeated, so nothing has to be remembered across a crash.
 
 mod application_index;
 mod application_metrics;
@@ -82,13 +82,14 @@ pub type ApplicationRef = ObjectRef<Watched>;
 /// Returns the time by the API server's clock; none until the API server has reported its time.
 pub type ServerTime = Arc<dyn Fn() -> Option<Timestamp> + Send + Sync>;
 
-/// How many applications kube's controller takes up at once; most of them wait for their turn. It polls each of them
-/// whenever anything happens, so thousands would cost more than their reconciles. It picks the others in no order.
+/// How many reconciles kube's controller starts at once; most of them wait for a permit in `take_turn`. The controller
+/// polls each of them whenever anything happens, so thousands would cost more than the work itself. Among applications
+/// whose reconcile has not started, the controller picks in no order.
 const QUEUE: u16 = 256;
-/// How soon to look again if the facts were stale. The watch usually delivers fresh facts sooner.
+/// The pause before the next reconcile if the cached facts were stale. The watch usually delivers fresh facts sooner.
 const FRESH_FACTS: Duration = Duration::from_secs(1);
 
-/// What the controller gets from its process.
+/// The settings, the client and the metrics that the controller uses.
 #[derive(Clone)]
 pub struct Setup {
     pub client: Client,
@@ -96,7 +97,7 @@ pub struct Setup {
     pub schedule_policy: schedule::Policy,
     /// The namespaces in which applications are driven.
     pub namespaces: Namespaces,
-    /// `<namespace of the operator>/<installation>`, for the claims of namespaces.
+    /// The holder in the Leases that claim namespaces: `<namespace of the operator>/<installation>`.
     pub identity: String,
     pub claim_metrics: ClaimMetrics,
     pub submitter: SubmitterSettings,
@@ -132,14 +133,14 @@ struct Context {
     memory: ReconcileMemory,
     /// The cache of applications, fed by the watch.
     applications: reflector::Store<Watched>,
-    /// The permits to reconcile, first come, first served. The limit of kube's controller picks any application that
-    /// waits, so under a load that does not end some applications would wait for ever.
+    /// The permits to reconcile, first come, first served. kube's controller alone would pick any of the waiting
+    /// applications, so under constant load some applications would wait for ever.
     turns: Semaphore,
     server_time: ServerTime,
     stop: CancellationToken,
 }
 
-/// Runs the controller until `stop`. `synced` is called once, when the caches are complete.
+/// Runs the controller until `stop` is cancelled. `synced` is called once, when the caches are complete.
 pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let Setup {
         client,
@@ -211,7 +212,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let (ours, telling, claiming) = (Arc::clone(&namespaces), events.clone(), events.clone());
     let keep_claims = namespaces.keep_claims(&look_again_in, &claiming);
     let report = async move {
-        // Until then, a namespace that is chosen by its labels does not count as chosen.
+        // Before `synced` returns, a namespace that is chosen by its labels does not count as chosen.
         ours.synced().await;
         unreadable::send_events(reported, &telling, |namespace| ours.include(namespace)).await;
     };
@@ -316,7 +317,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
                 let _shown = application_metrics.show(caches);
                 synced();
                 let occasions = Occasions { children: schedules_dirty, namespaces: schedules_moved };
-                // In a task of its own, so that schedules do not wait while thousands of applications are reconciled.
+                // Schedules run in a task of their own, so that they do not wait while thousands of applications are
+                // reconciled.
                 let run = schedules::run(of_schedules, occasions, watch_seconds, stop.clone());
                 AbortOnDropHandle::new(tokio::spawn(run)).await.expect("it neither panics nor is aborted");
             }

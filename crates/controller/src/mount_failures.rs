@@ -28,12 +28,13 @@ use tokio::{
 };
 use tracing::warn;
 
-/// How long a pod counts as waiting after the last question about it. Questions about a pod that waits come at least
-/// every five minutes.
+/// How long a pod counts as waiting for its volumes after the last call of [`MountFailures::of`] for the pod. While a
+/// pod waits, reconciles call it at least every five minutes.
 const WAITS: Duration = Duration::from_secs(600);
 /// How often the pods that do not wait any more are forgotten.
 const TIDY: Duration = Duration::from_secs(60);
-/// How long a question waits for the first list of events. A status without the reason is better than no status.
+/// How long [`MountFailures::of`] waits for the first list of events. A status without the reason is better than no
+/// status.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The number of pods in one namespace whose reasons are kept: a user who may create events in a namespace can create
 /// any number of them.
@@ -54,7 +55,7 @@ struct Failure {
 #[derive(Debug)]
 pub(super) struct MountFailures {
     known: Mutex<Known>,
-    /// Is notified by each question.
+    /// Notified by each call of `of`.
     asked: Notify,
     is_listed: state::Sender<bool>,
 }
@@ -62,7 +63,7 @@ pub(super) struct MountFailures {
 #[derive(Debug, Default)]
 struct Known {
     failures: Failures,
-    /// For each pod that waits, by uid: its application, and the time of the last question.
+    /// For each pod that waits for its volumes, by uid: its application, and the time of the last call of `of`.
     waiting: HashMap<String, (ApplicationRef, Instant)>,
 }
 
@@ -73,12 +74,13 @@ impl Default for MountFailures {
 }
 
 impl MountFailures {
-    /// Returns why the volumes of a pod of `application` cannot be mounted, if a reason is known. From then on the
-    /// application is woken when the reason changes.
+    /// Returns why the volumes of a pod of `application` cannot be mounted, if a reason is known. From then on, each
+    /// change of the reason causes a reconcile of the application.
     pub(super) async fn of(&self, application: &ApplicationRef, pod_uid: &str) -> Option<String> {
         self.known.lock().waiting.insert(pod_uid.to_owned(), (application.clone(), Instant::now()));
         self.asked.notify_one();
-        // If the events cannot be listed, no reason is known. The sender lives as long as `self`.
+        // A timeout is ignored: as long as the events cannot be listed, no reason is known. The wait has no other
+        // failure, because the sender lives as long as `self`.
         let mut is_listed = self.is_listed.subscribe();
         drop(timeout(PATIENCE, is_listed.wait_for(|listed| *listed)).await);
         let known = self.known.lock();
@@ -86,7 +88,8 @@ impl MountFailures {
         failures.get(pod_uid).map(|failure| failure.message.clone())
     }
 
-    /// Watches the events whenever a pod waits. Calls `wake` with the application of each pod whose reason has changed.
+    /// Watches the events as long as a pod waits for its volumes. Calls `wake` with the application of each pod whose
+    /// reason has changed.
     pub(super) async fn follow(
         &self,
         client: &Client,
@@ -107,7 +110,7 @@ impl MountFailures {
                         Ok(event) => self.apply(event, &mut listed).into_iter().for_each(&wake),
                         Err(error) => {
                             warn!(%error, "the watch of FailedMount events is retried");
-                            // Ends the wait of all questions: the list may never come.
+                            // Ends the wait of all calls of `of`, because the list may never arrive.
                             self.is_listed.send_replace(true);
                         }
                     },
@@ -129,8 +132,8 @@ impl MountFailures {
         is_awaited
     }
 
-    /// Takes in one event of the watch; `listed` collects a list that is not complete yet. Returns the applications
-    /// whose reasons have changed.
+    /// Applies one event of the watch; `listed` collects a list that is not complete yet. Returns the applications with
+    /// a pod whose reason has changed.
     fn apply(&self, event: watcher::Event<Lenient<Event>>, listed: &mut Failures) -> Vec<ApplicationRef> {
         let mut known = self.known.lock();
         let changed: Vec<String> = match event {
@@ -156,7 +159,7 @@ impl MountFailures {
             }
             watcher::Event::Apply(event) => note(&mut known.failures, &event).into_iter().collect(),
             // The API server deletes events when they are old. Their message is still true until the pod is gone, so no
-            // application is woken.
+            // application is reconciled.
             watcher::Event::Delete(event) => {
                 forget(&mut known.failures, &event);
                 Vec::new()
@@ -166,7 +169,7 @@ impl MountFailures {
     }
 }
 
-/// Notes the message of an event. Returns the uid of the pod if the message is new.
+/// Records the message of an event. Returns the uid of the pod if the message is new.
 fn note(failures: &mut Failures, event: &Lenient<Event>) -> Option<String> {
     let event = event.0.as_ref().ok()?;
     let namespace = event.metadata.namespace.as_ref()?;

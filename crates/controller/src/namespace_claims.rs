@@ -1,6 +1,6 @@
-//! Claims the namespaces in which this operator drives applications, by a Lease in each. Where the choices of several
-//! operators overlap, the one that holds the Lease drives, and the others drive nothing there until the Lease expires,
-//! is released or is deleted. Both sides report it.
+//! Claims the namespaces in which this operator drives applications, by a Lease in each. If several operators have
+//! chosen the same namespace, only the holder of the Lease drives its applications, until the Lease expires, is
+//! released or is deleted. Both operators report the overlap by events and a metric.
 
 use super::{events::Events, now};
 use api::names::annotation::ALSO_CHOSEN_BY;
@@ -32,20 +32,20 @@ use tracing::{info, warn};
 /// The name of the Lease in each namespace, which is the same for all installations.
 pub const NAMESPACE_LEASE: &str = "sparkapplications.sparkoperator.k8s.io";
 
-/// Each renewal is a write for each namespace with applications: 5 writes in a second for 1,000 namespaces. A namespace
-/// whose operator was removed waits 10 minutes for another one.
+/// Each renewal writes the Lease of each namespace with applications: 5 writes per second for 1,000 namespaces. If an
+/// operator is removed without releasing its Leases, another operator takes over after 10 minutes.
 const TIMING: Timing = Timing {
     lease_duration: Duration::from_secs(600),
     renew_deadline: Duration::from_secs(400),
     retry_period: Duration::from_secs(200),
 };
-/// How often an operator that does not hold the Lease looks at it.
+/// How often an operator that does not hold the Lease reads it.
 const LOOK: Duration = Duration::from_secs(10);
-/// How long a call may take.
+/// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The pause after a failure: each is twice as long as the last one.
+/// The shortest and the longest pause after a failure. Each pause is twice as long as the pause before.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
-/// How many Leases are read or written at once, when an operator begins with thousands of namespaces.
+/// How many Leases are read or written at once. The limit matters when an operator starts with thousands of namespaces.
 const AT_ONCE: usize = 16;
 
 /// The number of namespaces that several operators have chosen.
@@ -80,10 +80,10 @@ pub(super) struct Claims {
     me: String,
     metrics: ClaimMetrics,
     claims: RwLock<BTreeMap<String, Claim>>,
-    /// The namespaces that nobody has begun to claim yet.
+    /// The namespaces to claim that `keep` has not begun to claim yet.
     asked: Mutex<BTreeSet<String>>,
     is_asked: Notify,
-    /// Changes whenever the admin's choice may have changed.
+    /// Changes whenever the set of chosen namespaces may have changed.
     choice: watch::Sender<()>,
     calls: Semaphore,
 }
@@ -93,7 +93,8 @@ enum Claim {
     /// The Lease has not been read yet.
     Asked,
     Held {
-        /// From then on another operator may believe that it holds the Lease.
+        /// The renew deadline: from then on this operator drives nothing in the namespace until it has renewed the
+        /// Lease. Other operators wait longer, until the Lease expires.
         until: Instant,
         contender: Option<String>,
     },
@@ -107,7 +108,7 @@ enum Claim {
 pub(super) enum Driven {
     ByUs,
     ByOthers,
-    /// It is not known yet.
+    /// It is not known yet who holds the Lease.
     Unknown,
 }
 
@@ -116,12 +117,12 @@ pub(super) enum Driven {
 struct Known {
     /// The Lease as this operator has written it.
     written: Option<Lease>,
-    /// What the Lease said when it was last read, and since when it has said so.
+    /// The spec of the Lease when it was last read, and since when the spec has been unchanged.
     seen: Option<(LeaseSpec, Instant)>,
 }
 
 impl Claims {
-    /// Creates the claims of the operator `me`; [`Self::keep`] makes them.
+    /// Creates an empty set of claims of the operator `me`. [`Self::keep`] acquires the Leases.
     pub(super) fn new(client: Client, me: String, metrics: ClaimMetrics) -> Self {
         Self {
             client,
@@ -145,7 +146,7 @@ impl Claims {
         Self::new(client, "operators/nobody".to_owned(), ClaimMetrics::new(&mut Registry::default()))
     }
 
-    /// Claims the namespace unless it is claimed already. Returns who drives its applications, as far as it is known.
+    /// Claims the namespace unless it is claimed already. Returns who drives its applications, as far as known.
     pub(super) fn claim(&self, namespace: &str) -> Driven {
         let driven = |claim: &Claim| match claim {
             Claim::Held { until, .. } if Instant::now() < *until => Driven::ByUs,
@@ -169,13 +170,13 @@ impl Claims {
         matches!(self.claims.read().get(namespace), Some(Claim::Refused { .. }))
     }
 
-    /// Notes that the admin's choice may have changed.
+    /// Notifies all claims that the set of chosen namespaces may have changed.
     pub(super) fn choice_has_changed(&self) {
         self.choice.send_replace(());
     }
 
-    /// Makes the claims that are asked for and renews them, for ever. `changed` is called with each namespace of which
-    /// it has become known, or has changed, who drives it.
+    /// Acquires and renews the Leases of all namespaces that were passed to [`Self::claim`]; never returns. Calls
+    /// `changed` with a namespace when it becomes known which operator drives it, and when that operator changes.
     pub(super) async fn keep(
         &self,
         is_chosen: impl Fn(&str) -> bool,
@@ -238,14 +239,14 @@ impl Claims {
             warn!(namespace, %error, "the Lease is not released: another operator has to wait for its end");
         }
         self.set(&namespace, None);
-        // Whoever asks anew is heard.
+        // Only after `set`, so that a reconcile that this causes can claim the namespace again.
         changed(namespace);
     }
 
     /// Reads and writes the Lease once.
     ///
     /// An operator that does not hold the Lease adds the annotation [`ALSO_CHOSEN_BY`] whenever it is missing, and the
-    /// holder removes it at each renewal. So the holder knows whether the other operator is still there.
+    /// holder removes it at each renewal. So each renewal shows the holder whether the other operator still exists.
     async fn tried(
         &self,
         lease: &LeaseObject,
@@ -319,7 +320,7 @@ impl Claims {
         before
     }
 
-    /// Lets another operator take the Lease at once, if this operator still holds it.
+    /// Releases the Lease if this operator still holds it, so that another operator can take it at once.
     async fn release(&self, lease: &LeaseObject) -> Result<(), Error> {
         // Another operator may write its annotation between the two requests.
         while let Some(found) = lease.read().await? {
@@ -342,7 +343,7 @@ impl Drop for Claims {
 }
 
 struct Tried {
-    /// Whether it has become known, or has changed, who drives the namespace.
+    /// Whether the operator that drives the namespace has become known or has changed.
     is_change: bool,
     /// How long to wait before the next try.
     pause: Duration,
@@ -413,7 +414,7 @@ mod tests {
         }
     }
 
-    /// Keeps the claims of an operator as long as the returned task is not aborted; collects the namespaces that change.
+    /// Keeps the claims of an operator until the returned task is aborted. Ignores which namespaces have changed.
     fn kept(
         (claims, events): (Arc<Claims>, Events),
         chosen: Arc<Mutex<bool>>,

@@ -1,8 +1,9 @@
-//! Merges the watches of one kind in several namespaces into one stream of events, which reads as if one watch covered
-//! all of these namespaces.
+//! Merges the watches of one kind in several namespaces into one stream of events, which looks like the stream of one
+//! watch of all these namespaces.
 //!
-//! An operator that works in named namespaces has rights only there, so it cannot watch the whole cluster. Whoever takes
-//! the events must not depend on the number of watches, because a list that is complete replaces everything known.
+//! An operator that works in named namespaces has permissions only in these namespaces, so it cannot watch the whole
+//! cluster. The receiver of the events needs one complete list of all namespaces, because each complete list replaces
+//! everything that the receiver knows.
 
 use super::watch::is_missing;
 use futures::{
@@ -21,8 +22,8 @@ type Next<K> = BoxFuture<'static, (usize, u64, Option<Result<Event<K>>>, Watch<K
 /// Merges the watches that `watch` begins for each of `namespaces`.
 ///
 /// The first list is complete when each namespace has been listed. A namespace that does not exist, or in which the
-/// operator has no rights, does not delay the others: it counts as empty, and its objects are delivered as changes once
-/// they can be listed. Only if no namespace can be listed does the caller get that error.
+/// operator has no permissions, does not delay the others: it counts as empty, and its objects are delivered as changes
+/// once they can be listed. The caller gets the error only if no namespace can be listed.
 pub(super) fn merged<K, F>(
     namespaces: BTreeSet<String>,
     watch: F,
@@ -49,14 +50,15 @@ struct Part {
     state: State,
     /// Whether the stream has delivered an object of this namespace since its last `Init`.
     has_delivered: bool,
-    /// The number of watches of this namespace that have been given up.
+    /// The number of watches of this namespace that were replaced by a new watch. Events of replaced watches are
+    /// ignored.
     generation: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Listing,
-    /// The namespace cannot be listed yet, and the first list is not delayed by it.
+    /// The namespace cannot be listed yet. The merged list does not wait for it.
     Missing,
     Listed,
 }
@@ -69,7 +71,7 @@ struct Merge<K, F> {
     is_listing: bool,
     /// The events to deliver next.
     next: VecDeque<Result<Event<K>>>,
-    /// The changes in namespaces whose list is complete, until the lists of all namespaces are.
+    /// The changes in namespaces that are already listed, held back until all namespaces are listed.
     held: VecDeque<Event<K>>,
 }
 
@@ -87,7 +89,7 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
         self
     }
 
-    /// Waits for the next event of this namespace's watch.
+    /// Adds a future to `running` that waits for the next event of `watch`, the watch of the namespace at position `i`.
     fn follow(&self, i: usize, mut watch: Watch<K>) {
         let generation = self.parts[i].generation;
         self.running.push(Box::pin(async move {
@@ -149,8 +151,9 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
         }
     }
 
-    /// Begins a new list of all namespaces, because the watch of `cause` has begun anew and what it has delivered
-    /// before may be gone. The watch of `cause` goes on: it knows how long to wait after a failure.
+    /// Begins a new merged list, because the watch of the namespace `cause` has begun a new list and objects that it
+    /// has delivered before may be gone. Every other watch is replaced, unless its first list is still under way and
+    /// has delivered nothing. The watch of `cause` continues, because it contains the backoff after its failure.
     fn begin_anew(&mut self, cause: usize) {
         self.is_listing = true;
         self.held.clear();
@@ -171,7 +174,7 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
         }
     }
 
-    /// Ends the list once each namespace has been listed or is missing, and delivers the changes since then.
+    /// Ends the merged list once each namespace is listed or missing, and delivers the changes that were held back.
     fn complete(&mut self) {
         let is_in = |state| self.parts.iter().any(|part| part.state == state);
         if !self.is_listing || is_in(State::Listing) || !is_in(State::Listed) {
@@ -193,7 +196,7 @@ mod tests {
 
     type Sender = mpsc::UnboundedSender<Result<Event<&'static str>>>;
 
-    /// The merged watches of namespaces, whose own watches say what the test sends.
+    /// The merged watches of two namespaces. The test sends the events of the watch of each namespace.
     struct Merged {
         merged: Pin<Box<dyn Stream<Item = Result<Event<&'static str>>> + Send>>,
         /// The latest watch of each namespace, and how many there have been.
@@ -215,7 +218,7 @@ mod tests {
             Self { merged: Box::pin(merged), watches }
         }
 
-        /// Has the namespace's watch say this, and returns what the merged watches say.
+        /// Sends `events` on the watch of `namespace`, and returns the events of the merged watches.
         fn says(
             &mut self,
             namespace: &str,
@@ -281,7 +284,7 @@ mod tests {
         assert_eq!(merged.says("b", [Init, InitApply("b2"), InitDone]), ["lists b2"]);
         assert_eq!(merged.says("a", [InitDone]), ["ends"]);
 
-        // Of an empty namespace nothing has been delivered that may be gone.
+        // Namespace `a` is empty, so none of its delivered objects can be gone, and no new list is needed.
         assert_eq!(merged.says("a", [Init, InitApply("a2"), InitDone]), ["changes a2"]);
         assert_eq!(merged.begun(), [1, 2]);
     }

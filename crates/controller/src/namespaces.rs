@@ -1,5 +1,6 @@
-//! Determines which applications this operator drives: those in the namespaces that the admin has chosen, unless another
-//! operator drives them. A choice by labels may change at any time.
+//! Determines which applications this operator drives: those in the namespaces that the admin has chosen by
+//! `--namespaces` or `--namespace-selector`, unless another operator drives them. Which namespaces have the selected
+//! labels may change at any time.
 
 use super::{
     events::Events,
@@ -20,7 +21,7 @@ use tracing::{info, warn};
 pub(super) struct OurNamespaces {
     chosen: Namespaces,
     claims: Claims,
-    /// The labels of every namespace; empty if the choice does not depend on labels.
+    /// The labels of every namespace; empty if no namespace is chosen by its labels.
     labels: RwLock<BTreeMap<String, Labels>>,
     synced: state::Sender<bool>,
 }
@@ -31,7 +32,7 @@ impl OurNamespaces {
         Self { chosen, claims, labels: RwLock::default(), synced }
     }
 
-    /// Returns the admin's choice.
+    /// Returns the namespaces that the admin has chosen.
     pub(super) const fn chosen(&self) -> &Namespaces {
         &self.chosen
     }
@@ -46,25 +47,25 @@ impl OurNamespaces {
         self.chosen.include(name, labels)
     }
 
-    /// Claims the namespace `name` if it is chosen. Returns who drives its applications, as far as it is known;
-    /// [`Self::keep_claims`] names the namespace once that is known or has changed.
+    /// Claims the namespace `name` if it is chosen. Returns who drives its applications, as far as known.
+    /// [`Self::keep_claims`] reports the namespace when this becomes known or changes.
     pub(super) fn claim(&self, name: &str) -> Driven {
         if self.is_chosen(name) { self.claims.claim(name) } else { Driven::ByOthers }
     }
 
-    /// Makes and renews the claims, for ever. `changed` is called with each namespace of which it has become known, or
-    /// has changed, who drives it.
+    /// Acquires and renews the claims; never returns. Calls `changed` with a namespace when it becomes known which
+    /// operator drives it, and when that operator changes.
     pub(super) async fn keep_claims(&self, changed: impl Fn(String), events: &Events) {
         self.claims.keep(|name| self.is_chosen(name), changed, events).await;
     }
 
-    /// Waits until the labels of all namespaces are known, if the choice depends on labels.
+    /// Waits until the labels of all namespaces are known, if namespaces are chosen by labels.
     pub(super) async fn synced(&self) {
         // The sender lives as long as `self`, so this wait cannot fail.
         drop(self.synced.subscribe().wait_for(|synced| *synced).await);
     }
 
-    /// Follows the labels of namespaces, if the choice depends on labels; yields the namespaces that have become
+    /// Watches the labels of namespaces, if namespaces are chosen by labels; yields the namespaces that have become
     /// chosen, or are not chosen any more.
     pub(super) fn follow(
         self: Arc<Self>,
@@ -86,8 +87,8 @@ impl OurNamespaces {
             .right_stream()
     }
 
-    /// Takes in one event; `listed` collects a list that is not complete yet. Returns the namespaces that have become
-    /// chosen, or are not chosen any more.
+    /// Applies one event of the watch; `listed` collects a list that is not complete yet. Returns the namespaces that
+    /// have become chosen, or are not chosen any more.
     fn apply(
         &self,
         event: watcher::Event<Lenient<PartialObjectMeta<Namespace>>>,

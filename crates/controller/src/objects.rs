@@ -1,6 +1,5 @@
-//! Makes the objects of a submission by plain creation: first the objects that belong to the pod, last the pod itself,
-//! so that no pod ever waits for an object that does not exist. Each creation can be repeated, because the names follow
-//! from the run.
+//! Creates the objects of a submission: first the objects that belong to the pod, last the pod itself, so that no pod
+//! waits for an object that does not exist. Each creation can be repeated, because the names are derived from the run.
 
 use super::{
     calls::{self, metadata_at, send},
@@ -30,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause after the first failure; each further pause is twice as long as the pause before.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How many times the creation of an object is attempted while an object with its name has to be deleted first.
+/// How many times the creation of an object is attempted while an older object with the same name is being deleted.
 const TRIES: usize = 50;
 
 /// The metadata of an object of any kind; metadata has the same fields in all kinds.
@@ -43,7 +42,8 @@ type Metadata = calls::Metadata<Pod>;
 pub(super) struct InFlight(Mutex<()>);
 
 impl InFlight {
-    /// Waits until no request is without an answer. No other request is sent while the returned guard exists.
+    /// Waits until the API server has answered the request that is under way, if there is one. No further request is
+    /// sent while the returned guard exists.
     pub(super) async fn none(&self) -> MutexGuard<'_, ()> {
         self.0.lock().await
     }
@@ -69,7 +69,7 @@ pub(super) async fn create(
     }
 }
 
-/// Creates `children` in this order. A child that an earlier attempt has made counts as made.
+/// Creates `children` in this order. A child that an earlier attempt has created counts as created.
 ///
 /// # Errors
 ///
@@ -87,7 +87,7 @@ pub(super) async fn make_all(
     Ok(())
 }
 
-/// Creates a child, unless an earlier attempt has made it.
+/// Creates a child, unless an earlier attempt has created it.
 pub(super) async fn make(
     client: &Client,
     namespace: &str,
@@ -141,8 +141,8 @@ pub(super) async fn delete(
     Ok(())
 }
 
-/// Creates one object. Retries if the API server could not do it; without a limit while the API server does not answer
-/// at all, so that no application fails for that reason.
+/// Creates one object. Retries if the API server could not carry out the request: without a time limit while the API
+/// server does not answer at all, so that no application fails for that reason.
 async fn post(
     client: &Client,
     namespace: &str,
@@ -160,7 +160,8 @@ async fn post(
     patiently(path, create).await
 }
 
-/// Makes a call, and repeats the call if the API server could not do it.
+/// Sends a request by `call`, and repeats the request if the API server could not carry it out. `what` names the object
+/// in the log.
 async fn patiently<T, F>(what: &str, call: impl Fn() -> F) -> Result<T, kube::Error>
 where
     F: Future<Output = Result<T, kube::Error>>,
@@ -182,9 +183,9 @@ where
     call.retry(pauses).when(is_worth_a_try).notify(|error, _| warn!(%error, what, "tried again")).await
 }
 
-/// Whether the object with the child's name was made by an earlier attempt of the same run. An object of a run that was
-/// never recorded is deleted here, and the caller has to make it anew. A PersistentVolumeClaim may belong to any owner
-/// and is used as it is.
+/// Whether the object with the child's name is from an earlier attempt of the same run. An object of another run, which
+/// was never recorded, is deleted by this function, and the caller has to create the child again. A
+/// PersistentVolumeClaim may belong to any owner and is used as it is.
 async fn is_there(client: &Client, namespace: &str, owner: &str, child: &Value) -> Result<bool, Error> {
     let Some(named) = Child::of(child).filter(|child| child.kind != "PersistentVolumeClaim") else {
         return Ok(true);

@@ -42,8 +42,8 @@ pub(super) async fn observe(
     let launching = asked.launch.then(|| Run::next(application));
     let of_next = |run: &&Run| submission.as_ref().is_some_and(|submission| submission.id == run.id);
     let progress = launching.as_ref().filter(of_next).and(submission.as_ref()).map(|known| &known.progress);
-    // No lookup is needed for a driver that is being made, or that is known to be made together with its Spark
-    // application id.
+    // The API server is not asked for a driver that this process is creating at this moment, or has created with a
+    // known Spark application id.
     let is_told = matches!(
         progress,
         Some(SubmissionProgress::Running | SubmissionProgress::Succeeded { spark_application_id: Some(_) })
@@ -57,7 +57,8 @@ pub(super) async fn observe(
         let name = submission_pod::name(application, run);
         submission_pods.extend(live_pod(context, &namespace, &name, "GET of the submission pod").await?);
     }
-    // While a submission pod may still make a driver, the API server is not asked for the driver: the watch reports it.
+    // While a submission pod may still create a driver, the API server is not asked for the driver: the watch reports
+    // it.
     let awaited = launching.as_ref().and_then(|run| {
         let mut pods = submission_pods.iter();
         let pod = pods.find(|pod| pod.submits_for(&uid, run.id.as_str()));
@@ -66,9 +67,8 @@ pub(super) async fn observe(
     let submission_id = status.and_then(|status| status.submission_id.as_deref()).unwrap_or_default();
     let driver = match cached.remove(&driver_name) {
         _ if is_told => Driver::Unseen,
-        // Before a launch, whether to delete or to adopt a pod is decided on the live pod, never on a cached copy. And
-        // when a driver is followed, an older driver that the cache still contains is not taken for the followed
-        // driver.
+        // Before a launch, the decision to delete or to adopt a pod needs the live pod, not a cached copy. During a
+        // run, the submission id has to match, because the cache may still contain the driver of an earlier run.
         Some(pod) if asked.late_driver || !asked.launch && pod.is_of(Role::Driver, submission_id) => {
             Driver::Pod { pod: Box::new(pod), complete: true }
         }

@@ -1,4 +1,4 @@
-//! Caches the pods of each application, reduced to what the operator needs to know, and fed by one watch.
+//! Caches the parts of pods that the operator needs, by application. One watch updates the cache.
 
 use super::{
     ApplicationRef,
@@ -107,7 +107,7 @@ impl PodIndex {
             .flat_map(move |event| stream::iter(references(self.apply(event))))
     }
 
-    /// Takes in one event of the watch. Returns the applications whose pods have changed.
+    /// Applies one event of the watch. Returns the applications whose pods have changed.
     pub(super) fn apply(&self, event: Event<Lenient<Pod>>) -> BTreeSet<ApplicationKey> {
         let is_complete = matches!(event, Event::InitDone);
         let changed = self.pods.apply(event, keyed, |application, pod| {

@@ -43,12 +43,13 @@ pub(super) async fn take_turn(watched: Arc<Watched>, context: Arc<Context>) -> R
 ))]
 async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
     let now = now();
-    // Not in the attribute above: the JSON log layer overwrites a `name` that is set there with the span's own.
+    // The name is not set in the attribute above, because the JSON log layer overwrites a field `name` that is set in
+    // the attribute with the span's own name.
     Span::current().record("name", watched.name_any());
     let look = async {
         match (context.namespaces.claim(&watched.namespace().unwrap_or_default()), &watched.0) {
             (Driven::ByOthers, _) => context.leave(&watched).await.map(|()| None),
-            // The application is looked at again once it is known.
+            // The application is reconciled again once it is known who drives the namespace.
             (Driven::Unknown, _) => Ok(None),
             (Driven::ByUs, Ok(application)) => context.reconcile(application, now).await,
             (Driven::ByUs, Err(invalid)) => {
@@ -65,22 +66,23 @@ pub(super) fn again(watched: Arc<Watched>, error: &Error, context: Arc<Context>)
 }
 
 impl Context {
-    /// Brings one application a step further. Returns when to look again if nothing happens before.
+    /// Brings one application a step further. Returns the time until the next reconcile if nothing changes before; none
+    /// to wait for a change. "client" marks the steps that send requests to the API server.
     ///
     ///  1. An application that is being deleted: delete or release its pods, and forget it. (client)
     ///  2. Wait for the watch if the cache has not received this process's last write yet. (no client)
     ///  3. Count the application in the metrics. (no client)
     ///  4. Ask the plan which facts matter ([`lifecycle::questions`]) and collect them from the caches; ask the API
     ///     server only for a fact that a cache cannot know. (client)
-    ///  5. Decide ([`lifecycle::next`]): actions, status, events, auxiliary objects, next look. (no client)
-    ///  6. Before a submission, compare the copy's version with the API server's. (client)
+    ///  5. Decide ([`lifecycle::next`]): actions, status, events, auxiliary objects, time to wait. (no client)
+    ///  6. Before a submission, check that the cached copy of the application is current. (client)
     ///  7. Carry out the actions. Each can be repeated after a crash. (client)
     ///  8. Write the status, after the actions, so that a crash between the two repeats an action that does no harm
     ///     instead of leaving one out. (client)
-    ///  9. Remember the version that was written, for step 2, and count it in the metrics. (no client)
+    ///  9. Remember the version that was written, for step 2, and update the metrics. (no client)
     /// 10. Send the events, after the status that they report. (client)
-    /// 11. Hand the Services and Ingresses to the background. (no client)
-    /// 12. Begin to count failures in a row from zero. (no client)
+    /// 11. Start the background work on Services and Ingresses. (no client)
+    /// 12. Reset the number of failures in a row. (no client)
     async fn reconcile(
         &self,
         application: &SparkApplication,
@@ -135,7 +137,8 @@ impl Context {
                 note.recorded = Some(now);
             });
         }
-        // With the generation, because a run may be suspended and resumed more than once before it begins.
+        // The occasion contains the generation, because a run may be suspended and resumed more than once before it
+        // begins.
         let generation = application.metadata.generation.unwrap_or_default();
         let run = status.submission_id.unwrap_or_default();
         let occasion = format!("{run}/{generation}");

@@ -1,4 +1,4 @@
-//! Remembers what a reconcile loop knows of an object between two reconciles.
+//! Keeps what a reconcile loop has to remember about each object between two reconciles.
 
 use super::Error;
 use api::version;
@@ -32,7 +32,7 @@ pub(super) struct Note {
     /// The latest version that the watch has reported during the write that is under way; zero before the first report,
     /// and none if no write is under way.
     pub told: Option<u64>,
-    /// The submission id of the run for which the objects beside its pods were made.
+    /// The submission id of the run whose optional objects (those of `plan::Action::Make`) were created.
     pub made_for: Option<String>,
     /// The uid of the last driver that a reconcile has seen as ended.
     pub ended_driver: Option<String>,

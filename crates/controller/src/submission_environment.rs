@@ -1,6 +1,6 @@
-//! Reads the settings that the admin has given the operator for the submission of all applications: environment variables
-//! of the operator, and its files of Spark's and Hadoop's configuration. They hold both for drivers that the operator
-//! creates itself and for those that `spark-submit` creates in a submission pod.
+//! Reads the settings of the admin for all submissions: environment variables of the operator, and the operator's Spark
+//! and Hadoop configuration files. They apply both to drivers that the operator creates itself and to drivers that
+//! `spark-submit` creates in a submission pod.
 
 use api::names::env;
 use plan::submission::SubmissionEnvironment as Found;
@@ -37,7 +37,8 @@ pub struct Unreadable {
 }
 
 impl SubmissionEnvironment {
-    /// Returns the surroundings of this process; `spark_conf` is Spark's configuration directory, if there is one.
+    /// Returns the submission environment of this process; `spark_conf` is Spark's configuration directory, if there is
+    /// one.
     #[must_use]
     pub fn of_process(spark_conf: Option<PathBuf>) -> Self {
         let variable = |name| process_env::var(name).ok().filter(|value| !value.is_empty());
@@ -53,7 +54,7 @@ impl SubmissionEnvironment {
         Self { spark_conf, hadoop_conf: variable(env::HADOOP_CONF_DIR).map(PathBuf::from), environment }
     }
 
-    /// Reads the surroundings as they are now: the directories may be mounted ConfigMaps, which change.
+    /// Reads the configuration files as they are now: the directories may be mounted ConfigMaps, which change.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ pub struct SubmissionMetrics {
     fallbacks: Family<Fallback, Counter>,
 }
 
-/// The label of the fallback metric: why an application is submitted by a submission pod.
+/// The label of the fallback metric: why an application has to be submitted by `spark-submit` in a submission pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Fallback {
     reason: &'static str,
@@ -75,7 +75,7 @@ impl SubmissionMetrics {
         metrics
     }
 
-    /// Counts a submission that has not begun yet.
+    /// Counts a submission as waiting, and returns its measurement.
     pub(super) fn waiting(&self, submitter: Submitter) -> Measured<'_> {
         self.waiting.inc();
         Measured { metrics: self, submitter, begun: None, outcome: "cancelled" }

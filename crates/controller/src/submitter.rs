@@ -26,7 +26,7 @@ use tracing::{Instrument, field, info, info_span};
 pub struct SubmitterSettings {
     /// The number of applications for which the operator creates objects at once.
     pub at_once: usize,
-    /// Whether the operator has a webhook, which drivers need.
+    /// Whether the operator has a webhook. If so, submissions wait until the API server reaches it.
     pub has_webhook: bool,
 }
 
@@ -57,7 +57,7 @@ struct Started {
     cancel: CancellationToken,
 }
 
-/// Why a submission has not made a driver.
+/// Why a submission has failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("a pod of the driver's name exists already")]
@@ -244,7 +244,7 @@ impl Means {
     }
 }
 
-/// Returns the log line for a run whose objects are all made.
+/// Returns the log line for a submission whose objects are all created.
 const fn what_was_made(by: &By) -> &'static str {
     match by {
         By::Native(_) => "submitted",

@@ -1,6 +1,6 @@
-//! Lists and watches objects that any user of the cluster may have written: in pages that fit into memory, and each
-//! object separately. An object that cannot be read is logged, counted and, if no reconcile handles its kind, reported
-//! by an event. Such an object does not delay the others.
+//! Lists and watches objects that any user of the cluster may have written: lists arrive in pages that fit into memory,
+//! and each object is decoded separately. An object that cannot be read is logged, counted and, if no reconcile handles
+//! its kind, reported by an event. Such an object does not delay the others.
 
 use super::{events::reference, namespaced_watches::merged, unreadable::Unreadable};
 use api::Lenient;
@@ -49,7 +49,7 @@ impl ReadMetrics {
         Self { unreadable, reports: None }
     }
 
-    /// Returns the same metric, which also sends each unreadable object to `reports`, as long as there is room.
+    /// Returns the same metric, which also sends each unreadable object to `reports`, as long as the channel has room.
     pub(super) fn reporting_to(&self, reports: mpsc::Sender<Unreadable>) -> Self {
         Self { reports: Some(reports), ..self.clone() }
     }
@@ -60,20 +60,20 @@ impl ReadMetrics {
         self.unreadable.get_or_create(&OfKind { kind }).inc();
         if let Some(reports) = &self.reports {
             let report = Unreadable { object: reference(object), error: error.to_owned() };
-            // A report that finds no room is dropped: the object is logged already.
+            // If the channel is full, the report is dropped: the object is logged already.
             reports.try_send(report).ok();
         }
     }
 }
 
-/// Returns the configuration of a watch of all objects; the caller may narrow it.
+/// Returns the configuration of a watch of all objects; the caller may add selectors.
 pub(super) fn config(watch_seconds: u32) -> watcher::Config {
     watcher::Config::default().page_size(PAGE).timeout(watch_seconds)
 }
 
-/// Yields all objects that exist in the namespaces in which the operator may look, then each change, for ever. If the
-/// namespaces are chosen by their names, the operator has rights only there, and each has a watch of its own. Otherwise
-/// one watch covers all namespaces, and the caller leaves out those that are not chosen.
+/// Yields all objects in the namespaces that the operator may watch, then each change; never ends. If the namespaces
+/// are chosen by their names, the operator has permissions only in these namespaces, and watches each of them
+/// separately. Otherwise one watch covers all namespaces, and the caller ignores the namespaces that are not chosen.
 pub(super) fn events<K>(
     client: &Client,
     namespaces: &Namespaces,
@@ -99,7 +99,7 @@ where
     merged(named, watch).right_stream()
 }
 
-/// Yields all objects in the cluster, then each change, for ever.
+/// Yields all objects in the cluster, then each change; never ends.
 pub(super) fn of_cluster<K>(
     client: &Client,
     config: watcher::Config,
@@ -129,8 +129,8 @@ where
     })
 }
 
-/// Whether a watch cannot begin because the kind or the namespace does not exist, or because the operator has no rights
-/// there.
+/// Whether a watch cannot begin because the kind or the namespace does not exist, or because the operator has no
+/// permission to watch.
 pub(super) fn is_missing(error: &watcher::Error) -> bool {
     let status = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -138,6 +138,6 @@ pub(super) fn is_missing(error: &watcher::Error) -> bool {
         _ => None,
     };
     // The status code is compared, not the reason: for an API group that does not exist at all, the API server answers
-    // "not found" with a text of its own.
+    // 404 with a plain text instead of a reason.
     status.is_some_and(|status| matches!(status.code, 403 | 404))
 }

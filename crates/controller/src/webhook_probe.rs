@@ -1,6 +1,6 @@
 //! Finds out whether the API server reaches the webhook yet. The webhook's Service gets a pod's address seconds after
 //! the pod is ready, and the API server learns of a new caBundle a moment after it is written. A driver that is created
-//! before that is refused.
+//! before both have happened is refused.
 
 use super::calls;
 use api::{
@@ -21,13 +21,13 @@ use tokio::{
 use tracing::warn;
 
 /// How long to wait for the API server to reach the webhook. After that time drivers are created anyway, so that the
-/// application shows the user why they are refused. The kubelet probes the operator every two seconds, and a node
-/// learns of the result in another second.
+/// application shows the user why they are refused. Usually a few seconds are enough: the kubelet probes the operator
+/// every two seconds, and a node learns of the result within another second.
 const FOUND_WITHIN: Duration = Duration::from_secs(30);
 /// The pause between two attempts to reach the webhook.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// The API server's way to the webhook.
+/// The check whether the API server reaches the webhook.
 pub(super) struct WebhookProbe {
     client: Client,
     is_open: state::Sender<bool>,

@@ -96,7 +96,7 @@ pub(super) struct Work<'a> {
 pub(super) enum Outcome {
     /// Nothing is left to do.
     Done,
-    /// The object is to be looked at again later.
+    /// The object is to be reconciled again after some time.
     Again,
     Failed,
 }
@@ -170,13 +170,13 @@ impl Workload {
         self.state.lock().waiting.clear();
     }
 
-    /// Records that there is a reason to look at the object.
+    /// Records that there is a reason to reconcile the object.
     pub(super) fn waits(&self, namespace: &str, name: &str) {
         self.adds.inc();
         self.state.lock().waiting.entry(key(namespace, name)).or_insert_with(Instant::now);
     }
 
-    /// Records that the object does not exist any more, so that no reconcile will look at it.
+    /// Records that the object does not exist any more, so that no reconcile follows.
     pub(super) fn remove(&self, namespace: &str, name: &str) {
         self.state.lock().waiting.remove(&key(namespace, name));
     }
@@ -227,7 +227,7 @@ impl Drop for Work<'_> {
 }
 
 impl Outcome {
-    /// Returns the outcome of a reconcile with the result `wake`: when to look again, if that is needed.
+    /// Returns the outcome of a reconcile with the result `wake`: the time until the next reconcile, if one is needed.
     pub(super) fn of<E>(wake: &Result<Option<Duration>, E>) -> Self {
         match wake {
             Ok(None) => Self::Done,

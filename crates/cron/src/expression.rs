@@ -1,13 +1,14 @@
-//! Parses schedules and time zones. An error contains what is wrong, and where in the text.
+//! Parses schedules and time zones. An error contains what is wrong and the place of the mistake in the text.
 //!
-//! The syntax is that of robfig/cron v3, which Kubeflow's operator uses. Other crates have another syntax. The crate
-//! croner, for example, has no `5/15` and no `?` in every field, but has `L`, `W`, `#` and 7 for Sunday.
+//! The syntax is that of robfig/cron v3, which Kubeflow's operator uses. Other Rust crates have another syntax. The
+//! crate croner, for example, does not support `5/15` or `?` in every field, but supports `L`, `W`, `#` and 7 for
+//! Sunday.
 
 use crate::go_duration;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use std::time::Duration;
 
-/// When applications are created: how often, and by the clock of which zone.
+/// The times at which applications are created: how often, and by the clock of which time zone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     /// The zone that the schedule itself names (`CRON_TZ=…`). It takes precedence over `spec.timeZone`.
@@ -15,7 +16,7 @@ pub struct Schedule {
     pub rhythm: Rhythm,
 }
 
-/// The zone whose clock counts.
+/// The time zone whose clock decides.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Zone {
     /// The zone of the operator's container.
@@ -33,8 +34,8 @@ pub enum Rhythm {
 }
 
 /// The times that a cron expression matches: the values of each of its fields, as one bit for each value. As in cron, a
-/// day must be in both `days_of_month` and `days_of_week` if one of the two contains all days (`*`), otherwise in at least
-/// one of them.
+/// day must be in both `days_of_month` and `days_of_week` if one of the two fields contains all days (`*`); otherwise
+/// it must be in at least one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     pub minutes: Values,
@@ -49,11 +50,11 @@ pub struct Times {
 pub struct Values {
     /// Bit n stands for the value n.
     pub bits: u64,
-    /// Whether all values are meant: the field contains `*`, `?` or `*/1`.
+    /// Whether the field matches all values because it contains `*`, `?` or `*/1`.
     pub is_whole: bool,
 }
 
-/// What is wrong with a schedule or a zone, and where in the text.
+/// A mistake in a schedule or a time zone, and its place in the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("`{0}` is not a time zone: write a name such as `Europe/Berlin`, `UTC`, or `Local`")]
@@ -70,17 +71,17 @@ pub enum Error {
     Descriptor(String),
     #[error("`{0}` behind @every is not a duration: write for instance `90m` or `1h30m`")]
     Duration(String),
-    /// `number` is the number of the field, and `character` the place in the whole text. Both are counted from 1.
+    /// `number` is the number of the field, and `character` the position in the complete text. Both are counted from 1.
     #[error("field {number} ({name}), `{part}` at character {character}: {why}")]
     Field { number: usize, name: &'static str, part: String, character: usize, why: String },
 }
 
 impl Zone {
-    /// Returns the zone that is called `name`; the operator's own zone if `name` is empty or `Local`.
+    /// Returns the time zone called `name`; the operator's own zone if `name` is empty or `Local`.
     ///
     /// # Errors
     ///
-    /// When there is no such zone. The zones are those of the IANA database in this binary.
+    /// When there is no such zone. The known zones are those of the IANA database that is compiled into this program.
     pub fn parse(name: &str) -> Result<Self, Error> {
         match name {
             "" | "Local" => Ok(Self::Local),
@@ -105,7 +106,8 @@ impl Schedule {
             return Ok(Self { zone: None, rhythm: rhythm(trimmed, text)? });
         };
         let (name, rest) = zoned.split_once(' ').unwrap_or((zoned, ""));
-        // Go reads an empty name as UTC. The library that Kubeflow uses passes the name of a zone in a schedule to Go.
+        // An empty name means UTC, because Kubeflow's cron library passes the name of a zone in a schedule to Go, which
+        // reads an empty name as UTC.
         let zone = if name.is_empty() { Zone::Named(TimeZone::UTC) } else { Zone::parse(name)? };
         if rest.trim().is_empty() {
             return Err(Error::NothingButZone(trimmed.to_owned()));
@@ -113,7 +115,7 @@ impl Schedule {
         Ok(Self { zone: Some(zone), rhythm: rhythm(rest.trim(), text)? })
     }
 
-    /// Whether there is any day on which the schedule is due. For the 30th of February there is none.
+    /// Whether the schedule is due on any day at all. A schedule for the 30th of February, for example, is never due.
     #[must_use]
     pub fn is_ever_due(&self) -> bool {
         const LONGEST_MONTHS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
@@ -129,12 +131,12 @@ impl Schedule {
     }
 }
 
-/// The values that one field may have.
+/// The name of a field and the values that it may have.
 struct Field {
     name: &'static str,
     least: u32,
     most: u32,
-    /// The names of values. The first name is that of `least`.
+    /// The names of the values, in ascending order. The first name is that of `least`.
     names: &'static [&'static str],
 }
 
@@ -154,13 +156,13 @@ const DAY_OF_WEEK: Field = Field {
     names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
 };
 
-/// A mistake in a slice of the text.
+/// A mistake, and the slice of the text that contains it.
 struct Mistake<'a> {
     part: &'a str,
     why: String,
 }
 
-/// Parses how often a schedule is due. `text` is the slice of `whole` without the zone.
+/// Parses a schedule without its time zone. `text` is a slice of `whole`, the complete schedule.
 fn rhythm(text: &str, whole: &str) -> Result<Rhythm, Error> {
     let cron = match text {
         "@yearly" | "@annually" => "0 0 1 1 *",
@@ -193,13 +195,14 @@ fn rhythm(text: &str, whole: &str) -> Result<Rhythm, Error> {
     }))
 }
 
-/// Returns the character of `whole`, counted from 1, with which `slice` begins. `slice` must be a part of `whole`.
+/// Returns the position in `whole`, in characters from 1, at which `slice` begins. `slice` must be a slice of `whole`.
 fn character(slice: &str, whole: &str) -> usize {
     let begin = slice.as_ptr().addr() - whole.as_ptr().addr();
     whole[..begin].chars().count() + 1
 }
 
-/// Parses the duration behind `@every`. Parts of a second are cut off, and less than one second counts as one second.
+/// Parses the duration after `@every`. Fractions of a second are cut off, and less than one second counts as one
+/// second.
 fn every(text: &str) -> Result<Rhythm, Error> {
     let nanoseconds = go_duration::nanoseconds(text).ok_or_else(|| Error::Duration(text.to_owned()))?;
     let seconds = u64::try_from(nanoseconds / 1_000_000_000).unwrap_or_default();
@@ -217,8 +220,8 @@ impl Field {
         Ok(values)
     }
 
-    /// Parses a part of a field: `*`, `5` or `1-5`, each with or without a step such as `/2` behind it. `5/15` means
-    /// every 15th value from 5 to the largest value of the field.
+    /// Parses a part of a field: `*`, `5` or `1-5`, each optionally followed by a step such as `/2`. `5/15` means every
+    /// 15th value from 5 to the greatest value of the field.
     fn part<'a>(&self, part: &'a str) -> Result<Values, Mistake<'a>> {
         let mistake = |why: &str| Mistake { part, why: why.to_owned() };
         let (range, step) = match part.split_once('/') {

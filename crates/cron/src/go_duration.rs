@@ -1,7 +1,7 @@
-//! Reads a duration as Go writes it, such as `1h30m`.
+//! Parses a duration in Go's notation, such as `1h30m`.
 
-/// Returns the nanoseconds of a duration as Go's `time.ParseDuration` reads it: `1h30m`, `1.5h`, `0`; `None` if Go
-/// refuses the text. (jiff accepts some texts that Go does not, and the other way round.)
+/// Returns the nanoseconds of a duration by the rules of Go's `time.ParseDuration`: `1h30m`, `1.5h`, `0`; `None` if Go
+/// refuses the text. (jiff accepts some texts that Go refuses, and the reverse.)
 #[must_use]
 pub fn nanoseconds(text: &str) -> Option<i128> {
     const UNITS: [(&str, i128); 8] = [

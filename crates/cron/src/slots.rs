@@ -2,10 +2,10 @@
 //! schedule's zone shows one of the schedule's times.
 //!
 //! So a time that the clock skips (02:30 in the night in which summer time begins) is no slot, and a time that the
-//! clock shows twice (in the night in which summer time ends) is two slots. Between two changes a clock runs evenly,
-//! and slots are arithmetic. robfig/cron, which Kubeflow's operator uses, follows the wall clock too, but makes
-//! mistakes where a clock skips midnight or is changed by something other than an hour: it misses the day, or runs on
-//! another day.
+//! clock shows twice (in the night in which summer time ends) is two slots. Between two changes of the clock, slots
+//! follow from arithmetic alone. robfig/cron, which Kubeflow's operator uses, follows the wall clock too, but makes
+//! mistakes where a clock skips midnight or is changed by something other than an hour: it leaves the day out, or is
+//! due on another day.
 
 use super::{Rhythm, Schedule, Times, Values, Zone};
 use jiff::{
@@ -15,12 +15,12 @@ use jiff::{
 };
 use std::{iter, ops::Range, time::Duration};
 
-// In this file, moments are seconds since 1970, and times of a day are minutes since midnight.
+// In this file, a moment is a number of seconds since 1970, and a time of day is a number of minutes since midnight.
 const NANOSECOND: SignedDuration = SignedDuration::from_nanos(1);
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * MINUTE;
 
-/// How far ahead a slot is searched for, in seconds: five years.
+/// How far into the future a slot is searched for, in seconds: five years.
 const HORIZON: i64 = 5 * 366 * DAY;
 
 /// The slots of a schedule in a zone.
@@ -28,7 +28,7 @@ const HORIZON: i64 = 5 * 366 * DAY;
 pub struct Slots {
     rhythm: Rhythm,
     zone: TimeZone,
-    /// The moment from which `@every` counts.
+    /// The moment from which `@every` counts its intervals.
     start: i64,
 }
 
@@ -51,9 +51,9 @@ struct Day {
 }
 
 impl Slots {
-    /// Returns the slots of `schedule`. `zone` is the zone that the schedule's object names; a zone in the schedule
-    /// itself takes precedence. `local` is the operator's own zone. `start` is the time at which the schedule was
-    /// written: `@every 1h` is due for the first time an hour later.
+    /// Returns the slots of `schedule`. `zone` is `spec.timeZone` of the schedule's object; a zone in the schedule text
+    /// takes precedence. `local` is the operator's own zone. `start` is the time at which the schedule was written:
+    /// `@every 1h` is due for the first time one hour after it.
     #[must_use]
     pub fn new(schedule: &Schedule, zone: &Zone, local: &TimeZone, start: Timestamp) -> Self {
         let zone = match schedule.zone.as_ref().unwrap_or(zone) {
@@ -77,8 +77,8 @@ impl Slots {
         })
     }
 
-    /// Returns the slots after `since` that are not after `until`; `None` if there are none. The time that this takes
-    /// depends on the number of days, not on the number of slots.
+    /// Returns the slots after `since` that are not after `until`; `None` if there are none. The running time depends
+    /// on the number of days in the span, not on the number of slots.
     #[must_use]
     pub fn due(&self, since: Timestamp, until: Timestamp) -> Option<Due> {
         let times = match &self.rhythm {
@@ -103,7 +103,7 @@ impl Slots {
         Some(Due { latest: Timestamp::from_second(midnight + minute * MINUTE).ok()?, count })
     }
 
-    /// Returns how many periods have passed between the start and `moment`.
+    /// Returns how many complete periods lie between the start and `moment`.
     fn passed(&self, period: &Duration, moment: Timestamp) -> i64 {
         (second(moment) - self.start).max(0) / seconds(period)
     }
@@ -115,8 +115,8 @@ impl Slots {
         Timestamp::from_second(moment).ok()
     }
 
-    /// Returns the days of a span on which a schedule is due. A day on which the clock is changed comes in parts. If
-    /// the clock is put back over midnight, a part of the day before comes again.
+    /// Returns the days of a span on which a schedule is due. A day on which the clock is changed is returned in parts.
+    /// If the clock is put back over midnight, a part of the previous day is returned again.
     fn days(&self, times: &Times, span: Range<i64>) -> impl Iterator<Item = Day> {
         self.even_spans(span)
             .flat_map(|(span, offset)| days(span, offset))
@@ -129,8 +129,8 @@ impl Slots {
         let mut rest = span;
         iter::from_fn(move || {
             let begin = Timestamp::from_second(rest.start).ok().filter(|_| !rest.is_empty())?;
-            // A change may come between two seconds: jiff moves the time of a rule that leads out of its year to the
-            // year's last nanosecond. The change shows from the next second on.
+            // The change of a clock may be between two seconds: if a rule's time is outside its year, jiff moves it to
+            // the last nanosecond of the year. The change then takes effect from the next second on.
             let shows = |change: TimeZoneTransition| second(change.timestamp() - NANOSECOND) + 1;
             let change = self.zone.following(begin).next().map_or(rest.end, shows);
             let even = rest.start..change.min(rest.end);
@@ -170,7 +170,7 @@ impl Times {
         self.hours.has(of_day / 60) && self.minutes.has(of_day % 60)
     }
 
-    /// Returns how many scheduled minutes a day has before its minute `of_day`.
+    /// Returns the number of matching minutes of a day before its minute `of_day`.
     fn minutes_before(&self, of_day: i64) -> u64 {
         let (hour, minute) = (of_day / 60, of_day % 60);
         let of_hour = if self.hours.has(hour) { self.minutes.before(minute) } else { 0 };
@@ -183,18 +183,18 @@ impl Values {
         self.bits >> value & 1 == 1
     }
 
-    /// Returns how many values are less than `value`.
+    /// Returns the number of values that are less than `value`.
     fn before(self, value: i64) -> u64 {
         (self.bits & ((1 << value) - 1)).count_ones().into()
     }
 }
 
-/// Returns the second in which a moment lies: schedules have no parts of a second.
+/// Returns the second that contains `moment`: schedules have a resolution of one second.
 fn second(moment: Timestamp) -> i64 {
     moment.as_second() - i64::from(moment.subsec_nanosecond() < 0)
 }
 
-/// Returns the seconds of a period, at least one.
+/// Returns the length of a period in seconds, at least one.
 fn seconds(period: &Duration) -> i64 {
     i64::try_from(period.as_secs()).unwrap_or(i64::MAX).max(1)
 }
@@ -212,7 +212,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Returns the slots after `since` that are not after `until`, found one after another.
+    /// Returns the slots after `since` that are not after `until`, found by repeated calls of `after`.
     fn walk(slots: &Slots, since: Timestamp, until: Timestamp) -> Vec<Timestamp> {
         let next = |slot: &Timestamp| slots.after(*slot).inspect(|next| assert!(next > slot));
         let all = iter::successors(slots.after(since), next);
@@ -263,7 +263,7 @@ mod tests {
         ] {
             assert_eq!(slots(text, "").after(at(moment)), Some(at(next)), "{text} {moment}");
         }
-        // The parser makes no such schedule.
+        // The parser returns no such schedule.
         let endless = Schedule { zone: None, rhythm: Rhythm::Every(Duration::ZERO) };
         let slots = Slots::new(&endless, &Zone::Local, &TimeZone::UTC, at("2026-01-01T00:00Z"));
         assert_eq!(slots.after(at("2026-01-01T00:00Z")), Some(at("2026-01-01T00:00:01Z")));

@@ -1,4 +1,4 @@
-//! Lets this process drive applications only while it holds the lease. Everything else (the webhook) runs in every
+//! Runs the work of the leader only while this process holds the lease. Everything else (the webhook) runs in every
 //! process.
 
 use super::{
@@ -45,14 +45,14 @@ impl Leadership {
         let registry = registry.sub_registry_with_label(("name".into(), name.to_owned().into()));
         registry.register("leader_election_master_status", "1 where this process leads", leads.clone());
         let me = format!("{pod}_{}", drawn());
-        // Another attempt must be possible before the deadline.
+        // Half the deadline, so that a second attempt is possible before the deadline.
         let lease = LeaseObject::new(client, (namespace, name), timing.renew_deadline / 2);
         Self { lease, me, timing, leads }
     }
 
     /// Runs `work` whenever this process holds the lease, until `stop`, and then releases the lease. If the lease is
-    /// lost, or cannot be renewed within the renew deadline, `work` is dropped, together with its calls that have no
-    /// answer yet, before another candidate may take the lease. `stands_by` is called whenever another candidate leads.
+    /// lost, or cannot be renewed within the renew deadline, `work` is dropped, together with its unanswered requests,
+    /// before another candidate may take the lease. Calls `stands_by` whenever another candidate leads.
     pub async fn lead<W: Future<Output = ()>>(
         self,
         work: impl Fn() -> W,
@@ -120,7 +120,7 @@ impl Leadership {
             Step::Wait(pause) => Ok(Err(pause)),
             Step::Write(spec) => {
                 let written = self.write(found, spec).await?;
-                // Another client wrote the lease first: look again soon, but after a short pause.
+                // Another client wrote the lease first: read it again after a short pause.
                 Ok(written.ok_or(self.timing.retry_period / 10))
             }
         }
@@ -338,8 +338,8 @@ mod tests {
         (ends, written)
     }
 
-    /// Issue 22: a call could take half the renew deadline and begin just before the deadline, and a conflict took two
-    /// calls.
+    /// Issue 22: a request could take half the renew deadline and begin just before the deadline, and a conflict took
+    /// two requests.
     #[tokio::test(start_paused = true)]
     async fn the_work_of_one_who_cannot_renew_the_lease_ends_before_another_one_may_take_it() {
         for timing in [timing(15, 10), timing(15, 14)] {

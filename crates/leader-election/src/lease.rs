@@ -11,8 +11,8 @@ pub struct Timing {
     /// How long other candidates wait for a silent holder before they take the lease.
     pub lease_duration: Duration,
     /// How long a holder goes on leading without having renewed the lease. The difference to `lease_duration` is the
-    /// time that the holder's last writes may take to arrive: a call that was given up without an answer may still have
-    /// reached the API server.
+    /// time that the holder's last writes may take to arrive: a request that was given up without an answer may still
+    /// have reached the API server.
     pub renew_deadline: Duration,
     /// How often a holder renews the lease.
     pub retry_period: Duration,
@@ -21,10 +21,10 @@ pub struct Timing {
 /// What a candidate does next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Write this lease. Once it is stored, the candidate holds the lease; if another candidate has written since, look
-    /// again.
+    /// Write this lease. Once it is stored, the candidate holds the lease; if another client has written it first, read
+    /// it again.
     Write(LeaseSpec),
-    /// Another candidate holds the lease: look again after this time.
+    /// Another candidate holds the lease: read it again after this time.
     Wait(Duration),
 }
 

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 pub struct LeaseObject {
     leases: Api<Lenient<Lease>>,
     name: String,
-    /// How long each call may take.
+    /// How long each request may take.
     patience: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Error {
 }
 
 impl LeaseObject {
-    /// Returns the Lease `name` in `namespace`; each call may take as long as `patience`.
+    /// Returns the Lease `name` in `namespace`; each request may take as long as `patience`.
     #[must_use]
     pub fn new(client: Client, (namespace, name): (&str, &str), patience: Duration) -> Self {
         Self { leases: Api::namespaced(client, namespace), name: name.to_owned(), patience }
@@ -52,7 +52,7 @@ impl LeaseObject {
     ///
     /// # Errors
     ///
-    /// When the API server refuses the call or does not answer in time, or when the Lease cannot be decoded.
+    /// When the API server refuses the request or does not answer in time, or when the Lease cannot be decoded.
     pub async fn read(&self) -> Result<Option<Lease>, Error> {
         let found = self.in_time(self.leases.get_opt(&self.name)).await?;
         found.map(|lease| self.readable(lease)).transpose()
@@ -80,7 +80,7 @@ impl LeaseObject {
         match written {
             Ok(lease) => self.readable(lease).map(Some),
             Err(Error::Api { source: kube::Error::Api(status), .. })
-                // A Lease that is created is not found if its namespace does not exist.
+                // A creation is answered with 404 if the namespace does not exist, which is an error.
                 if status.is_conflict() || status.is_already_exists() || status.is_not_found() && !is_new =>
             {
                 Ok(None)

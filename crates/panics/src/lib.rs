@@ -1,8 +1,8 @@
-//! Catches panics where the operator works on one object, so that a panic affects that object alone: the work fails
-//! like any other, and is retried.
+//! Catches panics where the operator works on one object, so that a panic affects only that object: a panic counts as a
+//! failure of the work, which is retried.
 //!
-//! A panic drops the work's values. No lock of the operator is held across an await, nor by code that can panic, so
-//! that no shared state is left half-changed.
+//! A panic drops the work's values. No lock of the operator is held across an await, nor by code that can panic, so no
+//! shared state is left half-changed.
 
 use futures::FutureExt;
 use std::{any::Any, panic::AssertUnwindSafe};

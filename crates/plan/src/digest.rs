@@ -4,26 +4,27 @@ use md5::Md5;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// Returns the SHA-256 as 64 lower-case hexadecimal digits.
+/// Returns the SHA-256 of `bytes` as 64 lower-case hexadecimal digits.
 #[must_use]
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Returns 16 hexadecimal digits that identify `parts`, in their order.
+/// Returns a hash of `parts`: 16 hexadecimal digits. The same parts in another order have another hash.
 #[must_use]
 pub fn fingerprint(parts: &[&str]) -> String {
-    // The lengths are hashed as well, so that moving a character from one part to the next gives another fingerprint.
+    // The lengths are part of the hashed text, so that moving a character from one part to the next gives another hash.
     let joined: String = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
     sha256_hex(joined.as_bytes())[..16].to_owned()
 }
 
-/// Returns the MD5 as hexadecimal digits. Used only for names that have to equal those of Kubeflow's operator.
+/// Returns the MD5 of `bytes` as hexadecimal digits. Used only for names that have to equal those of Kubeflow's
+/// operator.
 pub(crate) fn md5_hex(bytes: &[u8]) -> String {
     hex(&Md5::digest(bytes))
 }
 
-/// Returns bytes as hexadecimal digits.
+/// Returns `bytes` as lower-case hexadecimal digits.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {

@@ -14,7 +14,8 @@ use api::{
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// Returns the driver pod's name: `spec.driver.podName`, else the name in `sparkConf`, else `<application>-driver`.
+/// Returns the driver pod's name: `spec.driver.podName`, else `spark.kubernetes.driver.pod.name` in `sparkConf`, else
+/// `<application>-driver`.
 #[must_use]
 pub fn pod_name(application: &SparkApplication) -> String {
     let spec = &application.spec;
@@ -24,31 +25,31 @@ pub fn pod_name(application: &SparkApplication) -> String {
     given.or_else(configured).cloned().unwrap_or_else(derived)
 }
 
-/// What the pod under the driver's name is to the run that is about to be submitted.
+/// The relation of the pod with the driver's name to the run that is about to be submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// The pod is the driver of this run: it is followed.
+    /// The pod is the driver of this run. The operator follows this pod and creates no other driver.
     Adoptable,
-    /// The pod is of this run, but its submission may not have created everything yet: wait.
+    /// The pod belongs to this run, but its submission may still be creating other objects that the driver needs. The
+    /// operator waits.
     InTheMaking,
-    /// The pod belongs to this application, but is of another run, incomplete or being deleted: it must be gone before
-    /// a driver is made.
+    /// The pod belongs to this application, but to another run, or it is incomplete or being deleted. It must be gone
+    /// before a driver is created.
     Leftover,
-    /// The pod belongs to another owner: it is neither followed nor deleted.
+    /// The pod has another owner. The operator neither follows nor deletes it.
     Foreign,
 }
 
-/// How old an incomplete driver pod must be to count as left behind. `spark-submit` makes a pod and all that belongs to
-/// it within 0.4 s, so an older pod was left behind, unless its submission pod is still at work. A younger pod may be
-/// the work of a `spark-submit` whose own pod was removed by force; deleting the younger pod would start a second
-/// driver.
+/// The age at which an incomplete driver pod counts as left behind by a submission that has stopped. `spark-submit`
+/// creates a pod and all objects that belong to it within 0.4 s, so an older incomplete pod was left behind, unless its
+/// submission pod is still at work. A younger pod may have been created by a `spark-submit` whose own pod was removed
+/// by force; deleting the younger pod would start a second driver.
 const MAKING: Duration = Duration::from_secs(10);
 
-/// How long the volumes of a driver or a submission pod may take to be mounted before the operator looks up what is
-/// wrong.
+/// How long mounting the volumes of a driver or a submission pod may take before the operator looks for the reason.
 pub const MOUNTING: Duration = Duration::from_secs(15);
 
-/// The longest pause between two lookups of the mount failure of one pod.
+/// The longest pause between two lookups of the reason why the volumes of one pod are not mounted.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// Returns how long to wait before the next lookup of why the volumes of a pod are not mounted; none if the pod does
@@ -58,7 +59,8 @@ pub fn until_next_mount_question(pod: &PodSummary, now: Timestamp) -> Option<Dur
     mounting(pod, now).map(|waited| waited.clamp(MOUNTING, LONGEST_PAUSE))
 }
 
-/// Returns how long ago the pod got its node, if the pod is still pending there and does not report what it waits for.
+/// Returns the time since the pod was assigned to a node; none unless the pod is still pending and does not report what
+/// it waits for.
 #[must_use]
 pub fn mounting(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
     let is_silent = pod.phase == Phase::Pending && !pod.started && pod.waiting.is_none();
@@ -75,8 +77,8 @@ fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }
 
-/// Decides what the pod under the driver's name is to the run `id` of the application: the adoption rule. `complete` is
-/// whether every object that the submission had to create exists.
+/// Returns how the pod with the driver's name relates to the run `id` of the application. `complete` is whether every
+/// object that the submission had to create exists.
 #[must_use]
 pub fn standing(
     pod: &PodSummary,
@@ -91,7 +93,7 @@ pub fn standing(
     if pod.submission_id.as_deref() != Some(id.as_str()) || pod.terminating {
         return Standing::Leftover;
     }
-    // A pod whose container has started has all that it needs, even if its ConfigMap was deleted since.
+    // A pod whose container has started had all objects that it needs, even if its ConfigMap was deleted since.
     if complete || pod.started {
         return Standing::Adoptable;
     }
@@ -106,7 +108,7 @@ pub enum DriverState {
     Completed,
     /// Contains the message for `status.applicationState.errorMessage`.
     Failed(String),
-    /// Kubernetes does not know the state: the node does not answer.
+    /// Kubernetes does not know the state, because the node does not answer.
     Unknown,
 }
 
@@ -124,8 +126,7 @@ pub fn state(pod: &PodSummary) -> DriverState {
     }
 }
 
-/// Returns why a driver failed, in the words of Kubeflow's operator, followed by Kubernetes' own explanation of the
-/// pod.
+/// Returns why a driver failed, in the words of Kubeflow's operator, followed by the message in the pod's status.
 fn failure(pod: &PodSummary) -> String {
     let (said, message) = match &pod.ended {
         Some(ended) if ended.exit_code != 0 => (

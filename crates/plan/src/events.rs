@@ -11,7 +11,7 @@ pub struct Event {
     pub reason: &'static str,
     /// What the operator did, as one word.
     pub action: &'static str,
-    /// The message, at most [`LONGEST_NOTE`] bytes.
+    /// The message for the user, at most [`LONGEST_NOTE`] bytes.
     pub note: String,
     /// The driver or executor pod that the event is about, if it is about one.
     pub pod: Option<String>,
@@ -23,7 +23,7 @@ pub enum Severity {
     Warning,
 }
 
-/// Kubernetes refuses notes that are longer than this number of bytes.
+/// The greatest length of an event's note that Kubernetes accepts, in bytes.
 pub const LONGEST_NOTE: usize = 1024;
 
 impl Event {
@@ -47,8 +47,8 @@ pub(super) fn application_submitted(name: &str) -> Event {
     Event::new(Severity::Normal, "SparkApplicationSubmitted", "Submit", note)
 }
 
-/// Returns an event that tells the user something about a submission that goes on nevertheless, for example that there is
-/// no webhook to add what Spark leaves out of executors.
+/// Returns the event for a submission that continues, but about which the user should know something: for example that
+/// no webhook adds what Spark leaves out of executors.
 pub(super) fn submission_note(note: &str) -> Event {
     Event::new(Severity::Normal, "SparkApplicationSubmissionNote", "Submit", note.to_owned())
 }
@@ -58,7 +58,7 @@ pub(super) fn submission_failed(name: &str, why: &str) -> Event {
     Event::new(Severity::Warning, "SparkApplicationSubmissionFailed", "Submit", note)
 }
 
-/// Reports that the submission pod cannot start.
+/// Returns the event for a submission pod that cannot start.
 pub(super) fn submission_pending(pod: &str, why: &str) -> Event {
     let note = format!("Submission pod {pod} is pending: {why}");
     Event::of_pod(Severity::Normal, "SparkSubmissionPending", pod, note)
@@ -89,7 +89,8 @@ pub(super) fn spec_edited(name: &str) -> Event {
     Event::new(Severity::Normal, "SparkApplicationSpecUpdateProcessed", "Invalidate", note)
 }
 
-/// `lacking` is what the executors of the application's driver do not get.
+/// Returns the event for an application that another operator has submitted. `lacking` lists the customizations that
+/// the executors of its driver do not get.
 pub(super) fn taken_over(name: &str, lacking: &[String]) -> Event {
     let note = format!(
         "SparkApplication {name} was submitted by another operator: executors that its driver makes from now on lack {}; \
@@ -140,8 +141,8 @@ pub(super) fn driver_not_found(pod: &str) -> Event {
     Event::of_pod(Severity::Warning, "SparkDriverNotFound", pod, note)
 }
 
-/// Reports the state of one or several executors. Of several executors the first few are named. `failure` is why they
-/// failed.
+/// Returns the event for one or several executors that have reached `state`. Of several executors, only the first few
+/// are named. `failure` is why they failed.
 pub(super) fn executors(pods: &[&str], state: ExecutorState, failure: Option<&str>) -> Event {
     const NAMED: usize = 5;
     let (severity, reason, one, several) = match state {
@@ -164,27 +165,30 @@ pub(super) fn executors(pods: &[&str], state: ExecutorState, failure: Option<&st
     Event::new(severity, reason, "Follow", format!("Executors {named}{more} {}", failure.unwrap_or(several)))
 }
 
-/// Reports that an object which belongs to a run beside its pods could not be made; the run goes on without it.
+/// Returns the event for an object that belongs to a run in addition to its pods and could not be created. The run
+/// continues without the object.
 #[must_use]
 pub fn not_made(why: &str) -> Event {
     let note = format!("{why}; it is tried again, and the application runs on");
     Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", note)
 }
 
-/// Reports that a port of the driver cannot be reached as the user or the admin wanted it.
+/// Returns the event for a port of the driver that cannot be reached in the way that the user or the admin has
+/// configured.
 pub(super) fn not_exposed(why: &str) -> Event {
     Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", why.to_owned())
 }
 
-/// Reports that an object of the operator's kinds cannot be read. Sent by the controller, since only the controller
-/// sees such objects.
+/// Returns the event for a SparkApplication or ScheduledSparkApplication that cannot be read. Sent by the controller,
+/// since only the controller receives such objects.
 #[must_use]
 pub fn invalid(error: &str) -> Event {
     let note = format!("the operator cannot read this object and leaves it alone: {error}");
     Event::new(Severity::Warning, "InvalidObject", "Read", note)
 }
 
-/// Reports that the operator could not handle an object of its kinds because of a bug in the operator.
+/// Returns the event for a SparkApplication or ScheduledSparkApplication that the operator could not handle because of
+/// a bug in the operator.
 #[must_use]
 pub fn panicked(bug: &str) -> Event {
     let note =
@@ -192,7 +196,8 @@ pub fn panicked(bug: &str) -> Event {
     Event::new(Severity::Warning, "OperatorBug", "Reconcile", note)
 }
 
-/// Reports to whoever has chosen the namespace of a Lease that its `holder` drives the applications there, and not `we`.
+/// Returns the event for a namespace that two operators have chosen. `holder` holds the Lease of the namespace and
+/// drives its applications; `we`, the operator that sends the event, does not drive them.
 #[must_use]
 pub fn namespace_driven_by_another(holder: &str, we: &str, lease: &str) -> Event {
     let note = format!(
@@ -203,7 +208,8 @@ pub fn namespace_driven_by_another(holder: &str, we: &str, lease: &str) -> Event
     Event::new(Severity::Warning, "NamespaceDrivenByAnother", "Claim", note)
 }
 
-/// Reports that a `contender` has chosen a namespace whose applications `we` drive.
+/// Returns the event for a namespace that two operators have chosen. `we`, the operator that sends the event, drives
+/// its applications; `contender` does not drive them.
 #[must_use]
 pub fn namespace_also_chosen(contender: &str, we: &str) -> Event {
     let note = format!(

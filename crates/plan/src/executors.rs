@@ -9,13 +9,13 @@ use api::{ExecutorState, State};
 use jiff::Timestamp;
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
-/// How much `status.executorState` may hold. The limit exists because a status is written as a whole and must fit into
-/// etcd.
+/// The greatest size of `status.executorState`. The limit exists because a status is always written completely and must
+/// fit into etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExecutorLimits {
     /// The number of executors.
     pub count: usize,
-    /// The number of bytes of names and states.
+    /// The number of bytes that the names and states take.
     pub bytes: usize,
 }
 
@@ -27,32 +27,33 @@ impl Default for ExecutorLimits {
     }
 }
 
-/// How long a pending executor is left out of the status and the events. Most executors start within this time, and are
-/// then written and reported once instead of twice.
+/// How long a new pending executor is left out of the status and the events. Most executors start within this time, and
+/// then cause one status write and one event instead of two.
 const STARTING: Duration = Duration::from_secs(5);
 
-/// Returns how long it takes until the first of the newly made `pods` has used up its time to start; none if no pod is
-/// starting.
+/// Returns the time until the first of the new `pods` has been pending for too long to be left out of the status; none
+/// if no pod is starting.
 #[must_use]
 pub fn starting(pods: &[PodSummary], now: Timestamp) -> Option<Duration> {
     pods.iter().filter_map(|pod| time_to_start(pod, now)).min()
 }
 
-/// Returns how much of its time to start a pod has left; none if the pod has started or its time is over.
+/// Returns how long a pod may still be pending before it appears in the status; none if the pod has started or the time
+/// is over.
 fn time_to_start(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
     pod.created.filter(|_| pod.phase == Phase::Pending)?;
     STARTING.checked_sub(driver::age(pod, now)).filter(|rest| !rest.is_zero())
 }
 
-/// The bytes of an entry beside name and state: quotes, colon, comma.
+/// The bytes of an entry of `status.executorState` in addition to name and state: quotes, colon, comma.
 const PUNCTUATION: usize = 6;
 
-/// Returns `status.executorState` after `pods` were seen, with an event for every kind of change.
+/// Returns the new `status.executorState` for the present `pods`, and an event for every kind of change.
 ///
 /// An executor that had not ended and whose pod no longer exists counts as completed if the application completed, as
 /// unknown while the application runs (the pod was replaced, or the cache is behind), and otherwise as failed. If there
-/// are more executors than `limits` allow, the executors that have not ended are kept first, and then the latest of the
-/// others.
+/// are more executors than `limits` allow, the executors that have not ended are kept first, and then those of the
+/// ended executors that were created last.
 #[must_use]
 pub fn executor_states(
     recorded: &BTreeMap<String, ExecutorState>,
@@ -98,7 +99,7 @@ pub fn executor_states(
 /// this number, failures are reported without their reasons.
 const DIFFERENT_EVENTS: usize = 8;
 
-/// Returns as many of `states` as may be recorded.
+/// Returns as many of `states` as `limits` allow.
 fn within(
     states: BTreeMap<String, ExecutorState>,
     limits: ExecutorLimits,
@@ -139,7 +140,8 @@ pub fn newly(
     u64::try_from(found.count()).unwrap_or(u64::MAX)
 }
 
-/// Returns how many bytes of the limit an executor takes.
+/// Returns the size of an executor's entry in `status.executorState`. All states count as long as `COMPLETED`, so that
+/// an entry's size does not change with its state.
 fn size(name: &str) -> usize {
     name.len() + "COMPLETED".len() + PUNCTUATION
 }
@@ -149,8 +151,8 @@ fn number(name: &str) -> u64 {
     name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
-/// Returns Spark's application id from the executors' labels. The driver's own label is wrong if `spark.app.id` was set
-/// (SPARK-25922).
+/// Returns Spark's application id, as the labels of the executors contain it. The driver's own label is wrong if
+/// `spark.app.id` was set (SPARK-25922).
 #[must_use]
 pub fn spark_application_id(pods: &[PodSummary]) -> Option<String> {
     let first = pods
@@ -160,8 +162,8 @@ pub fn spark_application_id(pods: &[PodSummary]) -> Option<String> {
     first.and_then(|pod| pod.spark_application_id.clone())
 }
 
-/// Returns the state of an executor pod. As for a driver: once Spark's container has ended, its exit code decides, even
-/// if sidecars still run.
+/// Returns the state of an executor pod. Once Spark's container has ended, its exit code decides, even if sidecars
+/// still run: the same rule as for a driver.
 #[must_use]
 pub fn state(pod: &PodSummary) -> ExecutorState {
     match (pod.phase, &pod.ended) {
@@ -178,7 +180,7 @@ const fn has_ended(state: ExecutorState) -> bool {
     matches!(state, ExecutorState::Completed | ExecutorState::Failed)
 }
 
-/// Returns why an executor failed, in Kubeflow's words.
+/// Returns why an executor failed, in the words of Kubeflow's operator.
 fn failure(pod: &PodSummary) -> String {
     let message = pod.message.as_deref().unwrap_or_default();
     let (exit_code, reason) = match &pod.ended {

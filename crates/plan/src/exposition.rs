@@ -16,12 +16,12 @@ pub enum Kind {
     Summary,
 }
 
-/// Metrics as text.
+/// Metrics in the text format, as far as they have been added.
 #[derive(Debug, Default)]
 pub struct Exposition(String);
 
 impl Exposition {
-    /// Begins a family: the samples that follow belong to it.
+    /// Begins a metric family. The samples that are added next belong to this family.
     pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
         let kind = match kind {
             Kind::Counter => "counter",
@@ -73,7 +73,8 @@ pub fn from_openmetrics(text: &str) -> String {
     let mut help = "";
     for line in text.lines() {
         if let Some(of_family) = line.strip_prefix("# HELP ") {
-            // Written together with the type in the next line, because the names of the samples depend on the type.
+            // The HELP line is written only together with the TYPE line, because the sample names, and with them the
+            // name of the family, depend on the type.
             help = of_family.split_once(' ').map_or("", |(_, help)| help);
         } else if let Some((name, kind)) =
             line.strip_prefix("# TYPE ").and_then(|family| family.split_once(' '))

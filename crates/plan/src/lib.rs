@@ -1,5 +1,5 @@
-//! Decides what is to be done. Every function in this crate is pure: no client, clock, environment, randomness or
-//! logging. All that a function needs to know is an argument, and the whole answer is a returned value.
+//! Decides what the operator has to do. Every function in this crate is pure: no client, clock, environment, randomness
+//! or logging. A function gets all facts as arguments and returns the complete decision as a value.
 
 pub mod application_metrics;
 pub mod auxiliary;
@@ -34,26 +34,27 @@ use spark_client::{Child, Objects, Reason};
 use std::time::Duration;
 use submission::{SubmissionEnvironment, Submitter};
 
-/// All that the controller saw of one application. Built by `controller::observe`; tests build it from YAML.
+/// Everything that the controller has found out about one application. Built by `controller::observe`; tests build it
+/// from YAML.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
-    /// The pod under the driver's name.
+    /// The pod with the driver's name.
     pub driver: Driver,
     /// The executor pods of the current run.
     pub executors: Vec<PodSummary>,
-    /// Pods that carry the application's name, other than the pod under the driver's name and the executors of a run
+    /// Pods whose label names this application, other than the pod with the driver's name and the executors of a run
     /// that is followed. All such pods if the decision depends on them, otherwise none.
     pub strays: Vec<PodSummary>,
     /// The application's submission pods, of all runs.
     pub submission_pods: Vec<PodSummary>,
-    /// The last state in which a driver was seen that no longer exists.
+    /// The last known state of a driver pod that no longer exists.
     pub departed: Option<Box<PodSummary>>,
     /// Why the volumes of the driver's pod or of the submission pod are not mounted. Looked up only if the pod has
     /// waited for its volumes for at least [`driver::MOUNTING`].
     pub mount_failure: Option<String>,
-    /// When this process last wrote the status.
+    /// When this process last wrote the status of the application.
     pub recorded: Option<Timestamp>,
-    /// Whether this process has made the objects that belong to the current run beside its pods.
+    /// Whether this process has created the objects that belong to the current run in addition to its pods.
     pub made: bool,
     /// The Services and Ingresses of the application.
     pub auxiliary: AuxiliaryObjects,
@@ -65,13 +66,13 @@ pub struct Observed {
     pub server_time: Option<Timestamp>,
 }
 
-/// The pod under the driver's name.
+/// The pod with the driver's name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Driver {
-    /// Unknown: no pod was taken from the cache, and the API server was not asked, because the decision does not depend
-    /// on the pod.
+    /// Unknown: the cache was not used and the API server was not asked, because the decision does not depend on the
+    /// pod.
     Unseen,
-    /// The API server reports that no such pod exists.
+    /// According to the API server, no such pod exists.
     Gone,
     /// The pod exists.
     Pod {
@@ -90,19 +91,20 @@ pub struct Submission {
     pub progress: SubmissionProgress,
 }
 
-/// How far the operator's own part of a submission has come.
+/// The progress of the operator's own part of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubmissionProgress {
     /// The operator is creating the objects of the driver or of a submission pod.
     Running,
-    /// The driver and all objects that belong to it are made. Contains Spark's id of the application, if it is known.
+    /// The driver and all objects that belong to it are created. Contains Spark's application id (`spark-…`), if it is
+    /// known.
     Succeeded { spark_application_id: Option<String> },
-    /// The submission pod is made. The outcome of the submission is read from that pod.
+    /// The submission pod is created. The outcome of the submission is read from that pod.
     PodMade,
     /// A pod with the driver's name existed already. This is no failure: the next step depends on the owner of that
     /// pod.
     DriverExists,
-    /// The submission has failed, for this reason, in words for the user.
+    /// The submission has failed. Contains the reason, in words for the user.
     Failed(String),
 }
 
@@ -119,50 +121,51 @@ pub struct Plan {
     pub wake: Option<Duration>,
 }
 
-/// One effect. Each can be repeated without harm.
+/// One effect. Each effect can be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Starts the submission of a run, unless it is running.
     Submit(Box<SubmitRequest>),
-    /// Ends the submission of this application that is running, whichever run it is for.
+    /// Ends the running submission of this application, whichever run it is for.
     StopSubmission,
     /// Creates these objects, unless they exist. If that fails, the run goes on without them.
     Make(Vec<Value>),
-    /// Deletes the objects that the operator has made for a run beside its pods, as far as they exist.
+    /// Deletes those of the listed objects that exist. The operator has created them for a run in addition to its pods.
     DeleteChildren(Vec<Child>),
-    /// Deletes the pod of this name if it still has this uid.
+    /// Deletes the pod with this name if it still has this uid.
     DeletePod { name: String, uid: String },
     /// Deletes all executors of a run.
     DeleteExecutors { submission_id: String },
-    /// Adds the finalizer that keeps the driver's pod until its outcome is recorded, or removes it.
+    /// Adds the finalizer that keeps the driver's pod until its outcome is recorded, or removes that finalizer.
     ProtectDriver { name: String, uid: String, protect: bool },
     /// Deletes the application itself, unless it has changed since it was read.
     DeleteApplication,
 }
 
-/// All that is needed to submit one run.
+/// Everything that is needed to submit one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubmitRequest {
     pub run: Run,
     pub by: By,
 }
 
-/// Who makes the objects of a run.
+/// Who creates the objects of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum By {
-    /// The operator makes these objects.
+    /// The operator creates these objects itself.
     Native(Objects),
-    /// `spark-submit` makes the objects, in a submission pod.
+    /// `spark-submit` creates the objects, in a submission pod.
     Pod {
-        /// The submission pod, in the place of the driver's pod, and the objects that are made before it.
+        /// The submission pod, in the field for the driver's pod, and the objects that are created before the
+        /// submission pod.
         objects: Objects,
-        /// Why `spark-submit` is needed, where the operator would otherwise have made the driver's objects.
+        /// Why `spark-submit` is needed; none if the admin or the user has chosen `spark-submit`.
         fallback: Option<Reason>,
     },
 }
 
 impl By {
-    /// Returns the submitter that makes the objects.
+    /// Returns the submitter that creates the objects.
     #[must_use]
     pub const fn submitter(&self) -> Submitter {
         match self {
@@ -171,7 +174,7 @@ impl By {
         }
     }
 
-    /// Returns the progress of the submission once all objects are made.
+    /// Returns the progress of the submission after all objects have been created.
     #[must_use]
     pub fn progress(&self) -> SubmissionProgress {
         match self {
@@ -184,7 +187,7 @@ impl By {
     }
 }
 
-/// The admin's decisions that affect what is to be done.
+/// The admin's settings on which decisions depend.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// The API server's address in the form of Spark's `--master`: `k8s://https://…`.
@@ -193,11 +196,11 @@ pub struct Policy {
     pub driver_creation_grace: Duration,
     /// The submitter of applications that do not name one.
     pub submitter: Submitter,
-    /// How submission pods are made.
+    /// The settings for submission pods.
     pub submission_pod: submission_pod::Settings,
     /// Whether the webhook customizes pods.
     pub has_webhook: bool,
-    /// How much `status.executorState` may hold.
+    /// The greatest size of `status.executorState`.
     pub executor_limits: ExecutorLimits,
     /// `timeToLiveSeconds` of applications that do not set it.
     pub default_time_to_live_seconds: Option<i64>,
@@ -205,12 +208,12 @@ pub struct Policy {
     pub has_driver_pdb: bool,
     /// Whether a driver's pod is kept until its outcome is recorded.
     pub protects_driver_outcome: bool,
-    /// How drivers are reached.
+    /// How the ports of drivers can be reached.
     pub exposure: Exposure,
 }
 
 impl Policy {
-    /// Returns the policy in which only the API server's address is set and all else has its default.
+    /// Returns a policy with this API server address and the default of every other setting.
     #[must_use]
     pub fn new(master: impl Into<String>) -> Self {
         Self {

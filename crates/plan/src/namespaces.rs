@@ -1,9 +1,9 @@
-//! Chooses the namespaces in which applications are driven and their pods customized: all, those of a list, those with
-//! certain labels, or both of the latter.
+//! Chooses the namespaces in which the operator drives applications and the webhook customizes their pods: all
+//! namespaces, those of a list, those with certain labels, or both those of a list and those with certain labels.
 //!
 //! The controller checks the namespace of each application, and the API server checks the namespace of each object
-//! before it calls the webhook. Both use the same choice, so that no application is driven whose pods are not
-//! customized.
+//! before it calls the webhook. Both use the same choice, so that no application is driven whose pods the webhook does
+//! not customize.
 
 use api::names::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -23,21 +23,21 @@ pub struct Namespaces {
     labels: Option<Labelled>,
 }
 
-/// Namespaces by their labels, in the syntax of `kubectl get namespaces --selector`.
+/// A choice of namespaces by their labels, in the syntax of `kubectl get namespaces --selector`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Labelled(Selector);
 
 impl Namespaces {
     /// Chooses the namespaces in `names` and those that match `labelled`. Chooses all if neither is given, or if
-    /// `names` contains an empty name, which stands for all in Kubeflow's operator.
+    /// `names` contains an empty name, which means all namespaces in Kubeflow's operator.
     #[must_use]
     pub fn new(names: impl IntoIterator<Item = String>, labelled: Option<Labelled>) -> Self {
         let names: BTreeSet<_> = names.into_iter().collect();
         if names.contains("") { Self::default() } else { Self { names, labels: labelled } }
     }
 
-    /// Returns the chosen namespaces if they are chosen by their names alone; none if any namespace is chosen, or may
-    /// get the labels by which it is.
+    /// Returns the chosen namespaces if they are chosen by their names alone. Returns none if all namespaces are chosen
+    /// or if labels decide, because a namespace may get the labels later.
     #[must_use]
     pub fn named(&self) -> Option<&BTreeSet<String>> {
         (!self.names.is_empty() && self.labels.is_none()).then_some(&self.names)
@@ -58,7 +58,7 @@ impl Namespaces {
         is_all || self.names.contains(name) || self.labels.as_ref().is_some_and(is_labelled)
     }
 
-    /// Returns the selectors for the chosen namespaces, of which each namespace has to match one; none if all
+    /// Returns the selectors for the chosen namespaces; a namespace is chosen if it matches one of them. Empty if all
     /// namespaces are chosen. Two selectors are needed because Kubernetes has no selector for names *or* labels.
     #[must_use]
     pub fn selectors(&self) -> Vec<LabelSelector> {
@@ -80,7 +80,7 @@ impl FromStr for Labelled {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut expressions = requirements(text).map(expression).collect::<Result<Vec<_>, _>>()?;
-        // The order has no meaning, so two selectors that differ only in order must be equal.
+        // The order of requirements has no meaning, so two selectors that differ only in order must be equal.
         expressions.sort();
         expressions.dedup();
         Ok(Self(expressions.into_iter().collect()))
@@ -133,7 +133,7 @@ fn expression(text: &str) -> Result<Expression, String> {
     }
 }
 
-/// Whether the text has the characters of a label's key or value.
+/// Whether the text has the form of a label's key or value.
 fn is_word(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_outer = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);

@@ -1,21 +1,23 @@
-//! Finds where a JSON text is nested too deep, without reading it into values: readers of values have a limit
-//! themselves.
+//! Finds the first value in a JSON text that is nested too deep. The text is not parsed into values, because the parser
+//! has a limit for the nesting itself.
 
 use api::excerpt;
 
-/// How many levels of objects and lists a spec may have, itself included.
+/// How many levels of objects and lists a spec may have, including the spec itself.
 ///
-/// Readers of values stop at 127 levels (`serde_json`'s limit, against stack overflows), and a spec is part of larger
-/// objects: it is at the fourth level of a review, and at the third level of a list (the fourth for a schedule's
+/// Parsers stop at 127 levels (`serde_json`'s limit, against stack overflows), and a spec is part of larger objects: it
+/// is at the fourth level of an AdmissionReview, and at the third level of a list (the fourth for a schedule's
 /// template). `managedFields` repeats the nesting of the fields four levels deeper. Half of the limit leaves room for
 /// all of that, and the deepest fields of a pod have a dozen levels.
 pub const DEEPEST: usize = 64;
 
-/// The most bytes of a path that are shown to a person: in all longer paths seen so far, the rest repeats itself.
+/// The most bytes of a path that are shown to a user: in all longer paths seen so far, the rest only repeats what came
+/// before.
 const LONGEST_PATH: usize = 160;
 
 /// Returns the path of the first value in `json` that is nested deeper than `most` levels, or the beginning of that
-/// path; none if there is no such value. The path begins with `root`. A text that is not JSON gives some path or none.
+/// path; none if there is no such value. The path begins with `root`. For a text that is not JSON, the result is any
+/// path or none.
 #[must_use]
 pub fn path_beyond(json: &str, root: &str, most: usize) -> Option<String> {
     let bytes = json.as_bytes();
@@ -50,7 +52,7 @@ pub fn path_beyond(json: &str, root: &str, most: usize) -> Option<String> {
     None
 }
 
-/// Returns the complaint about a value that is nested deeper than [`DEEPEST`].
+/// Returns the message for the user about a value that is nested deeper than [`DEEPEST`].
 #[must_use]
 pub fn too_deep() -> String {
     format!(
@@ -58,7 +60,7 @@ pub fn too_deep() -> String {
     )
 }
 
-/// An object or a list that has begun, and the current position in it.
+/// An object or a list whose end has not been reached, and the current position in it.
 enum Level<'t> {
     Object { field: &'t str, expects_field: bool },
     List { position: usize },

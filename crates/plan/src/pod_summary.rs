@@ -1,5 +1,5 @@
-//! Reduces a pod to what the operator needs to know of it: about half a kilobyte. Caches hold these records instead of
-//! pods.
+//! Reduces a pod to the facts that the operator needs, about half a kilobyte. The caches contain these records instead
+//! of pods.
 
 use api::{
     Role, SparkApplication,
@@ -20,39 +20,41 @@ use serde::Deserialize;
 pub struct PodSummary {
     pub name: String,
     pub uid: String,
-    /// The `app-name` label.
+    /// The label `sparkoperator.k8s.io/app-name`: the name of the SparkApplication.
     pub application: Option<String>,
     /// Driver or executor; none for a submission pod.
     #[serde(with = "role_word")]
     pub role: Option<Role>,
     /// Whether the pod is a submission pod: a pod in which `spark-submit` runs.
     pub submits: bool,
-    /// The `submission-id` label.
+    /// The label `sparkoperator.k8s.io/submission-id`.
     pub submission_id: Option<String>,
-    /// Spark's own application id, the `spark-app-selector` label.
+    /// Spark's application id (`spark-…`), from the label `spark-app-selector`.
     pub spark_application_id: Option<String>,
     /// The `spark-exec-id` label, if it is a number.
     pub executor_id: Option<u64>,
     pub controller: Option<Controller>,
     pub created: Option<Timestamp>,
-    /// When a driver or a submission pod got its node; none for executors, whose time is never needed.
+    /// When a driver or a submission pod was assigned to a node; none for executors, for which no decision depends on
+    /// this time.
     pub assigned: Option<Timestamp>,
     pub phase: Phase,
     /// Whether the pod is being deleted.
     pub terminating: bool,
     /// How Spark's container ended, if it has.
     pub ended: Option<Ended>,
-    /// Whether Spark's container is running or has been.
+    /// Whether Spark's container is running or has ended.
     pub started: bool,
     /// Why the pod is in its phase, if Kubernetes reports it: `Evicted: The node was low on resource: memory`.
     pub message: Option<String>,
-    /// What the pod waits for, if it cannot start by itself: `Unschedulable`, `ImagePullBackOff`.
+    /// What the pod waits for, if it cannot start without help: `Unschedulable`, `ImagePullBackOff`.
     pub waiting: Option<Waiting>,
     /// Whether a finalizer keeps the pod until its outcome is recorded: see [`finalizer::DRIVER_OUTCOME`].
     pub protected: bool,
-    /// The ConfigMap that holds the driver's `spark.properties`.
+    /// The name of the ConfigMap that contains the driver's `spark.properties`.
     pub driver_config_map: Option<String>,
-    /// The claims of a driver's volumes whose names are those that Spark gives to claims for one driver.
+    /// The names of the PersistentVolumeClaims that a driver mounts, limited to those names that Spark gives to claims
+    /// for a single driver.
     pub claims: Vec<String>,
 }
 
@@ -74,7 +76,7 @@ pub enum Phase {
     Unknown,
 }
 
-/// How a container ended.
+/// How a container has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Ended {
@@ -84,7 +86,7 @@ pub struct Ended {
     pub message: Option<String>,
 }
 
-/// What keeps a pod from starting.
+/// The reason why a pod does not start.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Waiting {
     /// One word: `ImagePullBackOff`, `Unschedulable`.
@@ -93,7 +95,8 @@ pub struct Waiting {
 }
 
 impl PodSummary {
-    /// Builds a record from a pod's metadata alone. The record does not show how the pod is doing.
+    /// Builds the record of a pod of which only the metadata is known. The record does not contain the state of the
+    /// pod.
     #[must_use]
     pub fn of_metadata(metadata: &ObjectMeta) -> Self {
         Self::of(&Pod { metadata: metadata.clone(), ..Pod::default() })
@@ -135,7 +138,7 @@ impl PodSummary {
             ended: spark.and_then(|state| state.terminated.as_ref()).map(|terminated| Ended {
                 exit_code: terminated.exit_code,
                 reason: terminated.reason.clone().unwrap_or_default(),
-                // The whole output of `spark-submit` is of use: it contains the exception and its causes.
+                // The complete output of `spark-submit` is kept: it contains the exception and its causes.
                 message: terminated
                     .message
                     .as_deref()
@@ -160,15 +163,16 @@ impl PodSummary {
         self.role == Some(role) && self.submission_id.as_deref() == Some(submission_id)
     }
 
-    /// Whether an application of this name controls the pod: the present application, or an earlier one of the same
-    /// name.
+    /// Whether a SparkApplication called `name` controls the pod: the present application, or a deleted one that had
+    /// the same name.
     #[must_use]
     pub fn is_of_application(&self, name: &str) -> bool {
         let controller = self.controller.as_ref();
         controller.is_some_and(|owner| owner.kind == SparkApplication::kind(&()) && owner.name == name)
     }
 
-    /// Returns what the pod waits for, if Kubernetes reports it: `ImagePullBackOff: Back-off pulling image "spark"`.
+    /// Returns what the pod waits for, if the pod's status contains it: `ImagePullBackOff: Back-off pulling image
+    /// "spark"`.
     #[must_use]
     pub fn waiting_for(&self) -> Option<String> {
         self.waiting.as_ref().map(|waiting| match &waiting.message {
@@ -196,19 +200,19 @@ impl Phase {
     }
 }
 
-/// Returns the beginning of an explanation, as much as is worth keeping, without blanks around it.
+/// Returns an explanation without blanks around it, cut to the length that a status or an event can hold.
 fn brief(text: &str) -> String {
     excerpt::beginning(text.trim().to_owned(), LONGEST_EXPLANATION)
 }
 
-/// Returns the end of a container's termination message. If the container's log serves as the message, the reason is at
-/// its end.
+/// Returns the end of a container's termination message. If the end of the container's log serves as the message, the
+/// error is usually in its last lines.
 fn last_words(text: &str) -> String {
     excerpt::end(text.trim().to_owned(), LONGEST_EXPLANATION)
 }
 
-/// Returns reason and message of the pod's phase, and those of the disruption that removes the pod
-/// (`DisruptionTarget`).
+/// Returns the reason and the message of the pod's phase, and those of the condition `DisruptionTarget`, which explains
+/// why Kubernetes removes the pod.
 fn message(status: &PodStatus) -> Option<String> {
     let conditions = status.conditions.iter().flatten();
     let disruption = conditions
@@ -219,7 +223,7 @@ fn message(status: &PodStatus) -> Option<String> {
     (!said.is_empty()).then(|| brief(&said.join(": ")))
 }
 
-/// Returns what a pending pod waits for, except for the states that every pod goes through.
+/// Returns what a pending pod waits for. States that every pod goes through are left out.
 fn waiting(status: &PodStatus) -> Option<Waiting> {
     const USUAL: [&str; 2] = ["ContainerCreating", "PodInitializing"];
     if status.phase.as_deref() != Some("Pending") {
@@ -240,7 +244,7 @@ fn waiting(status: &PodStatus) -> Option<Waiting> {
     Some(Waiting { reason: reason?.clone(), message: message.map(|message| brief(message)) })
 }
 
-/// Returns when the pod got a node, if it has one.
+/// Returns when the pod was assigned to a node; none if it has no node.
 fn assigned(status: &PodStatus, created: Option<Timestamp>) -> Option<Timestamp> {
     let mut conditions = status.conditions.iter().flatten();
     let given =
@@ -254,7 +258,8 @@ fn controller(pod: &Pod) -> Option<Controller> {
     Some(Controller { kind: owner.kind.clone(), name: owner.name.clone(), uid: owner.uid.clone() })
 }
 
-/// Returns the state of the container with one of Spark's names, else of the only container.
+/// Returns the state of the container that has one of Spark's container names. If no container has such a name, returns
+/// the state of the only container.
 fn spark_container(pod: &Pod) -> Option<&ContainerState> {
     const NAMES: [&str; 4] =
         [container::DRIVER, container::EXECUTOR, container::EXECUTOR_SPARK_2, container::SPARK_SUBMIT];
@@ -264,7 +269,7 @@ fn spark_container(pod: &Pod) -> Option<&ContainerState> {
     named.or_else(only)?.state.as_ref()
 }
 
-/// Reads roles from the values of the `spark-role` label.
+/// Deserializes roles from the values of the `spark-role` label.
 mod role_word {
     use super::Role;
     use serde::{Deserialize, Deserializer, de::Error};

@@ -1,8 +1,9 @@
 //! Identifies the runs of an application and derives their names.
 //!
-//! A run is one attempt at executing the application, whatever its cause. Its ordinal is one higher than the last
-//! run's, and its submission id follows from application, spec and ordinal. So a submission that is repeated after a
-//! crash, a conflict or a lost reply has the same id again, and finds what the first attempt left behind.
+//! A run is one attempt at executing the application, whatever its cause. Its ordinal is one higher than that of the
+//! run before, and its submission id is computed from application, spec and ordinal. So a submission that is repeated
+//! after a crash, a conflict or a lost reply has the same id again, and finds the objects that the first attempt
+//! created.
 
 use crate::spec_hash::spec_hash;
 use api::SparkApplication;
@@ -11,7 +12,7 @@ use spark_client::Ids;
 use std::fmt;
 use uuid::Uuid;
 
-/// The identity of a run: a UUIDv5, as in the `submission-id` label.
+/// The identity of a run: a UUIDv5, which is also the value of the `submission-id` label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SubmissionId(String);
@@ -34,13 +35,13 @@ pub struct Run {
     pub id: SubmissionId,
     /// 1 for the first run, never reset.
     pub ordinal: i64,
-    /// Derived from application and ordinal alone. The objects that belong to a driver are named after it: so a run
-    /// whose spec was edited before its submission was recorded finds what the submission for the old spec has left,
-    /// and replaces it.
+    /// A UUID that depends only on application and ordinal. The names of the objects that belong to a driver are
+    /// derived from it. So if the spec is edited before a submission is recorded, the run for the new spec finds the
+    /// objects that the submission for the old spec has left, and replaces them.
     pub place: Uuid,
-    /// The hash of the spec that the run was made from.
+    /// The hash of the spec from which the run was created.
     pub spec_hash: String,
-    /// The application's `metadata.generation` with that spec.
+    /// The application's `metadata.generation` at that spec.
     pub generation: Option<i64>,
 }
 
@@ -55,7 +56,7 @@ impl Run {
         Self::of(application, SubmissionId(id.to_string()), ordinal, spec_hash)
     }
 
-    /// Returns the run recorded in the status, if there is one, as if it had been made from the present spec.
+    /// Returns the run recorded in the status, if there is one. Spec hash and generation are those of the present spec.
     #[must_use]
     pub fn recorded(application: &SparkApplication) -> Option<Self> {
         let status = application.status.as_ref()?;
@@ -63,8 +64,8 @@ impl Run {
         Some(Self::of(application, id, status.run_ordinal.unwrap_or(1), spec_hash(&application.spec)))
     }
 
-    /// Returns the ids that `spark-submit` would draw at random. They are derived from the run, so that a repeated
-    /// submission of the run makes the same objects.
+    /// Returns the ids that `spark-submit` would choose at random. Here they are derived from the run, so that a
+    /// repeated submission of the run creates the same objects.
     #[must_use]
     pub fn ids(&self) -> Ids {
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, self.id.as_str().as_bytes());
@@ -86,8 +87,8 @@ impl Run {
     }
 }
 
-/// Returns the application's uid as a UUID. Kubernetes' uids are UUIDs; any other uid (from a test or a strange API
-/// server) is turned into one.
+/// Returns the application's uid as a UUID. Kubernetes' uids are UUIDs; any other uid (from a test or an unusual API
+/// server) is converted to a UUID.
 fn application_uuid(application: &SparkApplication) -> Uuid {
     let uid = application.metadata.uid.as_deref().unwrap_or_default();
     Uuid::parse_str(uid).unwrap_or_else(|_| Uuid::new_v5(&Uuid::NAMESPACE_OID, uid.as_bytes()))

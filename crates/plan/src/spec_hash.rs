@@ -1,16 +1,16 @@
-//! Computes a hash of a spec. Two specs ask for the same run if their hashes are equal.
+//! Computes the hash of a spec. Two specs with equal hashes ask for the same run.
 
 use crate::digest::sha256_hex;
 use api::{SparkApplicationSpec, with_defaults};
 use serde_json::Value;
 
-/// The version of the hash's recipe. Hashes of different versions cannot show whether the spec has changed.
+/// The version of the algorithm. Hashes of different versions cannot show whether the spec has changed.
 const VERSION: &str = "v1";
 
-/// Returns the hash of all that a run is made from: `v1:` and the SHA-256, in hexadecimal, of the canonical JSON of the
-/// spec with its defaults.
+/// Returns the hash of those fields of a spec that define a run: `v1:` and the SHA-256, in hexadecimal, of the
+/// canonical JSON of the spec with its defaults.
 ///
-/// `suspend` and `timeToLiveSeconds` do not count: they act on a run, but do not make it another run.
+/// `suspend` and `timeToLiveSeconds` are left out: they affect the present run, but do not require another run.
 #[must_use]
 pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
     let spec =
@@ -21,7 +21,7 @@ pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
     format!("{VERSION}:{}", sha256_hex(canonical.as_bytes()))
 }
 
-/// Returns the version of the recipe by which `hash` was made. Only hashes of the same version can be compared.
+/// Returns the version of the algorithm that computed `hash`. Only hashes of the same version can be compared.
 #[must_use]
 pub fn hash_version(hash: &str) -> &str {
     hash.split_once(':').map_or("", |(version, _)| version)
@@ -29,8 +29,8 @@ pub fn hash_version(hash: &str) -> &str {
 
 /// Writes JSON without white space and with the members of objects in the order of their keys.
 ///
-/// Not left to `serde_json`, because `serde_json` keeps the order of insertion as soon as any crate of the build asks
-/// for that.
+/// `serde_json` itself is not used for this, because it keeps the order of insertion as soon as any crate of the build
+/// enables that feature.
 fn write_canonical(value: &Value, out: &mut String) {
     match value {
         Value::Object(members) => {
@@ -103,8 +103,8 @@ mod tests {
         assert_ne!(hash(r#"{"arguments":["1","2"]}"#), hash(r#"{"arguments":["2","1"]}"#));
     }
 
-    /// If this test fails, the meaning of every recorded hash has changed: an upgrade of the operator would run again
-    /// every application that was edited only in `suspend`. Raise [`VERSION`] and handle the older one.
+    /// If this test fails, the meaning of every recorded hash has changed: after an upgrade, the operator would run
+    /// again every application of which only `suspend` is edited. Raise [`VERSION`] and handle the older one.
     #[test]
     fn the_hash_of_a_known_spec_is_known() {
         let spec = json!({

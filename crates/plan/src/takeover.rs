@@ -1,21 +1,22 @@
-//! Finds what executors lack if their driver was made by another operator.
+//! Determines which customizations executors lack if another operator has submitted their driver.
 //!
-//! The webhook of Kubeflow's operator reads from the application how to customize its pods. This operator's webhook
-//! reads it from the pods' annotations. A driver gives its executors the annotations that were set when the driver was
-//! submitted, and a driver that Kubeflow has submitted has none to give.
+//! The webhook of Kubeflow's operator reads from the SparkApplication how to customize a pod. This operator's webhook
+//! reads it from the pod's annotations. A driver copies to its executors the annotations that were set when the driver
+//! was submitted, and a driver that Kubeflow's operator has submitted has no such annotations.
 
 use api::{Role, SparkApplication, State, names::annotation};
 use pod_customization;
 
-/// Whether the present run was submitted by an operator that does not number runs.
+/// Whether another operator has submitted the present run: it has a submission id but no ordinal, because only this
+/// operator records ordinals.
 #[must_use]
 pub fn is_anothers(application: &SparkApplication) -> bool {
     let status = application.status.as_ref();
     status.is_some_and(|status| status.submission_id.is_some() && status.run_ordinal.is_none())
 }
 
-/// Returns what executors will lack that the driver of another operator makes from now on, by the names of the
-/// annotation contract: `env`, `volumes`. Empty if no such driver is alive.
+/// Returns which customizations will be missing from the executors that the driver of another operator creates from now
+/// on, by the names of the contract's annotations: `env`, `volumes`. Empty if no such driver is alive.
 #[must_use]
 pub fn lacking(application: &SparkApplication) -> Vec<String> {
     let is_alive = matches!(application.state(), State::Submitted | State::Running | State::Unknown);

@@ -63,7 +63,7 @@ fn parsed(text: &str) -> Result<Value, Problem> {
 
 /// Decodes `json` as a `T`. The error contains the path at which `json` does not fit.
 fn checked<T: DeserializeOwned>(json: &Value) -> Result<T, Problem> {
-    // Tracking the path takes longer than all the rest and is rarely needed, so it is done only after a failure.
+    // Tracking the path takes longer than the decoding itself and is rarely needed, so it is done only after a failure.
     T::deserialize(json).or_else(|_| serde_path_to_error::deserialize(json)).map_err(|error| {
         let path = match error.path().to_string() {
             root if root == "." => String::new(),

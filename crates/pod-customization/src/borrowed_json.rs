@@ -1,4 +1,5 @@
-//! Reads JSON into values that borrow their texts from the input, for large objects of which little is needed.
+//! Reads JSON into values that borrow their strings from the input: for large objects of which only a small part is
+//! used.
 //!
 //! Most of a pod under review is neither changed nor compared. With [`Value`], each field name and each text would be a
 //! copy, and each object a tree; making and dropping these would be most of the cost of a review.
@@ -69,7 +70,7 @@ impl<'t> Index<&str> for BorrowedJson<'t> {
     }
 }
 
-/// Makes a full copy.
+/// Copies the JSON with all its strings.
 impl From<&BorrowedJson<'_>> for Value {
     fn from(json: &BorrowedJson) -> Self {
         match json {

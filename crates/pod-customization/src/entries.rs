@@ -144,8 +144,8 @@ pub(super) fn replace(parent: &mut Fields, field: &'static str, value: Value) {
 }
 
 /// Whether `there` equals `wanted`, except for what the API server leaves out and fills in. Unlike in [`states`], zero,
-/// false and an empty object are not left out: user 0, no privilege escalation and a selector that matches everything
-/// differ from an absent field.
+/// false and an empty object are different from an absent field: they can mean user 0, no privilege escalation and a
+/// selector that matches everything.
 fn is_stored_form(there: &Value, wanted: &Value) -> bool {
     const FILLED_IN: [(&str, &str); 2] = [("path", "/"), ("scheme", "HTTP")];
     let is_left_out = |value: &Value| {
@@ -264,8 +264,8 @@ fn without_empties(value: &Value) -> Value {
     match value {
         Value::Object(map) => map
             .iter()
-            // Numbers stay, because the number in a toleration is a pointer in Go: 0 differs from an absent number. To
-            // tolerate for 0 seconds is not to tolerate forever.
+            // Numbers stay, because the number in a toleration is a pointer in Go: 0 differs from an absent number. A
+            // toleration for 0 seconds differs from a toleration for ever.
             .filter(|(_, value)| !is_empty(value) || value.is_number())
             .map(|(name, value)| (name.clone(), without_empties(value)))
             .collect::<Map<_, _>>()

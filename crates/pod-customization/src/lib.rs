@@ -112,7 +112,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Makes a problem. Both texts are cut to `LONGEST_EXPLANATION`, since they may quote values of any length.
+    /// Creates a problem. Both texts are cut to `LONGEST_EXPLANATION`, since they may quote values of any length.
     fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
         let cut = |text| excerpt::beginning(text, LONGEST_EXPLANATION);
         Self { path: cut(path.into()), text: cut(text.into()) }

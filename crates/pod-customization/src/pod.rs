@@ -89,7 +89,7 @@ impl<'p> SparkPod<'p> {
     }
 }
 
-/// The names of the first ten containers, for a message.
+/// Returns the names of the first ten containers, for a message.
 fn names(containers: &[BorrowedJson]) -> Vec<String> {
     const SHOWN: usize = 10;
     let name = |container: &BorrowedJson| format!("`{}`", container["name"].as_str().unwrap_or_default());
@@ -179,8 +179,8 @@ impl<'p> Fields<'p> {
         Self { before, appended: BTreeMap::new(), set: BTreeMap::new() }
     }
 
-    /// Returns the present value of a field, changes included. For fields to which nothing is appended: appended
-    /// entries are not part of the value.
+    /// Returns the present value of a field, changes included. Must not be used for fields to which entries are
+    /// appended, because the value does not contain these entries.
     pub(super) fn get(&self, field: &str) -> Option<Cow<'_, Value>> {
         let before = || self.before.get(field).map(|before| Cow::Owned(before.into()));
         self.set.get(field).map_or_else(before, |set| set.as_ref().map(Cow::Borrowed))

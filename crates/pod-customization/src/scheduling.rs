@@ -21,7 +21,8 @@ impl Concern for PriorityClassName {
         let spec = &mut pod.spec;
         if spec.get("priorityClassName").as_deref().and_then(Value::as_str) != Some(&class) {
             spec.set("priorityClassName", class);
-            // Both were computed from another class; the API server refuses a pod in which they contradict the class.
+            // Both fields were computed from another class; the API server refuses a pod in which they contradict the
+            // class.
             spec.remove("priority");
             spec.remove("preemptionPolicy");
         }

@@ -19,9 +19,10 @@ impl Concern for Volumes {
     const KEY: &'static str = annotation::VOLUMES;
     type Value = Embedded<Vec<Volume>>;
 
-    /// Only volumes that this role mounts, in the order of the mounts.
+    /// Returns only the volumes that this role mounts, in the order of the mounts.
     fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
-        // Of several volumes with one name, the first is used: the order is reversed, and the last inserted one stays.
+        // Of several volumes with one name, the first is used: the order is reversed, and the volume that is inserted
+        // last stays in the map.
         let volumes = application.spec.volumes.iter().rev();
         let mut unused: BTreeMap<_, _> =
             volumes.map(|volume| (volume.json()["name"].as_str(), volume)).collect();
@@ -66,7 +67,7 @@ impl Concern for VolumeMounts {
     }
 }
 
-/// The mounts of `role` that the webhook makes: all except scratch space.
+/// Returns the mounts of `role` that the webhook adds: all except scratch space.
 fn mounts(application: &SparkApplication, role: Role) -> impl Iterator<Item = &Embedded<VolumeMount>> {
     role.pod(&application.spec).volume_mounts.iter().filter(|mount| !is_scratch(mount.json()))
 }

@@ -1,9 +1,10 @@
-//! Adds the arguments with which the driver starts, and the environment variables that choose its Python.
+//! Adds to the driver's container the arguments with which the driver starts, and the environment variables that choose
+//! its Python.
 
 use super::{Context, driver::Driver, input::Kind, not_native::NotNative};
 use api::names::{env, submit_conf};
 
-/// The main classes that run a program that is not in a jar.
+/// The main classes that Spark uses for Python and R programs.
 const PYTHON_RUNNER: &str = "org.apache.spark.deploy.PythonRunner";
 const R_RUNNER: &str = "org.apache.spark.deploy.RRunner";
 

@@ -1,6 +1,8 @@
-//! Reads Spark's properties as Spark does: some as they are written, others by type and with every `${…}` replaced.
+//! Reads Spark's properties by Spark's rules: some values as they are written, others by type and with every `${…}`
+//! replaced.
 //!
-//! The rules are those of Spark's `ConfigReader` and `ConfigBuilder`. The driver always gets the text as it is written.
+//! The rules are those of Spark's `ConfigReader` and `ConfigBuilder`. The driver itself always gets the values as they
+//! are written.
 
 use super::{expansion::expanded, not_native::NotNative};
 use api::memory;
@@ -10,7 +12,7 @@ use std::collections::BTreeMap;
 pub(super) struct Conf(pub(super) BTreeMap<String, String>);
 
 impl Conf {
-    /// Returns the value as it is written.
+    /// Returns the value as it is written, without replacing any `${…}`.
     pub(super) fn raw(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }
@@ -31,12 +33,12 @@ impl Conf {
         keys.iter().copied().find(|key| self.has(key))
     }
 
-    /// Returns a text in which every `${…}` is replaced.
+    /// Returns the value of `key` in which every `${…}` is replaced.
     pub(super) fn text(&self, key: &str) -> Result<Option<String>, NotNative> {
         expanded(&self.0, key)
     }
 
-    /// Returns a text that must be one of `allowed`.
+    /// Returns the value of `key`, which must be one of `allowed`.
     pub(super) fn option(&self, key: &str, allowed: &[&str]) -> Result<Option<String>, NotNative> {
         match self.text(key)? {
             Some(text) if !allowed.contains(&text.as_str()) => Err(NotNative::refused(
@@ -51,7 +53,8 @@ impl Conf {
         self.typed(key, "a whole number", |text| int(text.trim()))
     }
 
-    /// Returns a number that Spark reads without its typed entries: neither blanks nor `${…}` are allowed.
+    /// Returns a number that Spark reads without one of its typed configuration entries, so neither blanks nor `${…}`
+    /// are allowed.
     pub(super) fn raw_int(&self, key: &str) -> Result<Option<i32>, NotNative> {
         let Some(text) = self.raw(key) else { return Ok(None) };
         int(text).map(Some).ok_or_else(|| mistyped(key, "a whole number", text))
@@ -66,7 +69,7 @@ impl Conf {
         self.typed(key, "a number of 0 or more", memory::factor)
     }
 
-    /// Returns an amount of memory in MiB, cut down to a whole number. Spark accepts negative amounts.
+    /// Returns an amount of memory in MiB, rounded down to a whole number. Spark accepts negative amounts.
     pub(super) fn mib(&self, key: &str) -> Result<Option<i64>, NotNative> {
         self.typed(key, "an amount of memory, such as 512m", |text| {
             let (text, sign) = text.strip_prefix('-').map_or((text, 1), |text| (text, -1));

@@ -1,4 +1,5 @@
-//! Makes the ConfigMap for the driver's configuration directory: Spark's properties, and files of the submitter.
+//! Builds the ConfigMap for the driver's configuration directory: Spark's properties, and configuration files of the
+//! submitter.
 
 use super::{
     Context,
@@ -12,9 +13,9 @@ use std::collections::BTreeMap;
 
 const DIRECTORY: &str = "/opt/spark/conf";
 const PROPERTIES: &str = "spark.properties";
-/// The most bytes that Kubernetes accepts in a ConfigMap.
+/// The greatest size of a ConfigMap that Kubernetes accepts, in bytes.
 const MOST_BYTES: u64 = 1_048_576;
-/// The mode of the files: everyone may read, the owner may write.
+/// The mode of the files: everyone may read them, the owner may write.
 const MODE: u32 = 0o644;
 
 pub(super) fn config_map(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
@@ -31,7 +32,7 @@ pub(super) fn config_map(context: &Context, driver: &mut Driver) -> Result<(), N
     driver.add_env(env::SPARK_CONF_DIR, DIRECTORY);
 
     let mut data: Map<_, _> = files.into_iter().map(|(file, text)| (file, text.into())).collect();
-    // An oddity of Spark: the namespace is in the data, but it is not a file in the driver.
+    // Spark also adds the namespace to the ConfigMap's data, although it is not a file in the driver.
     data.insert(conf::NAMESPACE.to_owned(), context.namespace.as_str().into());
     let mut config_map = immutable("ConfigMap", name, data);
     config_map["metadata"]["namespace"] = context.namespace.as_str().into();
@@ -39,7 +40,8 @@ pub(super) fn config_map(context: &Context, driver: &mut Driver) -> Result<(), N
     Ok(())
 }
 
-/// Returns the submitter's files that the driver gets: the smallest files first, as long as there is room.
+/// Returns the configuration files of the submitter that the driver gets: the smallest files first, as long as there is
+/// room in the ConfigMap.
 fn eligible(context: &Context) -> Result<BTreeMap<String, String>, NotNative> {
     let most = most_bytes(context)?;
     let files = context.submission.environment.spark_conf.iter().filter(|(name, _)| !is_left_out(name));
@@ -47,7 +49,7 @@ fn eligible(context: &Context) -> Result<BTreeMap<String, String>, NotNative> {
     files.sort_by_key(|(_, text)| text.len());
     let (mut total, mut chosen) = (0, BTreeMap::new());
     for (name, text) in files {
-        // The length is counted in UTF-16 units, as Java counts.
+        // The length is counted in UTF-16 units, because Spark uses the length of Java strings.
         let size = (name.encode_utf16().count() + text.encode_utf16().count()) as u64;
         if total + size < most {
             total += size;
@@ -69,10 +71,11 @@ fn most_bytes(context: &Context) -> Result<u64, NotNative> {
     }
 }
 
-/// Whether the driver does not get the file `name`: an archive, a template or Spark's properties.
+/// Whether the file `name` is left out of the ConfigMap, because it is an archive, a template or a file of Spark's
+/// properties.
 fn is_left_out(name: &str) -> bool {
     let is_properties = name.strip_prefix("spark").is_some_and(|rest| {
-        // The pattern is `spark.*(conf|properties)`, in which the dot stands for any character.
+        // Spark's pattern is `spark.*(conf|properties)`, in which the dot matches any character.
         rest.ends_with("conf") || rest.ends_with("properties")
     });
     is_properties || [".gz", ".zip", ".jar", ".tar", ".template"].iter().any(|end| name.ends_with(end))

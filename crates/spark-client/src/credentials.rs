@@ -1,4 +1,5 @@
-//! Gives the driver its identity for the API server: credentials in a Secret, or a service account.
+//! Sets the identity with which the driver authenticates to the API server: credentials in a Secret, or a service
+//! account.
 
 use super::{
     Context,
@@ -15,12 +16,12 @@ use serde_json::{Map, json};
 
 const VOLUME: &str = "kubernetes-credentials";
 const DIRECTORY: &str = "/mnt/secrets/spark-kubernetes-credentials";
-/// The property, without its prefix, whose value is the token itself.
+/// The name, without prefix, of the property whose value is the token itself.
 const TOKEN: &str = submit_conf::TOKEN_SUFFIX;
-/// The text that replaces the value of a secret in the driver's properties.
+/// The text that replaces tokens in the driver's properties.
 const REDACTED: &str = "<present_but_redacted>";
-/// For each credential: its property, its key in the Secret, and the property that contains its path in the driver. The
-/// properties are without their prefixes.
+/// The credentials: for each, its property, its key in the Secret, and the property that contains its path in the
+/// driver. The properties are written without their prefixes.
 const CREDENTIALS: [(&str, &str, &str); 4] = [
     ("caCertFile", "ca-cert", "caCertFile"),
     ("clientKeyFile", "client-key", "clientKeyFile"),

@@ -1,4 +1,4 @@
-//! Determines where the driver finds the program, its jars, files, archives and Python files.
+//! Determines the locations of the program, its jars, files, archives and Python files as the driver sees them.
 
 use super::{
     conf::{Conf, elements},
@@ -8,25 +8,25 @@ use super::{
 };
 use api::names::submit_conf;
 
-/// The schemes for which Spark never asks a file system.
+/// The schemes for which Spark does not ask a file system about a location.
 const UNASKED: [&str; 4] = ["local", "http", "https", "ftp"];
-/// The characters that make a location a pattern, if Spark asks a file system about the location.
+/// The characters that make a location a pattern, for schemes for which Spark asks a file system.
 const PATTERN: [char; 4] = ['*', '?', '[', '{'];
 
-/// Returns the property into which Spark turns the value of a flag that takes a list (`--jars` and the like).
+/// Returns the property value for the value of a flag that takes a list (`--jars` and the like).
 ///
 /// Spark splits a flag's list at its commas and does not cut off blanks, so a URI with a blank is refused.
 ///
 /// # Errors
 ///
-/// When an element that contains a colon is not a URI. `key` is the property that the flag stands for.
+/// When an element that contains a colon is not a URI. `key` is the property that the flag sets.
 pub fn flag_list(key: &str, list: &str) -> Result<String, NotNative> {
     let elements = list.split(',').filter(|element| !element.trim().is_empty());
     let checked = elements.map(|element| location(key, element).map(|_| element));
     Ok(checked.collect::<Result<Vec<_>, _>>()?.join(","))
 }
 
-/// Puts the resolved lists into `conf`, and returns the program as it appears in the driver's arguments.
+/// Writes the resolved lists into `conf`, and returns the program in the form that it has in the driver's arguments.
 pub(super) fn resolve(submission: &Submission, conf: &mut Conf) -> Result<String, NotNative> {
     let program = submission.primary_resource.as_str();
     for key in [submit_conf::JARS, submit_conf::FILES, submit_conf::ARCHIVES, submit_conf::PY_FILES] {
@@ -71,14 +71,14 @@ pub(super) fn resolve(submission: &Submission, conf: &mut Conf) -> Result<String
     }
 }
 
-/// The kind of file that a location names.
+/// The kind of location of a file.
 enum Location<'a> {
     /// A file on the submitter's file system.
     Local,
     Remote(uri::Uri<'a>),
 }
 
-/// Returns what the location `text` names.
+/// Returns the kind of the location `text`.
 ///
 /// # Errors
 ///
@@ -95,7 +95,7 @@ fn location<'a>(key: &str, text: &'a str) -> Result<Location<'a>, NotNative> {
     }
 }
 
-/// Returns an element of a list as the property contains it. The element must be remote.
+/// Returns an element of a list in the form that the property contains. A local file is an error.
 fn remote(key: &str, element: &str, conf: &Conf) -> Result<String, NotNative> {
     let scheme = element.split_once("://").map_or("", |(scheme, _)| scheme);
     if !matches!(scheme, "" | "file") && !UNASKED.contains(&scheme) && element.contains(PATTERN) {
@@ -105,8 +105,8 @@ fn remote(key: &str, element: &str, conf: &Conf) -> Result<String, NotNative> {
     match location(key, element)? {
         Location::Remote(uri) => {
             let rebuilt = uri.rebuilt();
-            // The text may not be a URI any more, for instance with a blank in the fragment: then Spark takes it for a
-            // file.
+            // The rebuilt text may not be a URI any more, for instance with a blank in the fragment. Spark then takes
+            // it for a local file.
             if uri::parse(&rebuilt).is_some() { Ok(rebuilt) } else { Err(upload(key, element, conf)) }
         }
         Location::Local => Err(upload(key, element, conf)),
@@ -120,8 +120,7 @@ fn program_location(program: &str, conf: &Conf) -> Result<String, NotNative> {
     }
 }
 
-/// Returns why a local file cannot be used: only the JVM can upload it, or there is no path to which it can be
-/// uploaded.
+/// Returns the reason why a local file cannot be used: only the JVM can upload it, or no path for uploads is set.
 fn upload(field: &str, file: &str, conf: &Conf) -> NotNative {
     if conf.has(submit_conf::UPLOAD_PATH) {
         NotNative::fallback(Reason::Upload, field, format!("`{file}` is to be uploaded"))

@@ -1,7 +1,7 @@
 //! Writes a number as Java does.
 
-/// Returns what `Double.toString` returns for a number that is not negative: at least one decimal, and an exponent for
-/// small numbers (below 0.001) and large ones (10,000,000 or more).
+/// Returns what Java's `Double.toString` returns for a number that is not negative: at least one decimal, and an
+/// exponent for small numbers (below 0.001) and large ones (10,000,000 or more).
 pub(super) fn to_string(number: f64) -> String {
     if number.is_infinite() {
         return "Infinity".to_owned();

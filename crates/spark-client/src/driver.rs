@@ -1,13 +1,14 @@
-//! Holds what the steps of a submission work on: the driver's pod so far, its properties and the other objects.
+//! Contains the data on which the steps of a submission work: the driver's pod so far, its properties and the other
+//! objects.
 
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The driver as far as it has been built. Each step adds to it.
+/// The driver as far as the steps have built it. Each step adds to it.
 #[derive(Clone)]
 pub(super) struct Driver {
-    /// The pod without Spark's container.
+    /// The driver's pod without Spark's container.
     pub pod: Value,
     /// Spark's container.
     pub container: Value,
@@ -36,8 +37,8 @@ impl Driver {
         self.mount_as(name, source, json!({"mountPath": path}));
     }
 
-    /// Adds the volume `name` as `mount` does, but takes a complete entry of `volumeMounts` (without the name) in place
-    /// of the path.
+    /// Adds the volume `name` in the same way as `mount`, but takes a complete entry of `volumeMounts` (without the
+    /// name) in place of the path.
     pub(super) fn mount_as(&mut self, name: &str, mut source: Value, mut mount: Value) {
         source["name"] = name.into();
         mount["name"] = name.into();
@@ -46,8 +47,8 @@ impl Driver {
     }
 }
 
-/// Returns the list `field` of `object`, and creates it if the field is not a list. A template has a list in every
-/// field that must be one: its types have been checked.
+/// Returns the list in the field `field` of `object`, and creates it if the field is not a list. The types of a pod
+/// template have been checked before, so every field that must be a list is one or is unset.
 pub(super) fn list<'a>(object: &'a mut Value, field: &str) -> &'a mut Vec<Value> {
     let list = &mut object[field];
     if !list.is_array() {
@@ -56,7 +57,7 @@ pub(super) fn list<'a>(object: &'a mut Value, field: &str) -> &'a mut Vec<Value>
     list.as_array_mut().expect("it was made one")
 }
 
-/// Sets `entries` in the map `field` of `object`. The map is created if there are entries.
+/// Adds `entries` to the map in the field `field` of `object`. The map is created if there are entries.
 pub(super) fn extend<'a>(
     object: &mut Value,
     field: &str,
@@ -70,7 +71,7 @@ pub(super) fn extend<'a>(
 /// Returns an immutable object (`immutable: true`) with `data` in it.
 pub(super) fn immutable(kind: &str, name: &str, data: Map<String, Value>) -> Value {
     let mut object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "immutable": true});
-    // Spark omits empty maps.
+    // No empty map is written, because Spark omits empty maps.
     if !data.is_empty() {
         object["data"] = Value::Object(data);
     }

@@ -1,4 +1,4 @@
-//! Gives the driver the executors' pod template, in a ConfigMap.
+//! Adds a ConfigMap with the executors' pod template to the driver.
 
 use super::{
     Context,
@@ -14,7 +14,8 @@ const KEY: &str = "podspec-configmap-key";
 const FILE: &str = "pod-spec-template.yml";
 const DIRECTORY: &str = "/opt/spark/pod-template";
 
-/// Adds the ConfigMap with the template. The template is not changed: nothing reads it before the driver does.
+/// Adds the ConfigMap with the template. The template is passed on unchanged: Spark does not parse it before the driver
+/// does.
 pub(super) fn config_map(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let key = conf::kubernetes(Role::Executor, conf::POD_TEMPLATE_FILE);
     let Some(file) = context.conf.text(&key)? else { return Ok(()) };

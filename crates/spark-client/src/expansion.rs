@@ -1,36 +1,37 @@
-//! Replaces every `${…}` in a property by the property that it names, as Spark's `ConfigReader` does, but within
-//! bounds.
+//! Replaces every `${…}` in a property by the value of the property that it names, by the rules of Spark's
+//! `ConfigReader`, but within bounds.
 //!
-//! The author of an application chooses its properties, and Spark sets no bounds: forty properties that each name the
-//! next one twice make a text of 2⁴⁰ bytes, and a chain of 30,000 properties needs a stack of the same depth.
+//! The author of an application chooses its properties, and Spark has no bounds: forty properties, each of which names
+//! the next one twice, expand to a text of 2⁴⁰ bytes, and a chain of 30,000 properties needs a stack of the same depth.
 //! [`expanded`] stops at the first bound that is exceeded. [`unbounded`] finds all properties that exceed a bound,
 //! without expanding them.
 
 use super::not_native::{NotNative, Reason};
 use std::collections::BTreeMap;
 
-/// The limit for the bytes of all texts that are put together for one property. The values that the operator reads are
+/// The greatest number of bytes of all texts that are combined for one property. The values that the operator reads are
 /// names, numbers and paths: 64 KiB is four hundred times the longest such value in our tests, and half of what Linux
 /// allows a process for one argument. Reading that much once takes less than a millisecond.
 const MOST_BYTES: usize = 64 << 10;
-/// The most replacements for one property. An empty property adds no bytes: this bounds the work for empty properties.
+/// The greatest number of replacements for one property. An empty property adds no bytes, so this bound limits the work
+/// for empty properties.
 const MOST_REPLACEMENTS: usize = 1000;
-/// The most references in a row, each to a property that contains the next reference. Two or three are usual.
+/// The greatest length of a chain of references, in which each property refers to the next one. Two or three are usual.
 const DEEPEST: usize = 64;
 
 /// The cost of replacing every `${…}` in a property.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cost {
-    /// The bytes of the property's own text and of the texts that are put into it.
+    /// The bytes of the property's own text and of the texts that are inserted into it.
     bytes: usize,
     replacements: usize,
-    /// The number of references in a row.
+    /// The length of the longest chain of references.
     depth: usize,
 }
 
 impl Cost {
-    /// Returns which bound is exceeded, and what the user can do. A text in which nothing is replaced may have any
-    /// length.
+    /// Returns a message about the bound that is exceeded, with advice for the user; none if no bound is exceeded. A
+    /// text in which nothing is replaced may have any length.
     fn excess(self) -> Option<String> {
         let what = match self {
             Self { replacements: 0, .. } => return None,
@@ -48,7 +49,7 @@ impl Cost {
         Some(format!("{what}: write its value out, or let it refer to fewer properties"))
     }
 
-    /// Returns the cost after another property has been put into the text.
+    /// Returns the cost after a property with the cost `other` has been inserted into the text.
     fn with(self, other: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_add(other.bytes),
@@ -62,20 +63,21 @@ impl Cost {
 ///
 /// # Errors
 ///
-/// When Spark would refuse the value, when a bound is exceeded, and when only the JVM knows what a `${…}` stands for.
+/// When Spark would refuse the value, when a bound is exceeded, and when only the JVM knows the value of a `${…}`.
 pub fn expanded(properties: &BTreeMap<String, String>, key: &str) -> Result<Option<String>, NotNative> {
     let text = properties.get(key);
     text.map(|text| expand(properties, key, text, &mut Cost::default())).transpose()
 }
 
-/// A text that is being put into the result, part by part.
+/// A text that is being inserted into the result, part by part.
 struct Open<'a> {
     name: &'a str,
     parts: Parts<'a>,
 }
 
-/// Replaces every `${…}` in `text`, the value of `key`. Uses a stack of its own, since users must not be able to fill
-/// the thread's stack. Sets `cost` to the cost of the expansion or, after an error, to the cost up to the error.
+/// Replaces every `${…}` in `text`, the value of `key`. The function keeps its own stack instead of calling itself,
+/// since users must not be able to overflow the thread's stack. Sets `cost` to the cost of the expansion or, after an
+/// error, to the cost up to the error.
 fn expand(
     properties: &BTreeMap<String, String>,
     key: &str,
@@ -84,7 +86,8 @@ fn expand(
 ) -> Result<String, NotNative> {
     cost.bytes = text.len();
     let mut result = String::with_capacity(text.len());
-    // Spark does not count the property itself among the texts that are being put in.
+    // The first entry has no name, because Spark does not count the property itself among the properties that are being
+    // inserted.
     let mut open = vec![Open { name: "", parts: Parts { rest: text } }];
     while let Some(Open { parts, .. }) = open.last_mut() {
         let Some(part) = parts.next() else {
@@ -114,7 +117,7 @@ fn expand(
                 None => return unknown("Spark's default of"),
             },
         };
-        // A short search: DEEPEST bounds the length of `open`.
+        // This search is short: DEEPEST limits the length of `open`.
         if open.iter().any(|open| open.name == name) {
             return Err(NotNative::refused(key, format_args!("circular reference to `{name}`")));
         }
@@ -128,10 +131,10 @@ fn expand(
     Ok(result)
 }
 
-/// A map of properties, and the prefix that Spark puts before their keys.
+/// The prefix that Spark adds to the keys of a map of properties, and the map.
 pub type Prefixed<'a> = (&'static str, &'a BTreeMap<String, String>);
 
-/// The place of a property: the index of its map, among several maps, and its key.
+/// The place of a property: the index of its map in the list of maps, and its key.
 type Place<'a> = (usize, &'a str);
 
 /// What is known about the cost of a property.
@@ -140,8 +143,8 @@ enum Extent {
     Within(Cost),
     /// The property, or a property to which it refers, exceeds a bound.
     Beyond,
-    /// The property leads into a circle of references: Spark refuses such a property when reading it. Also the state of
-    /// a property whose cost is still being added up.
+    /// The property refers, directly or through others, to a circle of references: Spark refuses such a property when
+    /// reading it. This is also the state of a property whose cost is still being added up.
     Circular,
 }
 
@@ -167,12 +170,12 @@ impl<'a> Adding<'a> {
     }
 }
 
-/// Returns the properties in which `${…}` cannot be replaced within bounds, although it can be in all properties to
-/// which they refer. Each is returned with the index of its map, its key, and which bound is exceeded. If two maps have
-/// the same property, the later map counts.
+/// Returns the properties in which the replacement of `${…}` exceeds a bound, except those that exceed it only because
+/// they refer to another such property. Each is returned with the index of its map, its key, and a message about the
+/// bound. If two maps contain the same property, the later map takes precedence.
 ///
 /// The cost of a property is the cost of its own text plus the costs of the properties to which it refers. So each text
-/// is read once, however often it is referred to.
+/// is read only once, however many references it has.
 #[must_use]
 pub fn unbounded<'a>(properties: &[Prefixed<'a>]) -> Vec<(usize, &'a str, String)> {
     let mut found = Vec::new();
@@ -253,7 +256,7 @@ impl Target {
 /// The beginning of a reference.
 const BEGIN: &str = "${";
 
-/// A part of a text.
+/// A part of a text: plain text or a reference.
 enum Part<'t> {
     Plain(&'t str),
     Reference {
@@ -263,8 +266,8 @@ enum Part<'t> {
     },
 }
 
-/// Iterates over the parts of a text. The time for all parts together grows only with the length of the text, whatever
-/// the text contains.
+/// An iterator over the parts of a text. The time for all parts together is proportional to the length of the text,
+/// whatever the text contains.
 struct Parts<'t> {
     rest: &'t str,
 }
@@ -296,8 +299,8 @@ impl<'t> Iterator for Parts<'t> {
     }
 }
 
-/// Returns the shortest name at the beginning of `text`, which follows a `${`: at least one character, no blanks, up to
-/// a closing brace.
+/// Returns the name of a reference: the shortest text from the beginning of `text`, which follows a `${`, to a closing
+/// brace. It has at least one character and no blanks.
 ///
 /// # Errors
 ///
@@ -325,8 +328,8 @@ mod tests {
         format!("spark.x{i}")
     }
 
-    /// Makes `count` properties, each of which refers to the next one `times` times, and a last property with the value
-    /// `end`.
+    /// Returns `count` properties, each of which refers to the next one `times` times, and a last property with the
+    /// value `end`.
     fn chain(count: usize, times: usize, end: &str) -> Properties {
         let refers = (0..count).map(|i| (key(i), format!("${{{}}}", key(i + 1)).repeat(times)));
         refers.chain([(key(count), end.to_owned())]).collect()

@@ -1,23 +1,24 @@
-//! Describes the input of a submission: what `spark-submit` would be given, and what it would find in its environment.
+//! Defines the input of a submission: the input of `spark-submit`, and the environment that `spark-submit` would have.
 
 use super::line::Line;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One submission, with everything that its objects depend on.
+/// One submission, with all facts on which its objects depend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
-    /// The line of Spark whose objects are made.
+    /// The release line of Spark, for example 4.0, whose objects are built.
     pub line: Line,
     /// The version of the submitting Spark distribution, not of the image. Spark's label `spark-version` contains it.
     pub spark_version: String,
-    /// Spark's properties from all sources, including master and deploy mode. The lists of flags are as
-    /// [`flag_list`](crate::flag_list) returns them.
+    /// Spark's properties from all sources, including master and deploy mode. The lists of flags have the form that
+    /// [`flag_list`](crate::flag_list) returns.
     pub properties: BTreeMap<String, String>,
     /// `--class`.
     pub main_class: Option<String>,
-    /// The program as the user writes it. The end of its name decides what kind of application it is.
+    /// The program (`mainApplicationFile`) as the user writes it. The end of its name determines the language of the
+    /// program.
     pub primary_resource: String,
     pub arguments: Vec<String>,
     /// `--proxy-user`.
@@ -53,12 +54,12 @@ pub struct Environment {
     pub hadoop_token_file: Option<String>,
     /// The files in `HADOOP_CONF_DIR` by name, if that variable is set.
     pub hadoop_conf: Option<BTreeMap<String, String>>,
-    /// All files in Spark's configuration directory that are text in UTF-8, by name. The driver gets only some of them.
+    /// All files in Spark's configuration directory that are valid UTF-8, by name. The driver gets only some of them.
     pub spark_conf: BTreeMap<String, String>,
     pub files: Files,
 }
 
-/// The submitter's files that properties name.
+/// The submitter's files to which properties refer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Files {
     /// The files have not been read.
@@ -68,13 +69,13 @@ pub enum Files {
     All(BTreeMap<String, Vec<u8>>),
 }
 
-/// The ids that Spark draws at random for a submission. Here the caller derives them, so that a repeated submission
-/// makes the same objects.
+/// The ids that Spark chooses at random for a submission. Here the caller computes them, so that a repeated submission
+/// creates the same objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ids {
-    /// Spark's id of the application: `spark-` and 32 hexadecimal digits.
+    /// Spark's application id: `spark-` and 32 hexadecimal digits.
     pub application: String,
-    /// The id behind the application's name in most object names: 16 hexadecimal digits, like `service` and
+    /// The id that follows the application's name in most object names: 16 hexadecimal digits, like `service` and
     /// `config_map`.
     pub prefix: String,
     /// The id in the Service's name, used only if the application's name is too long for the Service's usual name.
@@ -93,11 +94,11 @@ pub(super) enum Kind {
     R,
 }
 
-/// The primary resource of an application without a program file: the image contains the program already.
+/// The primary resource of an application whose program is not a separate file because the image contains it already.
 pub const NO_RESOURCE: &str = "spark-internal";
 
 impl Kind {
-    /// Returns the kind by the end of the program's name as it is written. So a URL with a query is not recognised as a
+    /// Returns the language by the end of the program's name. A URL with a query is therefore not recognised as a
     /// Python program.
     pub(super) fn of(primary_resource: &str) -> Self {
         if primary_resource.ends_with(".py") {

@@ -1,4 +1,4 @@
-//! Mounts the files for Kerberos into the driver: `krb5.conf`, and a keytab or tokens.
+//! Mounts the files for Kerberos into the driver: `krb5.conf`, and either a keytab or delegation tokens.
 
 use super::{
     Context,

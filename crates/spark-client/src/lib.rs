@@ -1,25 +1,26 @@
-//! Makes the objects that Spark's own submission client would make for an application: the driver's pod, its ConfigMap,
-//! its Service and the other objects that the pod needs. The objects equal those of a real `spark-submit` of the same
-//! line of Spark.
+//! Builds the objects that Spark's own submission client would create for an application: the driver's pod, its
+//! ConfigMap, its Service and the other objects that the pod needs. The objects equal those of a real `spark-submit` of
+//! the same release line of Spark, for example 4.0.
 //!
-//! [`objects`] is a pure function from a [`Submission`], which contains what `spark-submit` would be given, to
-//! [`Objects`]. It returns all objects or none, so nothing is created for a submission that cannot be made completely.
-//! The error is a [`NotNative`], which distinguishes what `spark-submit` would refuse too from what only the JVM can
-//! do.
+//! [`objects`] is a pure function from a [`Submission`], which contains the input of `spark-submit`, to [`Objects`]. It
+//! returns all objects or none, so that nothing is created for a submission that cannot be completed. The error is a
+//! [`NotNative`], which distinguishes between submissions that `spark-submit` would refuse too and submissions that
+//! only the JVM can carry out.
 //!
-//! The steps are Spark's feature steps, one file each, listed in [`STEPS`] in Spark's order. The facts come from
-//! recordings of real submissions; `tests/it/recordings` compares every object with them.
+//! The steps are Spark's feature steps, one file each, listed in [`STEPS`] in Spark's order. They are based on
+//! recordings of real submissions: the tests compare every object with `tests/it/recordings`.
 //!
 //! The caller adds owner references, its own labels and the customization of the pod. In the operator the caller is
 //! `plan::submission::native`: it passes the properties and pod templates that it would pass to `spark-submit`.
 //!
 //! # Deliberate differences from Spark
 //!
-//! - **D1** No remote file system is asked whether jars and files exist, so `s3a://…` needs no Hadoop library here. A
-//!   directory in a list of jars or files stays in the list.
-//! - **D2** `spark.jars.packages` are resolved only by the driver, which resolves them in any case: wrong coordinates
-//!   fail in the driver.
-//! - **D3** Letters of all languages are kept: a JVM under the POSIX locale replaces them with question marks.
+//! - **D1** No remote file system is asked whether jars and files exist, so no Hadoop library is needed for `s3a://…`.
+//!   A directory in a list of jars or files stays in the list.
+//! - **D2** `spark.jars.packages` are resolved only by the driver, which resolves them in any case. So wrong
+//!   coordinates make the driver fail, not the submission.
+//! - **D3** Letters of all languages are kept; a JVM under the POSIX locale replaces non-ASCII letters with question
+//!   marks.
 //! - **D4** No temporary directories are left behind.
 //! - **D5** A carriage return in an argument is kept; Spark's shell script deletes it.
 //! - **D6** The caller creates the objects. Spark creates the pod first and the other objects after it, with a forced
@@ -90,7 +91,7 @@ pub struct Objects {
     pub children: Vec<Value>,
 }
 
-/// The kind and name of an object that is created in addition to the driver's pod.
+/// The kind and name of an object that belongs to a submission in addition to the driver's pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Child {
     pub kind: String,
@@ -106,7 +107,7 @@ impl Child {
     }
 }
 
-/// One of Spark's feature steps: a function that adds one concern to the driver.
+/// One of Spark's feature steps: a function that adds the fields for one concern to the driver.
 type Step = fn(&Context, &mut Driver) -> Result<(), NotNative>;
 
 /// Spark's feature steps in Spark's order, each with the name of its class in Spark.
@@ -133,7 +134,7 @@ struct Context<'a> {
     conf: Conf,
     names: Names,
     namespace: String,
-    /// The location at which the driver finds the program.
+    /// The location of the program as the driver sees it.
     program: String,
     /// The driver's labels that Spark and the user's properties set, without the labels of a pod template.
     labels: BTreeMap<String, String>,
@@ -156,7 +157,7 @@ impl<'a> Context<'a> {
 ///
 /// # Errors
 ///
-/// When the objects cannot be made: see [`NotNative`].
+/// When the objects cannot be built: see [`NotNative`].
 pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
     let mut conf = Conf(submission.properties.clone());
     let excluded = settings::excluded_steps(submission, &conf)?;
@@ -169,7 +170,8 @@ pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
     let (pod, container) = template::starting_point(&context)?;
     let mut driver = Driver { pod, container, properties: BTreeMap::new(), children: Vec::new() };
     for (class, step) in STEPS {
-        // Spark checks the settings of an excluded step too, so such a step runs on a copy of the driver.
+        // Spark also checks the settings of an excluded step, so such a step runs on a copy of the driver that is
+        // thrown away.
         if excluded.iter().any(|excluded| excluded == class) {
             step(&context, &mut driver.clone())?;
         } else {
@@ -198,7 +200,7 @@ fn settle(submission: &Submission, conf: &mut Conf) -> Result<(), NotNative> {
     Ok(())
 }
 
-/// Returns `master` with a scheme for the API server: `https` if there is none.
+/// Returns `master` with a scheme for the API server: `https` if it names none.
 fn normalised_master(master: &str) -> Result<String, NotNative> {
     let server = master.strip_prefix("k8s://").unwrap_or(master);
     match server.split_once("://") {

@@ -1,9 +1,9 @@
-//! Determines the line of Spark for which an application's objects are made.
+//! Determines the release line of Spark for which an application's objects are built.
 
 use std::fmt;
 
-/// A line of Spark's releases, for instance 4.0. All releases of a line make the same objects; other lines make other
-/// objects.
+/// A release line of Spark: major and minor version, for instance 4.0. All releases of a line create the same objects;
+/// other lines create different objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Line {
     V3_5,
@@ -16,8 +16,8 @@ pub enum Line {
 impl Line {
     pub const ALL: [Self; 5] = [Self::V3_5, Self::V4_0, Self::V4_1, Self::V4_2, Self::V4_3];
 
-    /// Returns the line of `spark_version`. If there is no such line, returns the nearest line (4.0 if the text is not
-    /// a version), and a note for the user about it.
+    /// Returns the release line of `spark_version`. If that line is not known, returns the nearest one (4.0 if the text
+    /// is not a version), and a note for the user about it.
     #[must_use]
     pub fn nearest(spark_version: &str) -> (Self, Option<String>) {
         let Some(version) = major_minor(spark_version) else {

@@ -1,11 +1,11 @@
-//! Adds the driver's scratch space.
+//! Adds the volumes for the driver's scratch space.
 
 use super::{Context, driver::Driver, not_native::NotNative};
 use api::names::{env, submit_conf, volume};
 use serde_json::json;
 
-/// Uses the volumes whose names begin with `spark-local-dir-`, if any are mounted. Otherwise adds one volume for each
-/// scratch directory.
+/// Uses the volumes whose names begin with `spark-local-dir-` as scratch space, if any are mounted. Otherwise adds one
+/// volume for each scratch directory.
 pub(super) fn local_dirs(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let in_memory = context.conf.boolean(submit_conf::TMPFS)?.unwrap_or(false);
     let mounts = driver.container["volumeMounts"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -19,7 +19,7 @@ pub(super) fn local_dirs(context: &Context, driver: &mut Driver) -> Result<(), N
     let own = format!("/var/data/spark-{}", context.submission.ids.local_dir);
     let stated = context.submission.environment.spark_local_dirs.as_deref();
     let directories = stated.or(context.conf.raw(submit_conf::LOCAL_DIR)).unwrap_or(&own);
-    // Java's `split` drops empty elements at the end, and only there.
+    // This matches Java's `split`, which drops empty elements only at the end.
     let directories: Vec<_> = match directories.trim_end_matches(',') {
         "" if !directories.is_empty() => Vec::new(),
         directories => directories.split(',').collect(),

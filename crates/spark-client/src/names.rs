@@ -1,9 +1,9 @@
-//! Makes the names of a submission's objects.
+//! Determines the names of a submission's objects.
 
 use super::{Child, Ids, conf::Conf, not_native::NotNative};
 use api::names::conf;
 
-/// The endings of the names of objects that steps may make in addition to the driver's pod.
+/// The suffixes of the names of objects that steps may add to the driver's pod.
 pub(super) mod suffix {
     pub const CREDENTIALS: &str = "kubernetes-credentials";
     pub const EXECUTOR_TEMPLATE: &str = "driver-podspec-conf-map";
@@ -16,9 +16,9 @@ pub(super) mod suffix {
 /// The greatest length of a DNS label, and of a label's value.
 const LONGEST_LABEL: usize = 63;
 
-/// The names to which other objects refer.
+/// The names of those objects to which other objects refer.
 pub(super) struct Names {
-    /// The beginning of most names.
+    /// The prefix of most names.
     pub prefix: String,
     pub driver_pod: String,
     pub service: String,
@@ -27,9 +27,9 @@ pub(super) struct Names {
     pub app_name_label: String,
 }
 
-/// Returns all objects that a submission with `ids` may have made in addition to the driver's pod, whatever was asked
-/// for. Not included are claims, whose names depend on what was asked for, and the Secrets and the ConfigMap of
-/// `krb5.conf` that are made from the submitter's files: the operator reads no such files.
+/// Returns all objects that a submission with `ids` may have created in addition to the driver's pod, whatever its
+/// properties were. Not included are claims, whose names depend on the properties, and the Secrets and the ConfigMap of
+/// `krb5.conf` that are created from the submitter's files: the operator reads no such files.
 #[must_use]
 pub fn possible_children(app_name: &str, ids: &Ids) -> Vec<Child> {
     let prefix = prefix(app_name, &ids.prefix);
@@ -75,8 +75,8 @@ impl Names {
     }
 }
 
-/// Does what `KubernetesConf.getResourceNamePrefix` does. The length is not limited; a leading digit is replaced by
-/// `x`.
+/// Returns the prefix that Spark's `KubernetesConf.getResourceNamePrefix` returns. The length is not limited; a leading
+/// digit is replaced by `x`.
 fn prefix(app_name: &str, id: &str) -> String {
     let name = dashed(&format!("{app_name}-{id}"));
     let name = name.strip_prefix('-').unwrap_or(&name);
@@ -86,7 +86,7 @@ fn prefix(app_name: &str, id: &str) -> String {
     }
 }
 
-/// Does what `KubernetesConf.getAppNameLabel` does. The result can be empty.
+/// Returns the label that Spark's `KubernetesConf.getAppNameLabel` returns. It can be empty.
 fn app_name_label(app_name: &str) -> String {
     let name = dashed(app_name);
     // `dashed` returns only ASCII characters, so a byte is a character here.
@@ -95,7 +95,8 @@ fn app_name_label(app_name: &str) -> String {
     name.strip_suffix('-').unwrap_or(name).to_owned()
 }
 
-/// Returns `name` in lower case, with one dash for every run of characters that are neither ASCII letters nor digits.
+/// Returns `name` in lower case, in which every sequence of characters that are neither ASCII letters nor digits
+/// becomes one dash.
 fn dashed(name: &str) -> String {
     let name = name.trim_matches(|c: char| c <= ' ').to_lowercase();
     name.chars().fold(String::with_capacity(name.len()), |mut dashed, c| {

@@ -1,4 +1,5 @@
-//! Makes the NetworkPolicy of the executors: since Spark 4.2 only the application's own pods may connect to them.
+//! Builds the NetworkPolicy of the executors: since Spark 4.2, only pods of the same application may connect to
+//! executors.
 
 use super::{Context, Line, driver::Driver, names::suffix, not_native::NotNative};
 use api::names::{label, role};

@@ -1,9 +1,9 @@
-//! Defines the reasons for which no objects are made for an application.
+//! Defines the reasons why this crate cannot build the objects of an application.
 
 use std::fmt;
 
-/// The reason for which no objects are made. Every reason is found before the first object exists, so no object has
-/// been created.
+/// The reason why no objects are built. Every reason is found before the first object is created, so nothing has to be
+/// cleaned up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotNative {
     /// `spark-submit` would refuse the submission too. The text names the property and what is wrong with it.
@@ -20,29 +20,31 @@ pub enum NotNative {
     },
 }
 
-/// The kinds of work that only Spark's own submission client does. The values of a metric's label are named after them.
+/// The kinds of work that only Spark's own submission client can do. The values of a metric's label are named after
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// The master is no API server, or the deploy mode is not `cluster`.
+    /// The master is not a Kubernetes API server, or the deploy mode is not `cluster`.
     Destination,
-    /// Local files have to be uploaded to a place where the driver finds them.
+    /// Local files have to be uploaded so that the driver can read them.
     Upload,
     /// A pattern of file names has to be resolved on a remote file system.
     Glob,
-    /// The main class has to be read from the jar.
+    /// The main class has to be read from the jar, because the user has not named it.
     MainClass,
-    /// A feature step is added that is code of the user, or a step of Spark's own is left out that cannot be left out
+    /// The user adds a feature step of their own, or excludes one of Spark's feature steps that cannot be excluded
     /// here.
     FeatureSteps,
-    /// A `${…}` refers to something that is not in the properties, or properties are set where only the JVM sees them.
+    /// A `${…}` refers to something that is not in the properties, or properties are set in a place that only the JVM
+    /// reads.
     Substitution,
-    /// The content of a submitter's file is needed, and it is not known here.
+    /// The content of a file of the submitter is needed, and it is not known here.
     SubmitterFile,
-    /// Hadoop's security is on, or its tokens are used.
+    /// Hadoop's security is on, or Hadoop's delegation tokens are used.
     Kerberos,
-    /// The objects are to be created with an identity other than the operator's, or elsewhere.
+    /// The objects are to be created with an identity other than the operator's, or in another cluster.
     Identity,
-    /// There is a setting of Spark on Kubernetes that is not known here.
+    /// A setting of Spark on Kubernetes is not known here.
     UnknownSetting,
 }
 

@@ -1,4 +1,4 @@
-//! Adds to the driver's pod what every driver has: names, labels, image, ports, environment and resources.
+//! Adds to the driver's pod the fields that every driver has: names, labels, image, ports, environment and resources.
 
 use super::{
     Context, Line, Submission,
@@ -19,11 +19,11 @@ use std::collections::BTreeMap;
 /// The image pull policies that Spark accepts. The last one is the default.
 const PULL_POLICIES: [&str; 3] = ["Always", "Never", "IfNotPresent"];
 
-/// How many bytes the replacement of `{{SPARK_VERSION}}` may add to an image reference. Usual references have a few
+/// How many bytes the replacements of `{{SPARK_VERSION}}` may add to an image reference. Usual references have a few
 /// hundred bytes: registry, repository, tag and digest.
 const LONGEST_IMAGE: usize = 4096;
 
-/// Returns the labels of the driver, by which its Service finds it.
+/// Returns the labels of the driver. The driver's Service selects the driver by them.
 pub(super) fn labels(
     submission: &Submission,
     conf: &Conf,

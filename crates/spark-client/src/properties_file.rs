@@ -1,9 +1,9 @@
-//! Reads a properties file, such as `spark-defaults.conf`, as Spark does.
+//! Parses properties files, such as `spark-defaults.conf`, by Spark's rules.
 
 use std::collections::BTreeMap;
 
-/// Returns keys and values as `java.util.Properties.load` reads them, with the blanks around the values cut off, as
-/// Spark does.
+/// Returns the keys and values of a properties file by the rules of `java.util.Properties.load`. The blanks around the
+/// values are removed, as in Spark.
 ///
 /// # Errors
 ///
@@ -16,7 +16,8 @@ pub fn read_properties(text: &str) -> Result<BTreeMap<String, String>, String> {
         .collect()
 }
 
-/// Returns the keys that are not followed by a separator: Spark reads an empty value for such a key.
+/// Returns the keys that are not followed by a separator, for which Spark reads an empty value: such a line is probably
+/// a mistake of the user.
 #[must_use]
 pub fn keys_alone(text: &str) -> Vec<String> {
     let mut lines = logical_lines(text);
@@ -24,14 +25,14 @@ pub fn keys_alone(text: &str) -> Vec<String> {
     lines
 }
 
-/// Returns a value without the blanks around it: Spark drops these blanks when it reads a value from a file.
+/// Returns a value without the blanks around it, which Spark removes when it reads a value from a file.
 #[must_use]
 pub fn trimmed(value: &str) -> &str {
     value.trim_matches(|c: char| c <= ' ' && !matches!(c, '\n' | '\r'))
 }
 
-/// Returns the lines of the file, without comments and empty lines. A line that ends in an odd number of backslashes
-/// continues on the next line.
+/// Returns the logical lines of the file, without comments and empty lines. A line that ends in an odd number of
+/// backslashes continues on the next line.
 fn logical_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut goes_on = false;
@@ -75,8 +76,8 @@ fn entry(line: &str) -> Option<(String, String)> {
     Some((unescaped(key)?, trimmed(&value).to_owned()))
 }
 
-/// Resolves the escapes in `text`; `None` if an escape is invalid. The characters are collected in UTF-16, as Java does
-/// it, because two escapes can make up one character.
+/// Replaces the escapes in `text` by their characters; `None` if an escape is invalid. The characters are collected in
+/// UTF-16, as in Java, because two escapes can form one character.
 fn unescaped(text: &str) -> Option<String> {
     let mut units = Vec::with_capacity(text.len());
     let push = |units: &mut Vec<u16>, c: char| units.extend_from_slice(c.encode_utf16(&mut [0; 2]));

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use std::{collections::BTreeMap, fmt::Write};
 
-/// Returns the text that `java.util.Properties.store` writes, in the order of the keys, with the two comments that
-/// Spark's file begins with: the ConfigMap's name and the time.
+/// Returns the text that `java.util.Properties.store` writes, in the order of the keys, with the two comments at the
+/// beginning of Spark's file: the ConfigMap's name and the time.
 pub(super) fn text(properties: &BTreeMap<String, String>, config_map: &str, now: Timestamp) -> String {
     let date = now.strftime("%a %b %d %H:%M:%S UTC %Y");
     let head =
@@ -16,8 +16,8 @@ pub(super) fn text(properties: &BTreeMap<String, String>, config_map: &str, now:
     })
 }
 
-/// The characters that end a key or begin a comment. Java's `store` escapes them in values too, where they have no
-/// meaning.
+/// The characters that end a key or begin a comment. Java's `store` also escapes them in values, where they have no
+/// special meaning.
 pub const SYNTAX: [char; 4] = ['=', ':', '#', '!'];
 
 /// Escapes a key or a value for `java.util.Properties`. Only characters that would be lost and the characters in

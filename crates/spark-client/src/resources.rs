@@ -1,4 +1,4 @@
-//! Sets the CPU, the memory and the devices that the driver's container asks for.
+//! Sets the CPU, the memory and the devices of the driver's container.
 
 use super::{Context, Line, conf::int, driver::Driver, input::Kind, not_native::NotNative};
 use api::{
@@ -8,7 +8,7 @@ use api::{
 use std::collections::BTreeSet;
 
 /// Sets the resources of the driver's container. Returns the default overhead factor, which the driver needs for its
-/// executors: the part of the heap by which a pod is larger than the heap, unless other properties decide.
+/// executors: the memory of a pod beside its heap, as a fraction of the heap, unless other properties set that memory.
 pub(super) fn resources(context: &Context, driver: &mut Driver) -> Result<f64, NotNative> {
     let default_factor = default_factor(context)?;
     let conf = &context.conf;
@@ -62,7 +62,7 @@ fn memory_mib(context: &Context, default_factor: f64) -> Result<i64, NotNative> 
     Ok(heap.saturating_add(stated.unwrap_or_else(reckoned)))
 }
 
-/// Returns the limits for GPUs and other devices: `<vendor>/<name>` and the number of devices.
+/// Returns the limits for GPUs and other devices: the resource name `<vendor>/<name>` and the number of devices.
 fn devices(context: &Context) -> Result<Vec<(String, i32)>, NotNative> {
     const PREFIX: &str = submit_conf::DRIVER_RESOURCE_PREFIX;
     let settings = context.conf.prefixed(PREFIX);

@@ -23,7 +23,7 @@ pub(super) fn mounts(context: &Context, driver: &mut Driver) -> Result<(), NotNa
 pub(super) fn environment(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let prefix = conf::kubernetes(Role::Driver, conf::SECRET_KEY_REF_PREFIX);
     for (name, reference) in context.conf.prefixed(&prefix) {
-        // Java's `split` drops empty pieces at the end, and only there.
+        // This matches Java's `split`, which drops empty pieces only at the end.
         let pieces: Vec<_> = reference.trim_end_matches(':').split(':').collect();
         let [secret, key] = pieces[..] else {
             let key = format!("{prefix}{name}");

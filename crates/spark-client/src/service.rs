@@ -1,4 +1,4 @@
-//! Makes the driver's Service: the name and the ports by which the executors find the driver.
+//! Builds the driver's Service: the name and the ports at which the executors connect to the driver.
 
 use super::{
     Context, Line,
@@ -13,15 +13,15 @@ const BLOCK_MANAGER: &str = "blockmanager";
 const UI: &str = "spark-ui";
 const CONNECT: &str = "spark-connect";
 
-/// The owner of a port: the ports of the container and of the Service can differ.
+/// The object for which ports are determined: the ports of the container and of the Service can differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Container,
     Service,
 }
 
-/// Returns the driver's ports by name. For the block manager's port, the container also uses the common property
-/// `spark.blockManager.port`, the Service does not: a quirk of Spark.
+/// Returns the driver's ports by name. For the block manager's port, Spark uses the common property
+/// `spark.blockManager.port` only for the container, not for the Service, so both can differ.
 pub(super) fn ports(context: &Context, side: Side) -> Result<Vec<(&'static str, i32)>, NotNative> {
     let conf = &context.conf;
     let block_manager = match side {

@@ -1,5 +1,5 @@
-//! Recognises what only the JVM can do, before any object is made, as far as a property or the environment shows it.
-//! What is found only while an object is made is handled in the file of that object.
+//! Recognises submissions that only the JVM can carry out, as far as a property or the environment shows it. Other such
+//! reasons are found only while an object is built, in the file of that object.
 
 use super::{
     conf::Conf,
@@ -9,9 +9,9 @@ use super::{
 };
 use api::names::{conf, env, submit_conf};
 
-/// Spark's settings on Kubernetes in all lines, without `spark.kubernetes.`: the settings that are known to make no
-/// difference to the driver's objects, and those whose effect is implemented here. An entry that ends in a dot stands
-/// for all settings that begin with it.
+/// Spark's settings on Kubernetes in all release lines, without `spark.kubernetes.`: the settings that are known not to
+/// affect the driver's objects, and those whose effect is implemented here. An entry that ends in a dot stands for all
+/// settings that begin with it.
 const KNOWN: [&str; 58] = [
     "allocation.",
     "appKillPodDeletionGracePeriod",
@@ -72,19 +72,20 @@ const KNOWN: [&str; 58] = [
     "submission.",
     "submitInDriver",
 ];
-/// Words in the names of newer lines' settings for work that the driver does itself. A word may be anywhere in the key.
+/// Words in the names of settings of newer release lines that concern only work which the driver does itself. A word
+/// may be anywhere in the key.
 const KNOWN_WORDS: [&str; 5] = ["annotateExitException", "podDeletionCost", "pvc", "recoveryMode", "resize"];
 
-/// The settings that decide with whose credentials, and where, Spark's own client creates the objects.
+/// The settings that decide with which credentials, and in which cluster, Spark's own client creates the objects.
 const IDENTITY: [&str; 3] = ["authenticate.submission.", "context", "trust.certificates"];
 
-/// The steps of Spark that can be left out here too.
+/// Spark's feature steps that the user may exclude here too.
 const EXCLUDABLE: [&str; 3] =
     ["DriverServiceFeatureStep", "LocalDirsFeatureStep", "NetworkPolicyFeatureStep"];
-/// The package of Spark's own steps.
+/// The Java package of Spark's own feature steps.
 const PACKAGE: &str = "org.apache.spark.deploy.k8s.features.";
 
-/// Returns the names of Spark's own steps, without their package, that are left out of a submission.
+/// Returns the names, without package, of those of Spark's own feature steps that are excluded from a submission.
 ///
 /// # Errors
 ///
@@ -151,8 +152,7 @@ fn environment(submission: &Submission, conf: &Conf) -> Result<(), NotNative> {
     Ok(())
 }
 
-/// Whether a file of Hadoop's configuration asks for an authentication other than `simple`, which means no
-/// authentication.
+/// Whether a file of Hadoop's configuration sets an authentication other than `simple`, which means no authentication.
 fn is_secured(text: &str) -> bool {
     const NAME: &str = "<name>hadoop.security.authentication</name>";
     let without_blanks: String = text.split_whitespace().collect();

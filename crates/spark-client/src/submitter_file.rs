@@ -1,4 +1,4 @@
-//! Returns the content of a submitter's file that a property names.
+//! Reads a file of the submitter to which a property refers.
 
 use super::{
     Context, Files,

@@ -1,7 +1,7 @@
 //! Reads the driver's pod template, and determines which of its containers is Spark's.
 //!
-//! A template is read as Spark's client library (fabric8) reads it, into the types of a pod: a number in a field for
-//! texts becomes a text, a text in a field for numbers becomes a number, fields that are null or empty lists are
+//! A template is parsed by the rules of Spark's client library (fabric8), into the types of a pod: a number in a field
+//! for texts becomes a text, a text in a field for numbers becomes a number, fields that are null or empty lists are
 //! dropped, and fields that the library does not know are kept.
 
 use super::{
@@ -18,12 +18,12 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use serde_path_to_error::Segment;
 
-/// How often one value is converted at most: a number to a text, and that text to a whole number.
+/// The greatest number of conversions of one value: from a number to a text, and from that text to a whole number.
 const MOST_TRIES: usize = 2;
-/// How many values of a template are converted at most. A document with more values of a wrong type is not meant to be
-/// a template.
+/// The greatest number of values of a template that are converted. A document with more values of a wrong type is
+/// probably not a template at all.
 const MOST_REPAIRS: usize = 200;
-/// The fields that are maps. An empty map is dropped, an empty object is not.
+/// The names of fields that are maps. An empty map is dropped, an empty object of another type is not.
 const MAPS: [&str; 9] = [
     "annotations",
     "labels",
@@ -35,11 +35,11 @@ const MAPS: [&str; 9] = [
     "requests",
     "volumeAttributes",
 ];
-/// The fields that are quantities, or maps of quantities. Our types accept numbers in these fields, while the library
-/// makes them texts.
+/// The names of fields that are quantities, or maps of quantities. Our types accept numbers in these fields, while the
+/// library converts the numbers to texts.
 const QUANTITIES: [&str; 5] = ["divisor", "limits", "overhead", "requests", "sizeLimit"];
 
-/// Returns the pod without Spark's container, and Spark's container.
+/// Returns the driver's pod without Spark's container, and Spark's container.
 pub(super) fn starting_point(context: &Context) -> Result<(Value, Value), NotNative> {
     let key = conf::kubernetes(Role::Driver, conf::POD_TEMPLATE_FILE);
     let name = conf::kubernetes(Role::Driver, conf::POD_TEMPLATE_CONTAINER);
@@ -71,7 +71,7 @@ fn missing(context: &Context, key: &str, file: &str) -> NotNative {
 }
 
 /// Removes Spark's container from the pod and returns it: the container called `wanted` if there is exactly one of that
-/// name, otherwise the first container, otherwise a new one.
+/// name, otherwise the first container, or a new one if there are no containers.
 fn take_container(pod: &mut Value, wanted: Option<&str>) -> Value {
     let containers = list(&mut pod["spec"], "containers");
     let mut called =
@@ -83,7 +83,8 @@ fn take_container(pod: &mut Value, wanted: Option<&str>) -> Value {
     if containers.is_empty() { json!({}) } else { containers.remove(position) }
 }
 
-/// Returns the template as the types of a pod contain it. The error names the place where the template does not fit.
+/// Returns the template after it was parsed into the types of a pod. The error contains the path of the value that does
+/// not fit.
 fn read(template: &Value) -> Result<Value, String> {
     let mut read = template.clone();
     if read.is_object() {
@@ -123,11 +124,11 @@ fn read(template: &Value) -> Result<Value, String> {
     Ok(read)
 }
 
-/// Converts `value` to the other type that may have been meant; `None` if there is no such type.
+/// Converts `value` to the other type that the user may have meant; `None` if there is no such type.
 fn coerced(value: &Value, is_element: bool) -> Option<Value> {
     match value {
         Value::Null if is_element => Some(json!({})),
-        // A null in a map whose values are texts in our types.
+        // The value is in a map whose values are texts in our types.
         Value::Null => Some("".into()),
         Value::Number(number) => Some(number.to_string().into()),
         Value::Bool(flag) => Some(flag.to_string().into()),
@@ -153,8 +154,8 @@ fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// Drops what the library does not send (nulls, empty lists and empty maps), except at the pointers in `kept` and
-/// inside fields that are not `known`.
+/// Removes the values that the library does not send (nulls, empty lists and empty maps), except at the pointers in
+/// `kept` and inside fields that are not `known`.
 fn prune(value: &mut Value, known: &Value, at: &str, kept: &[String]) {
     match value {
         Value::Object(fields) => {

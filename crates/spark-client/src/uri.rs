@@ -24,7 +24,8 @@ pub(super) fn parse(text: &str) -> Option<Uri<'_>> {
     if has_scheme && (!is_scheme(scheme) || specific_part.is_empty()) {
         return None;
     }
-    // The end of the authority. `//` alone, as in `local://`, has neither authority nor path: `is_valid` excludes it.
+    // The position at which the authority ends. `//` alone, as in `local://`, has neither authority nor path;
+    // `is_valid` excludes it.
     let hierarchy = specific_part.strip_prefix("//").map(|rest| rest.find(['/', '?']).unwrap_or(rest.len()));
     let is_opaque = has_scheme && !specific_part.starts_with('/');
     let (path, query) = specific_part.split_once('?').unwrap_or((specific_part, ""));
@@ -40,16 +41,16 @@ pub(super) fn parse(text: &str) -> Option<Uri<'_>> {
 }
 
 impl Uri<'_> {
-    /// Returns the text to which Spark changes a URI when it looks at the fragment:
-    /// `new URI(scheme, specificPart, null)`, followed by the fragment. Unnecessary escapes are undone, and in the
-    /// fragment all escapes. So the text may no longer be a URI.
+    /// Returns the text that Spark creates from a URI when it looks at the fragment: `new URI(scheme, specificPart,
+    /// null)`, followed by the fragment. Unnecessary escapes are undone, and in the fragment all escapes. So the result
+    /// may no longer be a URI.
     pub(super) fn rebuilt(&self) -> String {
         let fragment = self.fragment.map(|fragment| format!("#{}", unescaped(fragment))).unwrap_or_default();
         format!("{}:{}{fragment}", self.scheme, quoted(&unescaped(self.specific_part)))
     }
 }
 
-/// Whether `text` can be the scheme of a URI, which is the text before its first colon.
+/// Whether `text` can be the scheme of a URI, which is the text before the first colon of the URI.
 #[must_use]
 pub fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())

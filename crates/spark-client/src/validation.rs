@@ -1,4 +1,4 @@
-//! Refuses what `spark-submit` refuses before it looks at anything else.
+//! Refuses a submission for the reasons that `spark-submit` checks first.
 
 use super::{
     conf::{Conf, int},
@@ -12,20 +12,21 @@ use api::{
     names::{conf, submit_conf},
 };
 
-/// The primary resources by which Spark's shells are submitted.
+/// The primary resources with which Spark's shells are submitted.
 const SHELLS: [&str; 3] = ["spark-shell", "pyspark-shell", "sparkr-shell"];
-/// Another shell, and the first line that knows it: older lines look for a file of that name.
+/// The primary resource of Spark Connect's shell, and the first release line that knows it: older lines look for a file
+/// of that name.
 const CONNECT_SHELL: (&str, Line) = ("connect-shell", Line::V4_0);
-/// Main classes of Spark's own programs that serve users at the place where the program is started.
+/// The main classes of Spark's own programs that serve users on the machine where they are started.
 const SERVERS: [&str; 3] = [
     "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
     "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver",
     "org.apache.spark.sql.connect.service.SparkConnectServer",
 ];
-/// The oldest line that no longer requires Python 3 in `spark.kubernetes.pyspark.pythonVersion`.
+/// The oldest release line that no longer requires `3` in `spark.kubernetes.pyspark.pythonVersion`.
 const ANY_PYTHON: Line = Line::V4_1;
 
-/// Checks everything that concerns the command line.
+/// Checks the arguments and properties of the command line.
 pub(super) fn check(submission: &Submission, conf: &Conf) -> Result<(), NotNative> {
     java_options(conf)?;
     amounts(conf)?;
@@ -59,7 +60,8 @@ fn java_options(conf: &Conf) -> Result<(), NotNative> {
     Ok(())
 }
 
-/// Checks memory, cores and the number of executors. The values are read as they are written, without replacing `${…}`.
+/// Checks memory, cores and the number of executors. The values are checked as they are written, without replacing
+/// `${…}`.
 fn amounts(conf: &Conf) -> Result<(), NotNative> {
     let positive_memory = |text: &str| memory::bytes(text).is_some_and(|bytes| bytes > 0);
     let positive = |text: &str| int(text).is_some_and(|number| number > 0);

@@ -1,5 +1,5 @@
-//! Adds the volumes of `spark.kubernetes.driver.volumes.…` to the driver, and makes the PersistentVolumeClaims that
-//! these properties ask for.
+//! Adds the volumes of `spark.kubernetes.driver.volumes.…` to the driver, and builds the PersistentVolumeClaims for
+//! which these properties ask.
 
 use super::{
     Context, Line,
@@ -15,7 +15,7 @@ use api::{
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The placeholder in a claim's name for a name that belongs to this driver alone.
+/// The placeholder in the name of a claim for which Spark generates a name that only this driver uses.
 const ON_DEMAND: &str = "OnDemand";
 /// The smallest size of a volume, in bytes. A smaller number is probably meant in another unit.
 const SMALLEST: u64 = 1024;
@@ -31,7 +31,7 @@ struct Volume {
 }
 
 enum Source {
-    /// The source of the volume, as the pod contains it.
+    /// The volume's type and its fields, in the form that the pod contains.
     Plain(Value),
     Claim {
         name: String,
@@ -42,8 +42,8 @@ enum Source {
     },
 }
 
-/// Checks the settings of the executors' volumes. Only the driver uses these settings, but Spark refuses wrong ones at
-/// submission.
+/// Checks the settings of the executors' volumes. Only the driver uses these settings, but Spark already refuses wrong
+/// ones at submission.
 pub(super) fn check_executors(context: &Context) -> Result<(), NotNative> {
     volumes(&context.conf, Role::Executor, context.line).map(|_| ())
 }
@@ -83,9 +83,9 @@ pub(super) fn mounts(context: &Context, driver: &mut Driver) -> Result<(), NotNa
     Ok(())
 }
 
-/// Returns the volumes that `spark.kubernetes.driver.volumes.…` mount into the driver and that exist without the
-/// driver, each with its mount. Claims that are made for the driver are not among them. `spark_version` decides which
-/// settings are known.
+/// Returns the volumes that `spark.kubernetes.driver.volumes.…` mount into the driver and that exist independently of
+/// the driver, each with its mount. Claims that are created for the driver are not included. `spark_version` decides
+/// which settings are known.
 ///
 /// # Errors
 ///
@@ -138,7 +138,7 @@ fn claim(
     claim
 }
 
-/// Returns the access mode of claims. Since Spark 4 a claim is for one pod by default.
+/// Returns the access mode of claims. Since Spark 4, only one pod may use a claim by default.
 fn access_mode(context: &Context) -> Result<&'static str, NotNative> {
     let default = context.line < Line::V4_0;
     let shared = context.conf.boolean(submit_conf::READ_WRITE_ONCE)?.unwrap_or(default);
@@ -162,7 +162,7 @@ fn volumes(conf: &Conf, role: Role, line: Line) -> Result<Vec<Volume>, NotNative
 /// The properties of one volume.
 struct Properties<'a> {
     conf: &'a Conf,
-    /// The beginning of the keys of this volume.
+    /// The prefix of the keys of this volume's properties.
     prefix: String,
     kind: &'a str,
     line: Line,

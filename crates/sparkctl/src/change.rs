@@ -128,7 +128,7 @@ pub(super) async fn delete(cluster: &Cluster, flags: &DeleteFlags) -> anyhow::Re
     ])
 }
 
-/// Deletes all objects first, then waits for all of them.
+/// Deletes all objects; with `wait`, then waits until all of them are gone.
 async fn deleted<K: Kind>(cluster: &Cluster, names: &[String], wait: bool) -> anyhow::Result<()> {
     let (objects, mut results, mut left) = (cluster.whole::<K>(), Vec::new(), Vec::new());
     for name in names {

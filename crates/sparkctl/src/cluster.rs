@@ -53,9 +53,9 @@ pub(super) struct Cluster {
 }
 
 impl ClusterFlags {
-    /// Returns the cluster that the flags and the kubeconfig name. No request is sent to it yet. With `again`, a call
-    /// is repeated if the API server was too busy for it; a command that creates objects must not use it, because the
-    /// repeated call could create a second object.
+    /// Returns the cluster that the flags and the kubeconfig name. No request is sent to it yet. With `again`, the
+    /// client repeats a request that the API server was too busy to answer; a command that creates objects must not set
+    /// `again`, because the repeated request could create a second object.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl ClusterFlags {
         Ok(Cluster { client: Client::try_from(config).map_err(of_call)?, namespace })
     }
 
-    /// Returns the namespace of the flags, if given.
+    /// Returns the value of --namespace; none if the flag is missing or empty.
     pub(super) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref().filter(|namespace| !namespace.is_empty())
     }
@@ -103,7 +103,8 @@ impl ClusterFlags {
                     if error.kind() == io::ErrorKind::NotFound && self.kubeconfig.is_none() => {}
                 read => {
                     let mut read = read?;
-                    // `kubectl config unset current-context` leaves an empty name.
+                    // `kubectl config unset current-context` leaves an empty name, which means that there is no current
+                    // context.
                     read.current_context.take_if(|name| name.is_empty());
                     merged = Some(merged.unwrap_or_else(Kubeconfig::default).merge(read)?);
                 }
@@ -177,8 +178,9 @@ fn proxy_of(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
     cluster.proxy_url.clone().filter(|proxy| !proxy.is_empty())
 }
 
-/// Returns the proxy that the environment names, read as kubectl does: none for this machine itself and for hosts that
-/// NO_PROXY lists. This is done here because kube looks in NO_PROXY for the host of the proxy, not of the cluster.
+/// Returns the proxy that the environment names, by the rules of kubectl: none for loopback addresses and for hosts
+/// that NO_PROXY lists. kube's own search for a proxy is not used, because it compares NO_PROXY with the host of the
+/// proxy instead of the host of the cluster.
 fn chosen_proxy(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let either = |name: &str| {
         [name.to_owned(), name.to_lowercase()]
@@ -196,7 +198,7 @@ fn chosen_proxy(config: &Config, variable: impl Fn(&str) -> Option<String>) -> O
     Some(if proxy.contains("://") { proxy } else { format!("http://{proxy}") })
 }
 
-/// Returns an application of the cluster, if the object can be read as one.
+/// Returns the application in `guarded`, if the object could be parsed as one.
 ///
 /// # Errors
 ///
@@ -217,7 +219,7 @@ impl Cluster {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// Returns an application.
+    /// Returns the application `name`.
     ///
     /// # Errors
     ///
@@ -226,12 +228,12 @@ impl Cluster {
         readable(self.look(name).await.map_err(of_call)?)
     }
 
-    /// Returns an application, also if it cannot be read.
+    /// Returns the application `name`, also if it cannot be parsed.
     pub(super) async fn look(&self, name: &str) -> Result<Lenient<SparkApplication>, kube::Error> {
         in_time(GRACE, self.api().get(name)).await?
     }
 
-    /// Returns the API for the objects of a kind as the cluster has them: with every field, also those that this
+    /// Returns the API for the objects of a kind with all fields that the cluster has stored, also those that this
     /// program does not know.
     pub(super) fn whole<K: Kind>(&self) -> Api<DynamicObject> {
         let kind = ApiResource::erase::<K>(&());
@@ -257,7 +259,7 @@ mod tests {
         assert_eq!(chosen(cluster, &[]), None);
         assert_eq!(chosen(cluster, &[proxy]), through);
         assert_eq!(chosen(cluster, &[("https_proxy", "proxy.corp.example.com:3128")]), through);
-        // The host of the proxy itself is not looked for in NO_PROXY.
+        // NO_PROXY is compared with the host of the cluster, not with the host of the proxy.
         assert_eq!(chosen(cluster, &[proxy, ("NO_PROXY", ".corp.example.com")]), through);
         for no in ["api.example.com", ".example.com", "example.com", "*", "10.0.0.0/8,example.com"] {
             assert_eq!(chosen(cluster, &[proxy, ("NO_PROXY", no)]), None, "{no}");

@@ -47,7 +47,8 @@ enum Shell {
 /// The environment variable by which the shell's completion script asks this program for candidates.
 const ASKED: &str = "COMPLETE";
 
-/// The file name under which kubectl asks this program for candidates, if the program is linked so.
+/// The file name under which kubectl's completion runs this program to get candidates. Users create a link with this
+/// name.
 const PLUGINS: &str = "kubectl_complete-spark";
 /// The directive of Cobra (kubectl's library for command lines) for: no other candidates, and no file names.
 const NO_FILES: &str = ":4";
@@ -126,7 +127,7 @@ pub(super) fn contexts(begun: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// Returns those names that begin with `begun`, of all names that `found` reads from the cluster of the command line.
-/// If the cluster cannot be reached the result is empty: an error could not be shown to the user here.
+/// If the cluster cannot be reached the result is empty: an error cannot be shown during completion.
 fn names(
     begun: &OsStr,
     found: impl AsyncFnOnce(Cluster) -> kube::Result<Vec<String>>,
@@ -154,8 +155,8 @@ async fn listed<K: Resource + Clone + DeserializeOwned + Debug>(api: &Api<K>) ->
     Ok(list.items.iter().map(ResourceExt::name_any).collect())
 }
 
-/// Returns the words of the command line that is being completed: from kubectl all arguments of this process, from a
-/// shell those behind `--`.
+/// Returns the words of the command line that is being completed: all arguments of this process if kubectl runs it, the
+/// arguments after `--` if a shell runs it.
 fn words() -> impl Iterator<Item = OsString> {
     let is_plugins = is_called(PLUGINS);
     env::args_os().skip_while(move |word| !is_plugins && word != "--").skip(usize::from(!is_plugins))

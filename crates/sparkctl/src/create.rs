@@ -132,8 +132,8 @@ pub(super) async fn create(cluster: &Cluster, flags: &Flags, namespace: Option<&
     Ok(())
 }
 
-/// Checks by a dry run that the cluster accepts `objects` now, so that a refusal is reported before anything is done
-/// for them. An application that exists already is no error if it will be deleted first (--delete).
+/// Checks by a dry run that the API server accepts `objects`, so that a refusal is reported before anything is
+/// uploaded, deleted or created. An application that exists already is no error if it will be deleted first (--delete).
 async fn try_out(cluster: &Cluster, flags: &Flags, objects: &[DynamicObject]) -> anyhow::Result<()> {
     let parameters = PostParams { dry_run: true, ..PostParams::default() };
     for object in objects {
@@ -162,7 +162,7 @@ async fn post(
     api.clone().into_client().request(request).await
 }
 
-/// Returns the cluster with the namespace of `object`, and the API for the objects of its kind there.
+/// Returns the cluster with the namespace of `object`, and the API for the objects of its kind in that namespace.
 fn place(cluster: &Cluster, object: &DynamicObject) -> (Cluster, Api<DynamicObject>) {
     let place = cluster.at(object.namespace().unwrap_or_default());
     let api = if is_application(object) {
@@ -177,7 +177,7 @@ fn is_application(object: &DynamicObject) -> bool {
     manifest::kind(object) == SparkApplication::kind(&())
 }
 
-/// Returns the objects of a manifest as they are written there. Fails if anything is wrong with any of them.
+/// Reads the objects of a manifest, and adds the namespace where it is missing. Fails if any object has a mistake.
 fn of_file(cluster: &Cluster, file: &Path, namespace: Option<&str>) -> anyhow::Result<Vec<DynamicObject>> {
     let found = manifest::of_file(file, namespace, Looks::BeforeTheServer)?.into_iter();
     manifest::all(found.map(|found| {
@@ -204,8 +204,9 @@ fn each_once(objects: Vec<DynamicObject>) -> anyhow::Result<Vec<DynamicObject>> 
     Ok(objects)
 }
 
-/// Returns an application called `name` whose spec is the template of a schedule. The schedule owns the application,
-/// but does not count it among those that it keeps.
+/// Returns an application called `name` whose spec is the template of a schedule. The schedule owns the application, so
+/// that both are deleted together; the application has neither the label nor the annotations of the schedule's own
+/// runs.
 async fn of_schedule(cluster: &Cluster, schedule: &str, name: &str) -> anyhow::Result<DynamicObject> {
     let schedules = cluster.whole::<ScheduledSparkApplication>();
     let schedule = schedules.get(schedule).await.map_err(of_call)?;
@@ -228,7 +229,7 @@ async fn of_schedule(cluster: &Cluster, schedule: &str, name: &str) -> anyhow::R
     serde_json::from_value(object).context("the schedule's template cannot be read")
 }
 
-/// Reports for each object in a file whether admission would accept it.
+/// Prints for each valid object in a file that it is valid. The mistakes of the other objects are the error.
 pub(super) fn validate(flags: &ValidateFlags, namespace: Option<&str>) -> anyhow::Result<()> {
     let found = manifest::of_file(flags.manifest.file(), namespace, Looks::AtAll)?.into_iter();
     let (valid, complaints): (Vec<_>, Vec<_>) = found

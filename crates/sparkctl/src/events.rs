@@ -35,7 +35,8 @@ pub(super) struct Flags {
     follow: bool,
 }
 
-/// The pause between two checks whether an object is gone: the first pause, and the longest after doubling.
+/// The first pause between two checks whether an object is gone. Each further pause is twice as long, up to
+/// [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -118,8 +119,8 @@ async fn follow(cluster: &Cluster, name: &str, uid: &str, known: &[Event]) -> an
     }
 }
 
-/// Returns when the object with this uid does not exist any more. The object is looked for with `get`, which users who
-/// may delete it mostly may do. `waiting` shows what keeps the object.
+/// Waits until the object with this uid does not exist any more. Polls with `get`, which most users who may delete the
+/// object are allowed to send. `waiting` shows the user why the object still exists.
 ///
 /// # Errors
 ///

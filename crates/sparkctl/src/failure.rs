@@ -1,4 +1,5 @@
-//! Defines how a command ends that fails: with one sentence on standard error, and an exit code that scripts can use.
+//! Converts errors to what the user of a failed command sees: a message on standard error, and an exit code for
+//! scripts.
 
 use super::show;
 use kube::{client::AuthError, runtime::watcher};
@@ -20,10 +21,11 @@ pub enum Failure {
     NotFound(String),
     #[error("{0}")]
     TimedOut(String),
-    /// An application has ended in another way than the user waits for.
+    /// The application has ended, but not in the state that the command waits for.
     #[error("{0}")]
     Ended(String),
-    /// The reader of standard output has closed it. The exit code is that of a process that was ended by SIGPIPE.
+    /// Standard output is a closed pipe, as in `sparkctl list | head`. The exit code is that of a process that SIGPIPE
+    /// has ended.
     #[error("nobody reads standard output any more")]
     Unread,
 }
@@ -45,11 +47,11 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     error.downcast_ref().map_or(1, Failure::exit_code)
 }
 
-/// Returns the error of a failed call in words for the user of the command line.
+/// Converts the error of a failed request to the API server to a message for the user.
 pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
     match error {
-        // A 404 without the name of an object means that the server does not know the path; if only the object is
-        // missing, the details contain its name.
+        // A 404 without an object name in its details means that the API server does not know the kind; if only the
+        // object is missing, the details contain its name.
         kube::Error::Api(status)
             if status.code == 404
                 && status.details.as_ref().is_none_or(|details| details.name.is_empty()) =>
@@ -78,7 +80,8 @@ pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
         }
         error => {
             let mut words = "the API server cannot be reached".to_owned();
-            // Errors that only say that one layer above another has failed are left out.
+            // The outermost error only says that a layer of the client has failed. For these two variants, the message
+            // begins with the cause instead.
             let mut cause = match &error {
                 kube::Error::Service(error) => Some(&**error as &dyn std::error::Error),
                 kube::Error::ReadEvents(error) => Some(error as &dyn std::error::Error),
@@ -96,7 +99,7 @@ pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
     }
 }
 
-/// Returns the error by which a watch has failed, if beginning the watch again does not help.
+/// Returns the error of a failed watch, if a new watch would fail too; none if the error can pass.
 pub(super) fn lasting(error: watcher::Error) -> Option<kube::Error> {
     match error {
         watcher::Error::InitialListFailed(error)
@@ -110,7 +113,8 @@ pub(super) fn lasting(error: watcher::Error) -> Option<kube::Error> {
     }
 }
 
-/// Joins all failures into one, with a line for each. The result counts as not found only if all failures do.
+/// Combines all failures in `results` into one error, with one line each. The error is [`Failure::NotFound`] only if
+/// all failures are.
 ///
 /// # Errors
 ///
@@ -128,7 +132,7 @@ pub(super) fn together(results: Vec<anyhow::Result<()>>) -> anyhow::Result<()> {
     }
 }
 
-/// Returns an error of the client library in words for the user of the command line.
+/// Converts an error of the client library to a message for the user.
 pub(super) fn of_client(error: client::Error) -> anyhow::Error {
     match error {
         client::Error::Refused(status) => of_call(kube::Error::Api(status)),

@@ -45,7 +45,7 @@ pub(super) struct Flags {
     remote_port: Option<u16>,
 }
 
-/// The port of Spark's web UI, unless it is configured otherwise.
+/// The default port of Spark's web UI (`spark.ui.port`).
 pub(super) const DEFAULT_PORT: u16 = 4040;
 
 /// The pause before the next check whether something listens, and before a failed watch is repeated.
@@ -78,9 +78,8 @@ pub(super) async fn ui_port_of(cluster: &Cluster, name: &str) -> anyhow::Result<
     })
 }
 
-/// Forwards the connections that `local`, a local listener, accepts to `port` of the driver. When another run has a new
-/// driver, forwards to that one, until the application has ended. `connected` is called for each driver before connections
-/// are accepted.
+/// Forwards each connection to `local` to `port` of the driver, until the application has ended. If another run has a
+/// new driver, forwards to the new driver. `connected` is called for each driver before connections are accepted.
 pub(super) async fn through(
     cluster: &Cluster,
     name: &str,
@@ -113,7 +112,7 @@ pub(super) async fn through(
     bail!(without_driver(&cluster.application(name).await?))
 }
 
-/// Returns when the driver has ended, or its pod does not exist any more.
+/// Waits until the driver has ended, or its pod does not exist any more.
 async fn over(to: &DriverPort, driver: &Pod) {
     let uid = driver.uid();
     loop {
@@ -189,7 +188,7 @@ impl LocalPort {
             anyhow!("port {port} of this machine cannot be listened on: {error}: choose another with --local-port (0: any that is free)")
         })?;
         let port = first.local_addr()?.port();
-        // Not every machine has IPv6.
+        // Not every machine has IPv6, so a failure to listen on the IPv6 address is ignored.
         let second = TcpListener::bind(SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), port)).await;
         Ok(Self { listeners: [first].into_iter().chain(second.ok()).collect(), port })
     }

@@ -23,7 +23,7 @@ const MANAGER: &str = "sparkctl";
 /// The largest total size, in bytes, of the values of a ConfigMap that the API server accepts.
 const LARGEST: u64 = 1 << 20;
 
-/// The content of the files of a folder.
+/// The files of the folder with the Hadoop configuration, split into text and binary files as in a ConfigMap.
 pub(super) struct HadoopConf {
     folder: PathBuf,
     text: BTreeMap<String, String>,
@@ -65,8 +65,8 @@ impl HadoopConf {
         Ok(Self { folder, text, binary })
     }
 
-    /// Makes `object` use this configuration, and returns the ConfigMap to create. Returns none if `object` names a
-    /// ConfigMap of its own.
+    /// Sets `hadoopConfigMap` in the spec of `object`, and returns the ConfigMap to create. Returns none if the spec
+    /// names a ConfigMap already.
     ///
     /// # Errors
     ///
@@ -127,11 +127,12 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Checks that `object` does not take the ConfigMap from another object.
+    /// Checks that no other ConfigMap has the name: an existing ConfigMap must belong to `object`, or must be one that
+    /// `sparkctl` has created.
     ///
     /// # Errors
     ///
-    /// When it would, or when the cluster does not answer.
+    /// When another ConfigMap has the name, or when the API server does not answer.
     pub(super) async fn check(&self, place: &Cluster, object: &DynamicObject) -> anyhow::Result<()> {
         let present = place.api::<ConfigMap>().get_metadata_opt(&self.name).await.map_err(of_call)?;
         let Some(present) = present else { return Ok(()) };
@@ -156,7 +157,7 @@ impl Wanted<'_> {
     ///
     /// # Errors
     ///
-    /// When the cluster refuses.
+    /// When the API server refuses the ConfigMap.
     pub(super) async fn make(&self, place: &Cluster) -> anyhow::Result<()> {
         let HadoopConf { folder, text, binary } = self.conf;
         let config_map = ConfigMap {
@@ -181,8 +182,8 @@ impl Wanted<'_> {
         Ok(())
     }
 
-    /// Makes `owner` the owner of the ConfigMap, so that both are deleted together. A failure is only reported: its
-    /// only effect is that the ConfigMap stays.
+    /// Sets `owner` as the owner of the ConfigMap, so that Kubernetes deletes both together. A failure is only reported
+    /// as a warning: its only effect is that the ConfigMap stays.
     pub(super) async fn leave_to(&self, place: &Cluster, owner: &DynamicObject) {
         let types = owner.types.clone().unwrap_or_default();
         let reference = OwnerReference {

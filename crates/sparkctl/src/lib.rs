@@ -1,4 +1,4 @@
-//! The command line of `sparkctl`: its commands and their flags, and which function carries out each.
+//! Defines the commands and flags of `sparkctl`, and calls the function that carries out each command.
 
 mod change;
 mod cluster;
@@ -42,7 +42,7 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// Returns the flags of this process. Wrong flags, --help and --version end the process.
+    /// Parses the command line of this process. Wrong flags, --help and --version end the process.
     #[must_use]
     pub fn of_process() -> Self {
         let mut command = Self::command();
@@ -53,7 +53,8 @@ impl Flags {
     }
 }
 
-/// The file name under which kubectl finds this program as its plugin, if the program is linked so.
+/// The file name under which kubectl finds this program as a plugin: for `kubectl NAME`, kubectl runs the program
+/// `kubectl-NAME`. Users create a link with this name.
 const PLUGIN: &str = "kubectl-spark";
 const AS_PLUGIN: &str = "kubectl spark";
 
@@ -107,11 +108,12 @@ enum Command {
     Completion(completion::Flags),
 }
 
-/// Carries out what the flags ask for; the result goes to stdout.
+/// Runs the command that `flags` name, and prints its result to standard output.
 ///
 /// # Errors
 ///
-/// When the cluster cannot be reached, or refuses; a [`Failure`] where scripts distinguish the error by its exit code.
+/// When the API server cannot be reached, or refuses a request. The error is a [`Failure`] if it has an exit code of
+/// its own, by which scripts recognize it.
 pub async fn run(flags: Flags) -> anyhow::Result<()> {
     let namespace = flags.cluster.namespace();
     match &flags.command {
@@ -136,7 +138,7 @@ pub async fn run(flags: Flags) -> anyhow::Result<()> {
         Command::Rerun(which) => change::rerun(&cluster, which).await,
         Command::Trigger(which) => change::trigger(&cluster, which).await,
         Command::Delete(flags) => change::delete(&cluster, flags).await,
-        // These three are done above, without a cluster.
+        // The `match` above has run these three commands, which need no cluster.
         Command::Validate(_) | Command::Render(_) | Command::Completion(_) => Ok(()),
     }
 }

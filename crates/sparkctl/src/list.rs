@@ -56,7 +56,7 @@ pub(super) async fn list(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
     listed::<SparkApplication>(cluster, flags, what, table).await
 }
 
-/// Prints the objects of a kind in the form that the flags ask for. Messages call the objects `what`.
+/// Prints the objects of a kind in the form that the flags ask for. `what` is the word for the objects in messages.
 async fn listed<K: Kind>(
     cluster: &Cluster,
     flags: &Flags,

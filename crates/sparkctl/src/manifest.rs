@@ -88,7 +88,7 @@ pub(super) fn of_file(
     Ok(found.into_iter().map(|found| found.with_context(shown)).collect())
 }
 
-/// Returns all results.
+/// Returns the values of all results.
 ///
 /// # Errors
 ///
@@ -198,8 +198,8 @@ fn items(document: &Value) -> Vec<&Value> {
     items.filter(|_| is_list).map_or_else(|| vec![document], |items| items.iter().collect())
 }
 
-/// What reading one manifest yields: the application, the errors and warnings found in it, and, if a part of its name is
-/// not known before the cluster has it (`generateName`, the name of a schedule's run), a sentence that says so.
+/// The result of reading one object of a manifest: the application, the errors and warnings found in it, and a sentence
+/// for the user if only the cluster can complete its name (`generateName`, the name of a schedule's run).
 type Read = (SparkApplication, Findings, Option<&'static str>);
 
 fn of_application(object: &Value) -> anyhow::Result<Read> {
@@ -290,8 +290,8 @@ impl Found {
         self.application.metadata.uid.as_deref().is_some_and(is_known)
     }
 
-    /// Returns `object`, which is created for the application, without what is not known: if the application has no uid
-    /// yet, the annotation is removed from which the webhook would make a reference to the owner.
+    /// Returns a copy of `object`, one of the objects that are created for the application. If the application has no
+    /// uid yet, the copy lacks the annotation from which the webhook would make the owner reference.
     pub(super) fn known(&self, object: &Value) -> Value {
         let mut object = object.clone();
         let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);

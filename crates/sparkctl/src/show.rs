@@ -63,7 +63,7 @@ impl Style {
     }
 }
 
-/// Returns the name of a state: NEW for the empty one.
+/// Returns the name of a state; `NEW` for the state whose name is empty.
 pub(super) fn name(state: State) -> &'static str {
     match state.as_str() {
         "" => "NEW",

@@ -83,7 +83,7 @@ pub(super) async fn ended_well(cluster: &Cluster, name: &str) -> anyhow::Result<
     one(cluster, name, Aim::Completed, &RefCell::default()).await
 }
 
-/// Waits for one application, and keeps its latest state and progress in `seen`.
+/// Waits for one application. Records its latest state and progress in `seen`, for the message of a timeout.
 async fn one<'a>(
     cluster: &Cluster,
     name: &'a str,

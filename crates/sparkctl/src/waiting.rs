@@ -1,5 +1,5 @@
-//! Shows the user that the command waits: on a terminal by one line with a moving sign, elsewhere by one line for each
-//! new text.
+//! Shows the user that the command waits: on a terminal by one line with a spinner, elsewhere by one line for each new
+//! text.
 
 use super::show;
 use crossterm::terminal::size;

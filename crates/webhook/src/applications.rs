@@ -6,9 +6,9 @@ use plan::validation::{self, Findings, Refusal};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Fills defaults into an application while nothing of the application has been submitted yet, or while the previous
-/// run is about to be deleted. Later, the added fields would look like an edit by the user (the rule of Kubeflow's
-/// operator).
+/// Fills defaults into an application that has not been submitted yet (state New), or whose previous run is about to be
+/// deleted (state Invalidating). In a later state, the added fields would look like an edit by the user. Kubeflow's
+/// operator has the same rule.
 ///
 /// An application that cannot be read stays unchanged: the API server checks the object next and names every field
 /// that does not match the CRD, which is more than this webhook could report.
@@ -35,9 +35,9 @@ pub(super) fn validated_schedule(change: &Change) -> Decision {
     decided(change, examine, validation::is_same_schedule)
 }
 
-/// Never refuses an object that is being deleted, nor an update that leaves the run (or the schedule) as it was: even
-/// if an object was stored before this webhook was installed, it must be possible to remove its finalizers, to label it
-/// and to suspend it.
+/// Validates the new object. Never refuses an object that is being deleted, nor an update that does not change the run
+/// or the schedule: if an invalid object was stored before this webhook was installed, users must still be able to
+/// remove its finalizers, to label it and to suspend it.
 fn decided<K: DeserializeOwned>(
     change: &Change,
     examine: impl Fn(&K) -> Findings,

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 /// The most connections that may be open. An API server keeps 25 idle connections and uses one connection for each
-/// concurrent review, of which it makes a few hundred; a large cluster has seven API servers.
+/// concurrent review, of which there are a few hundred; a large cluster has seven API servers.
 const AT_MOST: usize = 4096;
 /// How long a connection may be idle before it is closed. API servers close a connection that has been idle for 90 s
 /// (apimachinery/pkg/util/net/http.go, Go's default); the limit is longer, so that the webhook never closes a
@@ -54,15 +54,15 @@ pub(super) struct Place {
 }
 
 impl ConnectionLimit {
-    /// Returns a crowd of at most [`AT_MOST`] connections, and at most half as many as the process may have open files,
-    /// so that files are left for everything else.
+    /// Returns a limit of [`AT_MOST`] connections, or of half the open files that the process may have, if that is
+    /// lower: the other half is left for everything else.
     pub(super) fn limited() -> Arc<Self> {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let at_most = AT_MOST.min(usize::try_from(files / 2).unwrap_or(AT_MOST)).max(1);
         Arc::new(Self { at_most, began: Instant::now(), open: Mutex::default() })
     }
 
-    /// Adds a connection. If there are then too many, the connection that has been idle for longest is told to close.
+    /// Adds a connection. If there are then too many, the connection that has been idle for longest has to close.
     pub(super) fn opened(self: &Arc<Self>) -> Place {
         let used = Arc::new(Use { last: self.now().into(), evicted: CancellationToken::new() });
         let mut open = self.open.lock();

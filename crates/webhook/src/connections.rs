@@ -2,9 +2,9 @@
 //!
 //! The API server speaks HTTP/1.1 to a webhook behind a Service, so that requests are spread over replicas, and HTTP/2
 //! to a webhook with a URL. An HTTP/2 server may end a connection at any time: a GOAWAY frame names the last request
-//! that the server will answer, and the client sends later requests over another connection. For that the client has
-//! to read the frame; see `lent`. Over HTTP/1.1 a request may be on its way whenever the server closes the connection,
-//! and a client does not send a POST again; so the last answer announces the end with `Connection: close`.
+//! that the server will answer, and the client sends later requests over another connection. For this, the client has
+//! to read the frame; see `graceful_close`. Over HTTP/1.1 a request may be on its way whenever the server closes the
+//! connection, and a client does not send a POST again; so the last answer announces the end with `Connection: close`.
 
 use super::{
     bodies::Bodies,
@@ -44,11 +44,11 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// How long connections last.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Closing {
-    /// How old a connection may become; without a limit if none. An API server keeps a connection as long as the
-    /// connection is in use, so without a limit the API server would never see a new certificate or another replica.
+    /// The maximum age of a connection; none for no maximum. An API server keeps a connection as long as the connection
+    /// is in use, so without a maximum the API server would never see a new certificate or another replica.
     pub max_age: Option<Duration>,
-    /// How long new connections are still accepted after the process was asked to stop: until every node knows that
-    /// another replica is to be called.
+    /// How long new connections are still accepted after the process was asked to stop: the time until every node sends
+    /// new connections to another replica.
     pub delay: Duration,
 }
 
@@ -76,7 +76,7 @@ impl Connection {
     }
 
     /// Answers requests until the client closes the connection, or this side closes it because of its age, because it
-    /// is idle or because there are too many connections; at the latest until the host has closed.
+    /// is idle or because there are too many connections; at the latest until the process stops.
     pub(super) async fn serve(self: Arc<Self>, stream: Box<TlsStream<TcpStream>>) {
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let (stream, returned) = ReturningStream::new(stream);
@@ -90,9 +90,9 @@ impl Connection {
         }
     }
 
-    /// Returns whether this side has closed the connection in order, so that the client may still have to read the
-    /// announcement of the end. False if the client has closed it, if it failed, if it had to make room for others, or
-    /// if it was cut off after a timeout.
+    /// Serves the requests of a connection. Returns whether this side has closed the connection in order, so that the
+    /// client may still have to read the announcement of the end (GOAWAY). Returns false if the client has closed the
+    /// connection, if the connection failed or had to make room for others, or if it was cut off after a timeout.
     async fn converse(self: &Arc<Self>, stream: ReturningStream, is_http2: bool) -> bool {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().max_buf_size(LARGEST_HEAD);

@@ -1,16 +1,16 @@
-//! Reads reviews whose objects are nested deeper than `serde_json` reads, as far as a decision needs it, and finds the
-//! path that is nested too deep.
+//! Reads reviews with objects that are nested deeper than `serde_json` allows: only the parts that the decision needs,
+//! and the path that is nested too deep.
 //!
-//! The user who sends such an object learns of the mistake from the answer to the review, as of every other mistake. If
-//! the reply were not a review, the API server would report that the webhook failed. Objects stay JSON text here, which
-//! `serde_json` skips at any depth.
+//! The user who sends such an object gets a refusal that names the mistake, as for every other mistake. If the answer
+//! were not an AdmissionReview, the API server would report to the user that the webhook failed. In this module objects
+//! stay JSON text, which `serde_json` skips at any depth.
 
 use super::object::Object;
 use plan::nesting::{self, DEEPEST};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// The content of a review of which an object could not be read.
+/// The content of a review with an object that could not be read.
 pub(super) struct Found<'t> {
     /// The new object, if it can be read. Null if `too_deep` is set, or if the review is to be allowed without a check.
     pub object: Object<'t>,
@@ -18,15 +18,15 @@ pub(super) struct Found<'t> {
     pub too_deep: Option<String>,
 }
 
-/// Returns what is to be decided about a review with these objects. None if neither object is nested too deep, so that
-/// the review could not be read for another reason.
+/// Returns the content of a review with these objects; none if neither object is nested too deep, which means that the
+/// review could not be read for another reason.
 pub(super) fn found<'t>(object: Option<&'t RawValue>, old: Option<&'t RawValue>) -> Option<Found<'t>> {
     let [new, old] = [object, old].map(|object| object.and_then(Outline::of));
     let paths = [&new, &old].map(|object| object.as_ref().and_then(Outline::too_deep));
     let is_kept = new.as_ref().is_some_and(|new| new.is_deleted() || new.has_spec_of(old.as_ref()));
     match paths {
         [None, None] => None,
-        // An object that is being deleted or whose spec stays is allowed, as in `applications`.
+        // As in `applications::decided`: an object is allowed if it is being deleted or if its spec is unchanged.
         _ if is_kept => Some(Found { object: Object::default(), too_deep: None }),
         [Some(path), _] => Some(Found { object: Object::default(), too_deep: Some(path) }),
         // The user corrects a stored object that is nested too deep.

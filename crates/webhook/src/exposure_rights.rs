@@ -1,5 +1,6 @@
-//! Asks the API server whether somebody who exposes a driver to the outside may do so (`--check-exposure-rights`): the
-//! operator makes Services and Ingresses with its own rights, which must not become everybody's.
+//! Asks the API server whether a user who exposes a driver outside the cluster may do so (`--check-exposure-rights`):
+//! the operator creates Services and Ingresses with its own permissions, which users without these permissions must not
+//! be able to use.
 
 use super::{
     PATIENCE, applications,
@@ -15,7 +16,7 @@ use plan::auxiliary::{ExposureRight, exposure_rights};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-/// The client that asks for the rights of others.
+/// The client that asks the API server for the permissions of users.
 #[derive(Clone)]
 pub struct ExposureRights {
     client: Client,
@@ -29,8 +30,8 @@ impl ExposureRights {
 
     /// Returns `decision`, or a refusal if `user` may not create the Services and Ingresses that the change asks for.
     /// The API server is asked only if `decision` allows the object and the change exposes anything. Applications that
-    /// the operator makes for a schedule pass, because the operator has these rights: the schedule was judged when a
-    /// user applied it.
+    /// the operator creates for a schedule pass, because the operator has these permissions. The schedule itself was
+    /// checked when a user applied it.
     pub(super) async fn decided(
         &self,
         decision: Decision,
@@ -64,7 +65,7 @@ impl ExposureRights {
         Decision::Refused { subjects, message: messages.join("; "), warnings }
     }
 
-    /// Checks that `user` has the right, or returns why not.
+    /// Checks that `user` has the permission. The error is the message for the user.
     async fn has(&self, user: &UserInfo, right: &ExposureRight, namespace: &str) -> Result<(), String> {
         let ExposureRight { group, resource, .. } = *right;
         let attributes = ResourceAttributes {
@@ -103,8 +104,8 @@ impl ExposureRights {
     }
 }
 
-/// Returns the rights that a change needs. An object that cannot be read was allowed only because its spec has not
-/// changed or because it is being deleted.
+/// Returns the permissions that a change needs. An object that cannot be read needs none: it was allowed only because
+/// its spec has not changed or because it is being deleted.
 fn needed<K: DeserializeOwned>(
     change: &Change<'_>,
     path: &str,

@@ -1,7 +1,7 @@
 //! Closes a connection without losing requests that the client has begun to send. Closing a socket with unread bytes
-//! sends a reset, and a reset discards data that was sent before it: over HTTP/2 the number of the last request that
-//! will be answered, which the client needs. Therefore the socket is lent to the connection, comes back when the
-//! connection has ended, and is read until the client closes it as well.
+//! sends a TCP reset, and a reset discards data that was sent before it: over HTTP/2 the GOAWAY frame, from which the
+//! client learns the last request that will be answered. Therefore hyper only borrows the socket: it comes back when
+//! hyper has ended the connection, and is read until the client closes it as well.
 
 use std::{
     io,
@@ -24,7 +24,7 @@ pub(super) struct ReturningStream {
 }
 
 impl ReturningStream {
-    /// Lends `stream`. The receiver gets the stream when the lent one is dropped.
+    /// Wraps `stream`. The receiver gets `stream` back when the wrapper is dropped.
     pub(super) fn new(stream: Stream) -> (Self, oneshot::Receiver<Stream>) {
         let (back, returned) = oneshot::channel();
         (Self { stream: Some((stream, back)) }, returned)

@@ -17,9 +17,9 @@ use tokio::{
 };
 use tracing::debug;
 
-/// The largest body, in bytes, that is reviewed as ordinary; all others are large. A driver as Spark makes it has
-/// 10 KiB, and an application with fifty settings has 5 KiB. Work that takes 1 ms for a body of this size takes 60 ms
-/// for the largest body.
+/// The largest body, in bytes, that is reviewed on the ordinary threads; larger bodies count as large. A driver pod as
+/// Spark creates it has 10 KiB, and an application with fifty settings has 5 KiB. Work that takes 1 ms for a body of
+/// this size takes 60 ms for the largest body.
 pub(super) const ORDINARY: usize = 128 << 10;
 /// How many large objects are reviewed at the same time.
 const AT_ONCE: usize = 2;

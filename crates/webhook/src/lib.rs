@@ -1,6 +1,6 @@
 //! The admission webhook: an HTTPS server that answers from the request alone, without a Kubernetes client, without a
-//! cache, and independently of the controller. The exceptions are quotas, if
-//! quotas are enforced, and the rights of a user who exposes a driver to the outside.
+//! cache, and independently of the controller. There are two exceptions, which ask the API server: the check of quotas,
+//! if it is enabled, and the check of the permissions of a user who exposes a driver outside the cluster.
 
 mod applications;
 mod bodies;
@@ -36,8 +36,9 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// The time in which the API server must answer a question of a review. In the meantime the API server waits for the
-/// webhook (5 s in the manifests), and the client that has sent the object waits for the API server.
+/// How long a review waits for the API server's answer to a request of its own (quotas, permissions). In the meantime
+/// the API server waits for the webhook (5 s in the manifests), and the client that has sent the object waits for the
+/// API server.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Returns the webhook's routes. The routes expect requests whose body has arrived completely.

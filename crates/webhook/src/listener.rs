@@ -89,7 +89,7 @@ async fn serve(tcp: TcpStream, acceptor: TlsAcceptor, host: Arc<Host>, place: Pl
 }
 
 async fn shake_hands(tcp: TcpStream, acceptor: TlsAcceptor) -> io::Result<Box<TlsStream<TcpStream>>> {
-    // Answers are small, and no data follows them, so there is nothing to wait for before they are sent.
+    // Answers are small, and no data follows them, so Nagle's algorithm would only delay them.
     tcp.set_nodelay(true)?;
     Ok(Box::new(acceptor.accept(tcp).await?))
 }

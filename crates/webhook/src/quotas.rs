@@ -11,8 +11,8 @@ use kube::{Api, Client, api::ListParams};
 use plan::{Policy, quota, validation::Refusal};
 use tokio::time::timeout;
 
-/// The client that reads quotas, and the policy by which applications are submitted, which decides how much room they
-/// need.
+/// The client that reads quotas, and the policy by which applications are submitted: it decides which resources their
+/// pods request.
 #[derive(Clone)]
 pub struct Quotas {
     client: Client,
@@ -27,7 +27,7 @@ impl Quotas {
 
     /// Checks an application against the quotas of its namespace. Returns `decision`, or a refusal if a quota would be
     /// exceeded or the quotas cannot be read. The quotas are read only if `decision` allows the application and the
-    /// change makes pods.
+    /// change leads to new pods.
     pub(super) async fn decided(&self, decision: Decision, change: &Change<'_>) -> Decision {
         let Decision::Allowed { warnings } = decision else { return decision };
         // An application that cannot be read was allowed only because its spec has not changed or because it is being

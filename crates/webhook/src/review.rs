@@ -54,7 +54,7 @@ struct Request<'t, O = Object<'t>> {
     name: Cow<'t, str>,
     #[serde(borrow, default)]
     namespace: Cow<'t, str>,
-    /// The UserInfo of the user who has sent the request, unread: few decisions depend on it.
+    /// The UserInfo of the user who has sent the request, as JSON text: few decisions depend on it.
     #[serde(borrow, default)]
     user_info: Option<&'t RawValue>,
     #[serde(default)]
@@ -153,7 +153,7 @@ pub struct Reviews {
     pub metrics: ReviewMetrics,
     /// The check against quotas; none if quotas are not enforced.
     pub quotas: Option<Quotas>,
-    /// The check of the rights of those who expose drivers; none if it is off.
+    /// The check of the permissions of users who expose drivers; none if the check is off.
     pub exposure_rights: Option<ExposureRights>,
     /// The precision of the times in the names of schedules' runs.
     pub precision: Precision,
@@ -161,7 +161,7 @@ pub struct Reviews {
     pub large: LargeReviews,
 }
 
-/// Makes reviews that read nothing from the API server.
+/// Creates reviews that read nothing from the API server.
 impl From<ReviewMetrics> for Reviews {
     fn from(metrics: ReviewMetrics) -> Self {
         let (precision, large) = (Precision::default(), LargeReviews::default());
@@ -337,8 +337,8 @@ impl Request<'_> {
         }
     }
 
-    /// Returns a span that names the object under review, for one line of the log. The span is made only if a line is
-    /// logged: it costs as much as reading half of a pod, and at the usual level admitted objects are not logged.
+    /// Returns a span that names the object under review, for one line of the log. Called only if a line is logged: the
+    /// span costs as much as reading half of a pod, and at the usual level admitted objects are not logged.
     fn span(&self, outcome: Outcome, reason: Option<&str>) -> Span {
         // A pod that Spark's driver creates has no name here yet, or only a `generateName`.
         let name = Some(&*self.name).filter(|name| !name.is_empty());
@@ -352,7 +352,7 @@ impl Request<'_> {
             outcome = outcome.as_str(),
             reason,
         );
-        // Not in the macro above: the JSON log layer overwrites a `name` that is set there with the span's own.
+        // Not set in the macro above: the JSON log layer overwrites a field `name` of the macro with the span's own.
         span.record("name", name.or_else(|| self.object.0["metadata"]["generateName"].as_str()));
         span
     }

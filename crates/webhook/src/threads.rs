@@ -1,5 +1,5 @@
-//! Runs the webhook on threads of its own, so that neither the controller nor the lease nor the probes wait while a
-//! review computes.
+//! Runs the webhook on threads of its own, so that the controller, the renewal of the lease and the probes do not wait
+//! for the computation of a review.
 
 use std::io;
 use tokio::runtime::{Builder, Runtime};

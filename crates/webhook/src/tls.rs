@@ -4,7 +4,7 @@ use certificates::ServingCertificate;
 use rustls::{ServerConfig, SupportedCipherSuite, crypto::ring::default_provider, version};
 use std::sync::Arc;
 
-/// The oldest version that is spoken.
+/// The oldest TLS version that a server accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum TlsVersion {
     #[default]

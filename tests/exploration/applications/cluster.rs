@@ -1,4 +1,4 @@
-//! Makes the steps other than the operator's reconciles: what happens to pods, to submissions and to the operator's
+//! Computes the steps other than the operator's reconciles: what happens to pods, to submissions and to the operator's
 //! knowledge, and what its user does.
 
 use super::{
@@ -60,7 +60,7 @@ impl Model {
             let (next, broken) = self.starts(world, name);
             out.push(Edge { step: Step::DriverStarts(name), world: next, broken });
         }
-        // A driver ends only after each submission that was under way has arrived or is gone.
+        // In this model, a driver ends only after each submission that was under way has arrived or is gone.
         let may_end = world.orphan.is_none() && !(self.is_by_pod() && is_submitted_again(world, run));
         if pod.phase == Phase::Running && may_end {
             let mut next = with(Pod { phase: Phase::Succeeded, ..pod });
@@ -113,13 +113,13 @@ impl Model {
         if self.oracle.facts(world.application.status).run != Some(run) {
             next.past.vanished |= next.past.lost & run.bit();
         }
-        // The operator concludes something only from a pod that had ended. Any other pod only makes it forget the last
-        // driver that is gone.
+        // A deleted pod tells the operator something only if the pod had ended. Any other deleted pod only makes the
+        // operator forget the last driver that is gone, if it knows one.
         next.late[name] = Some(pod).filter(|_| pod.phase.has_ended() || world.operator.departed.is_some());
         next
     }
 
-    /// Starts a driver's container. Returns the world after that, and what is wrong with it.
+    /// Starts a driver's container. Returns the state after that, and the invariant that is broken.
     pub fn starts(&self, world: &World, name: usize) -> (World, Option<String>) {
         let mut next = *world;
         let mut broken = None;
@@ -127,7 +127,8 @@ impl Model {
             && let Some(run) = pod.run
         {
             pod.phase = Phase::Running;
-            // A second driver is allowed after one that vanished: no component knows any more that there was one.
+            // A second driver is allowed after a first one that vanished: no component knows any more that the first
+            // one existed.
             let is_excused = next.past.vanished & run.bit() != 0;
             if next.past.started & run.bit() != 0 && !is_excused {
                 broken = Some(format!("run {run:?} has a second driver"));
@@ -192,7 +193,8 @@ impl Model {
         (next, broken)
     }
 
-    /// Makes the next object of a submission. Natively this is first the driver's ConfigMap, then its pod.
+    /// Creates the next object of a submission. A native submission creates the driver's ConfigMap, then the driver's
+    /// pod.
     fn makes(&self, world: &mut World, submission: Submission) -> (Progress, Option<String>) {
         if self.is_by_pod() {
             return self.makes_submission_pod(world, submission);
@@ -240,7 +242,8 @@ pub const fn edge(step: Step, world: World) -> Edge {
     Edge { step, world, broken: None }
 }
 
-/// Returns whether another `spark-submit` will make the driver of this run, and has not looked for it yet.
+/// Returns whether another `spark-submit` will create the driver of this run, and has not checked yet whether the
+/// driver exists.
 fn is_submitted_again(world: &World, run: RunNo) -> bool {
     let mut pods = world.submission_pods.iter().flatten();
     let is_made = |submission: Submission| submission.run == run && submission.progress.is_running();
@@ -286,8 +289,8 @@ pub fn heard_of_driver(world: &World, name: usize) -> Option<World> {
     let mut next = *world;
     if let Some(pod) = next.late[name].take() {
         next.operator.departed = pod.phase.has_ended().then_some((name as u8, pod));
-        // One watch reports all pods in the order in which things happen: the executors were there before their driver
-        // ended.
+        // One watch reports all pods in the order of their changes: the operator knows of the executors before it hears
+        // that their driver has ended.
         for (known, executor) in next.operator.executors.iter_mut().zip(world.executors) {
             *known = known.or(executor);
         }

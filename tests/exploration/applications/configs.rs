@@ -1,4 +1,4 @@
-//! Lists the explorations: applications, their admins, and how much may happen to each.
+//! Lists the explorations: for each, an application, the operator's settings, and how much may happen.
 
 use super::{
     oracle::Setting,
@@ -15,7 +15,7 @@ pub struct Config {
     pub setting: Setting,
     pub restart: RestartPolicyType,
     pub budget: Budget,
-    /// The number of runs that are followed.
+    /// The number of runs that are explored.
     pub runs: u8,
     /// Whether a pod of another owner has the driver's name.
     pub is_taken: bool,
@@ -38,7 +38,7 @@ const OF_RENAMED: [(Trouble, u8); 4] = [(Edit, 2), (Crash, 1), (Fault, 1), (Kill
 const OF_RENAMED_BY_POD: [(Trouble, u8); 5] = [(Edit, 2), (Crash, 1), (Fault, 1), (Kill, 1), (Eviction, 1)];
 const FAULTS_OF_PODS: [(Trouble, u8); 5] = [(Kill, 1), (Crash, 1), (Refusal, 1), (Orphan, 1), (Eviction, 1)];
 const BY_USER_OF_PODS: [(Trouble, u8); 2] = [(Edit, 1), (Suspend, 2)];
-/// For a pod that starts late or never, and whose outcome is read while a sidecar runs on.
+/// Troubles of a submission pod that starts late or never, and whose outcome is read while a sidecar runs on.
 const OF_PODS_WITH_SIDECAR: [(Trouble, u8); 7] =
     [(Hold, 1), (Eviction, 1), (Refusal, 1), (Crash, 1), (Kill, 1), (Suspend, 1), (Edit, 1)];
 const CLOSED: [(Trouble, u8); 1] = [(Closure, 1)];
@@ -46,7 +46,7 @@ const TAKEN: [(Trouble, u8); 5] = [(Kill, 1), (Crash, 1), (Refusal, 1), (Evictio
 const WITH_EXECUTORS: [(Trouble, u8); 3] = [(Edit, 1), (Crash, 1), (Executor, 1)];
 const RESUMED: [(Trouble, u8); 2] = [(Suspend, 3), (Refusal, 1)];
 const LOST: [(Trouble, u8); 3] = [(NodeLoss, 1), (Edit, 1), (Suspend, 1)];
-/// For a driver that is deleted before its run is recorded, and is therefore made anew.
+/// Troubles after which a driver is deleted before its run is recorded, and is therefore created again.
 const ANEW: [(Trouble, u8); 3] = [(Kill, 1), (Crash, 1), (NodeLoss, 1)];
 
 /// Returns all explorations. `more` is the number of additional troubles, for which CI has no time.

@@ -1,5 +1,5 @@
-//! Checks that the decision core keeps its promises whatever happens. All that can happen to one application within
-//! some bounds is played through, against a model of the API server, the cluster, the operator's memory and its user.
+//! Checks that the decision core keeps its invariants whatever happens. Everything that can happen to one application
+//! within some bounds is explored, with a model of the API server, the cluster, the operator's memory and its user.
 //!
 //! The model leaves out:
 //! - requests that are on their way for longer than a driver lives or a new operator takes to submit,
@@ -7,8 +7,8 @@
 //! - watches that report events in an order in which they have not happened.
 //!
 //! A `spark-submit` that lives on after its pod was removed is in the model, with two limits: a driver never ends
-//! before every other `spark-submit` of its run has looked for it; and the operator hears of a submission pod within
-//! the time that it gives a half-made driver.
+//! before every other `spark-submit` of its run has checked whether the driver exists; and the watch reports a
+//! submission pod within the time that the operator waits for a half-made driver.
 
 mod cluster;
 mod configs;

@@ -67,7 +67,7 @@ pub enum Step {
     SubmissionPodGoes,
     SparkSubmitGoesOn,
     SparkSubmitFails,
-    /// The operator hears of drivers and submission pods.
+    /// The watch reports drivers and submission pods to the operator.
     PodsHeardOf,
     NamespaceDeleted,
     /// The application is deleted because its namespace is being deleted.
@@ -93,7 +93,7 @@ impl Model {
         Self { config: config.clone(), mutation, oracle, seen: RefCell::default() }
     }
 
-    /// Returns whether the decision that is under way begins no run beyond those that are followed.
+    /// Returns whether the decision that is being carried out begins no run after the last one that is explored.
     fn is_within_bounds(&self, world: &World) -> bool {
         let Some(doing) = world.operator.doing else { return true };
         let decision = self.oracle.decision(doing.plan);
@@ -120,7 +120,8 @@ impl Model {
         Ok(())
     }
 
-    /// Writes a status. The error is what is not true in the status, or why it cannot follow the status before.
+    /// Writes a status. The error says what is not true in the status, or why the status cannot follow the previous
+    /// one.
     pub fn write(&self, world: &mut World, status: u32) -> Result<(), String> {
         let before = self.oracle.facts(world.application.status);
         let after = self.oracle.facts(status);
@@ -386,8 +387,8 @@ impl explorer::Model for Model {
             let is_gone = ours().next().is_none() && world.executors.iter().all(Option::is_none);
             return if is_gone { Ok(()) } else { wrong("the application is deleted and pods are left") };
         }
-        // If a submission pod is gone before its run is recorded, its ConfigMap stays until the end of the run. If it
-        // was never made, its ConfigMap stays for the next run, which uses the same name for its ConfigMap.
+        // If a submission pod is gone before its run is recorded, its ConfigMap stays until the end of the run. If a
+        // submission pod was never created, its ConfigMap stays for the next run, whose ConfigMap has the same name.
         let spared = match facts.state {
             State::Running => Some(facts.ordinal),
             State::Suspended => Some(facts.ordinal + 1),

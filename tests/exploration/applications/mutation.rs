@@ -1,5 +1,5 @@
-//! Defines the bugs that the exploration must find. Each bug is made on purpose: in what the core is told, in what the
-//! core answers, or in how the answer is carried out.
+//! Defines bugs that the exploration must find. Each bug is made on purpose: in the input of the decision core, in its
+//! plan, or in how the plan is carried out.
 
 use api::{SparkApplication, State, owner_reference};
 use plan::{
@@ -14,9 +14,9 @@ use plan::{
 pub enum Mutation {
     /// The operator does not wait for executors of the last run.
     OldExecutorsIgnored,
-    /// Before a driver is made, the operator only looks in the cache whether there is one.
+    /// Before a driver is created, the operator looks for an existing driver only in the cache, not on the API server.
     CachedDriverTrusted,
-    /// If the cache has no other pods, the operator assumes that there are none, whatever the cache can know.
+    /// If the cache has no other pods, the operator assumes that none exist, even if the cache may be behind.
     EmptyCacheTrusted,
     /// A driver that is not in the cache counts as gone, and the API server is not asked.
     UnseenTakenForGone,
@@ -123,7 +123,7 @@ impl Mutation {
         }
     }
 
-    /// Applies the bug to what the core is told.
+    /// Applies the bug to the input of the decision core.
     pub fn of_question(self, application: &mut SparkApplication, seen: &mut Observed) {
         let state = application.state();
         let is_launched = questions(application).launch;
@@ -190,7 +190,7 @@ impl Mutation {
         }
     }
 
-    /// Applies the bug to what the core answers.
+    /// Applies the bug to the plan of the decision core.
     pub fn of_plan(self, application: &SparkApplication, plan: &mut Plan) {
         let before = application.status.clone().unwrap_or_default();
         match self {

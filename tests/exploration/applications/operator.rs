@@ -1,5 +1,5 @@
-//! Models the operator, which works as `crates/controller/src` does: look, decide, act, record. Each of these is a step of its
-//! own, and anything may happen between two steps.
+//! Models the operator in the four steps of `crates/controller/src`: observe, decide, act, record. Each is a step of
+//! the model, and anything may happen between two steps.
 
 use super::{
     model::{Edge, Model, Step, is_terminal},
@@ -12,18 +12,18 @@ use super::{
     },
 };
 
-/// The outcome of a call of the operator.
+/// The outcome of a request of the operator to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     Answered,
     /// The request did not reach the API server.
     Failed,
-    /// The API server carried out the request, but the answer was lost.
+    /// The API server carried out the request, but the response was lost.
     Unheard,
 }
 
 impl Model {
-    /// Begins a reconcile: the operator looks and decides. Returns none if there is nothing to do.
+    /// Begins a reconcile: the operator observes and decides. Returns none if there is nothing to do.
     pub fn reconcile(&mut self, before: &World, late: bool) -> Option<World> {
         let operator = &before.operator;
         if operator.doing.is_some() || operator.waits {
@@ -51,8 +51,8 @@ impl Model {
         Some(world)
     }
 
-    /// Does what `controller` does about an application that is being deleted or is gone. Returns none if there is
-    /// nothing to do.
+    /// Handles an application that is being deleted or is gone, as `controller` does. Returns none if there is nothing
+    /// to do.
     fn forget(&self, before: World) -> Option<World> {
         let mut world = before;
         world.operator.submission = None;
@@ -142,8 +142,8 @@ impl Model {
             _ => (cached, operator.executors, operator.submission_pods),
         };
         stray_drivers[name] = None;
-        // A list of metadata contains neither the phase nor the completeness of a pod, and the core does not ask for
-        // them.
+        // A list of metadata contains neither the phase nor the completeness of a pod, and the decision core does not
+        // need them.
         for pod in stray_drivers.iter_mut() {
             *pod = pod.filter(|pod| pod.run.is_some()).map(|pod| Pod {
                 phase: Phase::Pending,
@@ -393,7 +393,7 @@ enum Todo {
 }
 
 impl Todo {
-    /// Returns whether this step is a call to the API server.
+    /// Returns whether this step sends a request to the API server.
     const fn is_call(self) -> bool {
         !matches!(self, Self::Act(Act::Submit { .. } | Act::StopSubmission))
     }

@@ -1,4 +1,5 @@
-//! Asks the decision core each question once and keeps the answers: a model asks the same question a million times.
+//! Asks the decision core (`crates/plan`) each question once and keeps the answers, because a model asks the same
+//! question a million times.
 //!
 //! All times in a status are replaced by one moment. `now` is either that moment, when no timer has elapsed, or long
 //! after it, when all timers have elapsed.
@@ -33,7 +34,7 @@ use std::{
 pub const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 /// The uid of a pod of another owner.
 pub const FOREIGN: u8 = 0;
-/// The highest ordinal that is followed.
+/// The highest ordinal of a run that is explored.
 const ORDINALS: u8 = 7;
 
 type Memory<K, V> = HashMap<K, V, BuildHasherDefault<Folding>>;
@@ -45,7 +46,7 @@ pub struct Seen {
     pub executors: [Option<Executor>; EXECUTORS],
     pub stray_drivers: [Option<Pod>; NAMES],
     pub stray_executors: [Option<Executor>; EXECUTORS],
-    /// The submission pods that the operator has heard of.
+    /// The submission pods in the operator's cache.
     pub submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
     /// The submission pod that the operator has read from the API server.
     pub live_submission_pod: Option<SubmissionPod>,
@@ -72,7 +73,7 @@ pub enum Act {
     },
     StopSubmission,
     Make,
-    /// Contains the ordinals of the runs whose ConfigMaps are deleted, one bit each.
+    /// The ordinals of the runs whose ConfigMaps are deleted, one bit each.
     DeleteConfigMaps(u32),
     DeletePod {
         name: u8,
@@ -106,7 +107,7 @@ pub struct Facts {
     pub has_time: bool,
 }
 
-/// What the controller must know of an application before it looks at anything.
+/// The facts that the controller derives from an application before it observes other objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     pub questions: Questions,
@@ -115,12 +116,12 @@ pub struct Asked {
     pub next: RunNo,
 }
 
-/// The settings of an application and of its admin, for a whole exploration.
+/// The settings of the application and of the operator, which stay the same during an exploration.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The fields that all specs have.
     pub spec: Value,
-    /// The numbers of the names of the drivers, of the first spec and of the second.
+    /// The numbers of the driver's names: with the first spec, and with the second.
     pub names: [u8; 2],
     pub policy: Policy,
     /// Whether a sidecar runs on in every submission pod.
@@ -197,7 +198,7 @@ impl Oracle {
         &self.decisions[plan as usize]
     }
 
-    /// Returns what must be known of an application before anything is looked at.
+    /// Returns the facts that the controller derives from an application before it observes other objects.
     pub fn asked(&mut self, application: &Application) -> Asked {
         if let Some(asked) = self.asked.get(application) {
             return *asked;
@@ -224,7 +225,7 @@ impl Oracle {
         knows_all_pods(&self.real(application), departed.as_ref(), ended.as_deref())
     }
 
-    /// Returns the number of the core's plan.
+    /// Returns the number of the decision core's plan: see [`Self::decision`].
     pub fn next(&mut self, application: &Application, seen: &Seen, late: bool) -> u32 {
         let question = (*application, *seen, late);
         if let Some(plan) = self.known.get(&question) {
@@ -260,7 +261,7 @@ impl Oracle {
         plan
     }
 
-    /// Returns what is wrong with a plan, whatever the world is.
+    /// Returns the mistake in a plan that is a mistake in every state of the cluster.
     fn wrong(
         &self,
         real: &SparkApplication,
@@ -349,7 +350,7 @@ impl Oracle {
         }
     }
 
-    /// Returns the number by which worlds know a status.
+    /// Returns the number that stands for `status` in the states of the model.
     fn number(&mut self, status: SparkApplicationStatus) -> u32 {
         let status = timeless(status);
         let text = serde_json::to_string(&status).unwrap();

@@ -1,4 +1,4 @@
-//! Makes the records of pods that the decision core is given.
+//! Builds the summaries of pods that the decision core gets.
 
 use super::{
     oracle::{FOREIGN, Oracle, UID, then},
@@ -105,7 +105,7 @@ const EXCEPTION: &str = "Exception in thread \"main\" java.lang.IllegalArgumentE
 const DRIVER_EXISTS: &str = "Caused by: io.fabric8.kubernetes.client.KubernetesClientException: \
     Status(code=409, details=StatusDetails(kind=pods, name=pi-driver), reason=AlreadyExists)";
 
-/// Returns a record with the fields that all pods have.
+/// Returns a summary with the fields that the summaries of all pods have.
 fn record(name: &str, uid: u8, phase: Phase, terminating: bool) -> PodSummary {
     let ended = |exit_code, reason: &str| Ended { exit_code, reason: reason.to_owned(), message: None };
     let (phase, ended) = match phase {

@@ -1,5 +1,5 @@
-//! Models submission pods: how the operator makes a submission pod, what `spark-submit` makes in it, and what else
-//! happens to it.
+//! Models submission pods: how the operator creates a submission pod, what `spark-submit` creates in it, and what else
+//! happens to the pod.
 
 use super::{
     cluster::{edge, heard_of_driver},
@@ -16,9 +16,9 @@ impl Model {
         !self.oracle.is_native()
     }
 
-    /// Makes the next object of a submission by `spark-submit`, as `controller::native::make` does: the ConfigMap, then
-    /// the pod. If another run of the application has left a pod under the same name, that pod is deleted and waited
-    /// for.
+    /// Creates the next object of a submission by `spark-submit`, as `controller::objects::make_all` does: the
+    /// ConfigMap, then the pod. If another run of the application has left a pod under the same name, the old pod is
+    /// deleted first, and the submission waits until it is gone.
     pub fn makes_submission_pod(
         &self,
         world: &mut World,
@@ -71,7 +71,7 @@ impl Model {
             && there.is_some_and(|pod| pod.run != run && pod.terminating)
     }
 
-    /// Returns what is wrong with making a submission pod now.
+    /// Returns the invariant that is broken if a submission pod is created now.
     fn a_submission_pod_is_made(&self, world: &World) -> Option<String> {
         let is_excused = self.config.budget.of(Trouble::Orphan) > 0;
         let is_there = world.submission_pods.iter().any(Option::is_some);
@@ -181,8 +181,8 @@ impl Model {
         }
     }
 
-    /// Makes the next object of a `spark-submit`. Returns the objects made so far, or how `spark-submit` ends, and what
-    /// is wrong with that.
+    /// Creates the next object of a `spark-submit`. Returns the objects created so far, or how `spark-submit` ends; and
+    /// the invariant that is broken.
     pub fn spark_submit_makes(
         &self,
         world: &mut World,
@@ -207,7 +207,7 @@ impl Model {
         }
     }
 
-    /// Makes the driver's pod under this name. Returns the pod's uid, and what is wrong with making the pod.
+    /// Creates the driver's pod under this name. Returns the pod's uid, and the invariant that is broken.
     pub fn makes_driver(&self, world: &mut World, run: RunNo, name: usize) -> (u8, Option<String>) {
         let broken = self.a_driver_is_made(world, run, name).err();
         let uid = world.new_uid();
@@ -223,8 +223,8 @@ impl Model {
     }
 }
 
-/// Returns the world in which the operator has heard of drivers and submission pods. One watch reports both, in the
-/// order in which things happen.
+/// Returns the state after the watch has reported all drivers and submission pods. One watch reports both, in the order
+/// of their changes.
 pub fn heard_of_pods(world: &World) -> Option<World> {
     let mut next = *world;
     for name in 0..NAMES {
@@ -257,7 +257,7 @@ fn taken_back(world: &World, made: Made) -> Option<World> {
     let mut drivers = next.drivers.iter_mut().flatten();
     let driver = drivers.find(|driver| driver.uid == made && !driver.terminating)?;
     driver.terminating = true;
-    // The driver may have been recorded: it ran, or the operator had not heard of the submission pod.
+    // The status may name this driver already: the driver ran, or the watch had not reported the submission pod.
     next.past.lost |= driver.run?.bit();
     Some(next)
 }

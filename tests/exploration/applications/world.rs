@@ -7,19 +7,19 @@ use crate::budget::{self, Kind};
 
 /// The number of names that drivers may have: an edit may change the name.
 pub const NAMES: usize = 2;
-/// The most executors at once, of any runs.
+/// The largest number of executors at the same time, of all runs together.
 pub const EXECUTORS: usize = 2;
-/// The most submission pods at once: those of two runs, one after the other.
+/// The largest number of submission pods at the same time: those of two consecutive runs.
 pub const SUBMISSION_PODS: usize = 2;
 
-/// The whole state.
+/// A state of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct World {
     /// The application as the API server has it.
     pub application: Application,
     /// The pods under the names that drivers have.
     pub drivers: [Option<Pod>; NAMES],
-    /// The last pod of each name that is gone, until the operator hears that it is gone.
+    /// The last pod of each name that is gone, until the watch reports that it is gone.
     pub late: [Option<Pod>; NAMES],
     pub executors: [Option<Executor>; EXECUTORS],
     /// Each submission pod, in the place of its run: see [`RunNo::place`].
@@ -138,8 +138,8 @@ pub enum Made {
     Nothing,
     /// The driver's pod, with this uid.
     Pod(u8),
-    /// The driver's ConfigMap too. `spark-submit` still reads an answer, and deletes the driver's pod again if that
-    /// fails.
+    /// The driver's pod with this uid, and the driver's ConfigMap. `spark-submit` has yet to read a response, and
+    /// deletes the pod again if that fails.
     All(u8),
 }
 
@@ -178,7 +178,7 @@ pub struct Operator {
     /// The operator's copy of the application. `is_current` is whether the API server has the same application.
     pub application: Application,
     pub is_current: bool,
-    /// Whether the operator has written since it got its copy.
+    /// Whether the operator has written a status and waits until the watch reports it.
     pub waits: bool,
     /// The operator's copies of the pods.
     pub drivers: [Option<Pod>; NAMES],
@@ -191,7 +191,8 @@ pub struct Operator {
     pub submission: Option<Submission>,
     /// Whether the operator has written a status.
     pub has_written: bool,
-    /// The run for which the operator has made the objects that a driver can run without.
+    /// The run for which the operator has created the objects that a driver can run without, such as a
+    /// PodDisruptionBudget.
     pub made_for: Option<RunNo>,
     pub doing: Option<Doing>,
 }
@@ -203,7 +204,7 @@ pub struct Submission {
     /// The number of the driver's name.
     pub name: u8,
     pub progress: Progress,
-    /// Whether the submission is about to be ended.
+    /// Whether the submission is being cancelled.
     pub cancelled: bool,
 }
 
@@ -245,11 +246,11 @@ pub struct Past {
     pub started: u32,
     pub succeeded: u32,
     pub failed: u32,
-    /// Runs whose driver was taken away by others than the operator.
+    /// Runs whose driver was deleted by something other than the operator, or was lost with its node.
     pub lost: u32,
     /// Runs of `lost` whose driver was gone before the run was recorded.
     pub vanished: u32,
-    /// The number of pods so far.
+    /// The number of pods that were created so far; each pod has its number as uid.
     pub pods: u8,
 }
 
@@ -285,7 +286,7 @@ pub enum Trouble {
     NodeLoss,
     /// The operator is killed.
     Crash,
-    /// A call of the operator fails, its answer is lost, or a watch begins anew.
+    /// A request of the operator fails, its response is lost, or a watch begins again with a new list.
     Fault,
     /// A submission fails: an object is refused, or `spark-submit` ends with an exception.
     Refusal,
@@ -332,7 +333,7 @@ impl World {
         let mut world = *self;
         let left = &mut world.left;
         left.take(trouble)?;
-        // Executors are no trouble; there is only a limited number of them.
+        // Executors do not count as trouble: only their number is limited.
         if trouble != Trouble::Executor {
             left.all = left.all.checked_sub(1)?;
             if left.all == 0 {

@@ -1,9 +1,10 @@
-//! Checks that a schedule starts each slot once, whatever happens. All that can happen to one schedule within some
-//! bounds is played through, against a model of the API server, the operator's memory and the schedule's user.
+//! Checks that a schedule starts each slot (a moment at which it is due) once, whatever happens. Everything that can
+//! happen to one schedule within some bounds is explored, with a model of the API server, the operator's memory and the
+//! schedule's user.
 //!
 //! The model leaves out requests that are on their way for longer than a new operator takes to start, and an
 //! application that a user deletes before its start is recorded and while no operator knows of it: such an application
-//! is made again.
+//! is created again.
 
 mod model;
 mod mutation;
@@ -72,7 +73,7 @@ fn a_bug_of_schedules_that_is_made_on_purpose_is_found() {
 
 const FAULTS: [(Trouble, u8); 4] = [(Crash, 1), (Fault, 1), (Deletion, 1), (Foreign, 1)];
 const BY_USER: [(Trouble, u8); 3] = [(Edit, 1), (Suspend, 2), (Trigger, 1)];
-/// For the case that an application must be replaced before its start is recorded.
+/// Troubles after which an application must be replaced before its start is recorded.
 const TRIGGERED: [(Trouble, u8); 2] = [(Trigger, 1), (Crash, 1)];
 const PUT_BACK: [(Trouble, u8); 4] = [(PutBack, 1), (Edit, 1), (Crash, 1), (Suspend, 1)];
 
@@ -91,7 +92,7 @@ fn configs(more: u8) -> Vec<Config> {
     });
     let with_deadline = |policy: &str| json!({"concurrencyPolicy": policy, "startingDeadlineSeconds": 200});
     let three = || vec![1, 601, 1201, 1801];
-    // Includes a moment between two slots, when the run that waits is too late.
+    // Includes a moment between two slots at which the deadline of the run that waits has passed.
     let late = || vec![1, 601, 901, 1201];
     vec![
         config("Allow", policy("Allow"), faults()),

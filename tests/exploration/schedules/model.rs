@@ -30,7 +30,7 @@ pub struct Model {
     pub config: Config,
     pub mutation: Option<Mutation>,
     pub oracle: Oracle,
-    /// The number of completed applications, and of failed ones, that are kept.
+    /// The history limit: how many completed applications are kept, and how many failed ones.
     limit: usize,
 }
 
@@ -118,7 +118,7 @@ impl Model {
         world
     }
 
-    /// Returns whether a slot comes when the clock goes on from here.
+    /// Returns whether the slot of this run becomes due when the clock advances by one moment.
     fn comes(&self, clock: u8, run: usize) -> bool {
         !self.oracle.is_due(clock, run) && self.oracle.is_due(clock + 1, run)
     }
@@ -164,7 +164,7 @@ impl Model {
                 }
             });
         }
-        // The first list of the next operator may be as old as the copy of this operator.
+        // The first list that a new operator gets may be as old as the copy of the killed operator.
         for is_old in [false, true].into_iter().filter(|is_old| !(*is_old && world.operator.is_current)) {
             change(Trouble::Crash, Step::Crash { is_old }, &|world| {
                 let schedule = if is_old { world.operator.schedule } else { world.schedule };
@@ -182,7 +182,7 @@ impl Model {
         world.operator.doing.is_some_and(starts)
     }
 
-    /// Returns whether the status shows that the schedule is in force.
+    /// Returns whether the status shows that the schedule is valid and not suspended.
     fn is_in_force(&self, world: &World) -> bool {
         let status = self.oracle.status(world.schedule.status);
         status.schedule_state == ScheduleState::Scheduled && !status.suspended

@@ -1,5 +1,5 @@
-//! Defines the bugs that the exploration must find. Each bug is made on purpose: in what the core is told, in what the
-//! core answers, or in how the answer is carried out.
+//! Defines bugs that the exploration must find. Each bug is made on purpose: in the input of the decision core, in its
+//! plan, or in how the plan is carried out.
 
 use api::ScheduledSparkApplication;
 use jiff::Timestamp;
@@ -8,14 +8,14 @@ use plan::schedule::{Action, Observed, Plan};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
-    /// An application is named after the moment at which it is made, and the operator does not look whether it was made
-    /// already.
+    /// An application is named after the moment at which it is created instead of its slot, and the operator does not
+    /// check whether the application of the slot was created already.
     NamedByNow,
-    /// A stale copy of the schedule is trusted when an application is started.
+    /// An application is started without a check that the operator's copy of the schedule is current.
     NotCheckedLive,
     /// Applications whose start is not recorded yet are pruned.
     UnrecordedPruned,
-    /// Applications that this process has made and that are gone are not remembered.
+    /// The operator forgets the applications that it has created and that are gone.
     DepartedForgotten,
     StatusBeforeActions,
     /// The operator does not wait for pods of applications that are gone.
@@ -34,7 +34,7 @@ pub enum Mutation {
     UnrecordedReplaced,
     /// Slots that were dealt with are not recorded.
     HandledNotRecorded,
-    /// After a lost answer, the operator does not look whether the application was made.
+    /// After a lost response, the operator does not check whether the application was created.
     LostAnswerForgotten,
 }
 
@@ -69,7 +69,7 @@ impl Mutation {
         }
     }
 
-    /// Applies the bug to what the core is told.
+    /// Applies the bug to the input of the decision core.
     pub fn of_question(self, schedule: &mut ScheduledSparkApplication, seen: &mut Observed) {
         match self {
             Self::DepartedForgotten => seen.departed.clear(),
@@ -86,7 +86,7 @@ impl Mutation {
         }
     }
 
-    /// Applies the bug to what the core answers.
+    /// Applies the bug to the plan of the decision core.
     pub fn of_plan(
         self,
         schedule: &ScheduledSparkApplication,

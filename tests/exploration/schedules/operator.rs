@@ -1,5 +1,5 @@
-//! Models the operator, which works as `crates/controller/src/schedules` does: look, decide, act, record. Each of these is a
-//! step of its own, and anything may happen between two steps.
+//! Models the operator in the four steps of `crates/controller/src/schedules`: observe, decide, act, record. Each is a
+//! step of the model, and anything may happen between two steps.
 
 use super::{
     model::{Edge, Model, Step, go},
@@ -9,13 +9,13 @@ use super::{
 };
 use serde_json::json;
 
-/// The outcome of a call of the operator.
+/// The outcome of a request of the operator to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     Answered,
     /// The request did not reach the API server.
     Failed,
-    /// The API server carried out the request, but the answer was lost.
+    /// The API server carried out the request, but the response was lost.
     Unheard,
 }
 
@@ -28,7 +28,7 @@ enum Todo {
 }
 
 impl Model {
-    /// Begins a pass: the operator looks and decides. Returns none if there is nothing to do.
+    /// Begins a pass: the operator observes and decides. Returns none if there is nothing to do.
     pub fn pass(&mut self, before: &World) -> Option<World> {
         if before.operator.doing.is_some() || before.operator.waits {
             return None;
@@ -104,9 +104,8 @@ impl Model {
         Some(Edge { step: Step::GoesOn(call), world, broken })
     }
 
-    /// Creates the application of the run `run`, unless an application of its name exists. `call` is what becomes of the
-    /// request. Returns whether the operator has learnt that the application exists; otherwise the reconcile ends here, as
-    /// after any failed request.
+    /// Creates the application of the run `run`, unless an application of its name exists. `call` is the outcome of the
+    /// request. Returns false if the name belongs to another owner: then the pass ends.
     fn start(&self, world: &mut World, run: usize, call: Call, broken: &mut Option<String>) -> bool {
         if world.foreign & bit(run) != 0 {
             return self.mutation == Some(Mutation::ForeignTakenForOurs);
@@ -155,7 +154,8 @@ impl Model {
         true
     }
 
-    /// Writes a status. The error is what is not true in the status, or why it cannot follow the status before.
+    /// Writes a status. The error says what is not true in the status, or why the status cannot follow the previous
+    /// one.
     fn write(&self, world: &mut World, status: u32) -> Result<(), String> {
         let before = world.schedule.status;
         world.schedule.status = status;

@@ -1,4 +1,5 @@
-//! Asks the decision core each question once and keeps the answers: a model asks the same question a million times.
+//! Asks the decision core (`crates/plan`) each question once and keeps the answers, because a model asks the same
+//! question a million times.
 
 use super::{
     mutation::Mutation,
@@ -15,9 +16,9 @@ use plan::schedule::{Action, Child, Observed, Plan, Policy, Precision, Questions
 use serde_json::{Value, json};
 use std::{collections::HashMap, hash::BuildHasherDefault};
 
-/// The texts of the schedule: valid ones, which have slots in common, and an invalid one.
+/// The values of `spec.schedule` in the model: valid ones, which have slots in common, and an invalid one.
 pub const TEXTS: [&str; 3] = ["*/10 * * * *", "*/20 * * * *", "*/10 * * *"];
-/// For each text, how many slots of the first text there are to one of its own.
+/// For each text, how many slots of the first text there are to each slot of this text.
 const STRIDES: [usize; 3] = [1, 2, usize::MAX];
 /// 2026-01-01T00:00:00Z, the time at which the schedule is made.
 const CREATED: i64 = 1_767_225_600;
@@ -40,7 +41,7 @@ pub struct Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     Start(usize),
-    /// Contains the application as it was seen.
+    /// The run, and its application as it was seen when the plan was made.
     Delete(usize, Application),
 }
 
@@ -104,7 +105,7 @@ impl Oracle {
         self.moments[usize::from(clock)]
     }
 
-    /// Returns the time up to which all slots are dealt with, counted from the beginning.
+    /// Returns the time up to which all slots are dealt with, as the time since the creation of the schedule.
     pub fn handled(&self, status: u32) -> SignedDuration {
         let until = self.status(status).handled_until.as_ref();
         until.map_or(SignedDuration::ZERO, |until| until.0.duration_since(at(CREATED)))
@@ -115,8 +116,8 @@ impl Oracle {
         self.moments[usize::from(clock)] >= slot(run)
     }
 
-    /// Returns what the core asks for: the runs whose names it wants to be looked up, and whether it wants to know if
-    /// pods are alive.
+    /// Returns what the decision core asks for: the runs whose names it wants to be looked up, and whether it wants to
+    /// know if pods are alive.
     pub fn asked(&mut self, schedule: &Schedule, clock: u8, seen: &Seen) -> (u8, bool) {
         let key = (*schedule, clock, seen.applications);
         if let Some(asked) = self.asked.get(&key) {
@@ -130,7 +131,7 @@ impl Oracle {
         (runs, pods)
     }
 
-    /// Returns the number of the core's plan.
+    /// Returns the number of the decision core's plan: see [`Self::decision`].
     pub fn next(&mut self, schedule: &Schedule, clock: u8, seen: &Seen) -> u32 {
         if let Some(plan) = self.known.get(&(*schedule, clock, *seen)) {
             return *plan;
@@ -173,7 +174,7 @@ impl Oracle {
         Decision { acts, status, writes: status != schedule.status, wrong }
     }
 
-    /// Checks a plan for what is wrong whatever the world is.
+    /// Checks a plan for mistakes that are mistakes in every state of the cluster.
     fn is_wrong(&self, real: &ScheduledSparkApplication, now: Timestamp, plan: &Plan) -> Result<(), String> {
         let before = real.status.clone().unwrap_or_default();
         let is_idle = |status: &Status| status.suspended || status.reason.is_some();

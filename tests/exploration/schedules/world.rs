@@ -3,22 +3,23 @@
 
 use crate::budget::{self, Kind};
 
-/// The number of slots that are followed.
+/// The number of slots (moments at which the schedule is due) in an exploration.
 pub const SLOTS: usize = 4;
-/// The most triggers.
+/// The largest number of manual triggers.
 pub const TRIGGERS: usize = 2;
 /// The number of runs. Runs are numbered: slots first, then triggers.
 pub const RUNS: usize = SLOTS + TRIGGERS;
 
-/// The whole state.
+/// A state of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct World {
-    /// The number of the moment that the clock shows.
+    /// The time that the clock shows, as an index into the moments of the exploration.
     pub clock: u8,
     /// The schedule as the API server has it.
     pub schedule: Schedule,
     pub applications: [Option<Application>; RUNS],
-    /// The runs whose pods are alive although the application is gone; one bit per run, like all sets of runs here.
+    /// The runs whose pods are alive although the application is gone; one bit per run, like all sets of runs in this
+    /// file.
     pub pods: u8,
     /// The runs whose names are used by objects of other owners.
     pub foreign: u8,
@@ -45,7 +46,7 @@ pub struct Application {
     pub end: End,
     /// Whether the application is being deleted.
     pub is_going: bool,
-    /// The number of the moment at which the application was made.
+    /// The time at which the application was created, as an index like [`World::clock`].
     pub made: u8,
 }
 
@@ -62,18 +63,18 @@ pub struct Operator {
     /// The operator's copy of the schedule. `is_current` is whether the API server has the same schedule.
     pub schedule: Schedule,
     pub is_current: bool,
-    /// Whether the operator has written since it got its copy.
+    /// Whether the operator has written a status and waits until the watch reports it.
     pub waits: bool,
     pub applications: [Option<Application>; RUNS],
     pub foreign: u8,
-    /// Runs of which the operator does not know whether it has made their applications: the answers were lost.
+    /// Runs whose applications the operator may have created: the responses to its requests were lost.
     pub doubted: u8,
     /// The latest application for a slot and the latest for a trigger that the operator has known, each with its run.
     pub latest: [Option<(u8, Application)>; 2],
     pub doing: Option<Doing>,
 }
 
-/// A pass that has decided but has not ended.
+/// A pass of the operator (observe, decide, act, record) that has decided but has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Doing {
     pub plan: u32,
@@ -107,11 +108,11 @@ pub enum Trouble {
     Deletion,
     /// The operator is killed.
     Crash,
-    /// A call of the operator fails, or the answer is lost.
+    /// A request of the operator fails, or its response is lost.
     Fault,
-    /// Another owner makes an object with the name of a run.
+    /// Another owner creates an object with the name of a run.
     Foreign,
-    /// The operator's clock is put back by a slot.
+    /// The operator's clock is put back to the moment before.
     PutBack,
 }
 
@@ -158,7 +159,7 @@ impl World {
 }
 
 impl Operator {
-    /// Returns an operator that has just started and knows everything there is.
+    /// Returns an operator that has just started, and whose copies are all current.
     pub fn fresh(schedule: Schedule, applications: [Option<Application>; RUNS], foreign: u8) -> Self {
         let none = Self {
             schedule,
@@ -176,7 +177,8 @@ impl Operator {
         })
     }
 
-    /// Records an application in the operator's memory, as its watch or its own call reports it.
+    /// Records an application in the operator's memory, as the watch or the response to the operator's own request
+    /// shows it.
     pub fn hear(&mut self, run: usize, application: Option<Application>) {
         self.applications[run] = application;
         let Some(application) = application else { return };

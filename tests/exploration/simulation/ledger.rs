@@ -1,5 +1,5 @@
-//! Counts what has become of the slots of a schedule, from what the operator does, and compares this with the slots
-//! that were found by [`super::timetable`].
+//! Counts from the operator's actions which slots of a schedule were started, skipped or missed, and compares the
+//! counts with the slots that [`super::timetable`] has found.
 
 use super::timetable::{DAY, HOUR, Rule, Timetable};
 use api::{
@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::schedule::{Outcome, Plan};
 use std::{collections::BTreeSet, ops::AddAssign, rc::Rc};
 
-/// The slots of a timetable from some moment on, computed as far as they were asked for.
+/// The slots of a timetable from some moment on, computed as far as they were needed.
 struct Walk {
     table: Rc<Timetable>,
     since: i64,
@@ -95,12 +95,12 @@ impl AddAssign for Tally {
     }
 }
 
-/// One look at a schedule. `table` is its meaning; none if the schedule is invalid.
+/// The input of one pass of the operator. `table` is the meaning of the schedule; none if the schedule is invalid.
 pub struct Look<'a> {
     pub schedule: &'a ScheduledSparkApplication,
     pub table: Option<&'a Rc<Timetable>>,
     pub now: Timestamp,
-    /// Whether an object of another owner has one of the names that the core asked for.
+    /// Whether an object of another owner has one of the names that the decision core asks for.
     pub is_taken: bool,
 }
 
@@ -133,7 +133,8 @@ impl Look<'_> {
             || before.observed_time_zone != self.schedule.spec.time_zone
     }
 
-    /// Returns whether a moment lies further ahead of the clock than the core tolerates, which is a day.
+    /// Returns whether a recorded time is more than a day ahead of the clock: the decision core takes such a time for
+    /// an error of the clock.
     fn is_beyond(&self, moment: i64) -> bool {
         moment - self.now() > DAY
     }
@@ -178,7 +179,7 @@ impl Ledger {
         (sane(since), start)
     }
 
-    /// Returns the slots that `look` is about, and the moment after which they must be dealt with.
+    /// Returns the slots that the pass with the input `look` must deal with, and the moment after which they lie.
     fn walk(&mut self, look: &Look) -> Option<(&mut Walk, i64)> {
         let (since, start) = self.stand(look);
         let table = look.table?;
@@ -293,7 +294,7 @@ impl Ledger {
         let is_triggered =
             before.observed_schedule.is_some() && plan.status.last_trigger != before.last_trigger;
         if is_triggered {
-            // The trigger is the last that is dealt with in a pass.
+            // A pass deals with the trigger last.
             match plan.outcomes.last().unwrap() {
                 Outcome::Started { .. } => counted.started -= 1,
                 Outcome::Skipped { .. } => counted.skipped -= 1,

@@ -1,6 +1,6 @@
-//! Checks that each slot of a schedule is dealt with once, in a year in which everything happens. Schedules, their
-//! users, their operators and the outcomes of their applications are drawn at random, and the year is walked through
-//! from one wake to the next.
+//! Simulates a year of a schedule with random events, and checks that each slot (a moment at which the schedule is due)
+//! is dealt with once. Schedules, their users, their operators and the outcomes of their applications are drawn at
+//! random. The simulated time jumps from one event to the next.
 
 mod ledger;
 mod operator;
@@ -22,7 +22,7 @@ use std::{
 };
 use timetable::{DAY, Dice, EARLIEST, Rule, Timetable, ZONES, moment, time_zone};
 
-/// The most slots of a schedule that are walked through.
+/// The largest number of slots of a schedule that are simulated.
 const SLOTS: usize = 8;
 /// The number of passes after which the simulation of a schedule ends at the latest.
 const PASSES: usize = 60;
@@ -53,7 +53,7 @@ fn simulate(seeds: std::ops::Range<u64>) {
     assert!(tally.started > 0 && tally.skipped > 0 && tally.missed > 0 && tally.pruned > 0);
 }
 
-/// The whole state of one schedule. Times are in milliseconds.
+/// The state of the simulation of one schedule. Times are in milliseconds.
 struct World {
     seed: u64,
     dice: Dice,
@@ -65,7 +65,7 @@ struct World {
     /// How far the operator's clock is ahead of `now`.
     ahead: i64,
     end: i64,
-    /// The approximate time from slot to slot.
+    /// The approximate time between two slots.
     spacing: i64,
     schedule: Stored,
     applications: BTreeMap<String, Application>,
@@ -125,7 +125,7 @@ impl Drop for World {
 }
 
 impl Operator {
-    /// Works like `controller::schedules::Children`.
+    /// Adds an application, as `controller::schedules::Children` does.
     fn insert(&mut self, child: Child) {
         if child.slot.is_some() && self.latest.as_ref().is_none_or(|latest| latest.slot <= child.slot) {
             self.latest = Some(child.clone());
@@ -213,7 +213,7 @@ impl World {
         self.story.push_back(format!("{clock} {what}"));
     }
 
-    /// Simulates from wake to wake until the year is over.
+    /// Simulates one event after the other until the year is over.
     fn live(&mut self) {
         let mut trouble = self.now;
         while self.now < self.end && self.ledger.tally.passes < PASSES {
@@ -235,7 +235,8 @@ impl World {
         }
     }
 
-    /// Lets everything end without further troubles, and checks that the result is right.
+    /// Ends all applications and reconciles until nothing changes any more, without further troubles. Checks the final
+    /// status.
     fn rest(&mut self) {
         self.has_troubles = false;
         if self.operator.is_none() {
@@ -353,8 +354,7 @@ fn beginning(dice: &mut Dice, table: &Timetable) -> i64 {
     change.filter(|_| dice.once_in(2)).map_or(any, |change| change - dice.number(0, DAY))
 }
 
-/// Returns the mean time from slot to slot, and the time at which the slots that are walked through are over, in
-/// seconds.
+/// Returns the mean time between two slots, and the time at which the simulation ends, in seconds.
 fn extent(table: &Timetable, created: i64) -> (i64, i64) {
     let (mut slots, mut until) = (Vec::new(), created);
     let most = created + 366 * DAY;

@@ -1,4 +1,5 @@
-//! Simulates the operator, which works as `controller::schedules` does: look, decide, act, record. Any call may fail.
+//! Simulates the operator in the four steps of `controller::schedules`: observe, decide, act, record. Any request may
+//! fail.
 
 use super::{
     Operator, World, child, is_ours, is_over,
@@ -17,7 +18,7 @@ use std::{
 /// The same as `plan::schedule::LONGEST_SLEEP`.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 
-/// The most passes of one reconcile (`controller::schedules::PASSES`).
+/// The largest number of passes of one reconcile (`controller::schedules::PASSES`).
 const PASSES: usize = 4;
 
 /// The outcome of a pass.
@@ -31,15 +32,15 @@ enum Passed {
     Recorded,
 }
 
-/// The outcome of a call of the operator.
+/// The outcome of a request of the operator to the API server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Call {
     Answered,
     /// The request did not reach the API server.
     Failed,
-    /// The API server carried out the request, but the answer was lost.
+    /// The API server carried out the request, but the response was lost.
     Unheard,
-    /// The operator is killed: after the request is carried out if true, before it if false.
+    /// The operator is killed: after the request is carried out if true, before the request is sent if false.
     Killed(bool),
 }
 
@@ -130,8 +131,9 @@ impl World {
         if plan.actions.is_empty() { Passed::Idle } else { Passed::Busy }
     }
 
-    /// Sets the time at which the operator looks again. The core limits every sleep to [`LONGEST_SLEEP`]; the looks in
-    /// between are left out here, because they would find nothing: only the first look after the clock was set matters.
+    /// Sets the time at which the operator reconciles again. The decision core limits every sleep to [`LONGEST_SLEEP`].
+    /// The simulation leaves out the reconciles after these limited sleeps, because they would find nothing to do: only
+    /// the first one after the clock was set matters.
     fn sleep(&mut self, plan: &Plan, deadline: Option<i64>) {
         let until = |moment: Timestamp| moment.as_millisecond() + 1 - self.ahead;
         let wake = match plan.wake {
@@ -152,7 +154,8 @@ impl World {
         self.operator.as_mut().unwrap().wake = wake;
     }
 
-    /// Makes a call with the given outcome. Returns whether the pass ends with this call.
+    /// Simulates a request with the outcome `call`; `does` carries out the request. Returns whether the pass ends with
+    /// this request.
     fn goes_wrong(&mut self, call: Call, does: impl FnOnce(&mut Self) -> bool) -> bool {
         let done = !matches!(call, Call::Failed | Call::Killed(false)) && does(self);
         match call {

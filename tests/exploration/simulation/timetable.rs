@@ -1,4 +1,4 @@
-//! Finds out in a second way when a schedule is due: by walking along the clock and looking at it every minute.
+//! Computes in a second way when a schedule is due: walks along the clock, and checks every minute.
 
 use cron::Zone;
 use jiff::{Timestamp, tz::TimeZone};
@@ -12,8 +12,8 @@ pub const EARLIEST: i64 = 1_704_067_200;
 /// The clocks of the zones in [`ZONES`] change only at multiples of a quarter of an hour.
 const QUARTER: i64 = 15 * MINUTE;
 
-/// The zones that are drawn. Among them are zones whose clocks are put forward over midnight, by half an hour, in the
-/// south, and twice for Ramadan.
+/// The time zones that are drawn at random. Some change their clocks at midnight, by half an hour, in the seasons of
+/// the southern hemisphere, or also for Ramadan.
 pub const ZONES: [&str; 12] = [
     "UTC",
     "Europe/Berlin",
@@ -51,7 +51,8 @@ impl Dice {
         least + i64::try_from(self.next() % range).unwrap()
     }
 
-    /// Returns a number from 1 to `most`; small numbers are as likely as large ones.
+    /// Returns a number from 1 to `most` whose order of magnitude is random, so that small numbers are as likely as
+    /// large ones.
     pub fn size(&mut self, most: i64) -> i64 {
         let bits = 63 - i64::from(most.max(1).leading_zeros());
         let most_bits = self.number(0, bits);
@@ -80,8 +81,8 @@ pub struct Timetable {
 pub enum Rule {
     /// A slot every so many seconds.
     Every(i64),
-    /// Slots at sets of minutes, hours, days, months and days of the week, with one bit per value. `either` is whether
-    /// a day must be in only one of its two sets.
+    /// Slots at the moments whose minute, hour, day of the month, month and day of the week are in these sets, with one
+    /// bit per value. `either` is whether it is enough that a day is in one of the two sets of days.
     At { minutes: u64, hours: u64, days: u64, months: u64, weekdays: u64, either: bool, zone: String },
 }
 

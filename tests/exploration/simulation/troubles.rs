@@ -1,5 +1,5 @@
-//! Makes the troubles that come to a schedule from outside: from its user, from its operator's clock, and from other
-//! owners.
+//! Simulates the troubles of a schedule that do not come from requests: changes by its user, restarts of the operator,
+//! jumps of its clock, and objects of other owners.
 
 use super::{
     Application, INVALID, World, extent, is_ours,
@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// Makes an application of another owner with the name of the next run.
+    /// Creates an application of another owner with the name of the next run.
     fn take_name(&mut self) {
         let status = self.schedule.object.status.clone().unwrap_or_default();
         let Some(slot) = status.next_run.map(|next| next.0) else { return };

@@ -1,4 +1,4 @@
-//! Proves how Spark pods are stored after they have passed the API server and the webhook.
+//! Tests how the API server stores Spark pods that the webhook has customized.
 
 use super::{
     kubectl::{kubectl_refuses, kubectl_with},

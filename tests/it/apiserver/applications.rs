@@ -20,8 +20,8 @@ pub(crate) fn application(name: &str) -> Value {
     })
 }
 
-/// Returns an application that cannot be submitted, which the operator detects without `spark-submit`: once the
-/// application is FAILED, it has been reconciled.
+/// Returns an application that the operator refuses without running `spark-submit`. Once the application is FAILED, a
+/// test knows that the operator has reconciled it.
 pub(crate) fn hopeless(name: &str) -> Value {
     let mut application = application(name);
     application["spec"]["volumes"] = json!([{"name": "spark-local-dir-1", "configMap": {"name": "none"}}]);
@@ -30,7 +30,7 @@ pub(crate) fn hopeless(name: &str) -> Value {
     application
 }
 
-/// Returns the owner reference of a driver to its application, which must be as the API server returns it.
+/// Returns the owner reference of a driver to `application`, which must be an object that the API server has returned.
 pub(crate) fn owned_by(application: &Value) -> Value {
     json!([{
         "apiVersion": "sparkoperator.k8s.io/v1beta2",

@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The number of pods that are created at once.
 const AT_ONCE: usize = 4;
-/// The pause after each pod. About 100 pods in a second meet a webhook that cannot be trusted for 10 ms, and leave the
-/// processor to the replacement of certificates.
+/// The pause after each pod. It results in about 100 pods in a second: enough to notice a webhook that is not trusted
+/// for only 10 ms, and few enough to leave processor time for the replacement of certificates.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Creates pods until `end` is called.
@@ -27,13 +27,13 @@ pub(crate) struct Arrivals {
     thread: thread::JoinHandle<Count>,
 }
 
-/// The results.
+/// The results of [`Arrivals`].
 #[derive(Debug, Default)]
 pub(crate) struct Count {
     pub pods: usize,
     pub handshakes: usize,
-    /// One message for each failure: the API server's error for a pod that it refused, the name of a pod that it admitted
-    /// without calling the operator's webhook, and the error of each TLS handshake with the webhook that failed.
+    /// One message for each failure: the API server's error for a pod that it refused, the name of a pod that it
+    /// admitted without the webhook, and the error of each TLS handshake with the webhook that failed.
     pub failures: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ impl Arrivals {
         Self::of(Stream { namespace, pause: PAUSE, handshakes: true })
     }
 
-    /// Creates pods without handshakes of the test itself: only those of the API server count.
+    /// Creates pods. The test itself does no TLS handshakes, so that the webhook sees only those of the API server.
     pub(crate) fn of_pods(namespace: &'static str) -> Self {
         Self::of(Stream { namespace, pause: PAUSE, handshakes: false })
     }
@@ -123,8 +123,8 @@ async fn pods_arrive(pods: Api<Pod>, lane: usize, pause: Duration, ended: Cancel
     count
 }
 
-/// Connects again and again. A running API server keeps its connection, so it sees few of the certificates; an API
-/// server that has just started trusts exactly the CAs in the webhook configuration.
+/// Connects to the webhook again and again, with exactly the CAs in the webhook configuration, as an API server does
+/// that has just started. (A running API server keeps its connection, so it sees few of the certificates.)
 async fn api_servers_connect(
     configurations: Api<MutatingWebhookConfiguration>,
     ended: CancellationToken,

@@ -66,7 +66,7 @@ impl Balancer {
 impl Drop for Balancer {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // The runtime must not be waited for on the thread of a test.
+            // Dropping the runtime would wait for its tasks, which Tokio does not allow on the thread of an async test.
             runtime.shutdown_background();
         }
     }

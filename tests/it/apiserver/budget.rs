@@ -28,11 +28,11 @@ use std::{
 use tokio::time::{sleep, timeout};
 
 const APPLICATIONS: usize = 500;
-/// The number of drivers that are on a node but have no container yet when the operator looks up what they wait for,
-/// which it does after 15 s. A request for each such driver was the cause of issue 23.
+/// The number of drivers that are on a node but have no container for longer than 15 s, after which the operator looks
+/// up what a driver waits for. A request for each such driver was the cause of issue 23.
 const WAITING: usize = 100;
 const WAIT: Duration = Duration::from_secs(18);
-/// Longer than any machine needs for all applications.
+/// The time limit for all applications together. No machine needs so long.
 const PATIENCE: Duration = Duration::from_secs(400);
 
 #[tokio::test]
@@ -82,7 +82,7 @@ fn tolerance(name: &str) -> f64 {
     match name {
         // The allocator's threads and the timing of a burst also influence the peak.
         MEMORY => 0.25,
-        // Two changes in quick succession may be written at once.
+        // The operator may write two changes in quick succession by one request.
         _ => 2.0 * TOLERANCE,
     }
 }
@@ -163,8 +163,8 @@ impl Cluster {
     }
 }
 
-/// Samples the anonymous memory of a process, which is its heap and its stacks. The other part of its resident memory
-/// are pages of the executable, of which the kernel maps more or fewer as it has them at hand.
+/// Samples the anonymous memory of a process, which is its heap and its stacks. The rest of its resident memory is
+/// pages of the executable, and how many of them the kernel maps differs from run to run.
 struct Memory {
     ended: mpsc::Sender<()>,
     samples: thread::JoinHandle<f64>,

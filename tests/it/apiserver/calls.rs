@@ -1,5 +1,5 @@
-//! Calls the API server from functions that cannot await, as a test's administrator. A call takes a tenth of the time
-//! of a `kubectl` process, which is left to tests that prove something by its output.
+//! Sends requests to the API server as the cluster's administrator, also from functions that cannot await. A request
+//! takes a tenth of the time of a `kubectl` process; only tests that check the output of `kubectl` need one.
 
 use api::Lenient;
 use axum::http::{self, header::CONTENT_TYPE};
@@ -25,8 +25,8 @@ use tokio::runtime::{Builder, Runtime};
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap());
 
-/// A client for all tests of the process. Its connections belong to [`RUNTIME`], because the runtime of a test ends with
-/// the test.
+/// A client for all tests of the process. The connections of the client belong to [`RUNTIME`], because the runtime of a
+/// test ends with the test.
 static CLIENT: LazyLock<Client> = LazyLock::new(|| {
     waited_for(async {
         Client::try_default().await.expect("KUBECONFIG is set by `tests/cluster/cluster exec`")
@@ -72,7 +72,8 @@ pub(crate) async fn applied(client: &Client, object: &Value, namespace: Option<&
     created.unwrap_or_else(|error| panic!("{} {name}: {error}", text("/kind")));
 }
 
-/// Returns the merge patch (RFC 7386) from an object to which `last` was applied to one to which `next` is applied.
+/// Returns the merge patch (RFC 7386) that applies `next` to an object to which `last` was applied before. The patch
+/// removes the fields that only `last` has.
 fn merging(last: Option<&Value>, next: &Value) -> Value {
     let (Some(Value::Object(last)), Value::Object(next)) = (last, next) else { return next.clone() };
     let removed = last.keys().filter(|key| !next.contains_key(*key)).map(|key| (key.clone(), Value::Null));

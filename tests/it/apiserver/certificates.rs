@@ -24,7 +24,7 @@ async fn every_operator_uses_the_certificates_of_the_first() {
     assert_eq!((self::secret(), self::bundle()), (secret, bundle));
 }
 
-// In these tests a started operator is one whose webhook the API server trusts.
+// `Operator::start` returns once the API server trusts the webhook, so these tests do not check that again.
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -39,7 +39,8 @@ async fn a_ca_bundle_that_was_removed_is_put_back() {
     assert_eq!((self::secret(), self::bundle()), (secret, bundle));
 }
 
-/// Overwrites the bundle three times within a deadline in which the operator checks it only once on its own.
+/// Overwrites the bundle three times within a deadline in which the operator's regular check happens only once, so only
+/// a watch can be fast enough.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_ca_bundle_that_is_overwritten_while_the_operator_runs_is_put_back_at_once() {

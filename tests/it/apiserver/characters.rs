@@ -88,8 +88,8 @@ async fn annotations_arrive_up_to_the_last_byte_that_kubernetes_allows_and_are_r
     let _reviewed = Reviewed::begin();
     let _operator = Operator::start(&namespace).await;
     let mut full = application("full");
-    // The characters that grow most on their way: in annotations, and in the pod template that Spark gives to the
-    // driver.
+    // Escaping makes these characters grow most: the first in annotations, the second in the pod template that Spark
+    // gives to the driver.
     fill(&mut full, Role::Driver, "\u{1}");
     fill(&mut full, Role::Executor, "\u{80}");
     // `kubectl apply` would store a copy in an annotation, for which there is no room.

@@ -1,5 +1,5 @@
-//! Proves that the client library does what its documentation says, also when connections fail. The test plays the
-//! operator.
+//! Proves that the client library does what its documentation says, also when connections fail. No operator runs: the
+//! test writes the status itself.
 
 use super::{
     applications::application,
@@ -272,7 +272,7 @@ fn failed(generation: i64) -> Value {
     })
 }
 
-/// The application of the README.
+/// Returns the application of the README.
 fn pi() -> Builder {
     Builder::scala("org.apache.spark.examples.SparkPi", "local:///opt/spark/examples/jars/spark-examples.jar")
         .spark("4.0.1", "docker.io/apache/spark:4.0.1")
@@ -286,7 +286,7 @@ async fn applications() -> Applications {
     Applications::new(Client::try_default().await.unwrap(), "client")
 }
 
-/// The same through a proxy.
+/// Returns a handle of the client library that sends all requests through `proxy`.
 async fn through(proxy: &Proxy) -> Applications {
     let mut kubeconfig = Kubeconfig::read().unwrap();
     let cluster: Cluster = from_value(proxy.cluster()).unwrap();

@@ -1,8 +1,8 @@
 //! Proves that an application that `spark-submit` submits runs exactly once, whenever the operator is killed, its
 //! submission pod is lost, or an answer of the API server is lost.
 //!
-//! These tests use Spark's own `spark-submit`. The tests in `faults` let every second call fail, with the stand-in,
-//! which makes the same calls.
+//! These tests use Spark's own `spark-submit`. The tests in `faults` let every second request fail. They use the
+//! stand-in, a program that sends the same requests as `spark-submit`.
 
 use super::{
     applications::{application, owned_by},
@@ -18,7 +18,7 @@ use serde_json::json;
 
 /// The operator creates the submission pod, or `spark-submit` creates the driver's pod.
 const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
-/// `spark-submit` creates the ConfigMap with Spark's configuration, as its last call.
+/// `spark-submit` creates the ConfigMap with Spark's configuration, as its last request.
 const CONFIGURATION_IS_MADE: Call = Call { method: "PATCH", path: "/configmaps/spark-drv-" };
 /// The operator deletes the submission pod.
 const POD_IS_DELETED: Call = Call { method: "DELETE", path: "/pods/pi-" };
@@ -69,7 +69,7 @@ async fn what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tri
     let held = driver_is_made.caught().await;
     operator.kill();
     held.release();
-    // No operator answers for the webhook.
+    // Without an operator the webhook does not answer, so the API server refuses the driver's pod.
     scene.node.is_idle().await;
     assert_eq!(scene.namespace.pod("pi-driver").await, None);
 
@@ -114,7 +114,8 @@ async fn killed_between_pod_and_configuration_it_adopts_the_driver_that_the_subm
     let held = configuration_is_made.caught().await;
     let in_the_making = scene.driver().await;
     operator.kill();
-    // Only the creation of the driver's pod needs the webhook.
+    // Only the creation of the driver's pod needs the webhook, so `spark-submit` can create the rest without an
+    // operator.
     held.release();
     scene.node.is_idle().await;
 
@@ -332,8 +333,8 @@ impl Scene {
         uid.as_str().unwrap().to_owned()
     }
 
-    /// Lets the driver run to its end; asserts that no other drivers than these were ever created, that so many
-    /// submission pods were, and that none of them is left.
+    /// Runs the driver to its end. Asserts that exactly `drivers` and `submission_pods` submission pods were ever
+    /// created, and that no submission pod is left.
     async fn completes(&self, drivers: &[&str], submission_pods: usize) {
         let namespace = &self.namespace;
         eventually("the submission pods are gone", async || {

@@ -1,4 +1,4 @@
-//! Proves that the API server accepts and uses our definitions as intended.
+//! Proves that the API server accepts and uses our CRDs as intended.
 
 use super::{
     applications::application,
@@ -15,10 +15,10 @@ use std::{collections::BTreeSet, fs};
 #[ignore = "needs kube-apiserver: make test"]
 async fn the_definitions_are_established_and_can_be_applied_again() {
     let _namespace = Namespace::new("definitions").await;
-    // Another test may have changed the definitions of this cluster, and stored them by server-side apply.
+    // Another test may have changed the CRDs of this cluster, and stored them by server-side apply.
     kubectl(&["apply", "-f", "manifests/crds"]);
-    // Client-side apply stores the whole object in an annotation, for which the definitions of Kubeflow's operator are
-    // too large.
+    // Client-side apply stores the whole object in an annotation, for which the CRDs of Kubeflow's operator are too
+    // large.
     for _ in 0..2 {
         assert_eq!(
             kubectl(&["apply", "-f", "manifests/crds"]),
@@ -33,7 +33,7 @@ async fn the_definitions_are_established_and_can_be_applied_again() {
             .iter()
             .map(|condition| (condition["type"].as_str(), condition["status"].as_str()))
             .collect();
-        // There is no condition NonStructuralSchema.
+        // There is no condition NonStructuralSchema, by which the API server reports a schema that breaks its rules.
         let expected = ["Established", "KubernetesAPIApprovalPolicyConformant", "NamesAccepted"];
         assert_eq!(conditions, expected.map(|name| (Some(name), Some("True"))).into());
     }
@@ -113,7 +113,7 @@ async fn kubectl_explains_every_field() {
         ("sparkapp.status", "What became of an application."),
         ("scheduledsparkapp.spec", "Which application to run, and when."),
     ] {
-        // The API server publishes the schemas of new definitions a moment after it serves them.
+        // The API server publishes the schemas of new CRDs a moment after it serves the CRDs.
         let explanation = eventually(&format!("kubectl explains {field}"), async || {
             try_kubectl_with(&Value::Null, &["explain", field])
         })

@@ -1,4 +1,4 @@
-//! Proves how failures are reported to users.
+//! Tests how failures are reported to users.
 
 use super::{
     applications::{application, hopeless},
@@ -179,7 +179,8 @@ async fn what_the_webhook_refuses_is_told_on_the_application() {
     let _node = SubmissionNode::of(&namespace, spark_home()).start().await;
     let _operator = Operator::with(&namespace).by_spark_submit().start().await;
     let mut pi = application("pi");
-    // Spark gives this name to a volume of its own, which is not known before the pod exists.
+    // Spark gives this name to a volume of its own, so the names clash only in the driver's pod, which the webhook
+    // reviews.
     pi["spec"]["volumes"] = json!([{"name": "spark-conf-volume-driver", "emptyDir": {}}]);
     pi["spec"]["driver"]["volumeMounts"] = json!([{"name": "spark-conf-volume-driver", "mountPath": "/x"}]);
     namespace.apply(&pi);

@@ -58,7 +58,8 @@ async fn two_thousand_applications_are_found_as_they_are_and_a_broken_one_delays
 /// Creates applications in every state that lasts, as an earlier operator would have left them.
 pub(crate) async fn make(namespace: &Namespace, count: usize) {
     let states = ["COMPLETED", "FAILED", "RUNNING", "SUBMITTED", "suspended"];
-    // Most applications of a fleet have ended. One in ten takes the next of all states in turn.
+    // Most applications of a real cluster have ended. Only every tenth gets a state from the whole list, the others are
+    // COMPLETED or FAILED.
     let made = stream::iter(0..count).map(|i| async move {
         let state = if i % 10 == 0 { states[i / 10 % states.len()] } else { states[i % 2] };
         make_one(namespace, &format!("app-{i}"), state).await;

@@ -1,5 +1,5 @@
-//! Proves that the operator follows certificates that are managed by others. The test plays cert-manager with its CA
-//! injector, or the writer of a mounted volume.
+//! Proves that the operator follows certificates that are managed by others. The test does the work of cert-manager
+//! with its CA injector, or of the kubelet that updates a mounted volume.
 
 use super::{
     arrivals::handshake,
@@ -142,7 +142,7 @@ impl Drop for Removed {
     }
 }
 
-/// Waits until the leaf is shown to clients that trust the CA.
+/// Waits until the webhook presents the leaf of `certificates` to a client that trusts the CA of `certificates`.
 async fn shows(certificates: &Certificates) {
     use rustls::pki_types::{CertificateDer, pem::PemObject};
     let leaf = CertificateDer::from_pem_slice(certificates.certificate.as_bytes()).unwrap();

@@ -1,5 +1,5 @@
-//! Proves that no pod is refused while the API server itself meets every new certificate, because the webhook closes
-//! all connections after a second.
+//! Proves that no pod is refused while certificates are replaced. The webhook closes each connection after a second, so
+//! that the API server itself does a handshake with every new certificate.
 
 use super::{
     PAUSE,
@@ -24,11 +24,11 @@ use tokio_util::sync::CancellationToken;
 
 /// The time between two new leaf certificates.
 const LEAF: Duration = Duration::from_secs(2);
-/// One new CA per so many leaves.
+/// The number of new leaves for each new CA.
 const LEAVES: u32 = 10;
-/// The greatest age of a connection.
+/// The flag for the maximum age of a connection.
 const AGE: &str = "--webhook-max-connection-age=1s";
-/// The number of digits of a fingerprint that distinguishes certificates.
+/// The number of digits of a fingerprint that are enough to tell certificates apart.
 const DIGITS: usize = 8;
 
 #[tokio::test]
@@ -49,10 +49,10 @@ async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_over_htt
     rotated.is_good();
 }
 
-/// The results.
+/// The results of [`rotated`].
 pub(crate) struct Rotated {
     pub count: Count,
-    /// In the order in which the leaves were shown.
+    /// The leaves in the order in which the webhook presented them.
     leaves: Vec<Leaf>,
 }
 
@@ -64,7 +64,7 @@ struct Leaf {
     handshakes: usize,
 }
 
-/// Creates pods all the time, while so many new leaves and, among them, new CAs are made.
+/// Creates pods all the time, while `leaves` new leaf certificates are made, some of them together with a new CA.
 pub(crate) async fn rotated(namespace: &Namespace, route: fn(u16) -> Route, leaves: u32) -> Rotated {
     let operator = hasty(namespace).argument(AGE).start().await;
     let _route = route(WEBHOOK_PORT);
@@ -105,7 +105,7 @@ impl Rotated {
         assert_eq!(self.count.failures, Vec::<String>::new());
         assert!(self.count.pods > 100, "{}", self.count.pods);
         assert!(self.leaves.len() > 4 && self.cas().len() > 1, "{self}");
-        // A leaf that is shown for longer than a connection may live is met in a handshake.
+        // A leaf that is presented for longer than the maximum age of a connection is part of at least one handshake.
         assert!(self.leaves.iter().filter(|leaf| leaf.handshakes > 0).count() > 4, "{self}");
     }
 
@@ -146,7 +146,7 @@ fn replaced(operator: &Operator) -> Vec<(String, usize)> {
     operator.log().lines().filter_map(told).collect()
 }
 
-/// Returns the CA that has signed each leaf that is in the Secret until `ended`, by fingerprint.
+/// Returns the CA of each leaf that is in the Secret at any time until `ended`. Key and value are fingerprints.
 async fn signers(ended: CancellationToken) -> BTreeMap<String, String> {
     let secrets = Api::<Secret>::namespaced(Client::try_default().await.unwrap(), NAMESPACE);
     let mut signers = BTreeMap::new();

@@ -11,7 +11,7 @@ use super::{
 };
 use serde_json::{Map, Value, json};
 
-/// The permission to read namespaces.
+/// The manifest with the permission to read namespaces.
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
 /// Far deeper than serde_json parses.
 const LEVELS: usize = 1000;
@@ -24,7 +24,7 @@ async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_els
     kubectl(&["apply", "-f", RBAC]);
     let chosen = format!("--namespace-selector=kubernetes.io/metadata.name={}", namespace.name);
 
-    // Creates the Secret and the Lease.
+    // The first operator creates the Secret and the Lease, which the test changes afterwards.
     Operator::with(&namespace).candidate(3).start().await.stop().await;
     poison(&namespace, "before");
     let operator = Operator::with(&namespace).candidate(3).argument(&chosen).start().await;
@@ -181,7 +181,7 @@ async fn told_of(namespace: &Namespace, operator: &Operator, when: &str, rounds:
     }
 }
 
-/// Deletes the objects that other tests could not read, also after a failure.
+/// Deletes, when dropped, the objects that other tests could not read, so also after a failure.
 struct Gone<'n>(&'n Namespace);
 
 impl Drop for Gone<'_> {
@@ -197,7 +197,7 @@ impl Drop for Gone<'_> {
             "--grace-period=0",
         ]);
         kubectl(&["delete", "-f", RBAC, "--ignore-not-found"]);
-        // From objects without managedFields, the API server starts new ones.
+        // One empty entry in managedFields makes the API server remove all entries.
         manage(&[&["namespace", self.0.name]], &json!({}));
         manage(&OF_THE_ADMIN, &json!({}));
     }

@@ -1,4 +1,4 @@
-//! Proves what an admin learns about a cluster that is not set up for the operator.
+//! Tests what the operator reports to the admin of a cluster that is not set up for the operator.
 
 use super::{
     applications::hopeless,
@@ -37,7 +37,7 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
         &["role", "spark-operator", "--namespace", NAMESPACE],
     ];
     let all = roles.map(|role| (role, rules(role)));
-    // Some verb is always missing until the end: complete permissions would be checked again only rarely.
+    // Until the end some verb is always missing, because the operator checks complete permissions again only rarely.
     let (events, rest): (Vec<_>, Vec<_>) =
         all[0].1.clone().into_iter().partition(|rule| rule["apiGroups"] == json!(["events.k8s.io"]));
     assert_eq!(events.len(), 1);
@@ -51,7 +51,7 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
     let said = "the operator's account may not create events of API group events.k8s.io";
     is_not_ready(&operator, "permissions", &[said]).await;
 
-    // First every other verb is missing, then the other half.
+    // First one half of all verbs is missing, then the other half.
     let mut missing = 0;
     for half in [0, 1] {
         let (mut lacking, mut verbs) = (BTreeSet::new(), 0);
@@ -111,7 +111,7 @@ async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_t
     let said = [APPLICATIONS, "would drop status.runOrdinal; run: ", command];
     is_not_ready(&operator, "definitions", &said).await;
     namespace.apply(&hopeless("early"));
-    // The operator has not started to list: the definitions would drop what it writes about a run.
+    // The operator does not list applications yet: with these CRDs the API server would drop fields of the status.
     is_not_ready(&operator, "caches", &["not yet"]).await;
 
     kubectl(&["delete", "crd", SCHEDULES]);

@@ -65,7 +65,7 @@ async fn told_once(namespace: &Namespace, complaint: &str) {
     );
 }
 
-/// Lets `spec.type` have any value while this value exists, as a definition of another version might.
+/// While this value exists, the CRD allows any text in `spec.type`, as the CRD of another version might.
 pub(super) struct AnyType;
 
 impl AnyType {

@@ -33,7 +33,6 @@ pub(crate) fn try_kubectl_with(object: &Value, arguments: &[&str]) -> Result<Str
 }
 
 fn run(arguments: &[&str], input: &str) -> Result<String, String> {
-    // It is on the PATH of `tests/cluster/cluster exec`.
     let output = program::run("kubectl", arguments, input);
     if output.status.success() {
         Ok(String::from_utf8(output.stdout).unwrap())

@@ -48,7 +48,7 @@ pub(crate) fn takes_its_time(namespace: &Namespace, pod: &str) {
     namespace.kubectl(&["patch", "pod", pod, "--patch", &keep]);
 }
 
-/// Reports that the pod's containers have ended at last.
+/// Ends the wait that [`takes_its_time`] has begun: removes the finalizer, so that the deleted pod disappears.
 pub(crate) fn is_done(namespace: &Namespace, pod: &str) {
     let free = json!([{"op": "remove", "path": "/metadata/finalizers"}]).to_string();
     namespace.kubectl(&["patch", "pod", pod, "--type=json", "--patch", &free]);

@@ -15,7 +15,8 @@ use std::{fs, time::Instant};
 /// The duration of the lease in seconds: short, so that tests are fast, but long enough for a busy machine.
 const LEASE: u32 = 4;
 
-// In these tests the first operator listens on other ports, because the webhook has to outlive it.
+// In these tests the first operator listens on other ports. The API server calls the webhook of the second operator,
+// which outlives the first.
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -54,7 +55,8 @@ async fn the_lease_of_a_leader_that_was_killed_is_taken() {
     assert_eq!(namespace.drivers_ever().await.len(), 1);
 }
 
-/// With the default settings: the lease of 15 s, and the time until the other replica checks the lease again.
+/// With the default settings, 17 s are enough for the lease to expire after 15 s and for the other replica to check the
+/// lease again.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_a_killed_leader_has_left_undone_is_carried_on_within_17_seconds() {

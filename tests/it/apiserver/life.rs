@@ -1,4 +1,4 @@
-//! Proves the states, statuses, objects and events of an application that succeeds.
+//! Tests the states, the status, the objects and the events of an application that succeeds.
 
 use super::{applications::owned_by, kubelet, namespace::Namespace, operator::Operator, spark};
 use serde_json::{Value, json};
@@ -171,7 +171,7 @@ async fn an_application_is_submitted_followed_and_completed() {
     );
     assert_eq!(namespace.drivers_ever().await, [driver["metadata"]["uid"].as_str().unwrap()]);
 
-    // The output for users.
+    // `kubectl` shows users the state, the times and all events.
     let row = namespace.kubectl(&["get", "sparkapp", "--no-headers"]);
     let text = |field: &str| expected[field].as_str().unwrap();
     assert_eq!(

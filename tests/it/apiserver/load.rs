@@ -33,12 +33,13 @@ const TENANTS: usize = 10;
 /// The tenant whose pods are never admitted, and the one whose applications fail once.
 const BROKEN: &str = "load-0";
 const RETRIED: &str = "load-1";
-/// The greatest number of requests per run: for created objects, status writes, events, lookups and the clean-up.
+/// The maximum number of requests per run: for created objects, status writes, events, lookups and the clean-up.
 const MOST: f64 = 30.0;
-/// Longer than any machine needs for all applications.
+/// The time limit for all applications together. No machine needs so long.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The number of calls, by verb and kind of object, and by namespace: `LIST pods`, `load-0`.
+/// The number of requests to the API server. Each key has verb and kind of object (`LIST pods`), and the namespace
+/// (`load-0`).
 type Calls = Arc<Mutex<BTreeMap<(String, String), usize>>>;
 
 #[tokio::test]
@@ -47,7 +48,7 @@ async fn applications_of_ten_tenants_cost_so_many_requests_and_a_broken_tenant_d
     of_applications(10).await.unwrap_or_else(|why| panic!("{why}"));
 }
 
-/// Runs so many applications of each tenant. Returns the number of requests per run, or what is wrong.
+/// Runs `each` applications of every tenant. Returns the number of requests per run, or what is wrong.
 pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
     let namespace = Namespace::new("load").await;
     let tenants = Tenants::begin().await;
@@ -82,7 +83,7 @@ pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
     let others = sum(&|_, tenant| tenant != BROKEN) as f64 / (TENANTS * each) as f64;
     let broken = sum(&|_, tenant| tenant == BROKEN) as f64 / each as f64;
     let lists = sum(&|call, _| call.starts_with("LIST"));
-    // Most applications of the broken tenant are still NEW: of submissions that are held up, only two run at once.
+    // Most applications of the broken tenant are still NEW, because only two submissions that are held up run at once.
     let is_as_wanted = others <= MOST && broken <= MOST && lists == 0 && ended <= each / 2;
     let seen = format!(
         "{others} requests a run, {broken} of the broken tenant's, of which {ended} are not NEW, {lists} lists: {calls:#?}"

@@ -1,5 +1,5 @@
-//! Tests the operator against a real API server. The definitions, the permissions, the webhook and, where a test uses
-//! it, Spark's own `spark-submit` are real; the test plays the kubelet, the node and the driver.
+//! Tests the operator against a real API server. The CRDs, the permissions, the webhook and, where a test uses it,
+//! Spark's own `spark-submit` are real; the test plays the kubelet, the node and the driver.
 //!
 //! ```text
 //! tests/cluster/cluster up --level api
@@ -24,7 +24,7 @@ mod crash;
 mod definitions;
 /// How failures of applications are reported to users.
 mod failures;
-/// Each call of the operator and of `spark-submit` fails, in every way.
+/// Each request of the operator and of `spark-submit` to the API server fails, in every way.
 pub(crate) mod faults;
 /// An operator that starts in a cluster with thousands of applications.
 pub(crate) mod fleet;
@@ -102,7 +102,7 @@ pub(crate) mod arrivals;
 mod balancer;
 /// The cost of an application's life.
 mod budget;
-/// Calls of a test to the API server.
+/// Requests of a test to the API server.
 mod calls;
 /// Runs `kubectl`.
 pub(crate) mod kubectl;
@@ -118,7 +118,7 @@ pub(crate) mod operator;
 mod policy;
 /// The processes of this machine.
 mod processes;
-/// A proxy that holds calls to the API server and ends connections when a test says so.
+/// A proxy that holds requests to the API server and ends connections when a test asks for it.
 pub(crate) mod proxy;
 /// How the API server reaches the webhook.
 pub(crate) mod route;

@@ -67,7 +67,7 @@ impl Namespace {
         delete_all::<ConfigMap>(&client, name).await;
         delete_all::<Service>(&client, name).await;
         delete_all::<Event>(&client, name).await;
-        // By which an operator of another installation holds the namespace.
+        // An operator of another installation may have claimed the namespace by a Lease.
         delete_all::<Lease>(&client, name).await;
         // The folder's path contains the cluster's name, because two tests with a namespace of the same name may run in
         // two clusters at once.
@@ -89,7 +89,7 @@ impl Namespace {
         calls::apply(object, Some(self.name));
     }
 
-    /// Creates `object` without the time that `kubectl` takes; returns the object as the API server has stored it.
+    /// Creates `object` without `kubectl`, which is slower; returns the object as the API server has stored it.
     pub(crate) async fn create<K: Ours>(&self, object: &Value) -> Value {
         let object = serde_json::from_value(object.clone()).unwrap();
         json!(self.api::<K>().create(&PostParams::default(), &object).await.unwrap())

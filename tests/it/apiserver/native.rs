@@ -1,4 +1,4 @@
-//! Proves that the operator creates a driver's objects itself, each exactly once, whenever it is killed.
+//! Proves that native submission creates each object of a driver exactly once, whenever the operator is killed.
 
 use super::{
     applications::{application, owned_by},
@@ -22,7 +22,7 @@ const SERVICE_IS_MADE: Call = Call { method: "POST", path: "/services" };
 const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
 const STATUS_IS_WRITTEN: Call = Call { method: "PATCH", path: "/sparkapplications/pi/status" };
 
-/// All writes of a submission, in order.
+/// All requests by which a native submission writes to the API server, in order, each with a name.
 const WRITES: [(&str, Call); 5] = [
     ("service", SERVICE_IS_MADE),
     ("template", CONFIG_MAP_IS_MADE),
@@ -58,7 +58,7 @@ async fn killed_at_any_write_it_makes_one_driver_and_leaves_nothing_behind() {
     }
 }
 
-/// A claim that Spark asks for, and the NetworkPolicy that each driver has since Spark 4.2.
+/// The driver has a PersistentVolumeClaim that Spark generates, and the NetworkPolicy of all drivers since Spark 4.2.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run() {
@@ -76,7 +76,7 @@ async fn a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run()
         format!("{volume}.options.storageClass"): "standard",
         format!("{volume}.options.sizeLimit"): "1Gi",
     });
-    // Killed before the driver is made, the operator finds both again.
+    // The operator is killed before it creates the driver, so the next operator has to find claim and NetworkPolicy.
     let trap = proxy.hold(POD_IS_MADE, Moment::Before);
     namespace.apply(&pi);
     let held = trap.caught().await;
@@ -98,7 +98,8 @@ async fn a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run()
 
     completes(&namespace, "claim").await;
     assert_eq!(namespace.list::<NetworkPolicy>().await, Vec::<Value>::new());
-    // Kubernetes keeps a claim until no pod uses it; here nobody would let go of it.
+    // A finalizer keeps the claim until no pod uses it. No controller removes the finalizer in this cluster, so the
+    // test does.
     let goes = |claim: &Value| !claim["metadata"]["deletionTimestamp"].is_null();
     assert!(namespace.list::<PersistentVolumeClaim>().await.iter().all(goes));
     let free = json!({"metadata": {"finalizers": null}}).to_string();
@@ -170,7 +171,8 @@ async fn a_configuration_that_no_config_map_can_hold_is_refused_with_its_name() 
     let namespace = Namespace::new("native-large").await;
     let _operator = Operator::start(&namespace).await;
     let mut large = application("pi");
-    // A spec may have 768 KiB. In a properties file, Java escapes each colon with a backslash.
+    // A spec may have 768 KiB. In a properties file, Java escapes each colon with a backslash, so the file becomes too
+    // large.
     let colons = ":".repeat(200_000);
     large["spec"]["sparkConf"] = json!({"spark.a": colons, "spark.b": colons, "spark.c": colons});
     // `kubectl apply` would store a copy in an annotation, for which there is no room.
@@ -197,7 +199,7 @@ async fn in_a_namespace_that_is_being_deleted_nothing_is_begun() {
         let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
         assert!(message.contains("because it is being terminated"), "{message}");
     }
-    // No controller finalizes namespaces here, so the test does.
+    // No controller finalizes namespaces in this cluster, so the test does.
     namespace.clear::<SparkApplication>().await;
     let finalized = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace.name}, "spec": {"finalizers": []}});
     let path = format!("/api/v1/namespaces/{}/finalize", namespace.name);
@@ -269,7 +271,8 @@ async fn killed_halfway_and_edited_meanwhile_it_leaves_nothing_of_the_first_try(
     }
 }
 
-/// Holds the write at `position`; earlier writes of the same kind are caught as well, to be released.
+/// Sets a trap for the write at `position` of [`WRITES`]. Earlier writes with the same request get traps as well, and
+/// [`caught`] releases them.
 fn trap(proxy: &Proxy, position: usize, moment: Moment) -> (Vec<Trap>, Trap) {
     let (_, call) = WRITES[position];
     let earlier = WRITES[..position].iter().filter(|(_, other)| *other == call);
@@ -318,7 +321,7 @@ async fn an_operator_that_submits_natively_alone_refuses_the_rest_with_the_field
     assert_eq!(operator.metric(submitted).await, Ok(1.0));
 }
 
-/// A setting that only the JVM understands is left to `spark-submit`, and counted.
+/// The operator leaves an application with an unknown setting to `spark-submit`, and counts such applications.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_only_spark_submit_can_do_is_left_to_it_and_said() {
@@ -347,7 +350,7 @@ async fn is_whole(namespace: &Namespace, submitted: &Value, driver: &Value, cont
     for field in ["executionAttempts", "submissionAttempts"] {
         assert_eq!(status[field], 1, "{context}: {field}: {status}");
     }
-    // A run that already had a driver, and was edited before it was recorded, keeps its number.
+    // If the application was edited before its first run was recorded, that run counts only if it already had a driver.
     assert_eq!(status["runOrdinal"], namespace.drivers_ever().await.len(), "{context}: {status}");
     let (config_maps, services) = (namespace.list::<ConfigMap>().await, namespace.driver_services().await);
     assert_eq!((config_maps.len(), services.len()), (2, 1), "{context}");
@@ -367,8 +370,8 @@ async fn is_whole(namespace: &Namespace, submitted: &Value, driver: &Value, cont
     }
 }
 
-/// Plays a driver that runs and ends well, and asserts that the application is COMPLETED and that the ConfigMaps and the
-/// Service of the run are deleted. `context` is part of the messages of failed assertions.
+/// Plays a driver that runs and ends with exit code 0. Asserts that the application is COMPLETED, and that the
+/// ConfigMaps and the Service of the run are deleted. `context` is part of the messages of failed assertions.
 async fn completes(namespace: &Namespace, context: &str) {
     kubelet::runs(namespace, "pi-driver").await;
     namespace.reaches("pi", "RUNNING").await;

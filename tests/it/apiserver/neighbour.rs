@@ -88,7 +88,7 @@ impl Neighbour {
         neighbour
     }
 
-    /// Returns the number of reviews.
+    /// Returns the number of reviews that the webhook has received.
     pub(crate) fn asked(&self) -> usize {
         self.received.lock().unwrap().len()
     }
@@ -106,7 +106,7 @@ impl Drop for Neighbour {
             kubectl(&["delete", kind, name, "--ignore-not-found"]);
         }
         if let Some(runtime) = self.runtime.take() {
-            // The runtime must not be waited for on the thread of a test.
+            // Dropping the runtime would wait for its tasks, which Tokio does not allow on the thread of an async test.
             runtime.shutdown_background();
         }
     }

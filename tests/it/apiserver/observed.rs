@@ -1,4 +1,4 @@
-//! Proves what the logs and metrics of a working operator contain.
+//! Tests the contents of the logs and metrics of a working operator.
 
 use super::{
     applications::application,

@@ -308,7 +308,8 @@ pub(crate) fn assert_none_is_left() {
     }
 }
 
-/// Writes the administrator's kubeconfig to `path`, with a token of `account` instead of the administrator's credentials, and with `cluster`, if given, instead of the API server. Returns `path`.
+/// Writes a kubeconfig to `path` and returns `path`. It is the administrator's kubeconfig with a token of `account`
+/// instead of the administrator's credentials, and with `cluster`, if given, instead of the API server.
 fn kubeconfig(path: &Path, account: &'static str, cluster: Option<Value>) -> PathBuf {
     let mut config = calls::kubeconfig();
     config["users"][0]["user"] = json!({"token": token(account, NAMESPACE)});
@@ -319,8 +320,8 @@ fn kubeconfig(path: &Path, account: &'static str, cluster: Option<Value>) -> Pat
     path.to_owned()
 }
 
-/// Returns a folder that can replace an unpacked Spark: its program `bin/spark-submit` makes the calls of Spark's own
-/// `spark-submit` without a JVM.
+/// Returns a folder that can replace an unpacked Spark: its program `bin/spark-submit` sends the same requests to the
+/// API server as Spark's own `spark-submit`, without a JVM.
 pub(crate) fn stand_in() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-in")
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// As long as `make test` has time for; `make soak` takes a minute.
+/// The length of an outage in `make test`; in `make soak` an outage lasts a minute.
 const SHORT: Duration = Duration::from_secs(5);
 
 #[tokio::test]

@@ -29,7 +29,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower::{Layer, Service};
 
 /// Requests with one of these texts in their path, or in the body of a creation, panic: the lookup of a driver, the
-/// status of a schedule, the objects of a submission, and the objects beside a run.
+/// status of a schedule, the objects of a submission, and the Service of a web UI.
 const BUGS: [&str; 4] = [
     "/pods/looked-at-driver",
     "/scheduledsparkapplications/nightly-bug/status",
@@ -41,7 +41,7 @@ const BUGS: [&str; 4] = [
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_served() {
     let namespace = Namespace::new("panics").await;
-    // An operator for another namespace, which answers the reviews of pods.
+    // This operator works in another namespace, and only answers the reviews of pods.
     let _webhook = Operator::with(&namespace).argument("--namespaces=nobody").start().await;
     let mut registry = Registry::default();
     let config = Config::infer().await.unwrap();
@@ -163,7 +163,7 @@ where
         let (head, body) = request.into_parts();
         let body = body.collect_bytes().now_or_never().expect("it is in memory").unwrap();
         let text = String::from_utf8_lossy(&body);
-        // An event about such an object does not panic.
+        // The creation of an event about such an object does not panic, because the test waits for these events.
         let creates = head.method == "POST" && !head.uri.path().ends_with("/events");
         let is_buggy = |bug: &&str| head.uri.path().contains(*bug) || creates && text.contains(*bug);
         if BUGS.iter().any(is_buggy) {

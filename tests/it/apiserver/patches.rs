@@ -19,7 +19,7 @@ fn the_api_servers_json_patch_makes_the_same_pods() {
     let golden = cases("customization").into_iter().map(|case| yaml::<Value>(&case.join("pod.before.yaml")));
     let patching = |pod: Value| {
         let patched = customized(&pod).ok()?;
-        // The patch as it is sent.
+        // The webhook sends this patch to the API server.
         let patch = json!(json_patch::diff(&pod, &patched));
         Some(json!({"document": pod, "patch": patch, "patched": patched}))
     };

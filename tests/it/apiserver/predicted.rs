@@ -95,7 +95,8 @@ fn comparable(object: &Value) -> Value {
     serde_json::from_str(&anonymous).unwrap()
 }
 
-/// Returns the paths at which `actual` differs from `expected`; additional fields in `actual` are defaults.
+/// Returns the paths at which `actual` differs from `expected`; additional fields in `actual` do not count, because
+/// they are defaults.
 fn missing(expected: &Value, actual: &Value, path: String) -> Vec<String> {
     match (expected, actual) {
         (Value::Object(fields), Value::Object(_)) => {

@@ -1,5 +1,5 @@
-//! A proxy between the API server and the operator, or the `spark-submit`s of a node. The proxy holds calls, ends
-//! connections and becomes unreachable when the test says so.
+//! A proxy between the API server and the operator, or the `spark-submit`s of a node. The proxy holds requests, ends
+//! connections and becomes unreachable when the test asks for it.
 
 use super::{DEADLINE, PAUSE, calls};
 use certificates::Certificates;
@@ -54,7 +54,7 @@ type Answer = Response<Either<BoxBody<Bytes, hyper::Error>, Full<Bytes>>>;
 
 /// The number of connections that may wait to be accepted; no test opens so many.
 const BACKLOG: u32 = 1024;
-/// The bytes that fit into a connection while they are not read, as for a socket.
+/// The number of bytes that a connection buffers until they are read, as a socket does.
 const BUFFER: usize = 64 * 1024;
 
 /// The proxy; it and its connections end when this value is dropped.
@@ -71,19 +71,19 @@ pub(crate) struct Proxy {
     runtime: Option<Runtime>,
 }
 
-/// A kind of call: the method and a part of the path.
+/// A kind of request to the API server: the method and a part of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub method: &'static str,
     pub path: &'static str,
 }
 
-/// The moment at which a call is held.
+/// The moment at which a request is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// The API server has not received the call.
+    /// The API server has not received the request.
     Before,
-    /// The API server has carried out the call, and the caller has no answer yet.
+    /// The API server has carried out the request, and the client has no answer yet.
     After,
 }
 
@@ -98,17 +98,17 @@ pub(crate) enum Line {
     /// A partition, as the kernels at both ends see it: packets are dropped.
     Dropped,
     /// Another machine takes over the address: nothing is transferred, and never will be on existing connections. A
-    /// client that only listens is never told.
+    /// client that only listens never notices.
     Lost,
 }
 
-/// A trap that waits for a call.
+/// A trap that waits for a request.
 pub(crate) struct Trap {
     call: Call,
     caught: oneshot::Receiver<Held>,
 }
 
-/// A call that is held; its caller's connection is closed when this value is dropped.
+/// A request that is held; the client's connection is closed when this value is dropped.
 pub(crate) struct Held(oneshot::Sender<Verdict>);
 
 enum Verdict {
@@ -125,31 +125,31 @@ struct Volume {
 
 type Traps = Arc<Mutex<Vec<Set>>>;
 
-/// A trap that has not caught a call yet.
+/// A trap that has not caught a request yet.
 struct Set {
     call: Call,
-    /// The text that the call's body has to contain.
+    /// The text that the request's body has to contain.
     says: &'static str,
     moment: Moment,
     catch: oneshot::Sender<Held>,
 }
 
-/// Method, path and time of every call that changes something.
+/// Method, path and time of every request that changes something.
 type Writes = Arc<Mutex<Vec<(String, String, Instant)>>>;
 
-/// Chooses the faults that the proxy makes of a request to the API server. They happen one after the other; without any,
-/// the proxy passes the request on.
+/// Chooses the faults that happen to a request, one after the other. Without faults, the proxy forwards the request to
+/// the API server.
 pub(crate) type Guard = Box<dyn Fn(&Request<Bytes>) -> Vec<Fault> + Send + Sync>;
 
-/// A fault that the proxy makes of a request.
+/// A fault that happens to a request.
 pub(crate) enum Fault {
     /// The connection is cut.
     Cut(Moment),
-    /// The proxy answers with this status, and the API server does not receive the call.
+    /// The proxy answers with this status, and the API server does not receive the request.
     Refused(StatusCode),
-    /// The call reaches the API server later by this time.
+    /// The request reaches the API server later by this time.
     Late(Duration),
-    /// The call is held until the receiver decides how it continues.
+    /// The request is held until the receiver decides how it continues.
     Held(Moment, oneshot::Sender<Held>),
 }
 
@@ -197,19 +197,19 @@ impl Proxy {
         file.to_str().unwrap().to_owned()
     }
 
-    /// Holds the next such call at this moment.
+    /// Holds the next request of the kind `call` at this moment.
     pub(crate) fn hold(&self, call: Call, moment: Moment) -> Trap {
         self.hold_saying("", call, moment)
     }
 
-    /// Holds the next such call whose body contains `says`.
+    /// Holds the next request of the kind `call` whose body contains `says`.
     pub(crate) fn hold_saying(&self, says: &'static str, call: Call, moment: Moment) -> Trap {
         let (catch, caught) = oneshot::channel();
         self.traps.lock().unwrap().push(Set { call, says, moment, catch });
         Trap { call, caught }
     }
 
-    /// Returns method, path and time of every call so far that changes something in `namespace`.
+    /// Returns method, path and time of every request so far that changes something in `namespace`.
     pub(crate) fn writes_in(&self, namespace: &str) -> Vec<(String, String, Instant)> {
         let folder = format!("/namespaces/{namespace}/");
         let writes = self.writes.lock().unwrap();
@@ -222,7 +222,7 @@ impl Proxy {
         (requests.load(Ordering::Relaxed), answers.load(Ordering::Relaxed))
     }
 
-    /// Gives every call from now on to `guard`; a proxy has at most one guard.
+    /// Asks `guard` about every request from now on; a proxy has at most one guard.
     pub(crate) fn guarded_by(&self, guard: Guard) {
         assert!(self.guard.set(guard).is_ok(), "a proxy has one guard");
     }
@@ -250,14 +250,14 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.line_is(Line::Up);
         if let Some(runtime) = self.runtime.take() {
-            // The runtime must not be waited for on the thread of a test.
+            // Dropping the runtime would wait for its tasks, which Tokio does not allow on the thread of an async test.
             runtime.shutdown_background();
         }
     }
 }
 
 impl Trap {
-    /// Waits for the call.
+    /// Waits until a request is caught.
     pub(crate) async fn caught(self) -> Held {
         let Ok(caught) = timeout(DEADLINE, self.caught).await else {
             panic!("after {DEADLINE:?} still not called: {:?}", self.call)
@@ -267,22 +267,22 @@ impl Trap {
 }
 
 impl Held {
-    /// Lets the call continue.
+    /// Forwards the request, or its answer.
     pub(crate) fn release(self) {
-        // Here and below, an error means that the caller has closed the connection.
+        // Here and below, an error means that the client has closed the connection.
         self.0.send(Verdict::GoOn).ok();
     }
 
-    /// Closes the caller's connection like a process that ends: with a FIN.
+    /// Closes the client's connection like a process that ends: with a FIN.
     pub(crate) fn close(self) {}
 
-    /// Ends the caller's connection like a machine that does not know the connection: with a RST.
+    /// Ends the client's connection like a machine that does not know the connection: with a RST.
     pub(crate) fn reset(self) {
         self.0.send(Verdict::Reset).ok();
     }
 }
 
-/// The API server to which calls are forwarded.
+/// The API server to which requests are forwarded.
 #[derive(Clone)]
 struct ApiServer {
     /// Host and port.
@@ -311,7 +311,7 @@ impl ApiServer {
         stream.set_nodelay(true)?;
         let stream = self.connector.connect(self.name.clone(), stream).await?;
         let (sender, connection) = client::handshake(TokioIo::new(stream)).await?;
-        // The task that waits for an answer is told of the failure.
+        // The task that waits for an answer gets the error as well.
         tokio::spawn(async { connection.await.ok() });
         Ok(sender)
     }
@@ -342,7 +342,7 @@ impl Door {
             socket = loop {
                 match bound(address) {
                     Ok(socket) => break socket,
-                    // A process that is being started holds all our sockets until it runs its program.
+                    // A child process holds all our sockets between its fork and the start of its program.
                     Err(error) => assert_eq!(error.kind(), io::ErrorKind::AddrInUse),
                 }
                 sleep(PAUSE).await;
@@ -353,7 +353,7 @@ impl Door {
         }
     }
 
-    /// Accepts connections, which end with this future.
+    /// Accepts connections, which end when this future is dropped.
     async fn admit(&self, listener: &TcpListener) {
         let mut connections = JoinSet::new();
         // An error concerns only one connection.
@@ -402,7 +402,7 @@ async fn carry(client: &mut TcpStream, mut outside: DuplexStream, mut line: watc
     }
 }
 
-/// One connection of a client: its calls come one after the other, and use one connection to the API server.
+/// One connection of a client: its requests come one after the other, and use one connection to the API server.
 struct Visit {
     api_server: ApiServer,
     traps: Traps,
@@ -458,7 +458,7 @@ impl Visit {
         Ok(response)
     }
 
-    /// Waits if there is a trap for the call.
+    /// Holds the request if a trap is set for it.
     async fn pass(&self, method: &str, path: &str, body: &[u8], moment: Moment) -> Result<(), Failure> {
         let trap = {
             let mut traps = self.traps.lock().unwrap();
@@ -475,7 +475,7 @@ impl Visit {
         }
     }
 
-    /// Waits until the receiver of the held call decides how the call continues.
+    /// Waits until the receiver of the held request decides how the request continues.
     async fn held(&self, catch: oneshot::Sender<Held>) -> Result<(), Failure> {
         let (held, verdict) = oneshot::channel();
         // If the test has dropped the receiver, there is no verdict either.
@@ -494,7 +494,7 @@ impl Visit {
         let mut request = request.map(Full::new);
         request.headers_mut().insert(HOST, HeaderValue::from_str(&self.api_server.authority)?);
         let mut sender = self.sender.lock().await;
-        // The API server keeps connections open for longer than any client.
+        // The API server keeps this connection open for longer than any client uses it.
         let sender = match &mut *sender {
             Some(sender) => sender,
             none => none.insert(self.api_server.connect().await?),
@@ -510,7 +510,7 @@ impl Visit {
     }
 }
 
-/// Returns a refusal in the form of the API server's.
+/// Returns a refusal in the form in which the API server sends refusals.
 fn refusal(status: StatusCode) -> Answer {
     let reason = match status {
         StatusCode::CONFLICT => "Conflict",

@@ -141,7 +141,7 @@ async fn an_api_server_that_does_not_answer_lets_nothing_in_and_holds_nobody_up(
     eventually("it is reached again", async || try_kubectl_with(&of_executors(1), &create)).await;
 }
 
-/// Returns an application for dry runs.
+/// Returns the application `pi` with `number` executors.
 fn of_executors(number: u32) -> Value {
     let mut application = application("pi");
     application["spec"]["executor"]["instances"] = json!(number);

@@ -20,7 +20,7 @@ async fn the_recorded_reviews_are_what_the_api_server_sends() {
     let _reviewed = Reviewed::begin();
     // The driver and the submission pod mount this ConfigMap.
     namespace.kubectl(&["create", "configmap", "settings"]);
-    // With this node the driver arrives as Spark creates it.
+    // `spark-submit` runs on this node, so the driver pod is recorded as Spark itself creates it.
     let _node = SubmissionNode::of(&namespace, spark_home()).start().await;
     let _operator = Operator::with(&namespace).by_spark_submit().start().await;
     namespace.kubectl(&["delete", "scheduledsparkapplications", "--all"]);

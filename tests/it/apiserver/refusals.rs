@@ -1,4 +1,4 @@
-//! Proves what a user is told when applying an application that can never work.
+//! Tests the errors and warnings that a user sees when applying an application.
 
 use super::{
     applications::application,

@@ -62,7 +62,7 @@ fn inject(pod: &mut Value) {
     }));
 }
 
-/// Changes the images as for a mirror of a registry.
+/// Replaces the registry of each image with a mirror.
 fn mirror(pod: &mut Value) {
     for container in pod["spec"]["containers"].as_array_mut().unwrap() {
         let image = container["image"].as_str().unwrap().rsplit('/').next().unwrap();

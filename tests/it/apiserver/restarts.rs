@@ -28,7 +28,8 @@ async fn no_pod_is_refused_while_replicas_are_restarted_behind_a_url() {
     restarted(&namespace, Route::url).await;
 }
 
-/// A Service has the address of a replica only a moment after the replica is ready, when its caches are already filled.
+/// A Service gets the address of a replica a moment after the replica is ready and its caches are filled. If the
+/// replica submitted before that, the API server could not reach the webhook and would refuse the driver.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn nothing_is_submitted_before_the_api_server_finds_the_webhook() {

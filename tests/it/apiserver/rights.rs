@@ -1,5 +1,5 @@
-//! Proves that an operator needs, and uses, no rights but those that its flags require, that several installations live
-//! in one cluster, and that a user cannot expose a driver without the rights to do so.
+//! Proves that an operator needs, and uses, no rights but those that its flags require, that several installations can
+//! run in one cluster, and that a user cannot expose a driver without the rights to do so.
 
 use super::{
     applications::application,
@@ -52,7 +52,7 @@ async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_not
         "webhookconfigurations/team-a-webhook",
         "metadata.name%3Dteam-a-webhook",
     ];
-    // Everybody may ask what they may do, and which Kubernetes it is.
+    // Every account may ask for its own rights and for the version of Kubernetes.
     let open_to_all = ["/selfsubject", "/version"];
     let paths = paths.lock().unwrap().clone();
     let others: Vec<_> = paths
@@ -65,7 +65,7 @@ async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_not
     operator.stop().await;
 }
 
-/// A tenant may delete its namespace, and with it the operator's Role there.
+/// A tenant may delete its namespace, and with it the operator's Role in this namespace.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
@@ -83,7 +83,7 @@ async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
         && log.contains("not watched until the namespace can be listed");
     assert!(told, "{log}");
 
-    // The rights come, without a restart.
+    // The operator begins to work in the namespace when it gets the rights, without a restart.
     kubectl_with(&application("tau"), &["create", "--namespace", "rights-b", "-f", "-"]);
     team.apply(&["rbac"]);
     is_submitted("rights-b", "tau").await;
@@ -127,7 +127,8 @@ async fn two_installations_work_side_by_side_and_one_goes_without_the_other() {
     assert_eq!(status, 200, "{body}");
 }
 
-/// The operator that has claimed a namespace first drives its applications until its Lease is deleted or expires.
+/// The operator that has claimed a namespace first drives the applications of the namespace until the Lease of the
+/// claim is deleted or expires.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn of_two_that_have_chosen_a_namespace_one_drives_and_both_report_it() {
@@ -165,7 +166,8 @@ async fn of_two_that_have_chosen_a_namespace_one_drives_and_both_report_it() {
     is_submitted("rights-b", "tau").await;
     assert_eq!(namespace.drivers_ever().await.len(), 1);
 
-    // The first one learns of it at its next renewal, which its start is as well.
+    // The first operator notices the overlap at its next renewal of the Lease. An operator also renews the Lease at its
+    // start.
     first.stop().await;
     let first = a.operator(&namespace).start().await;
     contended(&first, true, 1.0).await;
@@ -214,7 +216,7 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
         exposed(name, "driverIngressOptions", json!([port]))
     };
     eventually("alice may create applications", async || try_kubectl_with(&inside(), &create)).await;
-    // The right that an earlier run has given her below.
+    // An earlier run of this test may have given alice the right (see below).
     namespace.kubectl(&["delete", "rolebinding", "alice-ingresses", "--ignore-not-found"]);
     eventually("alice may not create Ingresses", async || {
         let question = ["auth", "can-i", "create", "ingresses.networking.k8s.io", "--as=alice"];
@@ -245,7 +247,7 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
         "{refused}"
     );
 
-    // An admin may, and what the admin has exposed alice may edit as long as it is exposed in the same way.
+    // An admin may expose the application, and alice may edit it as long as it stays exposed in the same way.
     namespace.apply(&at("outside", "login.example.com"));
     let edit = |patch: Value| {
         let patch = patch.to_string();
@@ -288,7 +290,7 @@ async fn the_strictest_level_of_pod_security_lets_everything_run() {
     pod["apiVersion"] = json!("v1");
     pod["kind"] = json!("Pod");
     pod["metadata"]["name"] = json!("operator");
-    // The account is in the operator's namespace.
+    // The service account exists only in the operator's namespace.
     pod["spec"].as_object_mut().unwrap().remove("serviceAccountName");
     kubectl_with(&pod, &create);
 
@@ -380,7 +382,7 @@ impl Installation {
         String::from_utf8(printed.stdout).unwrap()
     }
 
-    /// Returns the settings of its operator, which has the rights of the installation's account.
+    /// Returns the settings of an operator of this installation, with the rights of the installation's service account.
     fn operator<'a>(&self, namespace: &'a Namespace) -> Setup<'a> {
         let setup = Operator::with(namespace).account(self.name);
         self.arguments().iter().fold(setup, |setup, argument| setup.argument(argument))
@@ -401,7 +403,7 @@ fn exists(namespaces: &[&str]) {
     for name in namespaces {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         kubectl_with(&namespace, &["apply", "-f", "-"]);
-        // By which the operator of an earlier test holds the namespace.
+        // The operator of an earlier test may have claimed the namespace by a Lease.
         kubectl(&["delete", "lease", "--all", "--namespace", name]);
     }
 }

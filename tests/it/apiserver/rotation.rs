@@ -1,4 +1,5 @@
-//! Proves that certificates are replaced without an effect on pods, and that an admin can see and trigger that.
+//! Proves that certificates are replaced without an effect on pods, and that an admin can see and trigger the
+//! replacement.
 
 use super::{
     arrivals::Arrivals,
@@ -100,7 +101,7 @@ async fn two_operators_share_the_secret_without_fighting() {
     assert_eq!(changes(&log, "new leaf made") + changes(&log, "the old CA is not needed"), 2, "{log}");
     assert_ne!((made, trusted), (version("secret"), version("mutatingwebhookconfiguration")));
     let (made, trusted) = (version("secret"), version("mutatingwebhookconfiguration"));
-    // If the operators did not agree, each check of either would write again; every start is such a check.
+    // If the operators did not agree, each of them would write again at every check, and every start includes a check.
     drop(second);
     let second = hasty(&namespace).beside().spawn();
     is_ready(&second).await;
@@ -134,7 +135,7 @@ async fn an_admin_sees_who_trusts_what_and_what_does_not_go_together() {
     }
 }
 
-/// An operator without long waits between the steps of a renewal.
+/// Returns the settings of an operator without long waits between the steps of a renewal.
 pub(crate) fn hasty(namespace: &Namespace) -> Setup<'_> {
     WAITS.iter().fold(Operator::with(namespace), |setup, argument| setup.argument(argument))
 }

@@ -128,7 +128,7 @@ async fn a_start_that_nobody_could_record_is_not_repeated() {
     is_told(&namespace, "crashed", "ScheduledRunStarted").await;
 }
 
-/// Issue 22: each due time of such a schedule listed the namespace's pods, and thousands may be due in one minute.
+/// Issue 22: a `Forbid` schedule listed the namespace's pods at each due time, and thousands may be due in one minute.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_schedule_that_runs_alone_asks_once_for_the_pods_of_applications_that_are_gone() {
@@ -469,7 +469,7 @@ pub(crate) async fn crowd(namespace: &'static str, many: usize, spec: &Value) ->
     lags
 }
 
-/// Waits until the operator's metric of started runs is `count`; it counts a start a moment later, when it is recorded.
+/// Waits until the metric of started runs is `count`. The operator counts a start when the status records it.
 async fn has_started(operator: &Operator, count: f64) {
     eventually(&format!("it has started {count}"), async || {
         let started = operator.metric(STARTED).await?;

@@ -12,7 +12,8 @@ use super::{
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// The longest time for a stop. Kubernetes kills a pod after 30 s; nothing here needs a tenth of that.
+/// The maximum time for a stop. Kubernetes kills a pod after 30 s, and a stop in these tests needs less than a tenth of
+/// that.
 const PROMPT: Duration = Duration::from_secs(3);
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Proves what `sparkctl list` and `sparkctl render` print.
+//! Tests the output of `sparkctl list` and `sparkctl render`.
 
 use super::{applications::application, kubectl, namespace::Namespace, operator::Operator};
 use crate::program::run;

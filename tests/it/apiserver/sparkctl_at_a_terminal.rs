@@ -1,4 +1,4 @@
-//! Proves what `sparkctl` shows at a terminal.
+//! Tests what `sparkctl` shows at a terminal.
 
 use super::{applications::application, namespace::Namespace};
 use crate::terminal::Terminal;
@@ -51,11 +51,11 @@ async fn top_shows_applications_as_they_are_now() {
     terminal.until(|screen| screen.lines().nth(3).unwrap().starts_with("etl-15"));
     terminal.resizes(60, 10);
     terminal.until(|screen| screen.lines().nth(9).is_some_and(|line| line.starts_with("q end")));
-    // Longer lines would wrap.
+    // Lines that are wider than the screen would wrap.
     let screen = terminal.screen();
     assert!(screen.lines().skip(3).take(6).all(|line| line.starts_with("etl-")), "{screen}");
 
-    // The terminal is restored.
+    // `sparkctl top` has to restore the terminal when it ends.
     terminal.presses("q");
     let screen = terminal.until(|screen| screen.trim_end().ends_with('$'));
     assert!(screen.starts_with("$ sparkctl -n screen top\n"), "{screen}");

@@ -1,4 +1,4 @@
-//! Proves everything that can happen to a submission pod, and how it is reported to the user.
+//! Tests everything that can happen to a submission pod, and what is reported to the user.
 //!
 //! Where the work of `spark-submit` matters, a [`SubmissionNode`] runs it. In the other tests the test itself reports
 //! what a kubelet would report.
@@ -103,7 +103,7 @@ async fn spark_submits_exit_counts_whatever_an_injected_sidecar_does() {
     let _operator = Operator::with(&namespace).by_spark_submit().start().await;
     namespace.apply(&application("pi"));
     let pod = namespace.submission_pod(&[]).await;
-    // The pod asks service meshes to leave it alone.
+    // The pod asks service meshes not to inject a sidecar.
     assert_eq!(pod["metadata"]["labels"]["sidecar.istio.io/inject"], "false");
     assert_eq!(pod["metadata"]["annotations"]["sidecar.istio.io/inject"], "false");
     assert_eq!(pod["metadata"]["annotations"]["linkerd.io/inject"], "disabled");
@@ -111,7 +111,7 @@ async fn spark_submits_exit_counts_whatever_an_injected_sidecar_does() {
     namespace.reaches("pi", "SUBMITTED").await;
     namespace.has_no_submission().await;
 
-    // The same for a submission that fails.
+    // An injected sidecar does not hide the failure of a submission either.
     let mut taken = application("taken");
     taken["spec"]["volumes"] = json!([{"name": "spark-conf-volume-driver", "emptyDir": {}}]);
     taken["spec"]["driver"]["volumeMounts"] =
@@ -237,7 +237,7 @@ async fn a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_se
     assert_eq!(namespace.submission_pods_ever().await, Vec::<String>::new());
 }
 
-/// Applies `pi`, asserts that it fails because its submission pod is refused for this reason, and deletes it.
+/// Applies `pi`, asserts that `pi` fails because its submission pod is refused for `reason`, and deletes `pi`.
 async fn is_not_let_in(namespace: &Namespace, reason: &str) {
     namespace.apply(&application("pi"));
     let failed = namespace.reaches("pi", "FAILED").await;
@@ -259,7 +259,7 @@ async fn in_a_namespace_that_is_being_deleted_no_submission_pod_is_made() {
         let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
         assert!(message.contains("because it is being terminated"), "{message}");
     }
-    // No controller finalizes namespaces here, so the test does.
+    // No controller finalizes namespaces in this cluster, so the test does.
     namespace.clear::<SparkApplication>().await;
     let finalized = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace.name}, "spec": {"finalizers": []}});
     let path = format!("/api/v1/namespaces/{}/finalize", namespace.name);
@@ -427,7 +427,7 @@ async fn by_pod_security_restricted_a_submission_is_let_in_as_its_driver_is() {
 const THROWN: &str = "Exception in thread \"main\" org.apache.spark.SparkException: No such luck\n\
                       Caused by: java.io.IOException: there is none\n";
 
-/// Waits until `pi` has failed for this reason; asserts that nothing of it is left.
+/// Waits until `pi` has failed for this reason; asserts that no object of `pi` is left.
 async fn fails(namespace: &Namespace, why: &str) {
     let failed = namespace.reaches("pi", "FAILED").await;
     assert_eq!(failed["status"]["applicationState"]["errorMessage"], why);

@@ -1,6 +1,6 @@
 //! Plays the node on which submission pods run: runs each pod's own script and arguments as a process of this machine.
 //!
-//! At this level the API server has no node, so a submission pod would wait for ever. A test that submits by
+//! These tests have an API server without nodes, so a submission pod would wait for ever. A test that submits by
 //! `spark-submit` starts a [`SubmissionNode`] beside its operator. The node binds every submission pod of the test's
 //! namespace to itself, writes the files that the pod mounts, runs the container `spark-submit` with the rights of the
 //! pod's service account, and reports the result as a kubelet does. When a pod is deleted, its process is ended. Paths
@@ -201,7 +201,7 @@ impl Drop for SubmissionNode {
         }
         drop(running);
         if let Some(runtime) = self.runtime.take() {
-            // The runtime must not be waited for on the thread of a test.
+            // Dropping the runtime would wait for its tasks, which Tokio does not allow on the thread of an async test.
             runtime.shutdown_background();
         }
     }

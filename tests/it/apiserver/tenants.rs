@@ -1,7 +1,8 @@
 //! Proves that a user who may create a SparkApplication does not get the operator's rights, files or process.
 //!
-//! Each of these ways worked while the operator ran `spark-submit` itself: options in place of a program, classes on
-//! the class path of `spark-submit`, and files of the operator that Spark copies or uploads.
+//! Each of these attacks worked on an earlier version of the operator, which ran `spark-submit` itself: options in
+//! place of a program, classes on the class path of `spark-submit`, and files of the operator that Spark copies or
+//! uploads.
 
 use super::{
     applications::application,
@@ -15,7 +16,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use serde_json::{Value, json};
 use std::fs;
 
-/// `spark-submit` treats a main file that begins with `--`, and the arguments after it, as options.
+/// `spark-submit` treats a `mainApplicationFile` that begins with `--`, and the arguments after it, as options.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn options_of_spark_submit_in_place_of_a_program_are_refused_when_they_are_applied() {
@@ -85,7 +86,7 @@ async fn a_stored_schedule_whose_template_has_options_of_spark_submit_submits_no
     namespace.clear::<ScheduledSparkApplication>().await;
 }
 
-/// `spark-submit` loads classes of packages and feature steps.
+/// `spark-submit` loads the classes of `deps.packages` and of feature steps, which the user chooses.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn classes_of_the_applications_run_in_its_own_pod_or_not_at_all() {
@@ -192,7 +193,8 @@ impl Namespace {
     }
 }
 
-/// Returns an application with options in place of the main file: the last `--master` and `--deploy-mode` would win.
+/// Returns an application with options in place of `mainApplicationFile`: the last `--master` and `--deploy-mode` would
+/// win.
 fn injecting() -> Value {
     let mut evil = application("injecting");
     evil["spec"]["mainApplicationFile"] = json!("--master");

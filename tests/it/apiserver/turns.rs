@@ -22,7 +22,7 @@ use std::{
 use tokio::time::sleep;
 
 const APPLICATIONS: usize = 20;
-/// The time that a reconcile takes, which makes the work more than one worker can do.
+/// The duration of a reconcile. One worker cannot reconcile all applications as often as they change.
 const LOOK: Duration = Duration::from_millis(50);
 /// The time between two changes of each application.
 const CHANGE: Duration = Duration::from_millis(250);

@@ -113,7 +113,7 @@ async fn an_application_names_what_was_uploaded_for_it() {
             "driver": {}, "executor": {}, "hadoopConfigMap": "mine",
         }},
     });
-    // The ConfigMap would be deleted with the application.
+    // The ConfigMap `pi-hadoop-config` belongs to the application `pi`, and would be deleted with it.
     let mut of_the_same_name = schedule.clone();
     of_the_same_name["metadata"]["name"] = json!("pi");
     of_the_same_name["spec"]["template"]["hadoopConfigMap"].take();
@@ -133,7 +133,7 @@ async fn an_application_names_what_was_uploaded_for_it() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn at_a_terminal_bars_show_how_far_an_upload_is() {
     let namespace = Namespace::new("uploads").await;
-    // The upload takes long enough to be seen, on any machine.
+    // On any machine, the upload must take long enough for the test to see its bar.
     let linger = |asked: &Asked| {
         if asked.path.contains("partNumber=5") {
             thread::sleep(Duration::from_secs(5));

@@ -1,4 +1,4 @@
-//! Proves what `sparkctl` does to a cluster, and how it fails.
+//! Tests what the verbs of `sparkctl` change in a cluster, and their errors.
 
 use super::{
     applications::application,
@@ -66,7 +66,7 @@ async fn create_makes_all_that_is_in_a_file_or_nothing() {
     assert_eq!(code, FAILED);
     assert!(complaint.contains("\"first\" already exists"), "{complaint}");
     let before = namespace.application("first").await["metadata"]["uid"].take();
-    // Only the cluster detects this error, and it is asked before anything is deleted.
+    // Only the API server detects this error, and `sparkctl` asks the API server before it deletes anything.
     let mut odd = first.clone();
     odd["metadata"]["labels"] = json!({"team": "not a label"});
     let (code, complaint) = fails(&["create", "--delete", "-"], &odd.to_string());

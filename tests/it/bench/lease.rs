@@ -13,7 +13,7 @@ use kube::{Api, Client};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// The time of ten renewals of the lease.
+/// How long renewals of the lease are watched: the time of ten renewals.
 const MEASURED: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,7 +36,7 @@ async fn renewals() {
     results.finish();
 }
 
-/// The longest time between two renewals of the lease, in seconds.
+/// Returns the longest time between two renewals of the lease, in seconds.
 async fn longest_pause(leases: &Api<Lease>) -> f64 {
     let begin = Instant::now();
     let mut renewed = Vec::new();

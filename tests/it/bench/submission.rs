@@ -94,7 +94,7 @@ fn planning() {
     results.finish();
 }
 
-/// An application with settings that users often have.
+/// Returns an application with settings that users often have.
 fn typical() -> Value {
     let mut made = application("typical");
     let spec = &mut made["spec"];
@@ -113,7 +113,7 @@ fn typical() -> Value {
     made
 }
 
-/// Makes the same writes with a client that does nothing else.
+/// Measures a client that sends the same writes as the operator and does nothing else.
 async fn bare(results: &mut Results, count: usize) {
     let namespace = Namespace::new("bench-limit").await;
     let seen = Seen::watch(&namespace).await;

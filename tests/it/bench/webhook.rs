@@ -100,14 +100,14 @@ pub(super) fn hostile_load(
     }
 }
 
-/// As many volumes and mounts as fit into 3 MiB; no mount has a volume of its name.
+/// Returns a spec with as many volumes and mounts as fit into 3 MiB; no mount has a volume of its name.
 fn volumes() -> Value {
     let volumes: Vec<_> = (0..60_000).map(|i| json!({"name": format!("a{i}")})).collect();
     let mounts: Vec<_> = (0..40_000).map(|i| json!({"name": format!("b{i}"), "mountPath": "/"})).collect();
     json!({"volumes": volumes, "driver": {"volumeMounts": mounts}})
 }
 
-/// About as many properties as fit, each of which is refused.
+/// Returns a spec with about as many Spark properties as fit into 3 MiB; the webhook refuses each of them.
 fn settings() -> Value {
     let conf: Map<_, _> = (0..50_000)
         .map(|i| (format!("spark.kubernetes.driver.annotation.sparkoperator.k8s.io/a{i}"), json!("")))
@@ -141,7 +141,7 @@ fn hostile_review(spec: &Value) -> Bytes {
 #[ignore = "measures: make bench"]
 async fn server() {
     let Ok(what) = env::var(SERVE) else { return };
-    // The operator does the same.
+    // The operator process has the same setting.
     process_limits::take_small_pages().unwrap();
     let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let certificate = Arc::new(ServingCertificate::default());
@@ -162,7 +162,7 @@ async fn server() {
     }
 }
 
-/// A driver as Spark creates it, with eight customizations.
+/// Returns the review of a driver as Spark creates it, with eight customizations.
 fn typical_review() -> Bytes {
     let pod = spark_pod(json!({
         "env": r#"[{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]"#,
@@ -177,7 +177,7 @@ fn typical_review() -> Bytes {
     Bytes::from(review(&pod).to_string())
 }
 
-/// Returns how long each review took.
+/// Sends reviews on this many connections, for the time `length`. Returns how long each review took.
 async fn load(
     connector: &TlsConnector,
     address: (&'static str, u16),
@@ -255,7 +255,7 @@ impl Drop for Server {
     }
 }
 
-/// For TLS connections to a server whose certificate is signed by this CA, in PEM.
+/// Returns a connector for TLS connections to a server whose certificate is signed by `ca`, a CA certificate in PEM.
 pub(super) fn connector(ca: &[u8]) -> TlsConnector {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca).unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! Proves that everything runs under a user id that no image knows, as OpenShift chooses one for each namespace.
+//! Proves that the operator, `spark-submit`, drivers and executors run under a user id that is in no image, as
+//! OpenShift assigns one to each namespace.
 
 use super::{Installed, application, followed, install_alone, is_installed_again, pod};
 use crate::{
@@ -8,7 +9,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// In OpenShift a namespace has 10,000 of them, and the group is root's.
+/// A user id from a range as OpenShift assigns it: 10,000 ids to each namespace. The group is root's.
 const USER: u32 = 1_000_710_000;
 
 #[test]

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// The longest wait for an answer of the browser: an answer that takes longer counts as never.
+/// The longest wait for an answer of the browser; a longer wait is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A browser with one tab. The browser ends when this value is dropped.

@@ -1,4 +1,5 @@
-//! Proves that a process receives every character of its application byte for byte, up to the largest size.
+//! Proves that the processes of an application receive environment variables and arguments with any character byte for
+//! byte, up to the largest size.
 
 use super::{application, followed, install, log, make_job, pod};
 use crate::{

@@ -1,4 +1,4 @@
-//! Proves that processes see everything that the webhook can do to their pods, with all of it at once.
+//! Proves that the processes in a pod see every change that the webhook can make to the pod, with all changes at once.
 
 use super::{application, install, make_job, pod, printed, states_of};
 use crate::apiserver::kubectl::kubectl;
@@ -37,7 +37,7 @@ fn an_application_with_every_step_at_once_sees_all_of_it() {
     kubectl(&["wait", completed, "sparkapp/customized", "--timeout=60s"]);
     assert_eq!(pod("customized", "executor")["status"]["phase"], "Running");
     kubectl(&["delete", "pod", "customized-driver", "--wait=false"]);
-    // The kubelet waits no longer than this for a sidecar that ignores the signal.
+    // The kubelet waits for a sidecar that ignores SIGTERM for this many seconds at most.
     assert_eq!(pod("customized", "driver")["metadata"]["deletionGracePeriodSeconds"], 7);
     assert_eq!(application("customized")["status"]["applicationState"], json!({"state": "COMPLETED"}));
     kubectl(&["delete", "sparkapp", "customized"]);
@@ -96,16 +96,17 @@ fn seen_by(role: &str, pod: &Value) -> Value {
         "group of shared": 2345,
         "capabilities": "0000000000000000",
         "no new privileges": "1",
-        // The mode 2 of seccomp is a filter.
+        // Mode 2 means that a seccomp filter is active.
         "seccomp": "2",
         "sidecar": {"uid": 1000},
-        // The first process is the sandbox's, since all containers share their processes.
+        // All containers of the pod share a process namespace, in which the first process is the sandbox's.
         "Spark is the first process": false,
         "memory limit": (1200 << 20).to_string(),
     })
 }
 
-/// Asserts that the pod has the annotations of all steps, except those that this role cannot use here.
+/// Asserts that the pod has the annotations of all customization steps, except those that its role cannot use in this
+/// test.
 fn asks_for_everything(role: &str, pod: &Value) {
     let left_out = match role {
         "driver" => [annotation::PROMETHEUS, annotation::HOST_NETWORK],

@@ -15,7 +15,7 @@ fn a_deleted_driver_has_failed_with_what_its_container_said_at_last() {
     assert_eq!(followed(name).last().unwrap(), "FAILED");
     let message = message(name);
     assert_eq!(message, "driver container failed with ExitCode: 143, Reason: Error");
-    // The executors notice it a moment later, and some of them then exit cleanly.
+    // The executors notice the end of the driver a moment later, and some of them then exit cleanly.
     until("its executors have ended, and it says so", || {
         let executors = application(name)["status"]["executorState"].take();
         executors.as_object().unwrap().values().all(|state| state == "FAILED" || state == "COMPLETED")
@@ -132,7 +132,7 @@ fn a_volume_that_cannot_be_mounted_is_named_while_the_driver_waits_for_it() {
 fn job(name: &str, what: &str) -> Value {
     let mut job = python_job(name, "lifecycle-job", "tests/data/node/lifecycle/job.py");
     job["spec"]["arguments"] = json!([what]);
-    // The pods that a test deletes need no long time to end well.
+    // The tests delete these pods, and would otherwise wait for longer grace periods.
     job["spec"]["driver"]["terminationGracePeriodSeconds"] = json!(5);
     job["spec"]["executor"]["terminationGracePeriodSeconds"] = json!(1);
     job

@@ -31,7 +31,7 @@ mod sparkctl;
 mod submission_pods;
 /// A namespace of its own for a test.
 mod tenant;
-/// What an application cannot reach.
+/// What an application must not reach: the operator's container, its files and its rights.
 mod tenants;
 /// Spark's own web UI.
 mod ui;
@@ -73,7 +73,8 @@ fn the_example_runs_from_kubectl_apply_to_its_result() {
         "{status:#}"
     );
     assert!(status["sparkApplicationId"].as_str().is_some_and(|id| id.starts_with("spark-")), "{status:#}");
-    // The driver deletes its executors when it ends. On a busy node, an executor is killed before it has ended by itself.
+    // The driver deletes its executors when it ends. On a busy node, an executor is killed before it has ended by
+    // itself.
     let executors: Vec<_> = status["executorState"].as_object().unwrap().values().collect();
     assert!(executors == ["COMPLETED"] || executors == ["FAILED"], "{status:#}");
 }
@@ -232,13 +233,14 @@ fn make_job(name: &str, file: &str) {
     kubectl_with(&job, &["apply", "-f", "-"]);
 }
 
-/// Applies `file` and follows the application `name` in it until it ends. Returns every state that it was in.
+/// Applies `file` and follows the application `name` in it until the application ends. Returns every state that the
+/// application was in.
 fn states_of(name: &str, file: &str) -> Vec<String> {
     kubectl(&["apply", "-f", file]);
     followed(name)
 }
 
-/// Follows an application until it ends. Returns every state that it was in.
+/// Follows an application until it ends. Returns every state that the application was in.
 fn followed(name: &str) -> Vec<String> {
     let state = "jsonpath={.status.applicationState.state}{\"\\n\"}";
     let watch = Command::new("kubectl")

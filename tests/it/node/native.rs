@@ -99,7 +99,7 @@ fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
 #[ignore = "needs a node: make test"]
 fn without_the_webhook_drivers_and_executors_are_customized_all_the_same() {
     let _alone = install_alone();
-    // The API server would call a webhook that does not answer.
+    // With these configurations, the API server would call a webhook that does not answer.
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
         kubectl(&["delete", kind, "spark-operator-webhook"]);
     }

@@ -1,5 +1,5 @@
-//! A small Ingress controller that obeys the content of Ingresses: hosts, paths, nginx's rewriting, TLS. The controller
-//! reads the Ingresses once, when it starts.
+//! Implements a small Ingress controller: hosts, paths, nginx's rewriting, TLS. The controller reads the Ingresses
+//! once, when it starts.
 
 use crate::apiserver::kubectl::kubectl;
 use axum::body::Body;
@@ -26,7 +26,8 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// nginx's annotation for rewriting a path, and the end of a path in an Ingress whose second group is what remains.
+/// nginx's annotation for rewriting a path. The path in the Ingress then ends with [`REST`], whose second group matches
+/// the rest of a request's path.
 const REWRITE: &str = "nginx.ingress.kubernetes.io/rewrite-target";
 const REST: &str = "(/|$)(.*)";
 /// The first byte of a TLS handshake.

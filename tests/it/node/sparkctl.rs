@@ -1,4 +1,4 @@
-//! Proves that `sparkctl` shows the output of drivers and executors, and leads to the driver's UI.
+//! Proves that `sparkctl` shows the output of drivers and executors, and forwards local ports to the driver.
 
 use super::{
     EndedOnDrop,
@@ -141,7 +141,7 @@ async fn each_line_of_a_followed_log_comes_once_though_connections_are_cut() {
         thread::sleep(Duration::from_secs(1));
         proxy.line_is(Line::Up);
     }
-    // At first there are no new lines for this one to follow.
+    // The job pauses after 69, so that this second `sparkctl log` finds no new lines at first.
     comes_to(69);
     let (mut late, told_late) = follow(&["--tail=0"], "counting-late.txt");
     for child in [&mut whole, &mut late] {

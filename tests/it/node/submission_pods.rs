@@ -130,7 +130,7 @@ fn an_image_that_there_is_not_is_named_while_the_submission_pod_waits_for_it() {
     state_is(name, "SUSPENDED");
     nothing_is_left_of_the_submission(name);
 
-    // At the edit a submission pod waits for the old image; the pod is replaced.
+    // The application is edited while a submission pod waits for the old image: the operator replaces the pod.
     suspend(false);
     submission_pod(name);
     job["spec"]["image"] = image;

@@ -1,4 +1,4 @@
-//! A namespace for one test, with the service account for drivers that the manifests create in `default`.
+//! Creates a namespace for one test, with the service account for drivers that the manifests create in `default`.
 
 use super::native::{image, spark_version};
 use crate::{

@@ -100,8 +100,8 @@ fn the_operators_image_has_no_java_no_spark_and_no_shell() {
     let operators = "--selector=app.kubernetes.io/name=spark-operator";
     let in_operators = |arguments: &[&str]| kubectl(&[&["-n", "spark-operator"], arguments].concat());
     let pod = in_operators(&["get", "pods", operators, "--output=jsonpath={.items[0].metadata.name}"]);
-    // A container beside the operator's sees the operator's files through /proc, if it runs as root, which the manifests
-    // forbid in this namespace.
+    // A container beside the operator's sees the operator's files through /proc, if it runs as root, which the
+    // manifests forbid in this namespace.
     let level_is = |level: &str| {
         let label = format!("pod-security.kubernetes.io/enforce={level}");
         kubectl(&["label", "--overwrite", "namespace", "spark-operator", &label]);

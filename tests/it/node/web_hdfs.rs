@@ -28,7 +28,7 @@ pub(super) struct WebHdfs {
     runtime: Option<Runtime>,
 }
 
-/// Files, with their content, and directories, without, by path.
+/// The files and directories of the store by path: the content of a file, none for a directory.
 type Entries = Arc<Mutex<BTreeMap<String, Option<Bytes>>>>;
 
 impl WebHdfs {

@@ -201,7 +201,7 @@ fn lines(text: &str) -> Value {
     json!(lines)
 }
 
-/// Returns the first place where two values differ, and both values there.
+/// Returns the path at which two values differ first, and both values at this path.
 fn first_difference<'a>(
     place: &str,
     made: &'a Value,

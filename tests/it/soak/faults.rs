@@ -1,11 +1,12 @@
-//! Proves that an application runs exactly once even if any API call fails, in any way, with each way of submission.
+//! Proves that an application runs exactly once even if any request to the API server fails, in any way, with each way
+//! of submission.
 
 use crate::apiserver::{
     faults::{Kind, Story, singly, tell_all},
     operator::{spark_home, stand_in},
 };
 
-/// With Spark's own `spark-submit` in a pod, only every so-many-th call of a story fails.
+/// The distance between two requests of a story that fail, in the test with Spark's own `spark-submit`.
 const EVERY: usize = 4;
 
 #[tokio::test]
@@ -36,15 +37,15 @@ fn every_fault(_: Story, calls: usize) -> Vec<Vec<(usize, Kind)>> {
     singly(calls, &Kind::ALL)
 }
 
-/// The answer to a creation is lost, the retry is told that the object exists, and the lookup of the existing object
-/// that follows fails.
+/// Returns pairs of faults: the response to a creation is lost, the retry is told that the object exists, and the
+/// lookup of the existing object fails.
 fn twice(_: Story, calls: usize) -> Vec<Vec<(usize, Kind)>> {
     let then = [Kind::CutBefore, Kind::Conflict, Kind::TooManyRequests, Kind::InternalError];
     let pairs = |n| then.map(|kind| vec![(n, Kind::CutAfter), (n + 2, kind)]);
     (1..calls).flat_map(pairs).collect()
 }
 
-/// All kinds of faults, one after the other, in one run.
+/// Returns all kinds of faults, one after the other, for one run.
 fn all_kinds(calls: usize) -> Vec<(usize, Kind)> {
     (1..=calls).step_by(EVERY).zip(Kind::ALL.into_iter().cycle()).collect()
 }

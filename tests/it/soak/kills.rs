@@ -32,7 +32,8 @@ const KILLS: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(1200);
 /// The longest life of an operator: time for its start and for one or two submissions.
 const LIFE: Duration = Duration::from_millis(2500);
-/// The time between two calls of the stand-in, so that a kill often happens between them.
+/// The pause in seconds between two requests of the stand-in for `spark-submit`, so that a kill often happens between
+/// two requests.
 const STAND_IN_PAUSE: &str = "0.2";
 
 #[tokio::test]
@@ -52,7 +53,8 @@ async fn killed_at_random_moments_it_starts_one_driver_for_each_application() {
     let made = async {
         for name in &names {
             let mut application = application(name);
-            // A driver that is created while no operator answers for the webhook is refused.
+            // While no operator runs, nothing answers for the webhook, and the API server refuses drivers: their
+            // submissions are retried.
             application["spec"]["restartPolicy"] = json!({
                 "type": "OnFailure", "onSubmissionFailureRetries": 100, "onSubmissionFailureRetryInterval": 1,
             });

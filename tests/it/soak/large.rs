@@ -9,10 +9,10 @@ use serde_json::json;
 const MANY: usize = 500;
 /// The most memory that the operator may use, in KiB.
 const MOST: u64 = 1 << 20;
-/// The longest argument that the definitions allow.
+/// The longest argument that the CRD allows, in characters.
 const ARGUMENT: usize = 262_144;
 
-/// Issue 22: a list of such applications was one answer of 750 MB, which was parsed several times.
+/// Issue 22: a list of such applications was one response of 750 MB, which was parsed several times.
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
 async fn five_hundred_applications_of_the_largest_size_fit_into_memory() {

@@ -11,7 +11,7 @@
 mod away;
 /// Thousands of schedules at once.
 mod due_at_once;
-/// Every call fails, in every way.
+/// Every request fails, in every way.
 mod faults;
 /// The operator is killed at random moments.
 mod kills;

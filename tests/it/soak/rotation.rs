@@ -13,7 +13,7 @@ use tokio::time::interval;
 
 /// The time between two new leaf certificates.
 const LEAF: Duration = Duration::from_secs(2);
-/// One new CA per so many leaves.
+/// The number of leaf certificates that each CA signs.
 const LEAVES: u32 = 10;
 const LEAVES_IN_ALL: u32 = 30;
 

@@ -30,7 +30,7 @@ const FETCHED: [&str; 1] = ["dependencies"];
 const SPARKS_OWN: [&str; 2] =
     ["spark.kubernetes.executor.podTemplateFile", "spark.kubernetes.memoryOverheadFactor"];
 
-/// Flags that take precedence over the property.
+/// Flags of `spark-submit`, each with the property over which the flag takes precedence.
 const FLAGS: [(&str, &str); 6] = [
     ("--name", "spark.app.name"),
     ("--deploy-mode", "spark.submit.deployMode"),

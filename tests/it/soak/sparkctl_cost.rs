@@ -76,7 +76,7 @@ fn sparkctl() -> String {
     env::var("SPARKCTL").expect("SPARKCTL is the released sparkctl: make soak")
 }
 
-/// Returns how many LISTs of applications the API server has answered.
+/// Returns how many LIST requests for applications the API server has answered.
 fn lists() -> usize {
     let metrics = kubectl(&["get", "--raw", "/metrics"]);
     let of_lists = |line: &&str| {

@@ -1,4 +1,4 @@
-//! Proves that `sparkctl create` uploads local files to the URLs that applications then name, whole or not at all.
+//! Proves that `sparkctl create` uploads local files completely or not at all, and writes their URLs into applications.
 
 mod api;
 pub(crate) mod bucket;
@@ -57,7 +57,7 @@ impl Place {
         child
     }
 
-    /// Uploads to the bucket `jobs` in `bucket`.
+    /// Creates `application`, with an upload to the bucket `jobs` of the store `bucket`.
     fn upload(&self, bucket: &Bucket, flags: &[&str], application: &Value) -> (i32, String) {
         let flags = [&["--upload-to", "s3://jobs"], flags].concat();
         self.create(&flags, std::slice::from_ref(application), |program| bucket.admit(program))
@@ -135,7 +135,7 @@ async fn files_of_this_machine_go_to_s3_and_lists_keep_their_order() {
     assert!(object("env.tar.gz") == large());
     assert!(bucket.asked().iter().any(|asked| asked.path.contains("partNumber=3")));
 
-    // A file that is already there is not sent again; other content replaces it only with --override.
+    // A file that is already in the bucket is not sent again; other content replaces it only with --override.
     let (code, said) = place.upload(&bucket, &["--upload-prefix", "a/b"], &application);
     assert_eq!((code, bucket.written()), (0, 0), "{said}");
     assert_eq!(
@@ -187,7 +187,7 @@ async fn who_may_write_and_not_read_says_that_objects_can_be_replaced() {
     assert_eq!(bucket.object("team/pi/main.py").unwrap(), b"print()");
 }
 
-/// Such files are in the operator's container: spark-submit uploads them from there.
+/// With `spark.kubernetes.file.upload.path`, `spark-submit` uploads these files from the submission pod.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_that_spark_submit_uploads_are_left_to_it() {
     let place = Place::new("operators").await;
@@ -278,7 +278,7 @@ async fn what_cannot_be_uploaded_is_told_before_anything_is_made() {
         code == 1 && said.contains("pi-: metadata.generateName: with HADOOP_CONF_DIR, write metadata.name: "),
         "{said}"
     );
-    // AWS is asked for the bucket's region, through a proxy that does not exist.
+    // `sparkctl` asks AWS for the bucket's region, here through a proxy that does not exist.
     let (code, said) = place.create(&flags, &[simple()], |program| {
         program.env("ALL_PROXY", "http://127.0.0.1:9");
     });
@@ -425,7 +425,7 @@ async fn files_go_to_google_cloud_storage() {
     assert_eq!(made["spec"]["deps"]["jars"], json!(["gs://jobs/folder/team/pi/a%20b%2Cc.jar"]));
     assert_eq!(bucket.object("folder/team/pi/a b,c.jar").unwrap(), b"jar");
     assert!(bucket.written() > 3);
-    // This server lets everybody read anyway.
+    // This server allows everybody to read anyway, so the objects need not be uploaded again.
     let (code, said) = upload(&["--public"]);
     assert_eq!((code, bucket.written()), (0, 0), "{said}");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Proves what the webhook answers to reviews, and to requests that are not reviews.
+//! Tests the webhook's answers to reviews, and to requests that are not reviews.
 
 use super::{BOTH, Server, review, spark_pod};
 use axum::http::{Request, StatusCode};
@@ -89,7 +89,7 @@ async fn a_review_in_the_version_of_old_api_servers_is_answered_in_it() {
     assert_eq!(old, new);
 }
 
-/// The webhook has no effects besides its answer.
+/// A dry run needs no special treatment, because the webhook has no effects besides its answer.
 #[tokio::test]
 async fn a_dry_run_is_answered_like_any_other() {
     let server = Server::start().await;
@@ -126,7 +126,7 @@ async fn what_is_not_utf_8_is_refused() {
     assert!(said.starts_with(b"not an AdmissionReview: invalid unicode code point"), "{said:?}");
 }
 
-/// Recursive code that reads such a text, or drops the value, would overflow the stack and end the process.
+/// Recursive code that reads so many levels, or drops the value, would overflow the stack and end the process.
 #[tokio::test]
 async fn ten_thousand_levels_are_refused_wherever_they_are() {
     const LEVELS: usize = 10_000;

@@ -35,7 +35,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::sync::CancellationToken;
 use webhook::{Closing, ReviewMetrics, Tls, serve};
 
-/// Long enough for any machine: an answer that takes longer counts as never.
+/// The time after which an answer counts as missing. No machine needs so long.
 const DEADLINE: Duration = Duration::from_secs(60);
 const BOTH: [&str; 2] = ["http/1.1", "h2"];
 
@@ -175,7 +175,7 @@ impl Client {
         self.text_at(path, review.to_string()).await
     }
 
-    /// Sends a review as text, which may be JSON that a JSON value cannot hold.
+    /// Sends a review as text, which may be JSON that [`Value`] cannot hold.
     pub async fn text_at(&mut self, path: &str, review: String) -> Value {
         let (code, body) = self.post_to(path, "application/json", review).await.unwrap();
         assert_eq!(code, StatusCode::OK, "{body:?}");

@@ -1,5 +1,5 @@
-//! Runs a whole operator process whose webhook serves, with almost no API server, so that tests can observe from
-//! outside how clients affect its memory and its log.
+//! Runs the operator as a process of its own, with a minimal API server, so that tests can observe how clients of the
+//! webhook affect the memory and the log of the process.
 
 use super::{BOTH, Client, DEADLINE, connector, handshake, review, spark_pod};
 use crate::program;
@@ -141,7 +141,7 @@ impl Operator {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Returns the lines of the log that are not about the cluster.
+    /// Returns the lines of the log that are about clients of the webhook, and not about the API server.
     pub(super) fn logged_of_clients(&self) -> Vec<String> {
         let cluster = ["::operator", "::admin", "_certificates::registration", "_certificates::trust"];
         let is_of_clients =

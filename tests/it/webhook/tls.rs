@@ -1,4 +1,4 @@
-//! Proves which TLS versions and clients the webhook accepts, and which certificate it shows.
+//! Tests which TLS versions and clients the webhook accepts, and which certificate it presents.
 
 use super::{BOTH, DEADLINE, Server, certificates, review, spark_pod};
 use rustls::version::{TLS12, TLS13};

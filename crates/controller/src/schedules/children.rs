@@ -1,4 +1,4 @@
-//! Keeps an index of the applications that each schedule has made, by owner, fed by the watch of applications.
+//! Keeps an index of the applications that each schedule has created, updated by the watch of applications.
 
 use super::{super::Watched, ScheduleRef};
 use api::{ScheduledSparkApplication, SparkApplication, State};
@@ -40,7 +40,7 @@ impl Owner {
         }
     }
 
-    /// The schedule that an application in `namespace` refers to.
+    /// Returns the schedule that an application in `namespace` refers to.
     fn referred(namespace: &str, reference: &OwnerReference) -> Self {
         Self { namespace: namespace.to_owned(), name: reference.name.clone(), uid: reference.uid.clone() }
     }
@@ -77,21 +77,22 @@ struct Family {
     unconfirmed: BTreeSet<String>,
     /// The names of applications that this process may have made: the API server did not answer.
     doubted: BTreeSet<String>,
-    /// The names of applications that are being made at this moment: the reconcile that makes them knows about them.
+    /// The names of applications that a reconcile is creating at this moment. Their first event causes no further
+    /// reconcile.
     expected: BTreeSet<String>,
-    /// The application of the latest slot; `triggered` is the latest application of a trigger. Both are kept after they
-    /// are gone, so that it stays known that they were made.
+    /// The application of the latest slot (a time at which the schedule is due); `triggered` is the application of the
+    /// latest manual trigger. Both stay recorded after they are deleted, so that it stays known that they were created.
     latest: Option<Child>,
     triggered: Option<Child>,
-    /// The names of applications that were gone before they had ended, and whose pods may be alive.
+    /// The names of applications that were deleted before they had ended, and whose pods may still run.
     lost: BTreeSet<String>,
-    /// Whether the API server has reported that no pods of gone applications are alive. Only applications that were
-    /// lost since then are exceptions.
+    /// Whether the API server has reported that no pods of deleted applications run. Only pods of applications in
+    /// `lost` may run since then.
     is_searched: bool,
 }
 
-/// How many lost applications of a schedule are remembered. If there are more, the API server is asked about pods
-/// instead.
+/// How many lost applications (see `Family::lost`) of a schedule are remembered. If there are more, the API server is
+/// asked for their pods instead.
 const MOST_LOST: usize = 100;
 
 impl Children {
@@ -143,16 +144,16 @@ impl Children {
         }
     }
 
-    /// Returns the names of applications that were gone before they had ended. Returns none if not all of them are
-    /// known, so that the API server has to be asked.
+    /// Returns the names of applications that were deleted before they had ended; none if not all of them are known, so
+    /// that the API server has to be asked.
     pub(super) fn lost(&self, owner: &Owner) -> Option<BTreeSet<String>> {
         let index = self.index.lock();
         let family = index.families.get(owner).filter(|family| family.is_searched)?;
         Some(family.lost.clone())
     }
 
-    /// Records that no pods of gone applications are alive. `lost` contains the lost applications from before the API
-    /// server was asked; applications that were lost since then stay recorded.
+    /// Records that no pods of deleted applications run. `lost` contains the lost applications from before the request
+    /// to the API server; applications that were lost later stay recorded.
     pub(super) fn have_no_pods(&self, owner: &Owner, lost: &BTreeSet<String>) {
         let mut index = self.index.lock();
         let family = index.families.entry(owner.clone()).or_default();
@@ -175,7 +176,7 @@ impl Children {
         }
     }
 
-    /// Records that this process has deleted this application: it is going, or is gone already.
+    /// Records that this process has requested the deletion of this application.
     pub(super) fn goes(&self, owner: &Owner, name: &str, uid: &str) {
         let mut index = self.index.lock();
         let child = index.families.get_mut(owner).and_then(|family| family.children.get_mut(name));
@@ -214,7 +215,7 @@ impl Children {
         index.owners.retain(|_, of| of != owner);
     }
 
-    /// Takes in one event of the watch of applications.
+    /// Applies one event of the watch of applications.
     pub(crate) fn apply(&self, event: &Event<Watched>) {
         let mut index = self.index.lock();
         let changed = match event {
@@ -256,7 +257,8 @@ impl Children {
 }
 
 impl Index {
-    /// Takes in an application that the watch reports. Returns its schedule, if the change matters to the schedule.
+    /// Adds or updates an application that the watch reports. Returns its schedule, if the change matters to the
+    /// schedule.
     fn confirm(&mut self, key: Key, owner: Owner, mut child: Child) -> Option<ScheduleRef> {
         let schedule = owner.reference();
         let family = self.families.entry(owner.clone()).or_default();
@@ -295,7 +297,8 @@ impl Index {
                 family.lose(&key.1);
             }
             family.unconfirmed.remove(&key.1);
-            // Any user may name a schedule that does not exist.
+            // Nothing is kept for a schedule that does not exist: any user may create applications that refer to such a
+            // schedule.
             let is_nobody_s = self.schedules.as_ref().is_some_and(|schedules| !schedules.contains(&owner));
             if family.children.is_empty() && is_nobody_s {
                 self.families.remove(&owner);

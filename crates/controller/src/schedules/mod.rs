@@ -48,8 +48,8 @@ pub(super) type ScheduleRef = ObjectRef<Watched>;
 /// The number of schedules reconciled at once. Thousands of schedules may be due in the same minute, and an application
 /// that one schedule starts should not have to wait for the starts of others; a start is one small object.
 pub(super) const AT_ONCE: u16 = 64;
-/// How many times a schedule is decided on in one reconcile: a recorded status may require another decision. Two times
-/// have always been enough.
+/// The most passes (observe, decide, act, record) in one reconcile of a schedule: after a status is recorded, another
+/// decision may be due. Two passes have always been enough.
 const PASSES: usize = 4;
 /// How old an application made by this process must be before the API server is asked for it, if the watch has not
 /// reported it.
@@ -71,15 +71,15 @@ pub(super) struct Context {
     pub workload: Workload,
 }
 
-/// How a pass ends.
+/// The result of one pass.
 enum Passed {
-    /// Nothing is left to do until this time has passed, if there is one, or until something happens.
+    /// Nothing is left to do until the schedule or its applications change, or until this time (if given) has passed.
     Rests(Option<Duration>),
-    /// This object was written as the new state of the schedule.
+    /// A new status was recorded; this is the schedule as the API server has stored it.
     Recorded(Box<ScheduledSparkApplication>),
 }
 
-/// The occasions on which schedules have to be looked at.
+/// The channels that announce which schedules have to be reconciled.
 pub(super) struct Occasions {
     /// Schedules whose applications have changed.
     pub children: mpsc::UnboundedReceiver<ScheduleRef>,
@@ -87,7 +87,7 @@ pub(super) struct Occasions {
     pub namespaces: mpsc::UnboundedReceiver<String>,
 }
 
-/// Runs the loop until `stop`. The index of applications must be complete.
+/// Runs the reconcile loop of schedules until `stop` is cancelled. The index of applications must be complete.
 pub(super) async fn run(
     context: Arc<Context>,
     occasions: Occasions,
@@ -167,7 +167,8 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     let namespace = watched.namespace().unwrap_or_default();
     let look = async {
         match (context.namespaces.claim(&namespace), &watched.0) {
-            // The schedule is looked at again once it is known, or when it changes.
+            // The schedule is reconciled again when it becomes known which operator drives the namespace, and when that
+            // operator changes.
             (Driven::ByOthers | Driven::Unknown, _) => Ok(None),
             (Driven::ByUs, Ok(schedule)) => context.reconcile(schedule, now).await,
             (Driven::ByUs, Err(invalid)) => {
@@ -180,7 +181,8 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
 }
 
 impl Context {
-    /// Brings one schedule a step further. Returns when to look again if nothing happens before.
+    /// Brings one schedule a step further. Returns the time until the next reconcile if nothing changes before; none to
+    /// wait for a change.
     async fn reconcile(
         &self,
         schedule: &ScheduledSparkApplication,
@@ -205,16 +207,16 @@ impl Context {
         Ok(Some(FRESH_FACTS))
     }
 
-    /// Looks at a schedule, does what is next, and records the result.
+    /// Runs one pass: observes a schedule, decides what to do, acts, and records the result.
     async fn pass(&self, schedule: &ScheduledSparkApplication, now: Timestamp) -> Result<Passed, Error> {
         let uid = schedule.uid().unwrap_or_default();
         let seen = self.observe(schedule, now).await?;
         let Plan { actions, status, events, outcomes, wake } =
             schedule::next(schedule, &seen, now, &self.policy);
         let starts = actions.iter().any(|action| matches!(action, Act::Start(_)));
-        // A stale copy may ask for an application that was started already and is gone again. The version that this
-        // process wrote last needs no check: no newer record of a start exists, because no other process starts
-        // anything.
+        // A decision on a stale copy of the schedule may start an application that was started and deleted already. The
+        // version that this process wrote last needs no check: only this process starts applications, so no later
+        // version records another start.
         let is_ours = self.memory.with(&uid, |note| note.written) == version(schedule);
         if starts && !is_ours && !self.is_current(schedule).await? {
             return Ok(Passed::Rests(Some(FRESH_FACTS)));
@@ -284,7 +286,7 @@ impl Context {
         Ok(())
     }
 
-    /// Whether pods are alive of applications of this schedule that are gone.
+    /// Whether pods still run of applications of this schedule that do not exist any more.
     async fn has_pods(
         &self,
         schedule: &ScheduledSparkApplication,
@@ -293,7 +295,7 @@ impl Context {
         let (namespace, owner) = (schedule.namespace().unwrap_or_default(), Owner::of(schedule));
         let lost = self.children.lost(&owner);
         match &lost {
-            // An application that has ended has no driver any more, and all other applications that are gone are known.
+            // All deleted applications had ended before, and an application that has ended has no running driver.
             Some(lost) if lost.is_empty() => return Ok(false),
             Some(lost) if lost.iter().any(|name| self.pods.has_live(&namespace, name)) => return Ok(true),
             // Only the API server can confirm that no pods exist: a cache may be late.
@@ -385,7 +387,7 @@ impl Context {
         Ok(live.is_some_and(|live| live.resource_version() == schedule.resource_version()))
     }
 
-    /// Takes note of the schedules that exist. Once the watch has listed all schedules, everything remembered of others
+    /// Records which schedules exist. Once the watch has listed all schedules, everything remembered of other schedules
     /// is forgotten: the watch does not report schedules that were deleted while no watch was running.
     fn take_note(&self, event: &watcher::Event<Watched>, cache: &reflector::Store<Watched>) {
         match event {

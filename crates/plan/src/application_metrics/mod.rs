@@ -1,5 +1,6 @@
 //! Counts applications and executors for Prometheus, under the metric names and labels of Kubeflow's operator. Gauges
-//! are computed from what is seen at the moment of the scrape; counters add up what was written to statuses (`tally`).
+//! are computed from the objects that exist at the moment of the scrape; counters add up the changes that were written
+//! to statuses (`tally`).
 
 mod options;
 mod tally;
@@ -10,16 +11,16 @@ pub use options::{Label, Options, Prefix, labels_of, labels_of_executors};
 use std::{collections::BTreeMap, time::Duration};
 pub use tally::{End, Retry, Submission, Tally, tally};
 
-/// How many combinations of label values are counted separately. Without a limit, a user who may label applications
+/// How many combinations of label values have their own counters. Without a limit, a user who may label applications
 /// could fill the operator's memory and Prometheus' disk. Dashboards have room for a few dozen.
 const MOST_LABELLED: usize = 500;
-/// The value of the labels of all further combinations.
+/// The value of all labels for the combinations beyond that limit.
 const OTHER: &str = "Other";
 
-/// The values of the configured labels, in their order.
+/// The values of the configured labels, in the order of the configuration.
 pub type Values = Vec<String>;
 
-/// The numbers at one moment, by the values of the labels.
+/// The values of the gauges at one moment, by the values of the labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Present {
     /// Applications in each state.
@@ -28,7 +29,7 @@ pub struct Present {
     pub executors: BTreeMap<Values, u64>,
 }
 
-/// The counts of what has happened since the process began.
+/// The counters since the start of the process.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     options: Options,
@@ -61,7 +62,8 @@ struct Durations {
     count: u64,
     /// In seconds.
     sum: f64,
-    /// For each bucket, how many durations are above the bound of the bucket before and not above its own bound.
+    /// For each bucket, the number of durations that are greater than the upper bound of the previous bucket and at
+    /// most this bucket's own upper bound.
     buckets: Vec<u64>,
 }
 
@@ -78,12 +80,13 @@ impl Durations {
 }
 
 impl Ledger {
-    /// Returns a ledger in which nothing has happened yet.
+    /// Returns a ledger whose counters are all zero.
     #[must_use]
     pub fn new(options: Options) -> Self {
         let mut ledger = Self { options, applications: BTreeMap::new(), executors: BTreeMap::new() };
         if ledger.options.labels.is_empty() {
-            // Counters begin at 0, not with the first event that they count: `increase` would miss that event.
+            // The counters exist with the value 0 before the first event: Prometheus' `increase` would otherwise miss
+            // that event.
             ledger.applications.insert(Values::new(), Applications::default());
             ledger.executors.insert(Values::new(), Executors::default());
         }
@@ -95,8 +98,8 @@ impl Ledger {
         &self.options
     }
 
-    /// Adds what has happened to an application. `application` are the values of its labels, `executors` those of its
-    /// executors.
+    /// Adds the changes of one application to the counters. `application` contains the label values of the application,
+    /// `executors` those of its executors.
     pub fn add(&mut self, application: Values, executors: Values, tally: &Tally) {
         let Options { submit_latency_buckets, start_latency_buckets, .. } = &self.options;
         let counts = entry(&mut self.applications, application);
@@ -133,7 +136,7 @@ impl Ledger {
         counts.failed += tally.executors_failed;
     }
 
-    /// Returns all counts and the numbers in `present` as text.
+    /// Returns all counters, and the gauges from `present`, as text.
     #[must_use]
     pub fn text(&mut self, present: &Present) -> String {
         let mut states: BTreeMap<Values, BTreeMap<State, u64>> = BTreeMap::new();
@@ -273,7 +276,7 @@ fn entry<T: Default>(by_values: &mut BTreeMap<Values, T>, values: Values) -> &mu
     by_values.entry(values).or_default()
 }
 
-/// Returns `values` if they are counted separately, otherwise the values that they are counted under.
+/// Returns `values` if this combination has its own counters, otherwise the values under which it is counted.
 fn admitted<T: Default>(by_values: &mut BTreeMap<Values, T>, values: Values) -> Values {
     let values = if by_values.contains_key(&values) || by_values.len() < MOST_LABELLED {
         values
@@ -284,14 +287,14 @@ fn admitted<T: Default>(by_values: &mut BTreeMap<Values, T>, values: Values) -> 
     values
 }
 
-/// The text that is being written, with prefix and labels.
+/// The text that is being written, and the options for the prefix and the labels of its metrics.
 struct Told<'a> {
     options: &'a Options,
     exposition: Exposition,
 }
 
 impl Told<'_> {
-    /// Begins a family; returns its name with the prefix.
+    /// Begins a metric family and returns its name with the prefix.
     fn family(&mut self, name: &str, kind: Kind, help: &str) -> String {
         let name = self.options.prefix.name(name);
         self.exposition.family(&name, kind, help);
@@ -316,7 +319,7 @@ impl Told<'_> {
         }
     }
 
-    /// Writes buckets as well if `bounds`, their upper bounds, are given.
+    /// Writes sum and count, and buckets if `bounds`, their upper bounds, are given.
     fn durations<'a>(
         &mut self,
         name: &str,

@@ -1,15 +1,16 @@
-//! Determines the names, the labels and the label values of the metrics of applications.
+//! Defines the options for the metrics of applications: the prefix of their names, their labels, and the values of
+//! these labels.
 
 use super::Values;
 use api::SparkApplication;
 use std::{collections::BTreeMap, str::FromStr};
 
-/// The admin's choices.
+/// The admin's settings for the metrics of applications.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     pub prefix: Prefix,
     pub labels: Vec<Label>,
-    /// Upper bounds in seconds, ascending.
+    /// Upper bounds of the histogram's buckets in seconds, ascending.
     pub submit_latency_buckets: Vec<f64>,
     pub start_latency_buckets: Vec<f64>,
 }
@@ -26,7 +27,7 @@ impl Default for Options {
     }
 }
 
-/// The beginning of the names of metrics.
+/// The prefix of the names of metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefix(String);
 
@@ -72,7 +73,7 @@ impl FromStr for Label {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        /// Labels that the operator or Prometheus itself uses.
+        /// Labels that the operator or Prometheus itself adds to metrics.
         const TAKEN: [&str; 4] = ["cause", "le", "quantile", "state"];
         let label = converted(text);
         if TAKEN.contains(&&*label) || label.starts_with("__") {
@@ -85,14 +86,14 @@ impl FromStr for Label {
     }
 }
 
-/// Converts the key of an object's label into a label that Prometheus accepts. Kubeflow converts only `-`, and fails at
-/// other characters.
+/// Converts the key of an object's label into a label name that Prometheus accepts. Kubeflow's operator converts only
+/// `-`, and fails at other characters.
 fn converted(key: &str) -> String {
     key.replace(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_', "_")
 }
 
-/// Returns the values of `labels` for an application: the values of its own labels, else for `namespace` its namespace,
-/// else `Unknown`.
+/// Returns the values of `labels` for an application: the values of the application's own labels; for a missing label
+/// `namespace`, the application's namespace; for any other missing label, `Unknown`.
 #[must_use]
 pub fn labels_of(application: &SparkApplication, labels: &[Label]) -> Values {
     let own = application.metadata.labels.as_ref();

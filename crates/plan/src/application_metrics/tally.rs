@@ -1,5 +1,5 @@
-//! Computes what to count when a status has been written. Each transition is counted once, from the difference between
-//! the status before and the status now; an application whose status has not changed is not counted again.
+//! Computes what a status write adds to the counters. Each transition is counted once, from the difference between the
+//! old and the new status; an application whose status has not changed is not counted again.
 
 use crate::executors::{self, ExecutorLimits};
 use api::{ExecutorState, SparkApplication, SparkApplicationStatus, State};
@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, time::Duration};
 /// What one write of a status adds to the counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Whether the application was new.
+    /// Whether the application was new before the write.
     pub began: bool,
     pub submission: Option<Submission>,
     /// Set if the run is a retry.
@@ -22,11 +22,11 @@ pub struct Tally {
     pub executors_failed: u64,
 }
 
-/// A submission that is over.
+/// The outcome of a submission that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Submission {
     Succeeded {
-        /// The time from the application's creation, if this is its first run.
+        /// The time since the application's creation; none if this is not the application's first run.
         latency: Option<Duration>,
     },
     Failed,
@@ -48,7 +48,7 @@ pub struct End {
 }
 
 impl Retry {
-    /// Both kinds.
+    /// Both kinds of retries.
     pub const ALL: [Self; 2] = [Self::Failure, Self::Submission];
 
     /// Returns the cause as it is written in `status.runs`.
@@ -61,7 +61,7 @@ impl Retry {
     }
 }
 
-/// Returns what to count when `after` has been written at `now` in place of the status of `application`.
+/// Returns what to count after the status of `application` was replaced by `after` at `now`.
 #[must_use]
 pub fn tally(
     application: &SparkApplication,
@@ -77,8 +77,8 @@ pub fn tally(
     let created = application.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let age = || created.map(|created| between(created, now));
     let is_first_run = after.run_ordinal == Some(1);
-    // An edit resets the attempts but not the ordinal, so this excludes the first start after an edit: nobody has
-    // waited for that start since the application's creation.
+    // An edit resets the attempts but not the ordinal, so this excludes the first start after an edit: the time since
+    // the application's creation says nothing about how long that start took.
     let is_first_start =
         after.execution_attempts == 1 && after.run_ordinal == Some(i64::from(after.submission_attempts));
     let submission = match to {
@@ -103,7 +103,7 @@ pub fn tally(
         began: from == State::New && has_moved,
         submission,
         retry: is_new_run.then(|| retry(after)).flatten(),
-        // UNKNOWN to RUNNING is not a start: the driver's node has come back.
+        // The change from UNKNOWN to RUNNING is not a start: the driver's node has come back.
         start_latency: (has_moved && to == State::Running && from != State::Unknown && is_first_start)
             .then(age)
             .flatten(),
@@ -113,7 +113,7 @@ pub fn tally(
     }
 }
 
-/// Returns what the present run of `status` is a retry of.
+/// Returns the kind of retry that the present run of `status` is; none if it is not a retry.
 fn retry(status: &SparkApplicationStatus) -> Option<Retry> {
     let run = status.runs.iter().find(|run| Some(run.ordinal) == status.run_ordinal)?;
     Retry::ALL.into_iter().find(|retry| run.cause.as_deref() == Some(retry.as_str()))
@@ -129,7 +129,8 @@ mod tests {
     use super::*;
     use serde_json::{Value, from_value, json};
 
-    /// Returns what is counted when the status becomes `after`, a minute after the application was made.
+    /// Returns what is counted when the status changes from `before` to `after` a minute after the application was
+    /// created.
     fn counted(before: Value, after: Value) -> Tally {
         let application: SparkApplication = from_value(json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",

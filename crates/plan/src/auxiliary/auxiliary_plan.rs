@@ -1,9 +1,9 @@
 //! Compares the Services and Ingresses of an application with those that it should have, and decides what to do about
 //! the differences.
 //!
-//! They are compared in every reconcile of the application. So what was edited or deleted by others is repaired, what
-//! the spec does not want any more is deleted, and a run takes over the objects of the run before. This work never
-//! holds up the application: it is done in the background, and retried with growing pauses if it fails.
+//! The comparison takes place in every reconcile of the application. So what others have edited or deleted is repaired,
+//! what the spec no longer asks for is deleted, and a new run takes over the objects of the previous run. This work
+//! never delays the application: it is done in the background, and retried with growing pauses if it fails.
 
 use super::{
     exposure::{ExposedPort, others, ui},
@@ -20,10 +20,10 @@ use std::{
     time::Duration,
 };
 
-/// One effect that nothing waits for. Each can be repeated without harm.
+/// One effect for which nothing waits. Each effect can be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AuxiliaryAction {
-    /// Creates the object. If an object of this application has the name already, that object is changed to match.
+    /// Creates the object. If this application already owns an object with that name, that object is changed to match.
     Make(Value),
     /// Changes an object by this merge patch, which contains the object's kind, its name and its expected uid.
     Mend(Value),
@@ -31,7 +31,7 @@ pub enum AuxiliaryAction {
     Delete(Child),
 }
 
-/// A Service or an Ingress of an application, reduced to what decisions depend on.
+/// A Service or an Ingress of an application, reduced to the facts on which decisions depend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuxiliaryObject {
     pub child: Child,
@@ -39,12 +39,12 @@ pub struct AuxiliaryObject {
     /// The uid of the application that controls the object.
     pub owner: String,
     pub terminating: bool,
-    /// The address of a Service inside the cluster.
+    /// The cluster IP of a Service; none for an Ingress and for a Service without a cluster IP.
     pub cluster_ip: Option<String>,
-    /// The addresses of an Ingress.
+    /// The addresses of an Ingress, as [`addresses`] returns them.
     pub addresses: Vec<String>,
-    /// Labels, annotations and the spec fields that the operator sets, as JSON text: there are thousands of these
-    /// objects, and few are looked at.
+    /// Labels, annotations and the spec fields that the operator sets, as JSON text. Text takes less memory than parsed
+    /// values: there are thousands of these objects, and only few of them are compared at a time.
     content: Box<str>,
 }
 
@@ -52,34 +52,35 @@ pub struct AuxiliaryObject {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuxiliaryObjects {
     pub there: Vec<AuxiliaryObject>,
-    /// The kinds that are not watched: the cluster does not have the kind, or the operator may not watch it.
+    /// The kinds that are not watched, because the cluster does not have the kind or the operator may not watch it.
     pub unwatched: Vec<String>,
-    /// What this process has done about each object.
+    /// The attempts of this process to create, change or delete each object.
     pub tries: BTreeMap<Child, Try>,
 }
 
-/// What was done about one object.
+/// The attempts to create, change or delete one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Try {
-    /// How many attempts were made in a row. An attempt continues the row if it begins within twice the pause after the
-    /// attempt before. The number grows if the attempts fail, or if another program keeps undoing them.
+    /// How many attempts were made in a row. An attempt belongs to the row if it begins within twice the pause after
+    /// the attempt before. The number grows if the attempts fail, or if another program keeps undoing them.
     pub count: u32,
-    /// When something was last done.
+    /// When the last attempt began.
     pub last: Timestamp,
-    /// Whether something is being done at this moment.
+    /// Whether an attempt is running at this moment.
     pub is_under_way: bool,
-    /// The submission id of the run for which the object was made.
+    /// The submission id of the run for which the object was created.
     pub made_for: Option<String>,
 }
 
-/// The first pause before something is done about the same object again: long enough for the watch to report the
-/// result.
+/// The first pause between two attempts for the same object: long enough for the watch to report the result of the
+/// first attempt.
 const PAUSE: Duration = Duration::from_secs(5);
-/// The longest pause. A user who has corrected the cause does not wait longer than this.
+/// The longest pause between two attempts. A user who has corrected the cause of a failure does not wait longer than
+/// this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 impl Try {
-    /// Returns the state at the beginning of a new attempt that follows `before`.
+    /// Returns the record of a new attempt that begins now and follows `before`.
     #[must_use]
     pub fn begun(before: Option<Self>, now: Timestamp) -> Self {
         let recent = before.filter(|before| since(before.last, now) < before.pause() * 2);
@@ -103,8 +104,8 @@ fn since(then: Timestamp, now: Timestamp) -> Duration {
 }
 
 impl AuxiliaryObject {
-    /// Reads a Service or an Ingress; returns the name of its application with it, or none if no application controls
-    /// it.
+    /// Reads a Service or an Ingress. Returns it together with the name of the application that controls it; none if no
+    /// application controls it.
     #[must_use]
     pub fn of(kind: &str, object: &Value) -> Option<(String, Self)> {
         let metadata = &object["metadata"];
@@ -131,8 +132,8 @@ impl AuxiliaryObject {
 
 const APPLICATION: &str = "SparkApplication";
 
-/// Returns the fields of an object that the operator sets, in a form that does not depend on defaults that were filled
-/// in.
+/// Returns the fields of an object that the operator sets. Fields to which the API server has added its defaults are
+/// reduced to the parts that the operator sets.
 fn content(kind: &str, object: &Value) -> Value {
     let spec = &object["spec"];
     let spec = if kind == SERVICE {
@@ -148,7 +149,7 @@ fn content(kind: &str, object: &Value) -> Value {
     json!({"labels": metadata["labels"], "annotations": metadata["annotations"], "spec": spec})
 }
 
-/// Returns the certificates in the form in which Kubernetes stores them, without other fields that a user may have
+/// Returns the `tls` entries in the form in which Kubernetes stores them, without unknown fields that a user may have
 /// written.
 fn certificates(tls: &Value) -> Value {
     let kept = |tls: &Value| {
@@ -161,10 +162,10 @@ fn certificates(tls: &Value) -> Value {
     if kept.is_empty() { Value::Null } else { kept.into() }
 }
 
-/// Returns the merge patch that turns `there` into what is wanted; none if they agree.
+/// Returns the merge patch that changes the existing object `there` to `wanted`; none if nothing differs.
 ///
-/// Labels and annotations that others have added stay as long as the run is the same: cloud controllers write them.
-/// Those for another run are removed.
+/// Labels and annotations that other programs have added are kept as long as the run is the same, because cloud
+/// controllers write some. If the object belongs to another run, they are removed.
 #[must_use]
 pub fn mend(wanted: &Value, there: &AuxiliaryObject) -> Option<Value> {
     let (is, should) = (there.content(), content(&there.child.kind, wanted));
@@ -180,7 +181,7 @@ pub fn mend(wanted: &Value, there: &AuxiliaryObject) -> Option<Value> {
     let mut spec = Map::new();
     for (field, should) in should["spec"].as_object().into_iter().flatten() {
         let is = &is["spec"][field];
-        // The cluster may set a default class where the object names none.
+        // The cluster may set a default ingress class if the object names none.
         if is == should || should.is_null() && field == "ingressClassName" {
             continue;
         }
@@ -200,8 +201,8 @@ pub fn mend(wanted: &Value, there: &AuxiliaryObject) -> Option<Value> {
     Some(patch)
 }
 
-/// Returns the entries of `should` that differ from `is`. If `others_go`, the entries that `should` does not have
-/// become null.
+/// Returns the entries of `should` that differ from `is`. If `others_go`, each entry that only `is` has is returned as
+/// null, which removes it.
 fn changed(is: &Value, should: &Value, others_go: bool) -> Map<String, Value> {
     let entries = |map: &Value| map.as_object().cloned().unwrap_or_default();
     let (is, should) = (entries(is), entries(should));
@@ -210,8 +211,8 @@ fn changed(is: &Value, should: &Value, others_go: bool) -> Map<String, Value> {
     should.into_iter().filter(|(key, value)| is.get(key) != Some(value)).chain(gone).collect()
 }
 
-/// Returns what to do about the Services and Ingresses of `application`, and when to look at them again. `status` is
-/// the status that is about to be recorded.
+/// Returns the actions for the Services and Ingresses of `application`, and after which time to compare them again.
+/// `status` is the status that is about to be recorded.
 #[must_use]
 pub fn plan(
     application: &SparkApplication,
@@ -255,7 +256,7 @@ fn there<'a>(
 }
 
 impl AuxiliaryObjects {
-    /// Whether an object of a kind that is not watched was made for the present run.
+    /// Whether this process has created the object for the present run, for objects of kinds that are not watched.
     fn has_made(&self, child: &Child, status: &SparkApplicationStatus) -> bool {
         let made_for = || self.tries.get(child).and_then(|tried| tried.made_for.as_ref());
         self.unwatched.contains(&child.kind)
@@ -264,7 +265,7 @@ impl AuxiliaryObjects {
     }
 }
 
-/// Decides what may be done now, and collects when the rest may be done.
+/// Decides which attempts may begin now, and computes the time until the next of the others may begin.
 struct Due<'a> {
     seen: &'a AuxiliaryObjects,
     now: Timestamp,
@@ -275,7 +276,7 @@ impl Due<'_> {
     fn take_if_due(&mut self, child: &Child) -> bool {
         let Some(tried) = self.seen.tries.get(child) else { return true };
         let rest = tried.rest(self.now);
-        // No reconcile is planned for an attempt that is under way: the worker starts one when the attempt has ended.
+        // No reconcile is planned for an attempt that is running: the worker requests one when the attempt has ended.
         if tried.is_under_way || rest.is_zero() {
             return !tried.is_under_way;
         }
@@ -284,8 +285,8 @@ impl Due<'_> {
     }
 }
 
-/// Returns the objects that may stay. They stay between the runs and after the last run, so that addresses do not
-/// change, but not while the application is suspended.
+/// Returns the objects that are not deleted. They are kept between two runs and after the last run, so that addresses
+/// do not change, but not while the application is suspended.
 fn kept(application: &SparkApplication, status: &SparkApplicationStatus, policy: &Policy) -> BTreeSet<Child> {
     match status.application_state.state {
         State::Suspended => return BTreeSet::new(),
@@ -302,7 +303,8 @@ fn kept(application: &SparkApplication, status: &SparkApplicationStatus, policy:
     ui(application, policy).into_iter().chain(others(application, policy)).flat_map(of_exposed).collect()
 }
 
-/// Removes the web UI's address from the status of an application that has ended, unless the web UI's objects stay.
+/// Removes the web UI's address from the status of an application that has ended, unless the Service and the Ingress of
+/// the web UI are kept.
 pub fn note_end(application: &SparkApplication, status: &mut SparkApplicationStatus, policy: &Policy) {
     if policy.exposure.ends_with_run || ui(application, policy).is_none() {
         let pod_name = status.driver_info.pod_name.take();
@@ -310,7 +312,7 @@ pub fn note_end(application: &SparkApplication, status: &mut SparkApplicationSta
     }
 }
 
-/// Writes the web UI's address to the status, as far as its objects exist.
+/// Writes the addresses of the web UI to the status, as far as the Service and the Ingress of the web UI exist.
 pub fn note(
     application: &SparkApplication,
     status: &mut SparkApplicationStatus,

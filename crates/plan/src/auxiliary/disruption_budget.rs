@@ -1,4 +1,4 @@
-//! Makes the PodDisruptionBudget that keeps a driver on its node while other pods are drained.
+//! Builds the PodDisruptionBudget that keeps a driver on its node while the node is drained.
 
 use api::{
     SparkApplication,
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 pub(super) const KIND: &str = "PodDisruptionBudget";
 
-/// Returns the same object as Kubeflow's operator makes: with the name of the driver's pod, and at least one driver to
-/// be available.
+/// Returns the same PodDisruptionBudget that Kubeflow's operator creates: it has the name of the driver's pod, and at
+/// least one driver must be available.
 pub(super) fn disruption_budget(application: &SparkApplication, driver: &str) -> Value {
     let name = application.metadata.name.as_deref().unwrap_or_default();
     json!({

@@ -1,5 +1,5 @@
-//! Determines which ports of a driver can be reached, and under which names and addresses: the port of its web UI, and
-//! those of `driverIngressOptions`.
+//! Determines which ports of a driver can be reached, and under which names and addresses: the port of the web UI, and
+//! the ports of `driverIngressOptions`.
 
 use super::url_format::{Url, UrlFormat, Variables};
 use crate::{Policy, digest::md5_hex};
@@ -8,7 +8,7 @@ use k8s_openapi::api::networking::v1::IngressTLS;
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// The admin's decisions about the addresses of drivers.
+/// The admin's settings for the Services and Ingresses of drivers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exposure {
     /// Whether the web UI has a Service.
@@ -54,17 +54,17 @@ pub(super) struct ExposedPort<'a> {
     pub ingress_tls: Vec<Value>,
 }
 
-/// Spark's default.
+/// Spark's default for `spark.ui.port`.
 const UI_PORT: i32 = 4040;
 const UI_PORT_NAME: &str = "spark-driver-ui-port";
-/// The type of Services whose applications set none. They are reached inside the cluster only.
+/// The type of a Service if the application sets none. Such a Service can be reached only inside the cluster.
 pub(super) const SERVICE_TYPE: &str = "ClusterIP";
 /// The longest DNS label, in characters.
 const LONGEST_NAME: usize = 63;
-/// How many characters of the hash of a name go into the name where it is cut, between two dashes.
+/// The number of characters of a name's hash that a shortened name contains, between two dashes.
 const HASH: usize = 8;
 
-/// Returns the web UI's port, if it is to be reached.
+/// Returns the port of the web UI; none if the web UI is turned off, has no Service, or has a random port.
 pub(super) fn ui<'a>(application: &'a SparkApplication, policy: &'a Policy) -> Option<ExposedPort<'a>> {
     let spec = &application.spec;
     if is_ui_off(application) || !policy.exposure.has_ui_service {
@@ -165,8 +165,8 @@ pub(crate) const fn is_port(port: i32) -> bool {
     matches!(port, 1..=65535)
 }
 
-/// Returns `<application>-<suffix>`. A name that is too long is cut and gets a hash of the whole name, as Kubeflow's
-/// operator does for its UI Services.
+/// Returns `<application>-<suffix>`. A name that is too long is shortened and gets a hash of the complete name, as in
+/// Kubeflow's operator for its UI Services.
 fn name(application: &SparkApplication, suffix: &str) -> String {
     let application = application.metadata.name.as_deref().unwrap_or_default();
     let name = format!("{application}-{suffix}");
@@ -178,7 +178,7 @@ fn name(application: &SparkApplication, suffix: &str) -> String {
     format!("{}-{hash}-{suffix}", &application[..application.floor_char_boundary(room)])
 }
 
-/// Returns the values of the variables in addresses for `application`, whose id in Spark is `id`.
+/// Returns the values of the variables in URL formats for `application`. `id` is Spark's application id (`spark-…`).
 pub(super) fn variables<'a>(application: &'a SparkApplication, id: Option<&'a str>) -> Variables<'a> {
     let metadata = &application.metadata;
     Variables {
@@ -189,8 +189,8 @@ pub(super) fn variables<'a>(application: &'a SparkApplication, id: Option<&'a st
 }
 
 impl ExposedPort<'_> {
-    /// Returns the URL at which the driver's port is reached from outside the cluster; none if the port is not exposed, or
-    /// if the URL contains Spark's application id (`spark-…`) and the driver does not have one yet.
+    /// Returns the URL of the driver's port outside the cluster; none if the port is not exposed, or if the URL
+    /// contains Spark's application id (`spark-…`) and the driver does not have one yet.
     pub(super) fn url(
         &self,
         application: &SparkApplication,
@@ -200,28 +200,30 @@ impl ExposedPort<'_> {
         format.unwrap_or(Ok(None))
     }
 
-    /// Returns `url` as text; if the format names no scheme, with `https` if there is a certificate, else with `http`.
+    /// Returns `url` as text. If the format names no scheme, the scheme is `https` if the Ingress has a certificate,
+    /// otherwise `http`.
     pub(super) fn address(&self, url: &Url) -> String {
         url.address(if self.ingress_tls.is_empty() { "http" } else { "https" })
     }
 }
 
-/// Returns the path under which the web UI is seen from outside, for an application whose id in Spark is `id`; none if
-/// the web UI has no path, or if the path cannot be known.
+/// Returns the path of the web UI outside the cluster; none if the URL has no path, or if the path contains Spark's
+/// application id and `id` is none.
 #[must_use]
 pub fn ui_path(application: &SparkApplication, id: Option<&str>, policy: &Policy) -> Option<String> {
     let format = ui(application, policy)?.url_format?;
     format.path(variables(application, id))
 }
 
-/// Whether the path of the web UI depends on Spark's id of the application.
+/// Whether the path of the web UI contains Spark's application id.
 #[must_use]
 pub fn has_id_in_ui_path(application: &SparkApplication, policy: &Policy) -> bool {
     let format = ui(application, policy).and_then(|exposed| exposed.url_format);
     format.is_some_and(|format| format.has_id_in_path())
 }
 
-/// Returns why ports of `application` have no address, one sentence for each; `id` is Spark's id of the application.
+/// Returns one sentence for each port of `application` that can have no Ingress because its address is invalid. `id` is
+/// Spark's application id.
 #[must_use]
 pub fn without_address(application: &SparkApplication, id: Option<&str>, policy: &Policy) -> Vec<String> {
     let all_exposed = ui(application, policy).into_iter().chain(others(application, policy));

@@ -1,6 +1,6 @@
-//! Determines which rights somebody needs who wants a port of a driver to be reached from outside the cluster.
+//! Determines which rights a user needs to make a port of a driver reachable from outside the cluster.
 //!
-//! The operator makes Services and Ingresses with its own rights. Without this check, a tenant who may create
+//! The operator creates Services and Ingresses with its own rights. Without this check, a tenant who may create
 //! applications but no Ingresses could claim any host, with any annotation that an ingress controller obeys.
 
 use super::exposure::SERVICE_TYPE;
@@ -13,15 +13,15 @@ pub struct ExposureRight {
     pub group: &'static str,
     /// The plural of the kind, as in a Role.
     pub resource: &'static str,
-    /// The first field of the application that needs the right.
+    /// The path of the first field of the application that needs the right.
     pub field: String,
 }
 
-/// Returns the rights that `spec` needs, unless `old` exposes the same; `path` is the path of the spec: `spec`, or
-/// `spec.template` in a schedule.
+/// Returns the rights that a user needs to apply `spec`; none if `old` has the same exposure options. `path` is the
+/// path of the spec: `spec`, or `spec.template` in a schedule.
 ///
-/// A Service of the type ClusterIP without annotations needs none: it leads to the driver's own port inside the cluster,
-/// which other pods can reach without it.
+/// A Service of the type ClusterIP without annotations needs no right: it only leads to the driver's own port inside
+/// the cluster, which other pods can reach without the Service.
 #[must_use]
 pub fn exposure_rights(
     old: Option<&SparkApplicationSpec>,
@@ -57,7 +57,7 @@ pub fn exposure_rights(
     services.into_iter().chain(right("networking.k8s.io", "ingresses", ingresses)).collect()
 }
 
-/// Whether a Service of this type is reached from outside the cluster.
+/// Whether a Service of this type can be reached from outside the cluster.
 fn is_open(service_type: Option<&str>) -> bool {
     service_type.is_some_and(|kind| !kind.is_empty() && kind != SERVICE_TYPE)
 }

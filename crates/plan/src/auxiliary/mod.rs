@@ -1,5 +1,5 @@
-//! Makes the objects that an application has beside its run. A driver does without them: they never keep it from
-//! running.
+//! Builds the auxiliary objects of an application: Services, Ingresses and PodDisruptionBudgets. The driver does not
+//! depend on them: a missing auxiliary object never keeps a driver from running.
 
 mod auxiliary_plan;
 mod disruption_budget;
@@ -20,7 +20,7 @@ pub use service_and_ingress::addresses;
 use spark_client::Child;
 pub use url_format::{Url, UrlFormat, Variables};
 
-/// Returns the objects that a reconcile has to make once a driver called `driver` exists.
+/// Returns the objects that a reconcile has to create itself once a driver called `driver` exists.
 #[must_use]
 pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<Value> {
     let is_asked_for = application.spec.driver_pod_disruption_budget == Some(true);
@@ -33,7 +33,7 @@ pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<
     objects
 }
 
-/// Returns the objects that may have been made for a driver called `driver`, regardless of what the spec says now.
+/// Returns the objects that may have been created for a driver called `driver`, whatever the spec asks for now.
 #[must_use]
 pub fn possible(driver: &str, policy: &Policy) -> Vec<Child> {
     let budget = || Child { kind: disruption_budget::KIND.to_owned(), name: driver.to_owned() };

@@ -1,5 +1,5 @@
-//! Makes the objects by which a port of a driver can be reached: a Service, and an Ingress if the port has an address
-//! from outside.
+//! Builds the objects by which a port of a driver can be reached: a Service, and an Ingress if the port has an address
+//! outside the cluster.
 
 use super::exposure::{ExposedPort, others, ui};
 use crate::Policy;
@@ -13,14 +13,14 @@ use serde_json::{Map, Value, json};
 pub(super) const SERVICE: &str = "Service";
 pub(super) const INGRESS: &str = "Ingress";
 
-/// Appended to the path of an Ingress, so that the path and all below it match. The second group is the part below the
-/// path.
+/// The regular expression that is appended to the path of an Ingress, so that it matches the path and everything below
+/// it. The second group is the part below the path.
 const BELOW: &str = "(/|$)(.*)";
 /// The rewrite target: the second group of [`BELOW`].
 const REST: &str = "/$2";
 
-/// Returns all Services and Ingresses that should exist for the present run. If an address cannot be made, there is no
-/// Ingress, and [`super::without_address`] returns why.
+/// Returns all Services and Ingresses that should exist for the present run. A port whose address is invalid gets no
+/// Ingress; [`super::without_address`] returns why.
 pub(super) fn wanted(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
@@ -37,7 +37,7 @@ pub(super) fn wanted(
 fn service(application: &SparkApplication, status: &SparkApplicationStatus, exposed: &ExposedPort) -> Value {
     let mut metadata = metadata(application, status, &exposed.service);
     for (name, value) in exposed.service_labels.iter() {
-        // The operator's own labels take precedence: the object is found and deleted by them.
+        // The operator's own labels take precedence, because the operator finds and deletes the object by them.
         if metadata["labels"][name].is_null() {
             metadata["labels"][name] = value.as_str().into();
         }
@@ -75,7 +75,7 @@ fn ingress(
     if !annotations.is_empty() {
         metadata["annotations"] = json!(annotations);
     }
-    // The host is written without the port: an Ingress has no field for a port.
+    // The host is written without a port: an Ingress has no field for a port.
     let mut spec = json!({"rules": [{"host": url.host, "http": {"paths": [path]}}]});
     if let Some(class) = &policy.exposure.ingress_class {
         spec["ingressClassName"] = class.as_str().into();

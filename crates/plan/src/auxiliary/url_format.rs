@@ -1,10 +1,10 @@
-//! Builds the address of a port of a driver from a format with variables, which are filled in for an application.
+//! Builds the URL of a port of a driver from a format with variables, for example `{{$appName}}.example.com`.
 
 use std::fmt;
 
 /// The format of an address, such as `{{$appName}}.example.com` or
-/// `https://example.com:8443/{{$appNamespace}}/{{$appName}}`. The format is parsed once, so that a format that can
-/// never give an address is reported before an address is needed.
+/// `https://example.com:8443/{{$appNamespace}}/{{$appName}}`. The format is parsed before an address is needed, so that
+/// a format that can never give a valid address is reported early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlFormat {
     /// `http` or `https`, if the format names one.
@@ -29,16 +29,16 @@ enum Variable {
     Id,
 }
 
-/// The values of the variables.
+/// The values of the variables for one application.
 #[derive(Clone, Copy, Debug)]
 pub struct Variables<'a> {
     pub name: &'a str,
     pub namespace: &'a str,
-    /// Spark's own id of the application, if it is known.
+    /// Spark's application id (`spark-…`), if it is known.
     pub id: Option<&'a str>,
 }
 
-/// An address, in its parts.
+/// An address, split into its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     pub scheme: Option<&'static str>,
@@ -47,17 +47,17 @@ pub struct Url {
     pub path: String,
 }
 
-/// The longest part of a host name, in characters.
+/// The greatest length of one label of a host name, in characters.
 const LONGEST_LABEL: usize = 63;
-/// The longest host name, in characters.
+/// The greatest length of a host name, in characters.
 const LONGEST_HOST: usize = 253;
 const NO_ADDRESS: &str = "an Ingress has no address for its host: write a name such as `spark.example.com`";
-/// The shortest values that the variables can have, with the most harmless characters. A format that fails with these
-/// values fails with all values.
+/// The shortest values that the variables can have, made of characters that are valid everywhere. A format that fails
+/// with these values fails with all values.
 const SHORTEST: Variables = Variables { name: "a", namespace: "a", id: Some("spark-0") };
 
 impl UrlFormat {
-    /// Parses `text`.
+    /// Parses `text` and checks that it can give a valid address.
     ///
     /// # Errors
     ///
@@ -93,7 +93,8 @@ impl UrlFormat {
         Ok(format)
     }
 
-    /// Returns the address for an application; none if the format contains Spark's id, and the id is not known.
+    /// Returns the address for an application; none if the format contains Spark's application id, and the id is not
+    /// known.
     ///
     /// # Errors
     ///
@@ -113,14 +114,14 @@ impl UrlFormat {
         Ok(Some(Url { scheme: self.scheme, host, port: self.port, path }))
     }
 
-    /// Returns the path for an application, as [`Self::url`] returns it; none if there is no path, or if it cannot be
-    /// known.
+    /// Returns the path for an application, as [`Self::url`] returns it; none if the format has no path, or if the path
+    /// contains Spark's application id and the id is not known.
     #[must_use]
     pub fn path(&self, variables: Variables) -> Option<String> {
         filled_in(&self.path, variables).filter(|path| !path.is_empty())
     }
 
-    /// Whether the path depends on Spark's id of the application.
+    /// Whether the path contains Spark's application id.
     #[must_use]
     pub fn has_id_in_path(&self) -> bool {
         self.path.contains(&Piece::Variable(Variable::Id))
@@ -134,7 +135,7 @@ impl fmt::Display for UrlFormat {
 }
 
 impl Url {
-    /// Returns the address as text, with `scheme` if the address has no scheme of its own.
+    /// Returns the address as text; `scheme` is used if the address has no scheme of its own.
     #[must_use]
     pub fn address(&self, scheme: &str) -> String {
         let Self { host, path, .. } = self;
@@ -183,7 +184,7 @@ fn scheme(mut pieces: Vec<Piece>) -> Result<(Option<&'static str>, Vec<Piece>), 
     Ok((Some(known), pieces))
 }
 
-/// Splits the pieces in two: those before the first `at`, and those from it on.
+/// Splits the pieces in two: those before the first character `at`, and those from that character on.
 fn split(pieces: Vec<Piece>, at: char) -> (Vec<Piece>, Vec<Piece>) {
     let (mut before, mut from) = (Vec::new(), Vec::new());
     for piece in pieces {
@@ -218,7 +219,7 @@ fn check_host(host: &str) -> Result<(), String> {
     if host.is_empty() {
         return Err("has no host: write one such as `spark.example.com` before the path".to_owned());
     }
-    // The last part of a host name is never a number: such a text is an IP address.
+    // An Ingress accepts no IP address as host, and a host whose last part is a number is an IP address.
     let last = host.rsplit('.').next().unwrap_or_default();
     if !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!("`{host}`: {NO_ADDRESS}"));

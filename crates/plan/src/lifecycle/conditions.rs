@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// Returns the conditions `Submitted`, `Running`, `Succeeded` and `Failed` that follow from `status`; a new application
-/// gets none of them. A condition that has not changed keeps its time.
+/// gets none of them. A condition whose status has not changed keeps its `lastTransitionTime`. Conditions of other
+/// types are kept.
 pub(super) fn of(
     status: &SparkApplicationStatus,
     application: &SparkApplication,
@@ -79,14 +80,14 @@ fn holds(type_: &str, state: State, status: &SparkApplicationStatus) -> (&'stati
     (if holds { "True" } else { "False" }, reason)
 }
 
-/// Returns what the driver waits for, as a single word; none if there is no such word.
+/// Returns the reason why the driver waits, as a single word; none if the message does not begin with such a word.
 fn waiting(status: &SparkApplicationStatus) -> Option<String> {
     let message = status.application_state.error_message.as_deref()?;
     let word = message.split(':').next().unwrap_or_default();
     is_word(word).then(|| word.to_owned())
 }
 
-/// Whether `reason` is a single word. Kubernetes refuses a condition whose reason is no such word.
+/// Whether `reason` is a single word. The API server refuses a condition whose reason is not a single word.
 fn is_word(reason: &str) -> bool {
     reason.starts_with(|c: char| c.is_ascii_alphabetic())
         && reason.len() <= 256

@@ -1,20 +1,21 @@
-//! Decides whether the spec was edited since the recorded run was made from it.
+//! Decides whether the spec was edited after the recorded run was created from it.
 //!
-//! The spec was edited if both `metadata.generation` and the hash differ from the recorded ones. If nothing is
-//! recorded, or a hash of another version, the spec counts as not edited, and its generation and hash are recorded now.
-//! So neither a new version of the operator nor an operator that takes over from Kubeflow's operator runs any
-//! application again.
+//! The spec was edited if both `metadata.generation` and the hash differ from the recorded ones. If the status contains
+//! no hash, or a hash of another version, the spec counts as not edited, and its generation and hash are recorded now.
+//! So neither a new version of the operator nor a switch from Kubeflow's operator to this one causes any application to
+//! run again.
 
 use crate::spec_hash::{hash_version, spec_hash};
 use api::{SparkApplication, SparkApplicationStatus, State};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
-    /// The spec is the recorded spec.
+    /// The spec has not changed since the recorded run, or no run is recorded.
     None,
-    /// There is no record to compare with, or the edit does not make another run necessary.
+    /// There is no record to compare with, or the edit does not require another run. Only generation and hash are
+    /// recorded.
     Immaterial,
-    /// The edited spec asks for another run.
+    /// The edit requires another run.
     Material,
 }
 
@@ -34,7 +35,8 @@ pub(super) fn of(application: &SparkApplication) -> Edit {
     }
 }
 
-/// Records which spec was seen. After an edit that asks for another run, attempts are counted from zero again.
+/// Records generation and hash of the present spec. After an edit that requires another run, attempts are counted from
+/// zero again.
 pub(super) fn take_note(application: &SparkApplication, edit: Edit, status: &mut SparkApplicationStatus) {
     if edit == Edit::None {
         return;
@@ -48,8 +50,8 @@ pub(super) fn take_note(application: &SparkApplication, edit: Edit, status: &mut
     }
 }
 
-/// Whether an application in this state has a run that is ended by an edit, or that has ended already. In the other
-/// states the next run is made from the spec as it is at that time.
+/// Whether an edit ends the run of an application in this state, or starts another run after one that has already
+/// ended. In the other states, an edit needs no action: the next run will use the spec as it is when that run starts.
 pub(super) const fn ends_run(state: State) -> bool {
     match state {
         State::Submitted

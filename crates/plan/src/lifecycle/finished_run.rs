@@ -41,7 +41,8 @@ impl Pass<'_> {
         self.end(State::Failed, events::application_failed(self.name(), why))
     }
 
-    /// Moves to a terminal state. Only this function does so, so that no terminal state lacks its `terminationTime`.
+    /// Moves the application to a terminal state. Only this function does so, so that no terminal state lacks its
+    /// `terminationTime`.
     fn end(&self, state: State, event: Event) -> Plan {
         let mut status = self.status.clone();
         status.application_state.state = state;
@@ -55,15 +56,15 @@ impl Pass<'_> {
         Plan { actions: self.clean_up(), ..self.with_executors(status, vec![event], wake) }
     }
 
-    /// Handles COMPLETED and FAILED, until the application is edited, is to run again, or has exceeded its time to
-    /// live.
+    /// Handles COMPLETED and FAILED: the application stays in this state until the user edits its spec or asks for
+    /// another run, or until its time to live is over.
     pub(super) fn rest(&self) -> Plan {
         if self.rerun_asked_for().is_some_and(|asked| self.status.last_rerun.as_ref() != Some(asked)) {
             return self.run_again(Cause::RerunRequested);
         }
         let mut status = self.status.clone();
         // Kubeflow's operator leaves some ended applications without a termination time. Such an application gets the
-        // time of its last submission, the last time that is known about it.
+        // time of its last submission, the latest time that is known of it.
         let last_heard_of = || status.last_submission_attempt_time.clone().unwrap_or(Time(self.now));
         if status.termination_time.is_none() {
             status.termination_time = Some(last_heard_of());
@@ -77,9 +78,9 @@ impl Pass<'_> {
         Plan { actions: self.without_late_driver(), ..plan }
     }
 
-    /// Deletes a driver that was made late, by a submission pod on a lost node or by an earlier operator process. A
-    /// late driver of an earlier run is deleted unless it has ended. A late driver of the last run, whose submission
-    /// has failed, is deleted together with what belongs to it.
+    /// Returns the actions that delete a driver which was created too late, by a submission pod on a lost node or by an
+    /// earlier operator process. A late driver of an earlier run is deleted unless it has ended. A late driver of the
+    /// last run, whose submission counts as failed, is deleted together with the objects that belong to it.
     fn without_late_driver(&self) -> Vec<Action> {
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
         if let Some(earlier) = self.own_driver().filter(|driver| !driver.is_of(Role::Driver, recorded)) {
@@ -92,22 +93,22 @@ impl Pass<'_> {
         late.map_or_else(Vec::new, |delete| [delete].into_iter().chain(self.clean_up()).collect())
     }
 
-    /// Returns how long an application that has ended is still kept: `spec.timeToLiveSeconds`, else the admin's
-    /// default, counted from its end.
+    /// Returns the remaining time until an ended application is deleted: `spec.timeToLiveSeconds`, else the admin's
+    /// default, counted from the end of the application.
     fn rest_of_life(&self, status: &SparkApplicationStatus) -> Life {
         let own = self.application.spec.time_to_live_seconds;
         let Some(ttl) = own.or(self.policy.default_time_to_live_seconds) else { return Life::Unlimited };
         let ended = status.termination_time.as_ref().map_or(self.now, |time| time.0);
-        // A deleted application is lost, and if the local clock jumped forward, every application that has ended would
-        // be deleted. So the time to live has to be over by the API server's clock as well.
+        // A deletion cannot be undone, and if the local clock jumped forward, every ended application would be deleted.
+        // So the time to live has to be over by the API server's clock as well.
         let now = self.seen.server_time.map_or(self.now, |server| server.min(self.now));
         let ttl = SignedDuration::from_secs(ttl.max(0));
         let rest = Duration::try_from(ttl.saturating_sub(now.duration_since(ended)));
-        // The age must be strictly greater than the time to live, as in Kubeflow.
+        // The age must be strictly greater than the time to live, as in Kubeflow's operator.
         rest.map_or(Life::Over, |rest| Life::For(rest + Duration::from_millis(1)))
     }
 
-    /// Moves to PENDING_RERUN and deletes what belongs to the run that is over.
+    /// Moves the application to PENDING_RERUN and deletes the objects of the run that has ended.
     fn run_again(&self, cause: Cause) -> Plan {
         let mut status = self.status.clone();
         if cause == Cause::RerunRequested {
@@ -133,8 +134,8 @@ impl Pass<'_> {
         )
     }
 
-    /// Ends the run after an edit of the spec: everything that is left of the run from the old spec is deleted, and
-    /// then the new spec runs.
+    /// Ends the run after an edit of the spec: all pods and objects of that run are deleted, and then the new spec
+    /// runs.
     pub(super) fn invalidate(&self) -> Plan {
         let mut status = self.moved(State::Invalidating, None);
         self.end_early(&mut status, Outcome::new(State::Invalidating, "SpecEdited", None));
@@ -151,7 +152,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns what still has to be done until no pod of this application runs any more; none if none runs.
+    /// Returns the actions that remain until no pod of this application runs any more; none if no pod runs.
     pub(super) fn clear(&self) -> Option<Vec<Action>> {
         if self.is_submitting() {
             return Some(vec![Action::StopSubmission]);
@@ -164,7 +165,7 @@ impl Pass<'_> {
         Some(driver.and_then(Self::delete_pod).into_iter().chain(Self::delete_strays(&strays)).collect())
     }
 
-    /// Deletes what the run that is over has left in addition to its pods.
+    /// Returns the actions that delete the objects which the ended run has left in addition to its pods.
     pub(super) fn clean_up(&self) -> Vec<Action> {
         let beside = auxiliary::possible(&driver_name(self), self.policy);
         let beside = (!beside.is_empty()).then_some(Action::DeleteChildren(beside));
@@ -182,8 +183,8 @@ impl Pass<'_> {
         let around = &self.seen.submission_environment;
         let mut children = submission::children(self.application, &run, self.policy, around, driver);
         if matches!(self.application.state(), State::Invalidating | State::Suspending) {
-            // The spec from which the run was made may be lost by now, so everything that may have been made for any
-            // spec is included.
+            // The spec from which the run was created may no longer be known, so everything that may have been created
+            // for any spec is included.
             let possible = spark_client::possible_children(self.name(), &run.ids());
             let files = submission_pod::config_map(&submission_pod::name(self.application, &run));
             let possible = possible.into_iter().chain([monitoring.clone(), files]);
@@ -191,8 +192,8 @@ impl Pass<'_> {
             children.extend(others);
         }
         let made = |config_map: &String| children.iter().any(|child: &Child| child.name == *config_map);
-        // Objects that `spark-submit` made are owned by the driver's pod and are deleted with it. In that case, the
-        // operator deletes only what it made before the driver's pod.
+        // Objects that `spark-submit` created are owned by the driver's pod and are deleted together with it. In that
+        // case, the operator deletes only what it created before the driver's pod existed.
         let is_ours = match &self.seen.driver {
             Driver::Pod { pod, .. } => pod.driver_config_map.as_ref().is_none_or(made),
             Driver::Unseen | Driver::Gone => true,
@@ -206,7 +207,7 @@ impl Pass<'_> {
     }
 }
 
-/// How long an application that has ended is kept.
+/// How long an ended application remains.
 enum Life {
     Unlimited,
     For(Duration),

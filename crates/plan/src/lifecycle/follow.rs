@@ -1,4 +1,4 @@
-//! Handles SUBMITTED, RUNNING and UNKNOWN: the application's state is the state of its driver.
+//! Handles SUBMITTED, RUNNING and UNKNOWN: the state of the application follows the state of its driver.
 
 use super::{EVENTUALLY, Pass, SOON, driver_name, history::Outcome};
 use crate::{
@@ -11,7 +11,7 @@ use api::{ApplicationState, Role, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// The reason that is recorded for a run whose driver disappeared before its end was seen.
+/// The reason that is recorded for a run whose driver disappeared before the operator saw how it ended.
 const OUTCOME_UNKNOWN: &str = "DriverOutcomeUnknown";
 
 impl Pass<'_> {
@@ -33,7 +33,7 @@ impl Pass<'_> {
                 let event = events::driver_failed(&pod.name, &why);
                 (State::Failing, Some(why), event)
             }
-            // The node may come back. If it does not, the pod is deleted, and the deletion is seen.
+            // The node may come back. If it does not, Kubernetes deletes the pod, and the watch reports the deletion.
             DriverState::Unknown => (State::Unknown, pod.message.clone(), events::driver_unknown(&pod.name)),
         };
         let mut status = self.status.clone();
@@ -61,7 +61,7 @@ impl Pass<'_> {
         let wake = match state {
             State::Succeeding | State::Failing => SOON,
             // Kubernetes reports a volume that cannot be mounted only by an event, so the operator has to look for that
-            // event.
+            // event after a while.
             State::Submitted => driver::until_next_mount_question(pod, self.now).unwrap_or(EVENTUALLY),
             _ => EVENTUALLY,
         };
@@ -76,7 +76,7 @@ impl Pass<'_> {
         plan
     }
 
-    /// Returns what a driver that does not run yet waits for.
+    /// Returns the reason why a driver is not running yet.
     fn waiting(&self, pod: &PodSummary) -> Option<String> {
         pod.waiting_for()
             .or_else(|| self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}")))
@@ -112,7 +112,8 @@ impl Pass<'_> {
     }
 }
 
-/// Returns the first word of what a driver waits for. The text after that word changes often and is not worth an event.
+/// Returns the first word of the reason why a driver waits. The text after that word changes often, so that a change of
+/// it is not worth an event.
 fn first_word(message: Option<&str>) -> Option<&str> {
     message.and_then(|message| message.split(':').next())
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::fmt;
 
-/// How many runs `status.runs` keeps.
+/// The greatest number of runs in `status.runs`.
 const REMEMBERED: usize = 10;
 
 /// The cause of a run.
@@ -62,8 +62,8 @@ impl Outcome {
 }
 
 impl Pass<'_> {
-    /// Records that there will be another run, and its cause. If several causes are announced for the same run, the
-    /// latest counts.
+    /// Records that another run will follow, and its cause. If several causes are recorded for the same run, the latest
+    /// one counts.
     pub(super) fn announce(status: &mut SparkApplicationStatus, cause: Cause) {
         let ordinal = status.run_ordinal.unwrap_or_default() + 1;
         let run = entry(status, ordinal);
@@ -87,7 +87,7 @@ impl Pass<'_> {
         if run.state.is_some() {
             return;
         }
-        // A run of Kubeflow's operator has no record yet, so id and time are taken from the status.
+        // A run that Kubeflow's operator has submitted has no record yet, so its id and time are taken from the status.
         run.submission_id = run.submission_id.take().or(submission_id);
         run.submitted_time = run.submitted_time.take().or(submitted);
         run.finished_time = Some(Time(now));

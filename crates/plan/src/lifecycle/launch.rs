@@ -1,8 +1,9 @@
-//! Handles New, PENDING_RERUN, RESUMING and SUBMISSION_FAILED: makes the driver of the next run, and only one driver.
+//! Handles New, PENDING_RERUN, RESUMING and SUBMISSION_FAILED: creates the driver of the next run, and never a second
+//! driver for the same run.
 //!
 //! A run is submitted either by the operator itself, whose progress is in memory ([`SubmissionProgress`]), or by a
-//! submission pod, whose state is read from the pod ([`submission_pod::state`]). In both cases the driver's pod
-//! decides: a complete driver is followed, whatever the outcome of the submission is.
+//! submission pod, whose state is read from the pod ([`submission_pod::state`]). In both cases the driver's pod takes
+//! precedence: if it is complete, the operator follows it, whatever the outcome of the submission is.
 
 use super::{
     EVENTUALLY, Pass, SOON,
@@ -27,21 +28,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Pass<'_> {
-    /// Submits the next run, unless an earlier attempt has made the driver or is about to.
+    /// Submits the next run, unless an earlier attempt has created the driver or is still creating it.
     pub(super) fn launch(&self) -> Plan {
         let run = Run::next(self.application);
         let progress = self.seen.submission_of(&run.id);
         if progress.is_none() && self.is_submitting() {
-            // The running submission is for another run, because the spec was edited since. The next reconcile finds
-            // what that submission has made until it stops.
+            // The running submission is for another run, because the spec was edited in the meantime. The next
+            // reconcile finds the objects that this submission still creates until it stops.
             return self.acting(Vec::from([Action::StopSubmission]));
         }
         let submission = self.submission_pod(&run.id);
         let may_go_on = submission.as_ref().is_some_and(|(_, submission)| submission.may_go_on());
         match (&self.seen.driver, progress) {
             (_, Some(SubmissionProgress::Running)) => self.stay(Some(SOON)),
-            // The submission has ended with the API server's confirmation that all objects exist. If the driver has
-            // disappeared again already, its outcome is determined in SUBMITTED.
+            // The submission has ended, and the API server has confirmed every object. If the driver has already
+            // disappeared again, the code for SUBMITTED determines the outcome.
             (Driver::Unseen | Driver::Gone, Some(SubmissionProgress::Succeeded { spark_application_id })) => {
                 self.submitted(run, spark_application_id.clone())
             }
@@ -51,8 +52,8 @@ impl Pass<'_> {
             },
             (Driver::Pod { pod, complete }, _) => {
                 match driver::standing(pod, *complete, self.uid(), &run.id, self.now) {
-                    // If `spark-submit` fails after it has made everything, it deletes its driver again. So a pending
-                    // driver is not followed while its `spark-submit` may continue.
+                    // If `spark-submit` fails after it has created all objects, it deletes its driver again. So a
+                    // pending driver is not followed while its `spark-submit` may still be running.
                     Standing::Adoptable
                         if may_go_on && matches!(driver::state(pod), DriverState::Pending) =>
                     {
@@ -60,7 +61,7 @@ impl Pass<'_> {
                     }
                     Standing::Adoptable => self.submitted(run, pod.spark_application_id.clone()),
                     Standing::InTheMaking => self.stay(Some(SOON)),
-                    // The submission pod is still at work on this driver, however long that takes.
+                    // The submission pod is still creating the objects of this driver, however long that takes.
                     Standing::Leftover if may_go_on && pod.is_of(Role::Driver, run.id.as_str()) => {
                         self.stay(Some(SOON))
                     }
@@ -68,8 +69,8 @@ impl Pass<'_> {
                         let beside = if pod.terminating { Vec::new() } else { self.clean_up() };
                         self.acting(Self::delete_pod(pod).into_iter().chain(beside).collect())
                     }),
-                    // The pod belongs to an earlier application of the same name, which is gone. Kubernetes deletes the
-                    // pods of that application.
+                    // The pod belongs to a deleted application that had the same name. Kubernetes deletes the pods of
+                    // that application.
                     Standing::Foreign if pod.is_of_application(self.name()) => self.stay(Some(SOON)),
                     Standing::Foreign => {
                         let why = taken(pod);
@@ -78,7 +79,7 @@ impl Pass<'_> {
                 }
             }
             (Driver::Gone, Some(SubmissionProgress::Failed(why))) => self.submission_failed(run, why.clone()),
-            // If another pod had the driver's name, that pod is gone now.
+            // If a pod of another owner had the driver's name, that pod is gone now.
             (Driver::Gone, None | Some(SubmissionProgress::DriverExists | SubmissionProgress::PodMade)) => {
                 let strays = self.strays(Some(&run.id));
                 if !strays.is_empty() {
@@ -87,7 +88,7 @@ impl Pass<'_> {
                 }
                 match submission {
                     None => self.submit(run),
-                    // The driver has disappeared again already. Its outcome is determined in SUBMITTED.
+                    // The driver has already disappeared again. The code for SUBMITTED determines the outcome.
                     Some((_, Submission::Succeeded)) => self.submitted(run, None),
                     Some((_, Submission::Failed(why))) => self.submission_failed(run, why),
                     Some((pod, Submission::DriverExists)) => self.acting(Self::delete_submission_pod(pod)),
@@ -97,14 +98,14 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns the submission pod of the run `id`, and how far the submission has come.
+    /// Returns the submission pod of the run `id` and its progress.
     fn submission_pod(&self, id: &SubmissionId) -> Option<(&PodSummary, Submission)> {
         let pods = self.seen.submission_pods.iter();
         let pod = pods.into_iter().find(|pod| pod.submits_for(self.uid(), id.as_str()))?;
         Some((pod, submission_pod::state(pod)))
     }
 
-    /// Waits for the submission pod, and writes to the status what the submission pod waits for.
+    /// Returns the plan that waits for the submission pod and writes to the status what the submission pod waits for.
     fn await_submission(&self, pod: &PodSummary, submission: &Submission) -> Plan {
         // Kubernetes reports a volume that cannot be mounted only by an event.
         let unmounted = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
@@ -120,15 +121,15 @@ impl Pass<'_> {
         let message = excerpt::beginning(format!("submission pod {}: {what}", pod.name), LONGEST_EXPLANATION);
         let mut status = self.status.clone();
         let is_news = status.application_state.error_message.as_ref() != Some(&message);
-        // An event reports what the pod waits for, but not that `spark-submit` is running.
+        // The event reports only what keeps the pod from starting, not that `spark-submit` is running.
         let told = held.filter(|_| is_news).map(|why| events::submission_pending(&pod.name, why));
         status.application_state.error_message = Some(message);
-        // The watch of pods reports the end of the submission pod, so no short timer is needed.
+        // The watch of pods reports the end of the submission pod, so a long pause is enough.
         let wake = driver::until_next_mount_question(pod, self.now).unwrap_or(EVENTUALLY);
         self.plan(status, Vec::from_iter(told), Some(wake))
     }
 
-    /// Handles SUBMISSION_FAILED: retries when it is time, as often as the restart policy allows.
+    /// Handles SUBMISSION_FAILED: submits again when the pause is over, as often as the restart policy allows.
     pub(super) fn after_failed_submission(&self) -> Plan {
         match restart::of_submission(&self.application.spec, &self.status, self.now) {
             Retry::Never => self.fail(),
@@ -168,7 +169,7 @@ impl Pass<'_> {
     }
 
     fn submission_failed(&self, run: Run, why: String) -> Plan {
-        // The reason may quote a property of any length.
+        // The reason may quote a property value of any length.
         let why = excerpt::beginning(why, LONGEST_NOTE);
         let event = events::submission_failed(self.name(), &why);
         let around = &self.seen.submission_environment;
@@ -182,7 +183,7 @@ impl Pass<'_> {
         Plan { actions: Vec::from_iter(actions), ..self.plan(status, vec![event], Some(SOON)) }
     }
 
-    /// Returns the status with `run` as the present run. Of the run before, only the counts are kept.
+    /// Returns the status with `run` as the present run. Of the previous run, only the numbers of attempts are kept.
     fn with_run(&self, run: Run) -> SparkApplicationStatus {
         let mut status = self.status.clone();
         reset(&mut status);
@@ -199,7 +200,7 @@ impl Pass<'_> {
         status
     }
 
-    /// Returns the cause of the next run for the case that no cause was announced.
+    /// Returns the cause of the next run, for the case that no cause was recorded before.
     pub(super) fn cause(&self) -> Cause {
         match self.application.state() {
             State::SubmissionFailed => Cause::SubmissionRetry,
@@ -208,14 +209,14 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns the value of the annotation that asks for another run.
+    /// Returns the value of the annotation by which the user asks for another run.
     pub(super) fn rerun_asked_for(&self) -> Option<&String> {
         self.application.metadata.annotations.as_ref()?.get(annotation::RERUN)
     }
 
-    /// Returns the pods that have to be gone before a driver is made for the run `id`: executors and submission pods of
-    /// other runs, and drivers of this application under other names. Without `id`, executors and submission pods of
-    /// all runs are included, for the case that no driver is to be made.
+    /// Returns the pods that have to be gone before a driver is created for the run `id`: executors and submission pods
+    /// of other runs, and drivers of this application with other names. If `id` is none, because no driver is to be
+    /// created, executors and submission pods of all runs are included.
     pub(super) fn strays(&self, id: Option<&SubmissionId>) -> Vec<&PodSummary> {
         let is_of_other =
             |pod: &PodSummary| id.is_none_or(|id| pod.submission_id.as_deref() != Some(id.as_str()));
@@ -227,7 +228,8 @@ impl Pass<'_> {
         self.seen.strays.iter().filter(is_stray).collect()
     }
 
-    /// Returns the actions that delete `strays`: drivers and submission pods one by one, executors run by run.
+    /// Returns the actions that delete `strays`: each driver and each submission pod by one action, all executors of a
+    /// run by one action.
     pub(super) fn delete_strays(strays: &[&PodSummary]) -> Vec<Action> {
         let of_role = |role| strays.iter().filter(move |pod| pod.role == Some(role) && !pod.terminating);
         let runs: BTreeSet<_> = of_role(Role::Executor).filter_map(|pod| pod.submission_id.clone()).collect();
@@ -239,20 +241,20 @@ impl Pass<'_> {
             .collect()
     }
 
-    /// Deletes a submission pod and its ConfigMap, unless the pod is being deleted already. The pod is deleted last,
-    /// because the ConfigMap is found through the pod.
+    /// Returns the actions that delete a submission pod and its ConfigMap; empty if the pod is being deleted already.
+    /// The pod is deleted last, because the ConfigMap is found through the pod.
     pub(super) fn delete_submission_pod(pod: &PodSummary) -> Vec<Action> {
         let files = || Action::DeleteChildren(vec![submission_pod::config_map(&pod.name)]);
         Self::delete_pod(pod).into_iter().flat_map(|delete| [files(), delete]).collect()
     }
 
-    /// Returns the plan that carries out `actions` and keeps the state until their effect is seen.
+    /// Returns the plan that carries out `actions` and leaves the state unchanged until their effect is visible.
     pub(super) fn acting(&self, actions: Vec<Action>) -> Plan {
         Plan { actions, ..self.stay(Some(SOON)) }
     }
 }
 
-/// Removes from `status` what belongs to a run that is over.
+/// Removes from `status` the fields that belong to a run that has ended.
 pub(super) fn reset(status: &mut SparkApplicationStatus) {
     status.spark_application_id = None;
     status.termination_time = None;
@@ -260,7 +262,7 @@ pub(super) fn reset(status: &mut SparkApplicationStatus) {
     status.executor_state = BTreeMap::<String, ExecutorState>::new();
 }
 
-/// Returns why no driver can be made: a pod of another owner has the driver's name.
+/// Returns the message that no driver can be created because a pod of another owner has the driver's name.
 fn taken(pod: &PodSummary) -> String {
     let owner = pod.controller.as_ref().map_or_else(
         || "has no controller".to_owned(),

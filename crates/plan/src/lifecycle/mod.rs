@@ -1,9 +1,9 @@
-//! Decides the next step of an application from its state and from what was seen of it.
+//! Decides the next step of an application from its state and from the observed facts.
 //!
-//! There is one function for each state. `launch` contains the states in which a driver is to be made, `follow` those
-//! in which there is a driver, and `finished_run` those that come after it. Every pass looks at everything that was seen
-//! (level-triggered), every non-terminal state has a timer, and a plan whose actions have taken effect plans nothing
-//! more.
+//! There is one function for each state. `launch` contains the states in which a driver is to be created, `follow`
+//! those in which a driver exists, and `finished_run` those after the end of a driver. Every reconcile evaluates all
+//! observed facts (level-triggered), every non-terminal state has a timer, and once the actions of a plan have taken
+//! effect, the next plan contains no more actions.
 
 mod conditions;
 mod edits;
@@ -33,32 +33,33 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{collections::BTreeSet, time::Duration};
 
-/// The pause before the next look when an event is expected: long enough that the event usually comes first, short
-/// enough that users do not notice if the event does not come.
+/// The pause before the next reconcile when a change is expected: long enough that the watch usually reports the change
+/// first, short enough that users do not notice if it does not.
 const SOON: Duration = Duration::from_secs(5);
-/// The pause before the next look when nothing is expected. Watches report the changes; this pause is for changes that
-/// no watch reports.
+/// The pause before the next reconcile when no change is expected. The watches report most changes; this pause is for
+/// changes that no watch reports.
 const EVENTUALLY: Duration = Duration::from_secs(300);
-/// How long changes that leave the state unchanged are collected before they are written: executors come and go by the
-/// thousand.
+/// How long changes that leave the state unchanged are collected before they are written: thousands of executors may
+/// start and end within a short time.
 const COLLECT: Duration = Duration::from_secs(1);
 
-/// The facts on which the next decision depends. Nothing else is asked of the API server.
+/// The facts on which the next decision depends. Nothing else is requested from the API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Questions {
-    /// Whether there is a pod under the driver's name. The API server is asked if the cache contains no such pod.
+    /// Whether the decision depends on the pod with the driver's name. The API server is asked if the cache contains no
+    /// such pod.
     pub driver: bool,
-    /// Whether a driver is to be made. In this case the API server is asked, not the cache, whether there is a driver
-    /// and whether its submission has created everything; and the admin's part of a submission is looked up.
+    /// Whether a driver is to be created. In this case the API server is asked, not the cache, whether a driver exists
+    /// and whether its submission has created all objects; and the admin's settings for submissions are read.
     pub launch: bool,
-    /// Whether a driver matters that is not of the recorded run. In the states in which nothing of the application runs
-    /// any more, such a driver was made late.
+    /// Whether the decision depends on a driver that does not belong to the recorded run. In the states in which
+    /// nothing of the application runs any more, such a driver was created too late.
     pub late_driver: bool,
     /// Whether the application's other pods are needed: see [`Observed::strays`].
     pub strays: bool,
 }
 
-/// Returns what to find out about `application` before [`next`] is called.
+/// Returns which facts about `application` have to be found out before [`next`] is called.
 #[must_use]
 pub fn questions(application: &SparkApplication) -> Questions {
     let spec = &application.spec;
@@ -95,14 +96,14 @@ pub fn ended_driver<'a>(application: &SparkApplication, driver: &'a Driver) -> O
     Some(&**pod).filter(|pod| has_ended(application, pod))
 }
 
-/// Whether the watch of pods has reported all pods that `application` still has. `departed` is the last driver that the
-/// watch has reported as gone; `ended` is the uid of the last driver that [`ended_driver`] has found.
+/// Whether the watch of pods has reported all pods that `application` still has. `departed` is the last driver whose
+/// deletion the watch has reported; `ended` is the uid of the last driver that [`ended_driver`] has returned.
 ///
 /// The watch has reported all pods if `departed` is the driver of the recorded run and had ended: all executors, and
 /// the run's submission pod, were created before its end. The uid has to match because a driver that was deleted before
-/// its run was recorded is made anew, for the same run. A later run may have pods that the watch has not reported yet.
-/// Such pods have other names only if the spec was edited, hence the condition on `metadata.generation`; pods under the
-/// same names are looked up at the API server.
+/// its run was recorded is created again, for the same run. A later run may have pods that the watch has not reported
+/// yet. Such pods have other names only if the spec was edited, hence the condition on `metadata.generation`; pods with
+/// the same names are looked up at the API server.
 #[must_use]
 pub fn knows_all_pods(
     application: &SparkApplication,
@@ -120,19 +121,20 @@ fn has_ended(application: &SparkApplication, pod: &PodSummary) -> bool {
         && matches!(driver::state(pod), DriverState::Completed | DriverState::Failed(_))
 }
 
-/// Whether the application may have pods that do not belong to its next run: pods of an earlier run, or a driver under
+/// Whether the application may have pods that do not belong to its next run: pods of an earlier run, or a driver with
 /// the name that the driver had before an edit.
 fn has_a_past(application: &SparkApplication) -> bool {
     let is_edited = application.metadata.generation.is_some_and(|generation| generation > 1);
     is_edited || is_recorded(application)
 }
 
-/// Whether a run is recorded. Without a recorded run there is nothing to follow, whatever state others have written.
+/// Whether a run is recorded. Without a recorded run there is no driver to follow, whatever state other programs have
+/// written.
 fn is_recorded(application: &SparkApplication) -> bool {
     application.status.as_ref().is_some_and(|status| status.submission_id.is_some())
 }
 
-/// Decides what to do about `application`, given what was seen of it at `now`.
+/// Decides what to do about `application`, given the facts `seen` at the time `now`.
 pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, policy: &Policy) -> Plan {
     let edit = edits::of(application);
     let mut status = application.status.clone().unwrap_or_default();
@@ -150,11 +152,11 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     plan
 }
 
-/// One decision: the application and everything that is known about it.
+/// The input of one decision: the application and everything that is known about it.
 struct Pass<'a> {
     application: &'a SparkApplication,
     edit: Edit,
-    /// The recorded status, in which only the edit has been noted.
+    /// The recorded status, in which only an edit of the spec has been noted.
     status: SparkApplicationStatus,
     seen: &'a Observed,
     now: Timestamp,
@@ -189,8 +191,8 @@ impl Pass<'_> {
         self.edit == Edit::Material && edits::ends_run(state)
     }
 
-    /// Plans `status` with the executors as they were seen. While the state stays the same, changes are written at most
-    /// once per [`COLLECT`].
+    /// Returns the plan that writes `status` with the observed states of the executors. While the state of the
+    /// application stays the same, changes are written at most once per [`COLLECT`].
     fn with_executors(
         &self,
         mut status: SparkApplicationStatus,
@@ -214,7 +216,7 @@ impl Pass<'_> {
         self.plan(status, events, wake)
     }
 
-    /// Returns how long a change that is not urgent has to wait until it is written; none if it can be written now.
+    /// Returns how long a change that is not urgent has to wait before it is written; none if it can be written now.
     fn collecting(&self) -> Option<Duration> {
         let since = self.now.duration_since(self.seen.recorded?);
         COLLECT.checked_sub(Duration::try_from(since).unwrap_or_default()).filter(|rest| !rest.is_zero())
@@ -243,7 +245,7 @@ impl Pass<'_> {
         self.application.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// Returns the pod under the driver's name, if it belongs to this application.
+    /// Returns the pod with the driver's name, if it belongs to this application.
     fn own_driver(&self) -> Option<&PodSummary> {
         match &self.seen.driver {
             Driver::Pod { pod, .. } if pod.is_controlled_by(self.uid()) => Some(pod),
@@ -251,7 +253,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Deletes a pod, unless it is being deleted already.
+    /// Returns the action that deletes a pod; none if the pod is being deleted already.
     fn delete_pod(pod: &PodSummary) -> Option<Action> {
         let delete = || Action::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
         (!pod.terminating).then(delete)
@@ -263,8 +265,8 @@ impl Pass<'_> {
         progress == Some(&SubmissionProgress::Running)
     }
 
-    /// Returns the event for the user about what executors lack because another operator has submitted the application.
-    /// Sent once, when the application is first seen.
+    /// Returns the event about the customizations that executors lack because another operator has submitted the
+    /// application. Sent once, when this operator sees the application for the first time.
     fn taken_over(&self, next: &SparkApplicationStatus) -> Option<Event> {
         let known = self.application.status.as_ref().and_then(|status| status.observed_generation);
         if known.is_some() || !is_followed(next.application_state.state) {
@@ -274,7 +276,8 @@ impl Pass<'_> {
         (!lacking.is_empty()).then(|| events::taken_over(self.name(), &lacking))
     }
 
-    /// Returns the events for the user about addresses that cannot be made. Sent once for each run.
+    /// Returns the events about ports that can have no Ingress because their addresses are invalid. Sent once for each
+    /// run.
     fn without_address(&self, next: &SparkApplicationStatus) -> Vec<Event> {
         if next.submission_id == self.status.submission_id || !is_followed(next.application_state.state) {
             return Vec::new();
@@ -284,8 +287,8 @@ impl Pass<'_> {
         why.iter().map(|why| events::not_exposed(why)).collect()
     }
 
-    /// Keeps the driver's pod by a finalizer until its outcome is recorded, if the admin wants that. Releases a driver
-    /// whose outcome is recorded or does not matter any more.
+    /// Adds the finalizer that keeps the driver's pod until its outcome is recorded, if the admin has turned this on.
+    /// Removes the finalizer from a driver whose outcome is recorded or no longer needed.
     fn keep_or_release(&self, plan: &mut Plan) {
         let Some(pod) = self.own_driver() else { return };
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
@@ -294,16 +297,16 @@ impl Pass<'_> {
         let protect = match (is_followed, pod.protected) {
             (true, false) if wanted && is_followed_on(plan) => true,
             (false, true) => false,
-            // The admin has turned the protection off since.
+            // The admin has turned the protection off in the meantime.
             (true, true) if !self.policy.protects_driver_outcome => false,
             _ => return,
         };
         plan.actions.push(Action::ProtectDriver { name: pod.name.clone(), uid: pod.uid.clone(), protect });
     }
 
-    /// Deletes the submission pods of recorded runs: their outcome is not read any more. If a run is to be submitted, a
-    /// submission pod that may belong to that run stays. A submission pod of a run that was never recorded is among the
-    /// strays.
+    /// Deletes the submission pods of recorded runs, whose outcome is no longer needed. If a run is to be submitted, a
+    /// submission pod that may belong to that run is kept. A submission pod of a run that was never recorded is among
+    /// the strays.
     fn delete_old_submission_pods(&self, plan: &mut Plan) {
         let launches = questions(self.application).launch;
         for pod in self.seen.submission_pods.iter().filter(|pod| pod.is_controlled_by(self.uid())) {
@@ -323,7 +326,7 @@ impl Pass<'_> {
     }
 }
 
-/// Whether an application in this state has the state of its driver's pod.
+/// Whether the state of an application in this state follows the state of its driver's pod.
 pub(super) const fn is_followed(state: State) -> bool {
     matches!(state, State::Submitted | State::Running | State::Unknown)
 }
@@ -338,9 +341,9 @@ fn driver_name(pass: &Pass) -> String {
     recorded.unwrap_or_else(|| driver::pod_name(pass.application))
 }
 
-/// Returns what to do about `pods` of the application with this uid when the operator stops driving its namespace: all
-/// its drivers are released, because this operator does not record their outcome any more. A driver may have the
-/// finalizer although its record does not show it yet.
+/// Returns the actions for `pods` of the application with this uid when the operator stops driving its namespace: the
+/// finalizer is removed from all drivers, because this operator will not record their outcome. A driver may have the
+/// finalizer although its record in the cache does not show it yet.
 #[must_use]
 pub fn leave(pods: &[PodSummary], uid: &str, policy: &Policy) -> Vec<Action> {
     let drivers = pods.iter().filter(|pod| pod.role == Some(Role::Driver) && pod.is_controlled_by(uid));
@@ -352,19 +355,19 @@ fn release(driver: &PodSummary) -> Action {
     Action::ProtectDriver { name: driver.name.clone(), uid: driver.uid.clone(), protect: false }
 }
 
-/// Returns what to do about `pods` of an application that is being deleted or is gone: they are deleted at once, before
-/// Kubernetes' garbage collection would do so, and no driver is kept for an outcome that is not recorded any more.
-/// `there` is the application that has the name now.
+/// Returns the actions for `pods` of an application that is being deleted or does not exist any more: they are deleted
+/// at once, before Kubernetes' garbage collection would delete them, and the finalizer is removed from drivers, because
+/// their outcome is not recorded any more. `there` is the application that has this name now.
 #[must_use]
 pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Action> {
-    /// The finalizer on an application that is deleted while its pods are to be kept
-    /// (`kubectl delete --cascade=orphan`).
+    /// The finalizer on an application that is deleted while its pods are to be kept (`kubectl delete
+    /// --cascade=orphan`).
     const ORPHAN: &str = "orphan";
     let is_orphaned = there.is_some_and(|there| there.finalizers.iter().flatten().any(|name| name == ORPHAN));
     let living =
         there.filter(|there| there.deletion_timestamp.is_none()).and_then(|there| there.uid.as_deref());
     let is_of_living = |pod: &PodSummary| living.is_some_and(|uid| pod.is_controlled_by(uid));
-    // A pod that has no owner any more was kept on purpose.
+    // A pod without an owner was kept on purpose.
     let is_left =
         |pod: &PodSummary| pod.application.as_deref().is_some_and(|name| pod.is_of_application(name));
     let drivers: Vec<_> =
@@ -376,7 +379,7 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Ac
     let has_driver = |run: &str, is: &dyn Fn(&PodSummary) -> bool| {
         drivers.iter().any(|driver| driver.submission_id.as_deref() == Some(run) && is(driver))
     };
-    // Another application of the same name may have executors of its own.
+    // A new application with the same name may have executors of its own.
     let is_over = |run: &&str| match living {
         None => !has_driver(run, &|driver| !is_left(driver)),
         Some(_) => has_driver(run, &is_left),

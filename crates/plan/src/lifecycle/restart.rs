@@ -4,11 +4,11 @@ use api::{RestartPolicyType, SparkApplicationSpec, SparkApplicationStatus, with_
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// Whether there is another attempt.
+/// Whether and when another attempt follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retry {
     Never,
-    /// After this time; at once if it is zero.
+    /// Another attempt follows after this time; at once if it is zero.
     In(Duration),
 }
 
@@ -36,9 +36,9 @@ pub(super) fn is_submitted_again(spec: &SparkApplicationSpec, status: &SparkAppl
     of_submission(spec, status, Timestamp::UNIX_EPOCH) != Retry::Never
 }
 
-/// Decides about another attempt. `retries` retries allow one attempt more than `retries`. As in Kubeflow's operator,
-/// the pause grows with the number of submissions and begins with the last submission: a run that took longer than the
-/// pause is retried at once.
+/// Decides whether another attempt follows. With `retries` retries, one attempt more than `retries` is allowed. As in
+/// Kubeflow's operator, the pause grows with the number of submissions and begins with the last submission: a run that
+/// took longer than the pause is retried at once.
 fn retry(
     policy: RestartPolicyType,
     retries: Option<i32>,

@@ -8,8 +8,8 @@ use super::{
 use crate::{Plan, events};
 use api::{ApplicationState, State};
 
-/// Whether an application in this state can be suspended. An application that has ended stays as it is: it has nothing
-/// to suspend.
+/// Whether an application in this state can be suspended. The state of an application that has ended stays as it is,
+/// because nothing of it runs.
 pub(super) const fn can_be_suspended(state: State) -> bool {
     !matches!(state, State::Completed | State::Failed | State::Suspended | State::Suspending)
 }
@@ -25,8 +25,8 @@ impl Pass<'_> {
         self.plan(status, vec![events::application_suspending(self.name())], Some(SOON))
     }
 
-    /// Moves to SUSPENDED only when no pod of the application runs any more: a queue such as Kueue, which gave the
-    /// application room to run, may then give that room to another application.
+    /// Moves the application to SUSPENDED only when none of its pods runs any more: a queue such as Kueue may then give
+    /// the resources of this application to another application.
     pub(super) fn finish_suspending(&self) -> Plan {
         if let Some(actions) = self.clear() {
             return self.acting(actions);
@@ -44,7 +44,7 @@ impl Pass<'_> {
             Self::announce(&mut status, Cause::Resumed);
             return self.plan(status, vec![events::application_resuming(self.name())], Some(SOON));
         }
-        // Deletes a driver that was still being made when the application was suspended.
+        // A submission that was still running when the application was suspended may have created a driver since.
         let late = self.own_driver().and_then(Self::delete_pod);
         Plan { actions: Vec::from_iter(late), ..self.stay(Some(EVENTUALLY)) }
     }

@@ -1,10 +1,10 @@
-//! Lists for people which state of an application follows which, and when. The exploration of the state machine checks
-//! that the list is complete and contains no other step.
+//! Lists the transitions between the states of an application, for the documentation. A test that explores the whole
+//! state machine checks that the list is complete and contains no other transition.
 
 use api::State;
 use std::fmt::Write;
 
-/// A step from one state to another.
+/// A transition from one state to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
     pub from: State,
@@ -14,7 +14,7 @@ pub struct Transition {
 
 macro_rules! transitions {
     ($($from:ident => $($to:ident: $when:literal),+;)+) => {
-        /// Every step that [`next`](super::next) makes, except the steps by which an edit or a suspension interrupts
+        /// Every transition that [`next`](super::next) makes, except those by which an edit or a suspension interrupts
         /// other states: those are in [`interruptions`].
         pub const TRANSITIONS: &[Transition] =
             &[$($(Transition { from: State::$from, to: State::$to, when: $when },)+)+];
@@ -41,7 +41,8 @@ transitions! {
     Failed => PendingRerun: "re-run asked for";
 }
 
-/// Returns the steps that a user's edit makes possible from almost every state.
+/// Returns the transitions that a user can cause in almost every state, by an edit of the spec or by suspending the
+/// application.
 #[must_use]
 pub fn interruptions() -> Vec<Transition> {
     let of = |to, when, applies: fn(State) -> bool| {
@@ -55,7 +56,7 @@ pub fn interruptions() -> Vec<Transition> {
     of(State::Invalidating, "spec edited", super::edits::ends_run).chain(suspends).collect()
 }
 
-/// Returns the steps of [`TRANSITIONS`] as a Mermaid diagram, which docs/user/applications.md contains.
+/// Returns the transitions of [`TRANSITIONS`] as a Mermaid diagram, which docs/user/applications.md contains.
 #[must_use]
 pub fn diagram() -> String {
     let name = |state: State| if state == State::New { "NEW" } else { state.as_str() };

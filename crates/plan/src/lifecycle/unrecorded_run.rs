@@ -1,10 +1,9 @@
-//! Records the forerunner: a run that was submitted but not recorded, because the spec was edited or the application
-//! was suspended first.
+//! Records the forerunner: a run that was submitted but not recorded in the status, because the spec was edited or the
+//! application was suspended first.
 //!
-//! The forerunner is recorded before its driver is deleted, so that no other run gets its number. With that number, a
-//! run that starts after the edit is reverted, or after the application is resumed, would have the forerunner's id too.
-//! The facts that the operator still has about the forerunner's driver would then be taken for facts about the driver
-//! of that run.
+//! The forerunner is recorded before its driver is deleted, so that no other run gets its ordinal. If the edit is
+//! reverted or the application is resumed, a run with the same ordinal would also have the forerunner's submission id,
+//! and the operator would take facts about the forerunner's driver for facts about the driver of that run.
 
 use super::{
     Pass, SOON,
@@ -15,16 +14,16 @@ use crate::{Action, Plan, run::Run, submission_pod};
 use api::{Role, SparkApplicationStatus, State};
 
 impl Pass<'_> {
-    /// Returns the plan that records the forerunner, which `next` replaces; none if there is no forerunner.
+    /// Returns the plan that records the forerunner, in whose place `next` will run; none if there is no forerunner.
     pub(super) fn forerunner_recorded(&self, next: &Run) -> Option<Plan> {
         let id = self.unrecorded_run().filter(|id| next.id.as_str() != *id)?;
         let mut status = self.status.clone();
         let outcome = Outcome::new(State::Invalidating, "SpecEdited", None);
         self.record(&mut status, id, outcome);
         Self::announce(&mut status, Cause::SpecEdited);
-        // Deletes the ConfigMap of the forerunner's submission pod now: if that pod was deleted by others, nothing
-        // would lead to the ConfigMap later. The ConfigMap is named after the forerunner's ordinal, which was to be
-        // that of `next`.
+        // The ConfigMap of the forerunner's submission pod is deleted now: if others have deleted that pod, nothing
+        // would lead to the ConfigMap later. The name of the ConfigMap contains the forerunner's ordinal, which `next`
+        // has too at this moment.
         let files = submission_pod::config_map(&submission_pod::name(self.application, next));
         Some(Plan {
             actions: vec![Action::DeleteChildren(vec![files])],
@@ -32,8 +31,8 @@ impl Pass<'_> {
         })
     }
 
-    /// Records how the present run has ended. If the next run was submitted but not recorded, records it with the same
-    /// outcome.
+    /// Records the outcome of the present run. If the next run was submitted but not recorded, records that run with
+    /// the same outcome.
     pub(super) fn end_early(&self, status: &mut SparkApplicationStatus, outcome: Outcome) {
         if status.submission_id.is_some() {
             Self::ended(status, outcome.clone(), self.now);
@@ -45,7 +44,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns the id of a run that has a driver, or a submission that may have made a driver, and is not recorded.
+    /// Returns the submission id of a run that is not recorded and that has a driver, or a submission that may have
+    /// created a driver.
     fn unrecorded_run(&self) -> Option<&str> {
         let submitted = self.seen.submission.as_ref().map(|submission| submission.id.as_str());
         let strays = self.strays(None).into_iter().filter(|pod| pod.role == Some(Role::Driver));

@@ -1,5 +1,5 @@
-//! Makes the ConfigMap for an application's monitoring. The ConfigMap contains the files that the user has not put into
-//! the image.
+//! Builds the ConfigMap for an application's monitoring. It contains the configuration files that the image does not
+//! contain.
 
 use crate::run::Run;
 use api::{
@@ -13,13 +13,13 @@ use spark_client::Child;
 
 const KIND: &str = "ConfigMap";
 
-/// Exposes all metrics of Spark and of the JVM as JMX beans.
+/// The default `metrics.properties`: it exposes all metrics of Spark and of the JVM as JMX beans.
 const DEFAULT_PROPERTIES: &str = include_str!("metrics.properties");
-/// The metric names are those of the default configuration of Kubeflow's operator. The patterns also match what Spark 3
-/// and later add to the names of beans.
+/// The default configuration of the JMX exporter. The metric names are those of the default configuration of Kubeflow's
+/// operator. The patterns also match the parts that Spark 3 and later add to the names of beans.
 const DEFAULT_CONFIGURATION: &str = include_str!("prometheus.yaml");
 
-/// Returns the ConfigMap for `run`; none if every file is in the image, or no file is needed.
+/// Returns the ConfigMap for `run`; none if the image contains every file that is needed.
 #[must_use]
 pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
     let monitoring = Monitoring::of(application)?;
@@ -47,7 +47,7 @@ pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
         .then(|| json!({"apiVersion": "v1", "kind": KIND, "metadata": metadata, "data": files}))
 }
 
-/// Returns the ConfigMap that may have been made for a run of the application, regardless of what the spec says now.
+/// Returns the ConfigMap that may have been created for a run of the application, whatever the spec asks for now.
 #[must_use]
 pub fn possible_child(application: &SparkApplication) -> Child {
     Child { kind: KIND.to_owned(), name: config_map_name(application) }

@@ -1,7 +1,7 @@
-//! Advises the user when a JVM has not started because of its Java agent.
+//! Explains to the user why a JVM has not started because of its Java agent.
 
-/// Returns what to do if `words`, the last output of a container, are those of a JVM that could not load or start the
-/// exporter; none if they are about something else.
+/// Returns an explanation and what to do if `words`, the last output of a container, come from a JVM that could not
+/// load or start the JMX exporter; none if `words` are about something else.
 #[must_use]
 pub fn explained(words: &str) -> Option<String> {
     /// What a JVM prints about an agent whose jar it cannot open.

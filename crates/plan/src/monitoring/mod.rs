@@ -1,4 +1,4 @@
-//! Turns `spec.monitoring` of an application into what it needs beside its pods: a ConfigMap, and advice for the user
+//! Builds what `spec.monitoring` of an application needs in addition to its pods: a ConfigMap, and advice for the user
 //! if the Java agent fails.
 
 mod config_map;

@@ -1,8 +1,8 @@
 //! Checks whether the ResourceQuotas of a namespace have room for the pods of an application.
 //!
-//! The code that submits the application and customizes its pods also makes the pods here, as Spark will make them. The
-//! pods are counted as Kubernetes will count them. An application is thus refused for a lack of room that would
-//! otherwise keep its executors waiting without any message.
+//! This check builds the pods with the same code that submits the application and customizes its pods, so that they
+//! equal the pods that Spark will create. It counts the pods as Kubernetes will count them. So an application is
+//! refused if its executors would not fit, which otherwise would wait without any message.
 
 mod pod;
 mod spark;
@@ -29,18 +29,18 @@ use pod_customization;
 use serde_json::{Value, json};
 use spark::Spark;
 
-/// Why the amounts that an application asks for cannot be determined.
+/// Why the resources that an application asks for cannot be determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Error {
     /// The application cannot be run at all.
     Refused(Refusal),
-    /// The value of a property is not a number, or is known only when Spark completes it.
+    /// The value of a property is not a number, or contains a reference that only Spark replaces when it runs.
     Unknown { key: String, text: String },
-    /// Kubernetes could not read the pods of this role, or the webhook would not admit them.
+    /// The pods of this role would be invalid for Kubernetes, or the webhook would deny them.
     NoPod { role: Role, why: String },
 }
 
-/// A number of pods that ask for the same amounts.
+/// Several pods that ask for the same resources.
 #[derive(Clone, Debug)]
 struct Pods {
     each: PodClaim,
@@ -65,8 +65,8 @@ struct Limit<'a> {
     hard: &'a str,
 }
 
-/// Whether a change makes pods, so that the quotas must have room for them: the application is new, runs differently
-/// than before, or is resumed. A suspended application needs no room.
+/// Whether a change leads to new pods, so that the quotas must have room for them: the application is new, is edited so
+/// that it runs differently, or is resumed. A suspended application needs no room.
 #[must_use]
 pub fn needs_room(old: Option<&SparkApplication>, new: &SparkApplication) -> bool {
     let is_suspended = |application: &SparkApplication| application.spec.suspend == Some(true);
@@ -74,11 +74,11 @@ pub fn needs_room(old: Option<&SparkApplication>, new: &SparkApplication) -> boo
     new.metadata.deletion_timestamp.is_none() && !is_suspended(new) && !goes_on
 }
 
-/// Returns every quota that `new` would exceed, for each of its resources: what is asked for, what is used, what is
-/// left, and what to do.
+/// Returns one finding for each resource of each quota that `new` would exceed: how much it asks for, how much is used
+/// and left, and what the user can do.
 ///
-/// An edit ends the current run before the next one begins, so the amounts that the pods of `old` use are left for the
-/// pods of `new`. (Kubeflow's operator counts both.)
+/// An edit ends the current run before the next one begins, so the resources that the pods of `old` use count as free
+/// for the pods of `new`. (Kubeflow's operator counts both.)
 #[must_use]
 pub fn exceeded(
     old: Option<&SparkApplication>,
@@ -100,7 +100,7 @@ pub fn exceeded(
     limits.into_iter().filter_map(|limit| limit.exceeded_by(&claim, own.as_ref())).collect()
 }
 
-/// Returns the reason why no application is admitted if the quotas of its namespace cannot be read.
+/// Returns the message that no application is admitted because the quotas of its namespace cannot be read.
 #[must_use]
 pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
     let help = if is_forbidden {
@@ -116,7 +116,7 @@ pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
 }
 
 impl Claim {
-    /// Returns all pods that the application will ever have at the same time.
+    /// Returns the pods that the application can have, with its greatest number of executors.
     fn of(application: &SparkApplication, policy: &Policy) -> Result<Self, Error> {
         validate(application).map_err(Error::Refused)?;
         let (properties, [driver, executor]) = starting_point(application);
@@ -131,7 +131,7 @@ impl Claim {
         })
     }
 
-    /// Reduces the claim to the pods that `application` has at present, as far as its status knows.
+    /// Reduces the claim to the pods that `application` has at present, according to its status.
     fn at_present(mut self, application: &SparkApplication) -> Self {
         let has_driver = matches!(
             application.state(),
@@ -145,19 +145,19 @@ impl Claim {
         self
     }
 
-    /// Returns the largest amount of a limit that the pods use at the same time: the submission pod has ended before
-    /// executors exist.
+    /// Returns the largest amount of the limited resource that the pods use at the same time: the submission pod has
+    /// ended before executors exist.
     fn amount(&self, limit: &Limit) -> i128 {
         let submission = self.submission.as_ref().map_or(0, |pods| pods.amount(limit));
         self.driver.amount(limit).saturating_add(submission.max(self.executors.amount(limit)))
     }
 }
 
-/// Returns the submission pod, if `spark-submit` has to make the driver. None is returned for an application that
-/// cannot be submitted at all: the user is informed when the submission is tried.
+/// Returns the submission pod; none if the operator creates the driver itself. None is also returned for an application
+/// that cannot be submitted at all: the user is informed when the submission is tried.
 fn submission_pod(application: &SparkApplication, policy: &Policy) -> Option<PodClaim> {
     let mut application = application.clone();
-    // Before the application is stored it has no uid, and its pods would have no owner.
+    // An application that is not stored yet has no uid, but the owner references of its pods need one.
     application.metadata.uid.get_or_insert_with(|| "not stored yet".to_owned());
     let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
     let chosen = choose(&application, &run, &SubmissionEnvironment::default(), policy, now).ok()?;
@@ -166,13 +166,13 @@ fn submission_pod(application: &SparkApplication, policy: &Policy) -> Option<Pod
 }
 
 impl Pods {
-    /// Returns how much all of these pods use of a limit.
+    /// Returns how much of the limited resource all of these pods use.
     fn amount(&self, limit: &Limit) -> i128 {
         let each = self.of_each(limit).unwrap_or(0);
         each.saturating_mul(self.number.into())
     }
 
-    /// Returns how much one pod uses of a limit; none if the quota does not count these pods.
+    /// Returns how much of the limited resource one pod uses; none if the quota does not count these pods.
     fn of_each(&self, limit: &Limit) -> Option<i128> {
         let is_counted = limit.quota.spec.as_ref().is_some_and(|quota| self.each.is_counted_by(quota));
         is_counted.then(|| self.each.amount(limit.key))
@@ -185,7 +185,8 @@ impl<'a> Limit<'a> {
         hard.map(move |(key, Quantity(hard))| Self { quota, key, hard })
     }
 
-    /// Returns what is wrong if `claim` exceeds the limit. The amounts that `own` uses are free for `claim`.
+    /// Returns a finding if `claim` exceeds the limit. The amounts that `own`, the present pods of the same
+    /// application, use are free for `claim`.
     fn exceeded_by(&self, claim: &Claim, own: Option<&Claim>) -> Option<Invalid> {
         let sum = |claim: &Claim| claim.amount(self);
         let asked = sum(claim);
@@ -219,8 +220,8 @@ impl<'a> Limit<'a> {
         Some(Invalid { field: format!("ResourceQuota {name}: {}", self.key), why })
     }
 
-    /// Lists what the driver asks for, and what the executors ask for, or the submission pod if it asks for more than
-    /// the executors.
+    /// Returns a text with the amounts of the driver and of the executors, or of the driver and of the submission pod
+    /// if that pod asks for more than the executors.
     fn parts(&self, claim: &Claim) -> String {
         let submission =
             claim.submission.as_ref().filter(|pods| pods.amount(self) > claim.executors.amount(self));
@@ -237,7 +238,7 @@ impl<'a> Limit<'a> {
         [driver, executors].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns advice on how to ask for less.
+    /// Returns advice for the user on how to ask for less.
     fn less(&self, claim: &Claim) -> String {
         let number =
             if claim.is_dynamic { "spec.dynamicAllocation.maxExecutors" } else { "spec.executor.instances" };
@@ -258,12 +259,13 @@ impl<'a> Limit<'a> {
     }
 }
 
-/// Returns the claim of a pod of `role` that Spark makes from `template` and the webhook customizes.
+/// Returns the resources of a pod of `role` that Spark creates from `template` and that the webhook customizes.
 fn pod(spark: &Spark, role: Role, mut template: Value) -> Result<PodClaim, Error> {
     let failed = |why: String| Error::NoPod { role, why };
     template["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
     if let Some(annotations) = template["metadata"]["annotations"].as_object_mut() {
-        // The user did not write this annotation, and before the application is stored the annotation has no uid.
+        // The operator sets this annotation, not the user, and its value is incomplete before the application is
+        // stored: the uid is missing.
         annotations.remove(annotation::OWNER_REFERENCE);
     }
     let containers = &mut template["spec"]["containers"];

@@ -1,4 +1,4 @@
-//! Computes what a pod asks for and which quotas count the pod, by the rules of Kubernetes.
+//! Computes how much of each resource a pod asks for and which quotas count the pod, by the rules of Kubernetes.
 
 use api::quantity;
 use k8s_openapi::{
@@ -9,13 +9,13 @@ use k8s_openapi::{
 };
 use std::collections::BTreeMap;
 
-/// Amounts in thousandths, by the name of the resource.
+/// Amounts in thousandths of a unit, by the name of the resource.
 type Amounts = BTreeMap<String, i128>;
 
-/// The keys of a quota that count the pods themselves.
+/// The keys of a quota that limit the number of pods.
 const COUNTS: [&str; 2] = ["pods", "count/pods"];
 
-/// Whether the resource that a quota calls `key` is used by pods.
+/// Whether pods use the resource that has the key `key` in a quota.
 pub(super) fn is_counted(key: &str) -> bool {
     let is_of_claims = key == "requests.storage";
     let prefixes = ["requests.", "limits.", "hugepages-"];
@@ -24,7 +24,7 @@ pub(super) fn is_counted(key: &str) -> bool {
     COUNTS.contains(&key) || is_of_containers && !is_of_claims
 }
 
-/// What a pod asks for, and the properties that decide which quotas count the pod.
+/// The resources that a pod asks for, and the properties that decide which quotas count the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PodClaim {
     requests: Amounts,
@@ -44,7 +44,7 @@ impl PodClaim {
         }
     }
 
-    /// Returns how much the pod uses of the resource that a quota calls `key`, in thousandths.
+    /// Returns how much the pod uses of the resource that has the key `key` in a quota, in thousandths of a unit.
     pub(super) fn amount(&self, key: &str) -> i128 {
         let (amounts, name) = match (key.strip_prefix("requests."), key.strip_prefix("limits.")) {
             _ if COUNTS.contains(&key) => return 1000,
@@ -56,7 +56,7 @@ impl PodClaim {
     }
 
     /// Whether `quota` counts the pod, which is so if all scopes of the quota apply to the pod. An unknown scope counts
-    /// as not applying, since Kubernetes itself checks the pod later.
+    /// as not applying: Kubernetes itself will check the pod when it is created.
     pub(super) fn is_counted_by(&self, quota: &ResourceQuotaSpec) -> bool {
         let selected =
             quota.scope_selector.iter().flat_map(|selector| selector.match_expressions.iter().flatten());
@@ -90,9 +90,9 @@ impl PodClaim {
     }
 }
 
-/// Returns the sum for a pod. Containers run together, and init containers run one after the other before them; but
-/// init containers that are restarted keep running beside all later containers (`PodRequests` in Kubernetes'
-/// component-helpers).
+/// Returns the amounts of a pod. Its containers run at the same time. Init containers run one after the other before
+/// them, but an init container with `restartPolicy: Always` keeps running beside all later containers (as in
+/// `PodRequests` of Kubernetes' component-helpers).
 fn total(spec: &PodSpec, of: fn(&ResourceRequirements) -> Amounts) -> Amounts {
     let of = |container: &Container| container.resources.as_ref().map(of).unwrap_or_default();
     let mut together = Amounts::new();
@@ -105,7 +105,8 @@ fn total(spec: &PodSpec, of: fn(&ResourceRequirements) -> Amounts) -> Amounts {
             add(&mut together, &own);
             add(&mut beside, &own);
         }
-        // A resource that this container does not name keeps the earlier amount, which has been counted already.
+        // If this container does not name a resource, the amount of that resource stays as it was before this
+        // container, and that amount is already in `before`.
         for (name, amount) in own {
             let others = beside.get(&name).copied().unwrap_or(0);
             let at_once = if goes_on { others } else { amount.saturating_add(others) };
@@ -125,7 +126,7 @@ fn requests(resources: &ResourceRequirements) -> Amounts {
     requests
 }
 
-/// Returns the amounts. A text that is not a quantity is left out: no API server accepts such a text.
+/// Returns the amounts of `quantities`. A text that is not a quantity is left out: no API server accepts such a text.
 fn amounts(quantities: Option<&BTreeMap<String, Quantity>>) -> Amounts {
     let amount =
         |(name, Quantity(text)): (&String, &Quantity)| Some((name.clone(), quantity::amount(text.trim())?));

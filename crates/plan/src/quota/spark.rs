@@ -1,15 +1,15 @@
-//! Computes how many executors Spark makes and what Spark's containers ask for, as Spark's own submission client and
-//! its scheduler back end for Kubernetes do.
+//! Computes how many executors Spark creates and which resources Spark's containers ask for, in the same way as Spark's
+//! submission client and Spark's scheduler back end for Kubernetes.
 
 use super::Error;
 use crate::submission::{self, Properties};
 use api::{Role, memory, names::conf};
 use serde_json::{Value, json};
 
-/// Spark's own default, if the number of executors is not stated.
+/// Spark's default for the number of executors.
 const INSTANCES: i32 = 2;
 
-/// The inputs of Spark's computation: Spark's version, the properties, and the program's file.
+/// The inputs of Spark's computation: Spark's version, the properties, and `mainApplicationFile`.
 pub(super) struct Spark<'a> {
     pub version: &'a str,
     pub properties: &'a Properties,
@@ -17,9 +17,10 @@ pub(super) struct Spark<'a> {
 }
 
 impl Spark<'_> {
-    /// Returns the resources of Spark's container on top of those of `template`, as JSON. A container without a CPU
-    /// limit counts as limited to its cores, as in Kubeflow's operator: if a quota limits `limits.cpu`, Kubernetes
-    /// accepts no container without a limit, and the limit that a LimitRange may add is not known here.
+    /// Returns the resources of Spark's container as JSON: those of `template`, overridden by those that Spark sets. A
+    /// container without a CPU limit counts as limited to its cores, as in Kubeflow's operator: if a quota limits
+    /// `limits.cpu`, Kubernetes accepts no container without a limit, and the limit that a LimitRange may add is not
+    /// known here.
     pub(super) fn resources(&self, role: Role, template: &Value) -> Result<Value, Error> {
         let cores = self.properties.get(&conf::spark(role, conf::CORES)).unwrap_or("1").trim();
         let request = self.properties.get(&conf::kubernetes(role, conf::REQUEST_CORES)).unwrap_or(cores);
@@ -39,8 +40,8 @@ impl Spark<'_> {
         Ok(resources)
     }
 
-    /// Returns the largest number of executors. If dynamic allocation has no stated maximum, this is the initial number
-    /// of executors, and at least 1, because without an executor no work is done.
+    /// Returns the greatest number of executors. If dynamic allocation has no maximum, returns the initial number of
+    /// executors, but at least 1, because the application cannot work without an executor.
     pub(super) fn executors(&self) -> Result<u32, Error> {
         let count = |key| self.read(key, |text| text.trim().parse::<i32>().ok());
         let instances = count(conf::EXECUTOR_INSTANCES)?;
@@ -55,7 +56,7 @@ impl Spark<'_> {
         Ok(u32::try_from(executors).unwrap_or(0))
     }
 
-    /// Whether dynamic allocation changes the number of executors with the work.
+    /// Whether dynamic allocation is on, so that the number of executors follows the work.
     pub(super) fn is_dynamic(&self) -> Result<bool, Error> {
         self.is_on(conf::DYNAMIC_ALLOCATION)
     }
@@ -75,7 +76,7 @@ impl Spark<'_> {
         Ok(heap.saturating_add(overhead).saturating_add(beside))
     }
 
-    /// Returns the least overhead in MiB. Spark 3 has no property for this minimum.
+    /// Returns the minimum of the memory overhead in MiB. Spark 3 has no property for this minimum.
     fn overhead_least(&self, role: Role) -> Result<u64, Error> {
         if !submission::is_since(self.version, 4) {
             return Ok(memory::OVERHEAD_LEAST);
@@ -98,7 +99,7 @@ impl Spark<'_> {
         if !self.is_on(conf::OFF_HEAP)? {
             return Ok(0);
         }
-        // A number without a unit counts bytes here.
+        // A number without a unit means bytes in this property.
         let bytes = |text: &str| text.trim().parse().ok().or_else(|| memory::bytes(text));
         Ok(self.read(conf::OFF_HEAP_SIZE, bytes)?.unwrap_or(0) >> 20)
     }
@@ -107,7 +108,8 @@ impl Spark<'_> {
         if self.is_python() { Ok(self.mib(conf::PYSPARK_MEMORY)?.unwrap_or(0)) } else { Ok(0) }
     }
 
-    /// Spark decides by the file, not by the language that the application states.
+    /// Whether Spark takes the program for a Python program. Spark decides by the name of the file, not by the language
+    /// in `spec.type`.
     fn is_python(&self) -> bool {
         self.main_file.ends_with(".py")
     }
@@ -125,8 +127,8 @@ impl Spark<'_> {
         self.read(key, |text| memory::bytes(text).map(|bytes| bytes >> 20))
     }
 
-    /// Returns the value of a property. A value that Spark itself completes only when it starts (`${…}`) cannot be
-    /// read.
+    /// Returns the value of a property. A value with a reference (`${…}`), which Spark replaces only when it runs, is
+    /// an error.
     fn read<T>(&self, key: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, Error> {
         let Some(text) = self.properties.get(key) else { return Ok(None) };
         let unknown = || Error::Unknown { key: key.to_owned(), text: text.to_owned() };

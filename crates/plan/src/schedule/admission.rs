@@ -1,4 +1,4 @@
-//! Decides whether a due run is started, waits, or is given up.
+//! Decides whether a due run of a schedule starts now, waits, or is skipped.
 
 use super::{
     Action, Observed, Outcome, Pass, Plan, SOON, Skip, events, history,
@@ -13,15 +13,16 @@ use std::{
     time::Duration,
 };
 
-/// Whether an application may be made now.
+/// Whether an application may be created now.
 enum Admission<'a> {
     Now,
-    /// These applications still run. If the list is empty, pods of an application that is gone still run.
+    /// Not before these applications have ended. If the list is empty, pods of an application that no longer exists
+    /// still run.
     After(Vec<&'a Child>),
 }
 
 impl Pass<'_> {
-    /// Whether an application of the schedule must not run beside another application of the schedule.
+    /// Whether at most one application of the schedule may run at a time.
     pub(super) fn runs_alone(&self) -> bool {
         matches!(
             self.schedule.spec.concurrency_policy,
@@ -33,7 +34,7 @@ impl Pass<'_> {
         self.schedule.spec.concurrency_policy == Some(ConcurrencyPolicy::Replace)
     }
 
-    /// Deals with the latest slot that is due.
+    /// Handles the latest slot that is due: starts its run, lets it wait, or counts it as skipped or missed.
     pub(super) fn admit_slot(
         &self,
         slot: Timestamp,
@@ -71,8 +72,8 @@ impl Pass<'_> {
         plan.status.handled_until = Some(Time(slot));
     }
 
-    /// Deals with a run that the user has triggered. Under `Forbid`, such a run never waits for another application: it
-    /// is skipped.
+    /// Starts or skips a run that the user has triggered. Under `Forbid`, such a run never waits for another
+    /// application: it is skipped.
     pub(super) fn admit_trigger(&self, seen: &Observed, plan: &mut Plan) {
         let Some(occasion @ Occasion::Trigger(_)) = self.trigger() else { return };
         let has_started = plan.actions.iter().any(|action| matches!(action, Action::Start(_)));
@@ -117,8 +118,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Records the applications of the slots that `is_passed` selects, if they were made but could not be recorded in
-    /// time. Their slots are neither missed nor skipped. Returns those slots.
+    /// Records the applications of the slots that `is_passed` selects, if these applications were created but could not
+    /// be recorded at that time. Such slots count neither as missed nor as skipped. Returns these slots.
     pub(super) fn tell_made(
         &self,
         is_passed: impl Fn(Timestamp) -> bool,
@@ -127,7 +128,8 @@ impl Pass<'_> {
     ) -> BTreeSet<Timestamp> {
         let of_slots =
             seen.children.iter().chain(&seen.departed).filter_map(|child| Some((child.slot?, child)));
-        // The schedule may have had other times when the application was made.
+        // The user may have edited the times of the schedule since the application was created, so its slot may not be
+        // a slot any more.
         let is_slot = |slot: Timestamp| self.slots.after(slot - SignedDuration::from_nanos(1)) == Some(slot);
         let made: BTreeMap<_, _> = of_slots.filter(|(slot, _)| is_passed(*slot) && is_slot(*slot)).collect();
         for (slot, child) in &made {
@@ -161,7 +163,7 @@ impl Pass<'_> {
     }
 
     /// Deletes the running applications that are not being deleted yet. An application that is not recorded yet is
-    /// recorded first, and deleted in the next pass.
+    /// recorded first, and deleted in the next reconcile.
     fn replace(&self, running: &[&Child], plan: &mut Plan) {
         let deleted = |plan: &Plan, name: &str| {
             plan.actions
@@ -178,7 +180,7 @@ impl Pass<'_> {
     }
 }
 
-/// Returns the application that was made for the occasion, even if it is gone by now.
+/// Returns the application that was created for the occasion, even if it does not exist any more.
 fn made<'a>(occasion: &Occasion, seen: &'a Observed) -> Option<&'a Child> {
     seen.children.iter().chain(&seen.departed).find(|child| child.is_for(occasion))
 }

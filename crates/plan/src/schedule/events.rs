@@ -28,7 +28,7 @@ pub(super) fn skipped(occasion: &Occasion, why: &str) -> Event {
     Event::new(Severity::Warning, "ScheduledRunSkipped", "Skip", format!("{occasion} is skipped: {why}"))
 }
 
-/// Reports that another object has the name of a run.
+/// Returns the event that a run is skipped because an application of another owner has its name.
 pub(super) fn taken(occasion: &Occasion, name: &str) -> Event {
     let why = format!(
         "there is a SparkApplication {name} that this schedule has not made; delete it if nobody needs it"
@@ -62,15 +62,15 @@ pub(super) fn invalid(why: &str) -> Event {
     Event::new(Severity::Warning, "ScheduleInvalid", "Validate", format!("nothing is started: {why}"))
 }
 
-/// Reports that the API server refuses an application, and that its creation is retried. Sent by the controller, since
-/// only the controller sees the refusal.
+/// Returns the event that the API server has refused an application, and that its creation is retried. Sent by the
+/// controller, since only the controller receives the refusal.
 #[must_use]
 pub fn not_started(name: &str, why: &str) -> Event {
     let note = format!("SparkApplication {name} could not be created, and is tried again: {why}");
     Event::new(Severity::Warning, "ScheduledRunNotStarted", "Start", note)
 }
 
-/// Names what has to end before another application may start.
+/// Returns the names of the applications that have to end before another application may start.
 pub(super) fn awaited(running: &[&Child]) -> String {
     match running {
         [] => "pods of a deleted SparkApplication".to_owned(),

@@ -1,4 +1,4 @@
-//! Decides which of the applications that have ended are kept.
+//! Decides which ended applications of a schedule are kept.
 
 use super::{Observed, Plan, events, run::Child, trigger};
 use api::{ScheduledSparkApplication, State};
@@ -7,7 +7,8 @@ use api::{ScheduledSparkApplication, State};
 /// Kubeflow's operator.
 const KEPT: i32 = 1;
 
-/// Deletes the applications that ended longest ago, and writes the names of the others to the status.
+/// Deletes the oldest ended applications of the schedule, by their creation time, and writes the names of the others to
+/// the status.
 pub(super) fn prune(schedule: &ScheduledSparkApplication, seen: &Observed, plan: &mut Plan) {
     let spec = &schedule.spec;
     let (completed, mut pruned) = kept(schedule, seen, State::Completed, spec.successful_run_history_limit);
@@ -22,8 +23,8 @@ pub(super) fn prune(schedule: &ScheduledSparkApplication, seen: &Observed, plan:
     }
 }
 
-/// Returns the names of the applications in this state that are kept, newest first, and the applications that are not
-/// kept.
+/// Returns the names of the applications in this state that are kept, newest first, and the applications that are to be
+/// deleted.
 fn kept<'a>(
     schedule: &ScheduledSparkApplication,
     seen: &'a Observed,
@@ -46,8 +47,8 @@ fn kept<'a>(
     (names, pruned)
 }
 
-/// Whether the status records that the application was made. Until then the application is the only proof of that, and
-/// is not deleted.
+/// Whether the status records that the application was created. Until then the application itself is the only record of
+/// that, and is not deleted.
 pub(super) fn is_recorded(schedule: &ScheduledSparkApplication, child: &Child) -> bool {
     let status = schedule.status.as_ref();
     let handled = status.and_then(|status| status.handled_until.as_ref());

@@ -1,8 +1,8 @@
-//! Decides what is next for a `ScheduledSparkApplication`, given its status, its applications and the time.
+//! Decides the next actions for a `ScheduledSparkApplication`, given its status, its applications and the time.
 //!
-//! A slot is a moment at which the schedule is due. The application for a slot is named after the slot, so that an
-//! attempt to make it again after a crash makes no second application. The status records up to which slot all slots
-//! are dealt with.
+//! A slot is a moment at which the schedule is due. The name of a slot's application contains the slot, so that a
+//! repeated attempt after a crash cannot create a second application. The status records the time up to which all slots
+//! are handled.
 
 mod admission;
 mod events;
@@ -27,73 +27,75 @@ use kube_core::ResourceExt;
 use run::Occasion;
 use std::time::Duration;
 
-/// How soon to look again for a change that no watch reports: that the pods of an application which no longer exists
-/// are gone.
+/// The pause before the next reconcile while it waits for a change that no watch reports: the end of the pods of an
+/// application that does not exist any more.
 const SOON: Duration = Duration::from_secs(1);
-/// The longest sleep, because the clock may be set during a sleep.
+/// The longest pause between two reconciles, because the system clock may be changed in between.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 /// How far in the future a recorded time may be before it counts as an error of the clock and is replaced with the
-/// present time. Up to this limit, the recorded time is kept, so that nothing is made twice after the clock was put
-/// back. Beyond it, nothing would be made for too long.
+/// present time. Up to this limit, the recorded time is kept, so that no slot is handled twice after the clock was put
+/// back. Beyond it, no application would be created for too long.
 const PUT_BACK: SignedDuration = SignedDuration::from_hours(24);
 
 /// The settings for all schedules.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// The unit of the times in the names of applications.
+    /// The unit of the times in the names of the applications.
     pub precision: Precision,
     /// The time zone of schedules that name none, or `Local`.
     pub zone: TimeZone,
 }
 
-/// All that the controller saw of one schedule. Built by `controller::schedules`; tests build it themselves.
+/// Everything that the controller has found out about one schedule. Built by `controller::schedules`; tests build it
+/// themselves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     /// The applications that the schedule owns.
     pub children: Vec<Child>,
-    /// The applications for the latest slot and for the latest trigger, if this process has seen them and they are
-    /// gone. With them it is known what has been started, even if that is not recorded yet.
+    /// The applications for the latest slot and for the latest trigger, if this process has seen them and they do not
+    /// exist any more. They show what was started, even if that is not recorded yet.
     pub departed: Vec<Child>,
-    /// The names from [`Questions::names`] that are used by applications which the schedule does not own.
+    /// The names from [`Questions::names`] that applications of other owners have.
     pub taken: Vec<String>,
-    /// Whether pods are alive whose applications are gone.
+    /// Whether pods of deleted applications of the schedule still run.
     pub has_pods: bool,
 }
 
-/// What has to be found out before [`next`] is called.
+/// The facts that have to be found out before [`next`] is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Questions {
-    /// The names of applications whose owner is asked for.
+    /// The names for which to find out whether an application of another owner has them.
     pub names: Vec<String>,
-    /// Whether to find out if pods are alive whose applications are gone.
+    /// Whether to find out if pods of deleted applications of the schedule still run.
     pub pods: bool,
 }
 
-/// What to do and what to record: the actions come first, then the status, then the events and outcomes.
+/// What to do and what to record. The actions are carried out first, then the status is written, then the events are
+/// sent and the outcomes are counted.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Plan {
     pub actions: Vec<Action>,
     pub status: ScheduledSparkApplicationStatus,
     pub events: Vec<Event>,
-    /// What is counted once the status is written.
+    /// The outcomes that are counted after the status is written.
     pub outcomes: Vec<Outcome>,
-    /// When to look at the schedule again if nothing happens before.
+    /// When to reconcile the schedule again if nothing happens before.
     pub wake: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Creates the application. If an application with this name and owner exists, the application is created already.
+    /// Creates the application. If an application with this name and owner exists already, nothing is to be done.
     Start(Box<SparkApplication>),
-    /// Deletes exactly this application, in the version that was seen.
+    /// Deletes the application with this name, uid and version; if it has changed since, it is not deleted.
     Delete { name: String, uid: String, resource_version: Option<String> },
 }
 
-/// What became of slots.
+/// The outcome of one or several slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// An application was made, this long after its slot; zero if it was triggered by hand.
+    /// An application was created, this long after its slot; zero if the user has triggered it.
     Started {
         late: Duration,
     },
@@ -107,7 +109,7 @@ pub enum Outcome {
     },
 }
 
-/// Why no application was made although the operator was there to make it.
+/// Why no application was created although the operator was running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Skip {
     /// Another application was running, and the policy is `Forbid`.
@@ -123,7 +125,7 @@ pub enum Skip {
 impl Skip {
     pub const ALL: [Self; 4] = [Self::Forbid, Self::Replace, Self::NameTaken, Self::Invalid];
 
-    /// Returns the value of the metric's label.
+    /// Returns the value of the metric's label for the reason.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -135,7 +137,7 @@ impl Skip {
     }
 }
 
-/// Returns what has to be found out before [`next`] is called for `schedule`.
+/// Returns the facts that have to be found out before [`next`] is called for `schedule`.
 #[must_use]
 pub fn questions(
     schedule: &ScheduledSparkApplication,
@@ -152,8 +154,8 @@ pub fn questions(
     }
 }
 
-/// Returns what is next for `schedule`, given what was seen of it. The only entry to this module besides [`questions`];
-/// it never fails and never waits.
+/// Returns the plan for `schedule`, given the facts `seen`. Apart from [`questions`], this is the only function through
+/// which other modules use this one; it never fails and never waits.
 pub fn next(schedule: &ScheduledSparkApplication, seen: &Observed, now: Timestamp, policy: &Policy) -> Plan {
     let mut plan = Plan {
         actions: Vec::new(),
@@ -168,7 +170,7 @@ pub fn next(schedule: &ScheduledSparkApplication, seen: &Observed, now: Timestam
     status.handled_until = Some(Time(if schedule.spec.suspend != Some(true) && pass.is_ok() {
         standing.handled_until
     } else if was_idle(status) && is_same(schedule, status) {
-        // That time has passed is no reason to write the status.
+        // The passing of time alone is no reason to write the status.
         status.handled_until.as_ref().map_or(standing.handled_until, |until| until.0)
     } else {
         standing.handled_until.max(whole_seconds(now))
@@ -190,7 +192,8 @@ pub fn next(schedule: &ScheduledSparkApplication, seen: &Observed, now: Timestam
     plan
 }
 
-/// Nothing is made of a schedule that is invalid, or whose applications would be refused.
+/// Plans for a schedule that is invalid, or whose applications would be refused: no application is created, and the
+/// status contains the reason.
 fn refuse(schedule: &ScheduledSparkApplication, why: String, plan: &mut Plan) {
     let status = &mut plan.status;
     if status.schedule_state != ScheduleState::FailedValidation || status.reason.as_ref() != Some(&why) {
@@ -207,12 +210,12 @@ fn refuse(schedule: &ScheduledSparkApplication, why: String, plan: &mut Plan) {
     status.last_trigger = Some(asked.clone());
 }
 
-/// The times from which a schedule is counted.
+/// The times from which the slots of a schedule are counted.
 #[derive(Clone, Copy)]
 struct Standing {
-    /// The time from which `@every` counts.
+    /// The time from which `@every` counts its intervals.
     since: Timestamp,
-    /// The time up to which all slots are dealt with.
+    /// The time up to which all slots are handled.
     handled_until: Timestamp,
 }
 
@@ -225,20 +228,20 @@ impl Standing {
         let recorded = (&status.observed_schedule, status.scheduled_since, status.handled_until);
         let mut standing = match recorded {
             (Some(_), Some(since), Some(until)) if is_same => Self { since: since.0, handled_until: until.0 },
-            // The times of the schedule were edited: it is counted from now on, but never from before the recorded
-            // time. The clock may have been put back, and what was made for an old slot must not be made again for a
-            // new one.
+            // The times of the schedule were edited, so slots are counted from now on, but never from before the
+            // recorded time: if the clock was put back, a slot of the edited schedule could otherwise be due at a time
+            // for which an application was already created.
             (Some(_), _, until) => {
                 Self { since: now, handled_until: until.map_or(now, |until| until.0.max(now)) }
             }
-            // This operator has recorded nothing. If Kubeflow's operator has recorded a last run, the schedule goes on
-            // from that run.
+            // This operator has recorded nothing yet. If Kubeflow's operator has recorded a last run, the slots are
+            // counted from that run.
             (None, ..) => {
                 let since = status.last_run.map_or(created, |last| last.0);
                 Self { since, handled_until: since }
             }
         };
-        // Slots that have passed while the schedule was suspended or invalid are not made up for.
+        // No application is created later for slots that passed while the schedule was suspended or invalid.
         if was_idle {
             standing.handled_until = standing.handled_until.max(now);
         }
@@ -247,7 +250,7 @@ impl Standing {
     }
 }
 
-/// One look at a valid schedule.
+/// The input of one decision about a valid schedule.
 struct Pass<'a> {
     schedule: &'a ScheduledSparkApplication,
     now: Timestamp,
@@ -260,7 +263,7 @@ struct Pass<'a> {
 impl<'a> Pass<'a> {
     /// # Errors
     ///
-    /// All that is wrong with the schedule.
+    /// When the schedule is invalid. The text contains everything that is wrong with it.
     fn new(
         schedule: &'a ScheduledSparkApplication,
         now: Timestamp,
@@ -301,7 +304,7 @@ impl<'a> Pass<'a> {
         plan.wake = plan.wake.into_iter().chain(wake).chain([LONGEST_SLEEP]).min();
     }
 
-    /// Returns the slots that are to be dealt with, if there are any.
+    /// Returns the due slots that are not handled yet; none if there are none.
     fn due(&self) -> Option<Due> {
         if self.schedule.spec.suspend == Some(true) {
             return None;
@@ -309,12 +312,13 @@ impl<'a> Pass<'a> {
         self.slots.due(self.standing.handled_until, self.now)
     }
 
-    /// Returns how late an application may be made.
+    /// Returns the greatest delay with which an application may still be created; none if there is no limit.
     fn deadline(&self) -> Option<SignedDuration> {
         self.schedule.spec.starting_deadline_seconds.map(|late| SignedDuration::from_secs(late.max(0)))
     }
 
-    /// Deals with the due slots before the latest: only the latest is made up for.
+    /// Counts the due slots before the latest one as skipped or missed: if several slots are due, only the latest one
+    /// still gets an application.
     fn pass_over(
         &self,
         due: Due,
@@ -344,7 +348,8 @@ impl<'a> Pass<'a> {
         plan.status.handled_until = Some(Time(just_before.max(self.standing.handled_until)));
     }
 
-    /// Returns the run that the user asks for by the trigger annotation, if the annotation's value is new.
+    /// Returns the run that the user has triggered by the annotation; none if the annotation's value is handled
+    /// already.
     fn trigger(&self) -> Option<Occasion> {
         let asked = trigger(self.schedule).filter(|_| is_known(self.schedule))?;
         let handled = self.schedule.status.as_ref().and_then(|status| status.last_trigger.as_ref());
@@ -352,19 +357,19 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Whether nothing was made for slots when the schedule was last seen.
+/// Whether the schedule was suspended or invalid when it was last reconciled.
 fn was_idle(status: &ScheduledSparkApplicationStatus) -> bool {
     status.suspended || status.schedule_state == ScheduleState::FailedValidation
 }
 
-/// Whether the times of the schedule are the same as when the schedule was last seen.
+/// Whether the times of the schedule are the same as when it was last reconciled.
 fn is_same(schedule: &ScheduledSparkApplication, status: &ScheduledSparkApplicationStatus) -> bool {
     status.observed_schedule.as_ref() == Some(&schedule.spec.schedule)
         && status.observed_time_zone == schedule.spec.time_zone
 }
 
-/// Whether this operator has recorded anything of the schedule. A trigger that is older than the first record triggers
-/// nothing.
+/// Whether this operator has reconciled the schedule before. A trigger annotation that is older than the first
+/// reconcile triggers nothing.
 fn is_known(schedule: &ScheduledSparkApplication) -> bool {
     schedule.status.as_ref().is_some_and(|status| status.observed_schedule.is_some())
 }
@@ -377,7 +382,7 @@ fn whole_seconds(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
 
-/// Returns how long it is until `moment`, plus a millisecond, so that the wake-up is not too early.
+/// Returns the time until `moment`, plus a millisecond, so that the wake-up is not too early.
 fn until(moment: Timestamp, now: Timestamp) -> Duration {
     let rest = moment.duration_since(now).max(SignedDuration::ZERO);
     Duration::try_from(rest).unwrap_or_default() + Duration::from_millis(1)

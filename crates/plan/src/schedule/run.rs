@@ -1,4 +1,5 @@
-//! Builds the application for a slot or a trigger, and reads such an application back.
+//! Builds the application for a slot or a trigger, and reads from an application for which slot or trigger it was
+//! created.
 
 use super::{Action, Pass};
 use crate::digest;
@@ -12,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube_core::{Resource, ResourceExt};
 use std::{fmt, str::FromStr, time::Duration};
 
-/// The unit of a slot's time in the name of an application, after the schedule's name
+/// The unit of the slot's time that follows the schedule's name in the name of an application
 /// (`--scheduled-spark-application-timestamp-precision` of Kubeflow's operator).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
@@ -24,7 +25,7 @@ pub enum Precision {
     Minutes,
 }
 
-/// What an application is made for.
+/// The reason for which an application is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Occasion {
     Slot(Timestamp),
@@ -32,16 +33,17 @@ pub(super) enum Occasion {
     Trigger(String),
 }
 
-/// An application that was made for a schedule.
+/// An application of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Child {
     pub name: String,
     pub uid: String,
     pub resource_version: Option<String>,
     pub created: Timestamp,
-    /// The slot that the application was made for; Kubeflow does not record it.
+    /// The slot for which the application was created; none for a triggered application and for one that Kubeflow's
+    /// operator has created, which does not record slots.
     pub slot: Option<Timestamp>,
-    /// The trigger that the application was made for.
+    /// The value of the trigger annotation for which the application was created.
     pub trigger: Option<String>,
     pub state: State,
     /// Whether the application is being deleted.
@@ -51,7 +53,7 @@ pub struct Child {
 impl Precision {
     const ALL: [Self; 5] = [Self::Nanos, Self::Micros, Self::Millis, Self::Seconds, Self::Minutes];
 
-    /// Returns the value of the flag.
+    /// Returns the value of the command-line flag.
     const fn as_str(self) -> &'static str {
         match self {
             Self::Nanos => "nanos",
@@ -62,7 +64,7 @@ impl Precision {
         }
     }
 
-    /// Returns what is appended to the schedule's name for the slot, if the schedule has this rhythm.
+    /// Returns the suffix for a slot's application, which is appended to the schedule's name.
     fn suffix(self, slot: Timestamp, rhythm: &Rhythm) -> String {
         let time = match self.for_rhythm(rhythm) {
             Self::Nanos => slot.as_nanosecond(),
@@ -74,7 +76,7 @@ impl Precision {
         format!("-{time}")
     }
 
-    /// Returns seconds where two slots would share a minute.
+    /// Returns this precision, or seconds if two slots of the schedule could be in the same minute.
     fn for_rhythm(self, rhythm: &Rhythm) -> Self {
         match (self, rhythm) {
             (Self::Minutes, Rhythm::Every(period)) if *period < Duration::from_secs(60) => Self::Seconds,
@@ -82,7 +84,8 @@ impl Precision {
         }
     }
 
-    /// Returns how many characters are appended to a schedule's name; correct until the year 2286.
+    /// Returns the length of the suffix that is appended to a schedule's name; correct until the year 2160 for minutes,
+    /// and until 2286 for the other units.
     #[must_use]
     pub fn suffix_length(self, rhythm: Option<&Rhythm>) -> usize {
         match rhythm.map_or(self, |rhythm| self.for_rhythm(rhythm)) {
@@ -117,7 +120,8 @@ impl Pass<'_> {
     pub(super) fn name(&self, occasion: &Occasion) -> String {
         let behind = match occasion {
             Occasion::Slot(slot) => self.policy.precision.suffix(*slot, &self.rhythm),
-            // Not longer than the shortest time. The `t` avoids a clash with a time, which never begins with a letter.
+            // The suffix is not longer than the shortest time. The `t` avoids a clash with a time, which never begins
+            // with a letter.
             Occasion::Trigger(value) => {
                 let uid = self.schedule.uid().unwrap_or_default();
                 format!("-t{}", &digest::fingerprint(&[&uid, value])[..7])
@@ -126,8 +130,8 @@ impl Pass<'_> {
         self.schedule.name_any() + &behind
     }
 
-    /// Returns the application for `occasion`. As in Kubeflow, the application has all labels of the schedule, and the
-    /// owner reference is not that of a controller.
+    /// Returns the application for `occasion`. As in Kubeflow's operator, the application has all labels of the
+    /// schedule, and its owner reference is not a controller reference.
     pub(super) fn application(&self, occasion: &Occasion) -> SparkApplication {
         let ObjectMeta { namespace, labels, uid, .. } = self.schedule.metadata.clone();
         let own = (label::SCHEDULED_APP_NAME.to_owned(), self.schedule.name_any());
@@ -156,8 +160,8 @@ impl Pass<'_> {
 }
 
 impl Child {
-    /// Reads an application in this state; returns the reference to the schedule that owns it as well, or none if no
-    /// schedule owns it.
+    /// Reads an application from its metadata and its state. Returns it together with the reference to the schedule
+    /// that owns it; none if no schedule owns it.
     #[must_use]
     pub fn of(metadata: &ObjectMeta, state: State) -> Option<(&OwnerReference, Self)> {
         let kind = ScheduledSparkApplication::kind(&());
@@ -176,7 +180,7 @@ impl Child {
         Some((owner, child))
     }
 
-    /// Whether the application has ended for good.
+    /// Whether the application has ended and will not run again by itself.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Completed | State::Failed)

@@ -1,4 +1,4 @@
-//! Sets the properties of dynamic allocation, with which Spark may change the number of executors while it runs.
+//! Sets the properties of dynamic allocation, which allows Spark to change the number of executors during a run.
 
 use super::{Context, Properties};
 use api::names::conf;

@@ -18,10 +18,10 @@ use jiff::Timestamp;
 use spark_client::NotNative;
 use std::{fmt, str::FromStr};
 
-/// The admin's or an application's choice of who submits.
+/// A choice of who submits, made by the admin or by an application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Submitter {
-    /// The operator submits; a submission pod does what only `spark-submit` can do.
+    /// The operator submits. A submission pod is used only for what only `spark-submit` can do.
     #[default]
     Auto,
     /// Only the operator submits.
@@ -33,7 +33,7 @@ pub enum Submitter {
 impl Submitter {
     const ALL: [Self; 3] = [Self::Auto, Self::Native, Self::SparkSubmit];
 
-    /// Returns the name in flags, annotations and metrics.
+    /// Returns the name of the choice in flags, annotations and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -53,8 +53,8 @@ impl Submitter {
         asked.map(|text| text.trim().parse()).transpose()
     }
 
-    /// Returns what remains of this choice of the admin's if an application asks for `asked`: the same choice or a
-    /// narrower one; none if the admin has excluded `asked`.
+    /// Returns the choice that results if the admin has chosen `self` and an application asks for `asked`: the admin's
+    /// choice or a narrower one; none if the admin has excluded `asked`.
     fn narrowed(self, asked: Self) -> Option<Self> {
         match (self, asked) {
             (allowed, Self::Auto) => Some(allowed),
@@ -96,7 +96,7 @@ impl FromStr for Submitter {
     }
 }
 
-/// A planned submission, and the events that report on it.
+/// A planned submission, and the events about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chosen {
     pub request: SubmitRequest,
@@ -147,8 +147,8 @@ pub fn choose(
     }
 }
 
-/// Returns a note that the links of the web UI do not work, if the path of the web UI contains Spark's id of the
-/// application and `spark-submit` draws this id: the path is then not known when the properties are written.
+/// Returns a note that the links of the web UI do not work, if the path of the web UI contains Spark's application id
+/// and `spark-submit` chooses this id: the path is then not known when the properties are written.
 fn without_path(application: &SparkApplication, by: &By, policy: &Policy) -> Option<String> {
     let is_late = matches!(by, By::Pod { .. }) && has_id_in_ui_path(application, policy);
     is_late.then(|| {
@@ -160,7 +160,7 @@ fn without_path(application: &SparkApplication, by: &By, policy: &Policy) -> Opt
     })
 }
 
-/// Returns a note about settings that do not reach executors because no webhook customizes them; none if the operator
+/// Returns a note about settings that executors do not get because no webhook customizes them; none if the operator
 /// runs with its webhook or no setting is lost.
 fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<String> {
     if policy.has_webhook {
@@ -181,8 +181,8 @@ fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<St
     })
 }
 
-/// Returns the field of the spec that sets `property`, as the user finds it, else `property` itself. `property` may
-/// also be a flag of `spark-submit` or the application's program.
+/// Returns the path of the spec field that sets `property`; `property` itself if no field sets it. `property` may also
+/// be a flag of `spark-submit` or `mainApplicationFile`.
 fn spec_field(application: &SparkApplication, property: &str) -> String {
     let deps = &application.spec.deps;
     let lists = [

@@ -2,8 +2,8 @@
 
 use api::{Dependencies, names::submit_conf};
 
-/// Returns the flags of `spark-submit` for dependencies, each with the property that it sets and the list that is its
-/// value, to be joined with commas.
+/// Returns the flags of `spark-submit` for dependencies: for each flag, the property that the flag sets, and the list
+/// of values, which have to be joined with commas.
 pub(super) fn lists(deps: &Dependencies) -> [(&'static str, &'static str, &[String]); 7] {
     [
         ("--jars", submit_conf::JARS, &deps.jars),

@@ -1,4 +1,4 @@
-//! Sets the deprecated fields `envVars` and `envSecretKeyRefs` as Spark properties. The field `env` is a matter of the
+//! Sets the deprecated fields `envVars` and `envSecretKeyRefs` as Spark properties. The field `env` is applied by the
 //! webhook instead.
 
 use super::{Context, Properties};

@@ -1,9 +1,9 @@
-//! Sets the path under which users see the driver's web UI, so that the links in the web UI lead back to it.
+//! Sets the path of the driver's web UI outside the cluster, so that the links in the web UI work there.
 
 use super::{Context, Properties};
 use api::names::conf;
 
-/// Sets defaults: the values of `sparkConf` are set later and win.
+/// Sets only defaults: the values of `sparkConf` are set later and override them.
 pub(super) fn web_ui(context: &Context, properties: &mut Properties) {
     if let Some(path) = &context.ui_path {
         properties.set(conf::UI_PROXY_BASE, path);

@@ -1,4 +1,4 @@
-//! Reads from the stderr of `spark-submit` why the submission failed.
+//! Finds the reason of a failed submission in the stderr of `spark-submit`.
 
 use api::excerpt::LONGEST_EXPLANATION;
 
@@ -10,7 +10,7 @@ pub fn cause(stderr: &str) -> Option<String> {
     let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let thrown = lines().filter_map(|line| line.strip_prefix(THROWN)).map(message).next_back();
     let causes = || lines().filter_map(|line| line.strip_prefix("Caused by: ")).map(message);
-    // The innermost cause counts, or an outer cause that repeats its text and adds to it: an outer cause may add the
+    // The innermost cause is reported, unless an outer cause contains the same text and adds to it, for example the
     // address.
     let root = causes().rev().reduce(|root, outer| if outer.contains(words(root)) { outer } else { root });
     let usage = || lines().find(|line| line.starts_with("Error: "));
@@ -23,7 +23,8 @@ pub fn cause(stderr: &str) -> Option<String> {
     Some(said[..end].to_owned())
 }
 
-/// Returns the message of an exception, without the parts that all exceptions of its kind have in common.
+/// Returns the message of an exception, without the class names and the request text that all exceptions of its kind
+/// contain.
 fn message(exception: &str) -> &str {
     const SAYS_NOTHING: [&str; 3] = [
         "org.apache.spark.SparkException: ",
@@ -31,8 +32,8 @@ fn message(exception: &str) -> &str {
         "java.lang.RuntimeException: ",
     ];
     let message = SAYS_NOTHING.iter().find_map(|class| exception.strip_prefix(class)).unwrap_or(exception);
-    // The Kubernetes client writes the request before the API server's message, and after it the same message once more
-    // in a syntax of its own.
+    // The Kubernetes client writes the request before the API server's message, and after it the same message again in
+    // another syntax.
     let said = message.split_once(". Received status: Status(").map_or(message, |(said, _)| said);
     if said.starts_with("Failure executing: ") {
         said.split_once(". Message: ").map_or(said, |(_, words)| words)
@@ -47,9 +48,9 @@ fn words(message: &str) -> &str {
     message.split_once(": ").filter(|(class, _)| is_class(class)).map_or(message, |(_, words)| words)
 }
 
-/// Whether a pod with the driver's name exists already. Spark's Kubernetes client reports the API server's answer only
-/// in the text of its exception. (Other answers with status 409 are failures, for example when a ResourceQuota is being
-/// changed.)
+/// Whether `spark-submit` failed because a pod with the driver's name exists already. Spark's Kubernetes client reports
+/// the API server's answer only in the text of its exception. (Other answers with status 409 are failures, for example
+/// when a ResourceQuota is being changed.)
 #[must_use]
 pub fn is_driver_there(stderr: &str) -> bool {
     stderr.lines().any(|line| line.contains("kind=pods") && line.contains("reason=AlreadyExists"))

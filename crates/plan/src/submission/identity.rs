@@ -1,5 +1,5 @@
-//! Sets the properties that identify an application: names, labels, annotations and service accounts; also the user's
-//! own configuration.
+//! Sets the properties that identify an application (names, labels, annotations and service accounts) and the
+//! properties of the user's own configuration.
 
 use super::{Context, Properties};
 use crate::driver;
@@ -38,9 +38,9 @@ pub(super) fn labels_and_annotations(context: &Context, properties: &mut Propert
     properties.set_all(conf::DRIVER_SERVICE_ANNOTATION_PREFIX, &driver.service_annotations);
 }
 
-/// Sets the properties that an application may not change: the operator finds the application's pods by them, or the
-/// submission would wait for the end of the application (`waitAppCompletion`). (In Kubeflow's operator the user's value
-/// wins.)
+/// Sets the properties that an application may not change. The operator finds the application's pods by most of them,
+/// and `waitAppCompletion` would make the submission wait for the end of the application. (In Kubeflow's operator the
+/// user's value takes precedence.)
 pub(super) fn operator_owned(context: &Context, properties: &mut Properties) {
     properties.set(conf::NAMESPACE, context.namespace());
     properties.set(conf::WAIT_APP_COMPLETION, "false");

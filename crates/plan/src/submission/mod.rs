@@ -1,6 +1,6 @@
-//! Makes the input of `spark-submit` for an application: arguments, properties and pod templates. Each file covers one
-//! concern. [`CONCERNS`] lists the concerns in the precedence of Kubeflow's operator: a later concern overrides an
-//! earlier one.
+//! Builds the input of `spark-submit` for an application: arguments, properties and pod templates. Each file covers one
+//! concern. [`CONCERNS`] lists the concerns in the order of Kubeflow's operator: a later concern overrides an earlier
+//! one.
 
 mod allocation;
 mod choice;
@@ -35,7 +35,8 @@ use serde_json::Value;
 use spark_client::{Environment, read_properties};
 use std::collections::BTreeMap;
 
-/// Everything that sets properties, in order of precedence. The properties that the operator must own come last.
+/// All functions that set properties, in order of precedence. The last one sets the properties that users may not
+/// change.
 const CONCERNS: [Concern; 15] = [
     images::common,
     resources::memory_overhead_factor,
@@ -60,15 +61,16 @@ type Concern = fn(&Context, &mut Properties);
 /// One invocation of `spark-submit`: its arguments, and the files that the arguments name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SparkSubmit {
-    /// All arguments after the program's name.
+    /// All arguments, without the path of `spark-submit` itself.
     pub arguments: Vec<String>,
-    /// The contents of the properties file and of the pod templates, by the file's name in [`DIRECTORY`].
+    /// The contents of the properties file and of the pod templates, by their file names in [`DIRECTORY`].
     pub files: BTreeMap<&'static str, String>,
     /// All properties that the properties file and the arguments set, by key.
     pub properties: BTreeMap<String, String>,
 }
 
-/// The admin's part of a submission.
+/// The admin's settings for all submissions: the default properties, and the environment variables and configuration
+/// files that the operator has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubmissionEnvironment {
     /// The text of `spark-defaults.conf`. All other properties override it.
@@ -76,7 +78,7 @@ pub struct SubmissionEnvironment {
     pub environment: Environment,
 }
 
-/// File names in [`DIRECTORY`].
+/// The names of the files in [`DIRECTORY`].
 mod file {
     use api::Role;
 
@@ -96,9 +98,9 @@ struct Context<'a> {
     /// The spec, with its defaults filled in.
     spec: &'a SparkApplicationSpec,
     run: &'a Run,
-    /// The properties of `spark-defaults.conf`, which all others override.
+    /// The properties of `spark-defaults.conf`, which all other properties override.
     defaults: &'a BTreeMap<String, String>,
-    /// The path under which users see the driver's web UI.
+    /// The path of the driver's web UI outside the cluster; none if it has no path, or if the path is not known yet.
     ui_path: Option<String>,
 }
 
@@ -116,7 +118,7 @@ impl Context<'_> {
     }
 }
 
-/// Returns the path of the file `name` of a submission.
+/// Returns the path at which a submission pod has the file `name`.
 fn path(name: &str) -> String {
     format!("{DIRECTORY}/{name}")
 }
@@ -133,11 +135,12 @@ pub(super) fn is_since(spark_version: &str, major: u32) -> bool {
     found.is_none_or(|found| found >= major)
 }
 
-/// Returns the invocation of `spark-submit` that makes `run` of `application`. `defaults` is the text of a
+/// Returns the invocation of `spark-submit` that creates the objects of `run`. `defaults` is the text of a
 /// `spark-defaults.conf`; all other properties override it.
 ///
 /// `defaults` becomes part of the properties file, because Spark reads `spark-defaults.conf` itself only if there is no
-/// `--properties-file`. Both files have the format of `java.util.Properties`, in which the last line for a key counts.
+/// `--properties-file`. Both files have the format of `java.util.Properties`, in which the last line for a key takes
+/// effect.
 ///
 /// # Errors
 ///
@@ -150,16 +153,17 @@ pub fn spark_submit(
 ) -> Result<SparkSubmit, Refusal> {
     let application = application.get();
     let spec = with_defaults(application.spec.clone());
-    // Spark refuses a file that cannot be read.
+    // A file that cannot be parsed is ignored here: Spark itself refuses it.
     let read = read_properties(defaults).unwrap_or_default();
-    // The id that Spark gives the application is not known here: `spark-submit` draws it.
+    // Spark's application id is not known here: `spark-submit` chooses it.
     let ui_path = auxiliary::ui_path(application, None, policy);
     let context = Context { application, spec: &spec, run, defaults: &read, ui_path };
 
     let properties = properties(&context);
     let arguments = arguments(&context, policy, &properties);
     let own = properties.to_file();
-    // The blank line ends the last line of `defaults`, which may end in a backslash and would otherwise continue.
+    // The blank line ends the last line of `defaults`: a line that ends in a backslash would otherwise continue in the
+    // next one.
     let text = if defaults.is_empty() { own } else { format!("{defaults}\n\n{own}") };
     let mut files = BTreeMap::from([(file::PROPERTIES, text)]);
     if context.has_templates() {
@@ -172,7 +176,8 @@ pub fn spark_submit(
     Ok(SparkSubmit { arguments, files, properties: all })
 }
 
-/// Returns the driver's or the executors' pod template, changed in every way that the contract's annotations ask for.
+/// Returns the pod template of the driver or the executors, to which all changes that the contract's annotations ask
+/// for have been applied.
 ///
 /// # Errors
 ///
@@ -185,7 +190,7 @@ pub(super) fn customized_template(
     pod_templates::customized(application, spec, role)
 }
 
-/// Returns the template that Spark gets for pods of `role`.
+/// Returns the template from which Spark creates pods of `role`.
 fn template(context: &Context, role: Role, policy: &Policy) -> Result<Value, Refusal> {
     let Context { application, spec, .. } = context;
     if policy.has_webhook {
@@ -203,7 +208,7 @@ fn properties(context: &Context) -> Properties {
     properties
 }
 
-/// Returns the properties and, for each role, the pod template from which Spark makes its pods in the next run of a
+/// Returns the properties and, for each role, the pod template from which Spark creates its pods in the next run of a
 /// valid application.
 pub(super) fn starting_point(application: &SparkApplication) -> (Properties, [Value; 2]) {
     let spec = with_defaults(application.spec.clone());

@@ -1,11 +1,11 @@
-//! Sets the properties of Spark's metrics: where `metrics.properties` is, the namespace of the metrics' names, the JVM
-//! option that runs the exporter, and the pod annotations by which Prometheus finds the exporter.
+//! Sets the properties for Spark's metrics: the path of `metrics.properties`, the prefix of the metric names, the JVM
+//! option that runs the JMX exporter, and the pod annotations by which Prometheus finds the exporter.
 
 use super::{Context, Properties};
 use api::{Role, monitoring::Monitoring, names::conf};
 
-/// Sets the properties of monitoring. What the spec's fields and `sparkConf` set for the same keys is in `properties`
-/// already.
+/// Sets the properties for `spec.monitoring`. `properties` already contains the values that other fields of the spec
+/// and `sparkConf` set.
 pub(super) fn metrics(context: &Context, properties: &mut Properties) {
     let Some(monitoring) = Monitoring::of(context.application) else { return };
     properties.set(conf::METRICS_CONF, monitoring.metrics_properties());

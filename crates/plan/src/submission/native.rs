@@ -1,6 +1,6 @@
-//! Prepares native submission for an application. Its input is the same as that of `spark-submit`, and the objects are
-//! those that Spark would make, except that the application owns them, they have the operator's labels, and the driver
-//! is already customized.
+//! Prepares the native submission of an application. The input is the same as that of `spark-submit`, and the objects
+//! are those that Spark would create, except that the application owns them, they have the operator's labels, and the
+//! driver's pod is already customized.
 
 use super::{
     Context, SubmissionEnvironment, Submitter, choice::submitter, dependencies, pod_templates, properties,
@@ -32,11 +32,11 @@ use spark_client::{
 const RESOLVED: [&str; 4] =
     [submit_conf::JARS, submit_conf::FILES, submit_conf::ARCHIVES, submit_conf::PY_FILES];
 
-/// Returns the objects of `run`, as they are to be created, and a note for the user about them.
+/// Returns the objects of `run`, ready to be created, and a note for the user about them.
 ///
 /// # Errors
 ///
-/// When no objects can be made: see [`NotNative`].
+/// When no objects can be built: see [`NotNative`].
 pub fn objects(
     application: Validated,
     run: &Run,
@@ -58,7 +58,7 @@ pub fn objects(
             metadata["labels"][label] = value.into();
         }
     }
-    // The driver's own ConfigMap stays the last of all objects: if it exists, all objects exist.
+    // The driver's own ConfigMap stays the last of all objects: if it exists, all other objects exist.
     children.splice(0..0, monitoring::config_map(&application, run));
     let patch = pod_customization::patch(&(&pod).into()).map_err(|denials| {
         NotNative::Refused(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
@@ -67,8 +67,8 @@ pub fn objects(
     Ok((Objects { pod, children }, Line::nearest(&submission.spark_version).1))
 }
 
-/// Returns the objects that the operator may have made for `run` in addition to pods: those that [`objects`] makes in
-/// addition to the driver's pod, or the ConfigMap of the submission pod, and the ConfigMap of monitoring.
+/// Returns the objects that the operator may have created for `run` in addition to pods: those that [`objects`] returns
+/// in addition to the driver's pod, or the ConfigMap of the submission pod; and the ConfigMap of monitoring.
 ///
 /// The objects are found by their names. The names follow from the application and the run, not from the admin's
 /// configuration, which may have changed since. (To find the objects by label, the operator would need the right to
@@ -76,8 +76,9 @@ pub fn objects(
 /// object is deleted, the caller has to check its owner.
 ///
 /// The names of claims depend on all volumes of the driver. They are taken from `driver`, the pod of the run's driver.
-/// Without `driver`, the claims are planned from `submission_environment`: those of the submission, or at least the best guess.
-/// Claims whose name the user has chosen are not returned: they may belong to another user.
+/// Without `driver`, the names are computed from `submission_environment`: they are exact if it equals that of the
+/// submission, otherwise a best guess. Claims whose name the user has chosen are not returned: they may belong to
+/// another user.
 #[must_use]
 pub fn children(
     application: &SparkApplication,
@@ -95,7 +96,7 @@ pub fn children(
         (Some(is_native), _) => (is_native, !is_native),
         (None, Ok(Submitter::Native)) => (true, false),
         (None, Ok(Submitter::SparkSubmit)) => (false, true),
-        // With `auto`, the operator leaves a run that it cannot submit itself to a submission pod, so both are
+        // With `auto`, either the operator or a submission pod may have submitted the run, so the objects of both are
         // possible.
         (None, Ok(Submitter::Auto) | Err(_)) => (true, true),
     };
@@ -123,7 +124,7 @@ fn claim(name: String) -> Child {
     Child { kind: CLAIM.to_owned(), name }
 }
 
-/// Returns the claims that are made for the driver of `run`; none if its submission cannot be planned.
+/// Returns the claims that are created for the driver of `run`; empty if its submission cannot be planned.
 fn planned_claims(
     application: &SparkApplication,
     run: &Run,

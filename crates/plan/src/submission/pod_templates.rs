@@ -1,6 +1,6 @@
-//! Makes the pod templates from which Spark starts: the user's templates, with the contract's annotations for the
-//! webhook and, on the driver, the owner. If there is no webhook, the template itself contains what the annotations ask
-//! for.
+//! Builds the pod templates from which Spark creates its pods: the user's templates, with the contract's annotations
+//! for the webhook and, on the driver, the owner reference. If there is no webhook, the template itself contains the
+//! changes for which the annotations ask.
 
 use api::{
     Role, SparkApplication, SparkApplicationSpec,
@@ -12,16 +12,16 @@ use pod_customization;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Returns the text of the file from which Spark reads `template`: JSON, which is also YAML.
+/// Returns the text of the file from which Spark reads `template`: JSON, which is also valid YAML.
 ///
 /// Spark writes the executors' template into a ConfigMap for the driver by server-side apply, and the API server reads
-/// what is applied as YAML. Its YAML reader refuses control characters, and silently replaces a Unicode line end by a
+/// the request as YAML. Its YAML reader refuses control characters, and silently replaces a Unicode line end by a
 /// blank. Escaped characters arrive unchanged.
 pub(crate) fn text(template: &Value) -> String {
     let json = template.to_string();
     json.chars().fold(String::with_capacity(json.len()), |mut text, c| {
         match c {
-            // In JSON, these characters occur only in strings, where `\u` and four digits mean the same.
+            // In JSON, these characters can be only in strings, where `\u` and four digits mean the same character.
             '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
                 write!(text, "\\u{:04x}", u32::from(c)).expect("writing to a String cannot fail");
             }
@@ -31,9 +31,9 @@ pub(crate) fn text(template: &Value) -> String {
     })
 }
 
-/// Returns the template of `role`.
+/// Returns the pod template of `role`.
 ///
-/// Validation has checked a template of the user's: it contains objects where objects are expected.
+/// The user's template has been validated: it contains objects where objects are expected.
 pub(crate) fn template(application: &SparkApplication, spec: &SparkApplicationSpec, role: Role) -> Value {
     let mut template = match &role.pod(spec).template {
         Some(template) => template.json().clone(),
@@ -53,8 +53,8 @@ pub(crate) fn template(application: &SparkApplication, spec: &SparkApplicationSp
         template["metadata"]["annotations"][key] = value.into();
     }
     if role == Role::Driver {
-        // The owner is in an annotation too, but other controllers, such as Kueue, look for the owner when the pod is
-        // created.
+        // An annotation contains the owner too, but other controllers, such as Kueue, need the owner reference as soon
+        // as the pod is created.
         let owner = serde_json::to_value(owner_reference(application)).expect("an owner reference is JSON");
         let owners = &mut template["metadata"]["ownerReferences"];
         match owners.as_array_mut() {
@@ -66,8 +66,9 @@ pub(crate) fn template(application: &SparkApplication, spec: &SparkApplicationSp
     template
 }
 
-/// Makes the end of the log the termination message of Spark's container, unless the template sets a policy: a JVM that
-/// cannot load the exporter reports this only in its log.
+/// Sets the termination message policy of Spark's container to `FallbackToLogsOnError`, unless the template sets a
+/// policy: a JVM that cannot load the exporter reports this only in its log, and with this policy the end of the log
+/// becomes the termination message.
 fn keeps_last_words(containers: &mut Value, role: Role) {
     const POLICY: &str = "terminationMessagePolicy";
     if containers.as_array().is_none_or(Vec::is_empty) {
@@ -82,7 +83,8 @@ fn keeps_last_words(containers: &mut Value, role: Role) {
     }
 }
 
-/// Returns the template of `role` for the case that no webhook customizes the pods that are made from it.
+/// Returns the pod template of `role` for the case that no webhook customizes the pods: all customizations are applied
+/// to the template itself.
 ///
 /// # Errors
 ///
@@ -106,8 +108,8 @@ pub(super) fn customized(
     Ok(customized)
 }
 
-/// Returns the settings of `application` that are lost because Spark overwrites them in the executors' template, by the
-/// names of their fields in the spec.
+/// Returns the settings of `application` that are lost because Spark overwrites them in the pods that it creates from
+/// the executors' template, by the names of their fields in the spec.
 pub(super) fn overwritten(application: &SparkApplication) -> Vec<&'static str> {
     let asked = pod_customization::annotations(application, Role::Executor);
     let decommissions = application.spec.spark_conf.get(conf::DECOMMISSION).is_some_and(|on| on == "true");

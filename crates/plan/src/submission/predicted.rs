@@ -9,15 +9,15 @@ use serde_json::json;
 use spark_client::{self, NotNative, Objects, trimmed};
 use std::collections::BTreeSet;
 
-/// Returns the objects that Spark's own client makes for `run`, before any webhook sees them: the pod, its children in
-/// the order in which Spark creates them, and as the last child the ConfigMap of monitoring, which the operator creates
-/// before the submission. The names and ids that Spark would draw at random are those of [`Run::ids`]. The owner
-/// references of the children do not contain the pod's uid.
+/// Returns the objects that Spark's own client would create for `run`, before any webhook changes them: the pod, its
+/// children in the order in which Spark creates them, and as the last child the ConfigMap of monitoring, which the
+/// operator creates before the submission. The names and ids that Spark would choose at random are those of
+/// [`Run::ids`]. The owner references of the children do not contain the pod's uid, which does not exist yet.
 ///
 /// # Errors
 ///
-/// [`NotNative::Refused`] if `spark-submit` would refuse the run, and [`NotNative::Fallback`] if only the JVM can
-/// determine the objects.
+/// [`NotNative::Refused`] if `spark-submit` would refuse the run, and [`NotNative::Fallback`] if only `spark-submit`
+/// itself can determine the objects.
 pub fn predicted(
     application: Validated,
     run: &Run,
@@ -34,7 +34,7 @@ pub fn predicted(
     submission.driver_template = template.map(|text| serde_json::from_str(text).expect("it was JSON before"));
     let properties = starting_point(&application).0;
     if has_id_in_ui_path(&application, policy) {
-        // The path of the web UI depends on Spark's id of the application. `spark-submit` draws this id only after the
+        // The path of the web UI contains Spark's application id. `spark-submit` chooses this id only after the
         // properties are written, so the properties cannot contain the path.
         for key in [conf::UI_PROXY_BASE, conf::UI_PROXY_REDIRECT_URI] {
             if properties.get(key).is_none() {
@@ -44,8 +44,8 @@ pub fn predicted(
     }
     let arguments: BTreeSet<_> = properties.for_arguments().into_iter().collect();
     for (key, value) in properties.into_map() {
-        // A property that is not an argument is in the properties file. Spark drops the blanks around values in that
-        // file.
+        // A property that is not passed as an argument is in the properties file. Spark removes the blanks around
+        // values in that file.
         if !arguments.contains(&format!("{key}={value}"))
             && let Some(read) = submission.properties.get_mut(&key).filter(|read| **read == value)
         {

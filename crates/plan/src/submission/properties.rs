@@ -1,10 +1,11 @@
-//! Holds Spark's configuration as a map, and writes it as a file that Spark reads.
+//! Contains the map of Spark's properties, and writes it as a file that Spark reads.
 
 use api::names::conf;
 use spark_client::{SYNTAX, escaped, trimmed};
 use std::{collections::BTreeMap, fmt::Write};
 
-/// How many bytes of properties may be passed as arguments. Far below 128 KiB, Linux's limit for a single argument.
+/// How many bytes of properties may be passed as arguments. The number is far below 128 KiB, Linux's limit for a single
+/// argument.
 const ROOM_IN_ARGUMENTS: usize = 64 * 1024;
 
 /// Spark properties. Setting a property again replaces its value.
@@ -49,13 +50,13 @@ impl Properties {
         })
     }
 
-    /// Returns the properties whose values would be changed by the file, as `key=value` for `--conf`, which takes
-    /// precedence over the file. These are values with blanks at their ends; the value of an environment variable or an
-    /// annotation may have such blanks.
+    /// Returns the properties whose values the file would change, as `key=value` for `--conf`, which takes precedence
+    /// over the file. These are values with blanks at their ends; the value of an environment variable or an annotation
+    /// may have such blanks.
     ///
-    /// Left out are properties that would not arrive unchanged as arguments either (the script `spark-class` deletes
-    /// carriage returns, a JVM in the POSIX locale knows only ASCII, Linux allows no NUL in arguments), and properties
-    /// for which there is no room.
+    /// The result does not contain properties that would not arrive unchanged as arguments either (the script
+    /// `spark-class` deletes carriage returns, a JVM in the POSIX locale knows only ASCII, Linux allows no NUL in
+    /// arguments), nor properties that would exceed the limit for arguments.
     pub(super) fn for_arguments(&self) -> Vec<String> {
         let mut room = ROOM_IN_ARGUMENTS;
         let cut = self.0.iter().filter(|(_, value)| trimmed(value) != *value);

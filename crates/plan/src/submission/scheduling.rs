@@ -1,4 +1,5 @@
-//! Sets the node selector for the pods of both roles. A role's own selector is applied by the webhook.
+//! Sets the node selector that applies to driver and executors. The selector of a single role is applied by the
+//! webhook.
 
 use super::{Context, Properties};
 use api::names::conf;

@@ -26,7 +26,7 @@ pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
 }
 
 /// Returns the path of the file `name` in `directory`, without empty parts and `.`, and with `..` resolved: the result
-/// of Go's `filepath.Join`, with which Kubeflow's operator makes the path.
+/// of Go's `filepath.Join`, which Kubeflow's operator uses for this path.
 fn file_in(directory: &str, name: &str) -> String {
     let root = if directory.starts_with('/') { "/" } else { "" };
     let mut steps: Vec<&str> = Vec::new();

@@ -1,5 +1,5 @@
-//! Makes the volumes whose names begin with `spark-local-dir-` Spark's scratch space. All other volumes are mounted by
-//! the webhook (`crates/pod-customization/src/volumes.rs`).
+//! Sets the properties for volumes whose names begin with `spark-local-dir-`, which Spark uses as scratch space. All
+//! other volumes are mounted by the webhook (`crates/pod-customization/src/volumes.rs`).
 
 use super::{Context, Properties};
 use api::{
@@ -10,10 +10,10 @@ use api::{
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The option with the size of an `emptyDir`. It is written in Kubernetes' canonical form, `1Gi` for `1024Mi`, because
-/// Kubeflow's operator reads it as a Quantity, which prints itself in that form.
+/// The option for the size of an `emptyDir`. Its value is converted to Kubernetes' canonical form (`1Gi` for `1024Mi`),
+/// because Kubeflow's operator parses it as a Quantity, which is printed in that form.
 const SIZE_LIMIT: &str = "sizeLimit";
-/// An empty medium means the node's disk, the same as an unset medium.
+/// The option for the medium of an `emptyDir`. An empty value means the node's disk, the same as an unset medium.
 const MEDIUM: &str = "medium";
 
 /// The volume types that Spark can mount itself, each with its options. Spark and Kubernetes use the same names for the
@@ -32,8 +32,8 @@ pub(crate) fn type_of(volume: &Value) -> Option<(&'static str, &'static [&'stati
 
 /// Sets the properties of the scratch volumes. Validation has checked that each of them has one of [`TYPES`].
 pub(super) fn scratch_space(context: &Context, properties: &mut Properties) {
-    // If several volumes have one name, the first counts: the list is reversed, and the last volume put into the map
-    // stays.
+    // If several volumes have the same name, the first one is used: the list is reversed, and the last volume that is
+    // inserted into the map stays.
     let volumes = context.spec.volumes.iter().rev().map(|volume| volume.json());
     let volumes: BTreeMap<_, _> = volumes.map(|volume| (volume["name"].as_str(), volume)).collect();
     for role in Role::ALL {
@@ -69,7 +69,7 @@ fn option_value(option: &str, stated: &Value) -> Option<String> {
     }
 }
 
-/// Returns a value as Spark takes it; none if it is unset or false.
+/// Returns a value in the form that Spark expects; none if it is unset or false.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

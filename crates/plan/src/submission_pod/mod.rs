@@ -1,10 +1,12 @@
-//! The submission pod: a pod of the application's own, in which Spark's `spark-submit` runs for one run.
+//! Contains the submission pod: a pod in the application's namespace in which Spark's `spark-submit` runs for one run
+//! of the application.
 //!
-//! The operator never runs Spark itself, because `spark-submit` runs code and reads files that the application names.
-//! What native submission cannot do is done by a pod with the driver's image and service account, in the application's
-//! namespace. That pod can do what a driver of that application can do, and no more. [`objects`] plans the pod and the
-//! ConfigMap with the properties and pod templates of the run; [`state()`] reads from the pod how far the submission
-//! has come. All objects are named after the run, so that a repeated submission finds what the first attempt has made.
+//! The operator never runs `spark-submit` itself, because `spark-submit` runs code and reads files that the application
+//! names. What native submission cannot do is done by a pod with the driver's image and service account, in the
+//! application's namespace. That pod has the same rights as a driver of that application, and no more. [`objects`]
+//! builds the pod and the ConfigMap with the properties and pod templates of the run; [`state()`] reads the progress of
+//! the submission from the pod. All names are derived from the run, so that a repeated submission finds the objects
+//! that the first attempt created.
 
 mod pod;
 mod state;
@@ -26,12 +28,12 @@ use spark_client::{Child, Objects};
 pub use state::{State, state};
 use std::time::Duration;
 
-/// The directory at which the ConfigMap is mounted: it contains the properties, the pod templates, and the two
-/// directories below.
+/// The directory at which the ConfigMap is mounted. It contains the properties, the pod templates, and the
+/// subdirectories `conf` and `hadoop`.
 pub const DIRECTORY: &str = "/etc/spark-submission";
-/// The directory below [`DIRECTORY`] with the files of the admin's `SPARK_CONF_DIR`.
+/// The subdirectory of [`DIRECTORY`] with the files of the admin's `SPARK_CONF_DIR`.
 const SPARK_CONF: &str = "conf";
-/// The directory below [`DIRECTORY`] with the files of the admin's `HADOOP_CONF_DIR`.
+/// The subdirectory of [`DIRECTORY`] with the files of the admin's `HADOOP_CONF_DIR`.
 const HADOOP_CONF: &str = "hadoop";
 
 /// The admin's settings for submission pods.
@@ -43,7 +45,7 @@ pub struct Settings {
     pub memory: String,
     /// The path of `spark-submit` in the applications' images.
     pub program: String,
-    /// How long a submission pod may work, counted from the moment when it has a node.
+    /// How long a submission pod may run, counted from the moment when it is assigned to a node.
     pub deadline: Duration,
 }
 
@@ -60,7 +62,7 @@ impl Default for Settings {
     }
 }
 
-/// Returns the objects by which `run` is submitted: the ConfigMap, and the submission pod in place of the driver's pod.
+/// Returns the objects that submit `run`: the ConfigMap, and the submission pod in the field for the driver's pod.
 ///
 /// # Errors
 ///
@@ -82,7 +84,8 @@ pub fn objects(
         "spec": pod::spec(&application, &command, policy, submission_environment, volume_source(&application, run, &files))?,
     });
     pod["metadata"]["labels"][annotation::ISTIO_INJECT] = "false".into();
-    // One call of the API server needs no service mesh, and a proxy that keeps running would keep the pod from ending.
+    // A few requests to the API server need no service mesh, and a sidecar that keeps running would keep the pod from
+    // ending.
     pod["metadata"]["annotations"] =
         json!({annotation::ISTIO_INJECT: "false", annotation::LINKERD_INJECT: "disabled"});
     let data: Map<_, _> = files.into_iter().map(|file| (file.key, Value::from(file.content))).collect();
@@ -98,9 +101,9 @@ pub fn objects(
 
 const CONFIG_MAP: &str = "ConfigMap";
 
-/// Returns the name of the submission pod of `run` and of its ConfigMap:
-/// `<application>-<16 hexadecimal digits>-submission`. The name depends only on the application and the run's number.
-/// So if two runs are made from two edits in a row and neither run is recorded, only one of them can have a pod.
+/// Returns the name of the submission pod of `run` and of its ConfigMap: `<application>-<16 hexadecimal
+/// digits>-submission`. The name depends only on the application and the run's ordinal. So if the spec is edited twice
+/// in a row and neither of the two runs is recorded, only one of them can have a submission pod.
 #[must_use]
 pub fn name(application: &SparkApplication, run: &Run) -> String {
     // Validation limits the length of an application's name, so this name is not too long for a pod.
@@ -115,7 +118,8 @@ pub fn config_map(name: &str) -> Child {
 }
 
 impl PodSummary {
-    /// Whether the pod is the submission pod of the run with this id, made for the application with this uid.
+    /// Whether the pod is the submission pod of the run with this submission id, and the application with this uid
+    /// controls it.
     #[must_use]
     pub fn submits_for(&self, application_uid: &str, submission_id: &str) -> bool {
         self.submits
@@ -139,7 +143,7 @@ fn metadata(application: &SparkApplication, run: &Run) -> Value {
 
 /// A file that `spark-submit` reads.
 struct File {
-    /// The file's key in the ConfigMap, which has no directories.
+    /// The file's key in the ConfigMap. A key cannot contain a slash.
     key: String,
     /// The file's path below [`DIRECTORY`].
     path: String,
@@ -165,7 +169,7 @@ fn files(command: &SparkSubmit, submission_environment: &SubmissionEnvironment) 
     of_run.chain(admins).collect()
 }
 
-/// Returns the source of the volume in which each file has its path.
+/// Returns the ConfigMap volume in which each file has its path.
 fn volume_source(application: &SparkApplication, run: &Run, files: &[File]) -> Value {
     let items: Vec<_> = files.iter().map(|file| json!({"key": file.key, "path": file.path})).collect();
     json!({"configMap": {"name": name(application, run), "items": items}})

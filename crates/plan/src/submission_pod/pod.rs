@@ -1,4 +1,4 @@
-//! Makes the spec of a submission pod: scheduling, security contexts, environment and volumes are those of the driver.
+//! Builds the spec of a submission pod. Scheduling, security contexts, environment and volumes are those of the driver.
 
 use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
 use crate::{
@@ -14,19 +14,19 @@ use serde_json::{Map, Value, json};
 use spark_client::{existing_volumes, list_elements};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The shell script that runs `spark-submit` and keeps its exception for the operator.
+/// The shell script that runs `spark-submit` and writes its exception to the termination message for the operator.
 const SCRIPT: &str = include_str!("submit.sh");
 /// The volume with the run's properties and templates.
 const FILES: &str = "spark-submission";
-/// The volume for temporary files: a read-only root file system has no place for them.
+/// The volume for temporary files, which is needed if the root file system is read-only.
 const SCRATCH: &str = "spark-submission-tmp";
 const TMP: &str = "/tmp";
-/// How many seconds `spark-submit` may continue once its pod is deleted. `spark-submit` has nothing to clean up:
-/// objects that are only partly made are replaced.
+/// How many seconds `spark-submit` may continue once its pod is deleted. `spark-submit` has nothing to clean up: the
+/// operator replaces objects of an incomplete submission.
 const GRACE_SECONDS: u8 = 2;
 
-/// The fields that the submission pod has from the driver's pod: where a pod may run, as which user, and how it
-/// resolves names.
+/// The fields that the submission pod copies from the driver's pod: they decide where a pod may run, as which user, and
+/// how it resolves names.
 const SHARED: [&str; 14] = [
     "affinity",
     "dnsConfig",
@@ -43,11 +43,11 @@ const SHARED: [&str; 14] = [
     "serviceAccountName",
     "tolerations",
 ];
-/// The variables that name a configuration directory of the application's own for the driver. In the submission pod,
-/// `spark-submit` would copy that configuration for the driver, which has it already.
+/// The variables with which an application sets a configuration directory for its driver. In the submission pod,
+/// `spark-submit` would copy that configuration to the driver, which has it already.
 const OF_DRIVER_ALONE: [&str; 2] = [env::HADOOP_CONF_DIR, env::SPARK_CONF_DIR];
 
-/// Returns the pod's spec. `files` is the source of the volume with the files that `command` names.
+/// Returns the spec of the submission pod. `files` is the volume with the files that `command` names.
 pub(super) fn spec(
     application: &SparkApplication,
     command: &SparkSubmit,
@@ -104,8 +104,8 @@ pub(super) fn spec(
     Ok(pod)
 }
 
-/// Returns an argument as it has to be written in a container's `args`, where Kubernetes replaces `$(NAME)` and turns
-/// `$$` into `$`.
+/// Returns an argument in the form in which it has to be written in a container's `args`, where Kubernetes replaces
+/// `$(NAME)` and turns `$$` into `$`.
 fn escaped(argument: &str) -> String {
     let mut characters = argument.chars().peekable();
     let mut escaped = String::with_capacity(argument.len());
@@ -118,8 +118,8 @@ fn escaped(argument: &str) -> String {
     escaped
 }
 
-/// Returns the resources that the admin has set. The container has a CPU limit if the driver has one, because a
-/// ResourceQuota may demand a CPU limit of every container.
+/// Returns the resources of the container, which the admin sets. The container has a CPU limit if the driver has one,
+/// because a ResourceQuota may demand a CPU limit of every container.
 fn resources(settings: &Settings, properties: &BTreeMap<String, String>) -> Value {
     let Settings { cpu, memory, .. } = settings;
     let mut resources = json!({"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory}});
@@ -130,7 +130,8 @@ fn resources(settings: &Settings, properties: &BTreeMap<String, String>) -> Valu
     resources
 }
 
-/// Returns Spark's container in the driver's template as Spark finds it: by its name, else the first container.
+/// Returns the container of the driver's template that Spark uses: the one with the name of the driver's container,
+/// else the first container.
 fn sparks_container(driver: &Value) -> &Value {
     let containers = driver["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
     let named = containers.iter().find(|container| container["name"] == Role::Driver.container());
@@ -152,7 +153,8 @@ fn image(command: &SparkSubmit) -> Result<&str, String> {
     }
 }
 
-/// Adds what Spark's properties set in addition to the template.
+/// Adds the node selector, service account, scheduler and image pull secrets that Spark's properties set in addition to
+/// the template.
 fn scheduling(pod: &mut Value, properties: &BTreeMap<String, String>) {
     for prefix in [conf::NODE_SELECTOR_PREFIX, submit_conf::DRIVER_NODE_SELECTOR_PREFIX] {
         for (name, value) in behind(properties, prefix) {
@@ -170,7 +172,7 @@ fn scheduling(pod: &mut Value, properties: &BTreeMap<String, String>) {
     }
     let secrets = properties.get(conf::IMAGE_PULL_SECRETS).map(|names| list_elements(names));
     let there = pod["imagePullSecrets"].as_array();
-    // An entry that contains more than a name counts as a different entry.
+    // The entries are compared as complete JSON: an entry that contains more than a name counts as a different entry.
     let mut there: BTreeSet<_> = there.into_iter().flatten().map(Value::to_string).collect();
     for secret in secrets.into_iter().flatten().map(|name| json!({"name": name})) {
         if !there.insert(secret.to_string()) {
@@ -183,8 +185,8 @@ fn scheduling(pod: &mut Value, properties: &BTreeMap<String, String>) {
     }
 }
 
-/// Returns the driver's environment variables. After them, so that they win, come the variables by which `spark-submit`
-/// finds its files.
+/// Returns the environment variables of the driver, followed by the variables by which `spark-submit` finds its files,
+/// which override them.
 fn environment(
     sparks: &Value,
     properties: &BTreeMap<String, String>,
@@ -218,7 +220,7 @@ fn environment(
     if admins.hadoop_conf.is_some() {
         variables.push(plain(env::HADOOP_CONF_DIR, &format!("{DIRECTORY}/{HADOOP_CONF}")));
     }
-    // If several entries have the same name, the last one counts.
+    // If several entries have the same name, the last one is used.
     let mut seen = BTreeSet::new();
     variables.reverse();
     variables.retain(|variable| seen.insert(variable["name"].to_string()));
@@ -226,9 +228,9 @@ fn environment(
     variables
 }
 
-/// Returns the volumes that Spark's container of the driver mounts, and the mounts: they contain local files that are
-/// to be uploaded, keytabs and credentials. Scratch space and claims that are made for the driver are left out: only
-/// the driver uses them.
+/// Returns the volumes that the driver's Spark container mounts, and the mounts. `spark-submit` may need their files:
+/// local files that are to be uploaded, keytabs and credentials. Scratch space and claims that are created for the
+/// driver are left out: only the driver uses them.
 fn volumes(
     driver: &Value,
     sparks: &Value,
@@ -269,7 +271,8 @@ fn behind<'a>(
 mod tests {
     use super::escaped;
 
-    /// Kubernetes' `k8s.io/kubernetes/third_party/forked/golang/expansion` turns each expected text into the argument.
+    /// `k8s.io/kubernetes/third_party/forked/golang/expansion` of Kubernetes turns each expected text into the
+    /// argument.
     #[test]
     fn arguments_arrive_as_they_are_written() {
         for (argument, expected) in [

@@ -1,11 +1,11 @@
-//! Reads from a submission pod how far the submission has come.
+//! Determines the progress of a submission from its submission pod.
 
 use crate::{
     pod_summary::{Phase, PodSummary},
     submission::failure,
 };
 
-/// How far the submission has come.
+/// The progress of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// `spark-submit` does not run yet. Contains what the pod waits for, if Kubernetes reports it
@@ -18,14 +18,14 @@ pub enum State {
     /// A pod with the driver's name existed already. This is no failure: the next step depends on the owner of that
     /// pod.
     DriverExists,
-    /// There is no driver. Contains the reason, in words for the user.
+    /// The submission has failed, and no driver exists. Contains the reason, in words for the user.
     Failed(String),
-    /// The pod was deleted before `spark-submit` ended. A new pod is made when this pod is gone.
+    /// The pod was deleted before `spark-submit` ended. A new pod is created when this pod is gone.
     Leaving,
 }
 
 impl State {
-    /// Whether `spark-submit` may still make a driver.
+    /// Whether `spark-submit` may still create a driver.
     #[must_use]
     pub const fn may_go_on(&self) -> bool {
         matches!(self, Self::Waiting(_) | Self::Working | Self::Leaving)
@@ -36,8 +36,8 @@ impl State {
 const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 const FAILED: &str = "failed to run spark-submit";
 
-/// Returns the state of a submission pod. The exit of the container in which `spark-submit` runs counts, not the pod's
-/// phase: an injected sidecar may keep running.
+/// Returns the progress of the submission of which `pod` is the submission pod. The exit of the container in which
+/// `spark-submit` runs decides, not the pod's phase: an injected sidecar may keep running.
 #[must_use]
 pub fn state(pod: &PodSummary) -> State {
     if pod.ended.as_ref().is_some_and(|ended| ended.exit_code == 0) {
@@ -66,7 +66,7 @@ pub fn state(pod: &PodSummary) -> State {
             let why = of_pod.unwrap_or("Kubernetes does not say why");
             State::Failed(format!("{FAILED}: its pod failed: {why}"))
         }
-        // Kubernetes reports this phase if all containers of a pod have ended with exit code 0.
+        // Kubernetes reports this phase only if all containers of a pod have ended with exit code 0.
         (None, Phase::Succeeded) => State::Succeeded,
         (None, Phase::Unknown) => State::Waiting(Some("the node does not answer".to_owned())),
         (None, Phase::Pending | Phase::Running) if pod.started => State::Working,

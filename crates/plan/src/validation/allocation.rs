@@ -1,4 +1,4 @@
-//! Checks the bounds between which the number of executors may change.
+//! Checks the bounds for the number of executors under dynamic allocation.
 
 use super::{Findings, Subject};
 

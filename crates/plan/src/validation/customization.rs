@@ -1,4 +1,4 @@
-//! Checks that the webhook will be able to change the pods as their annotations ask.
+//! Checks that the webhook will be able to apply the changes for which the annotations of the pods ask.
 
 use super::{Findings, Subject, volumes};
 use api::{
@@ -13,12 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Kubernetes' limit for all annotations of an object, keys and values together, in bytes.
 const LARGEST: usize = 256 << 10;
 
-/// Customizes, for each role, a pod that has as little as a pod of Spark may have, and refuses what the webhook would
-/// deny.
+/// Customizes, for each role, a pod with the fewest fields that a pod of Spark can have, and refuses the application if
+/// the webhook would deny that pod.
 pub(super) fn rehearsal(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         let mut annotations = pod_customization::annotations(subject.application, role);
-        // The user did not write this annotation, and before the application is stored the annotation has no uid.
+        // The operator sets this annotation, not the user, and its value is incomplete before the application is
+        // stored: the uid is missing.
         annotations.remove(annotation::OWNER_REFERENCE);
         let pod = json!({
             "metadata": {"labels": {label::SPARK_ROLE: role.as_str()}, "annotations": annotations},
@@ -35,8 +36,8 @@ pub(super) fn rehearsal(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Checks that a pod can hold all annotations. (In Kubeflow's operator, the webhook reads the application instead,
-/// which may be larger.)
+/// Checks that all annotations of a pod fit into Kubernetes' limit. (In Kubeflow's operator, the webhook reads the
+/// application instead of annotations, and the application may be larger.)
 pub(super) fn size(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         let annotations = all_annotations(subject, role);
@@ -77,8 +78,8 @@ fn all_annotations(subject: &Subject, role: Role) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the template's volumes, and a volume for each mount that has none: whether the volume of a mount exists is
-/// checked in `volumes.rs`.
+/// Returns the volumes of the template, and an additional volume for each mount that has no volume: this check must not
+/// fail because of a missing volume, for which `volumes.rs` has its own check.
 fn volumes_of(subject: &Subject, role: Role) -> Vec<Value> {
     let template = volumes::of_template(subject, role);
     let (of_spec, of_webhook) = (volumes::of_spec(subject), volumes::of_webhook(subject, role));
@@ -92,13 +93,14 @@ fn volumes_of(subject: &Subject, role: Role) -> Vec<Value> {
     template.iter().cloned().chain(missing.into_iter().map(|name| json!({"name": name}))).collect()
 }
 
-/// Returns the field of the spec from which an annotation of the contract is made.
+/// Returns the path of the spec field from which an annotation of the contract is created.
 fn field(subject: &Subject, role: Role, key: &str, path: &str) -> String {
     match key {
         annotation::HADOOP_CONFIG_MAP => subject.field("hadoopConfigMap"),
         annotation::SPARK_CONFIG_MAP => subject.field("sparkConfigMap"),
         annotation::PROMETHEUS => subject.field("monitoring"),
-        // In these two, positions differ from the positions in the spec; the problem's text contains the names.
+        // In the two annotations below, the positions differ from those in the spec, so the path has no position; the
+        // problem's text contains the names.
         annotation::VOLUMES => subject.field("volumes"),
         annotation::VOLUME_MOUNTS => subject.of_role(role, "volumeMounts"),
         key => {
@@ -108,7 +110,8 @@ fn field(subject: &Subject, role: Role, key: &str, path: &str) -> String {
     }
 }
 
-/// Turns `init-containers`, without the prefix, into `initContainers`.
+/// Converts the name of an annotation to camel case: `init-containers`, after the prefix is removed, becomes
+/// `initContainers`.
 fn camel_case(key: &str) -> String {
     let mut words = key.strip_prefix(annotation::PREFIX).unwrap_or(key).split('-');
     let first = words.next().unwrap_or_default().to_owned();
@@ -130,7 +133,7 @@ mod tests {
         let subject = Subject::new(&application, "spec");
         let schema = serde_json::to_value(SparkApplication::crd()).unwrap();
         let schema = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-        // The owner reference is made from the application as a whole.
+        // The owner reference is created from the metadata of the application, not from a field of the spec.
         let others = pod_customization::STEPS.iter().filter(|step| step.key != annotation::OWNER_REFERENCE);
         for step in others {
             let path = field(&subject, Role::Executor, step.key, "");

@@ -3,7 +3,7 @@
 use super::{Findings, Subject};
 use api::{RestartPolicyType, Role};
 
-/// Adds the warnings. Kubeflow's operator accepts all of these fields.
+/// Adds the warnings about such fields. Kubeflow's operator accepts all of these fields.
 pub(super) fn fields(subject: &Subject, findings: &mut Findings) {
     let spec = &subject.spec;
     if spec.failure_retries.is_some() {

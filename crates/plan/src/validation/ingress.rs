@@ -1,11 +1,12 @@
-//! Checks that the driver's web UI and its further ports can be reached: each by one Service and one address.
+//! Checks that the driver's web UI and the ports of `driverIngressOptions` can be reached: each port has one Service
+//! and one address.
 
 use super::{Findings, Subject, names};
 use crate::auxiliary::{UrlFormat, Variables, is_ui_off, ui_port};
 use api::names::conf;
 use std::collections::BTreeSet;
 
-/// An id that is as long as Spark's own ids.
+/// A placeholder for Spark's application id, as long as the real ids.
 const SOME_ID: &str = "spark-00000000000000000000000000000000";
 
 pub(super) fn web_ui(subject: &Subject, findings: &mut Findings) {
@@ -27,7 +28,7 @@ pub(super) fn web_ui(subject: &Subject, findings: &mut Findings) {
     service(options.service_port_name.as_deref(), options.service_type.as_deref(), field, findings);
 }
 
-/// Checks the port's name and the type of a Service.
+/// Checks the port name and the type of a Service.
 fn service(
     port_name: Option<&str>,
     service_type: Option<&str>,
@@ -86,14 +87,15 @@ pub(super) fn driver_ingress(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Checks that an address can be made for this application, as far as the application's name is known.
+/// Checks that the URL format gives a valid address for this application. If the application has no name yet (for
+/// example with `generateName`), only the format itself is checked.
 fn possible(subject: &Subject, address: &str) -> Result<(), String> {
     let format = UrlFormat::parse(address)?;
     let name = subject.name();
     if name.is_empty() {
         return Ok(());
     }
-    // If a file does not state its namespace, any namespace will do for the check.
+    // If a manifest does not state its namespace, the check uses any valid namespace.
     let namespace = subject.application.metadata.namespace.as_deref().unwrap_or("default");
     format.url(Variables { name, namespace, id: Some(SOME_ID) }).map(drop)
 }

@@ -1,12 +1,12 @@
-//! Checks that the user's labels do not change the labels by which the operator finds its pods.
+//! Checks that the user's labels do not override the labels by which the operator finds its pods.
 
 use super::{Findings, Subject};
 use api::{Role, names::label};
 use std::collections::BTreeMap;
 
-/// Refuses labels that contain another application's name or change the operator's mark (`launched-by-spark-operator`),
-/// and warns of a submission id. With another name or mark, Kubeflow's operator no longer finds the pods; here the
-/// operator's own value stays, which is not what the user asked for either.
+/// Refuses user labels that set another application's name or another value of `launched-by-spark-operator`, and warns
+/// of a submission id. In Kubeflow's operator such labels hide the pods from the operator. This operator would keep its
+/// own values, which is not what the user asked for either.
 pub(super) fn operators(subject: &Subject, findings: &mut Findings) {
     let of_application = subject.application.metadata.labels.iter();
     let of_roles = Role::ALL.map(|role| (subject.of_role(role, "labels"), &role.pod(&subject.spec).labels));

@@ -1,4 +1,4 @@
-//! Tests that all work on an application before its submission grows no faster than the size of the application.
+//! Tests that the work on an application before its submission grows no faster than the size of the application.
 
 use super::{CHECKS, Findings, Subject};
 use crate::submission::starting_point;
@@ -10,13 +10,13 @@ use api::{
 use pod_customization::{self, borrowed_json::BorrowedJson};
 use serde_json::{Value, json};
 
-/// A number of entries that no application has; all of them still fit into a few hundred KiB.
+/// A number of entries that no real application has; that many entries still fit into a few hundred KiB.
 const MANY: usize = 10_000;
 
 /// Ten times the allowed growth: twice the input may take 2.2 times the steps.
 const MOST_TIMES_TEN: usize = 22;
 
-/// Makes a spec with the given number of entries of one kind.
+/// Returns a spec with the given number of entries of one kind.
 type Spec = fn(usize) -> Value;
 
 #[test]
@@ -90,9 +90,9 @@ fn list(n: usize, entry: impl Fn(usize) -> Value) -> Vec<Value> {
     (0..n).map(entry).collect()
 }
 
-/// Returns the number of steps that an application with `spec` takes: filling in defaults, every check, making Spark's
-/// properties and templates, and customizing pods that are made from these templates. The limit for the size of a spec
-/// is not checked first, because then little would be examined.
+/// Returns the number of steps that all work on an application with `spec` takes: filling in defaults, every check,
+/// building Spark's properties and templates, and customizing pods from these templates. The limit for the size of a
+/// spec is not checked first, because then little would be examined.
 fn steps_for(mut spec: Value) -> usize {
     fill_in(spec.as_object_mut().unwrap()).unwrap();
     let mut application = SparkApplication::new("pi", serde_json::from_value(spec).unwrap());
@@ -105,7 +105,7 @@ fn steps_for(mut spec: Value) -> usize {
         let (_, templates) = starting_point(&application);
         for (mut pod, role) in templates.into_iter().zip(Role::ALL) {
             pod["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
-            // The steps count whether the customization is carried out or denied.
+            // The result is ignored: the steps are counted whether the customization succeeds or is denied.
             pod_customization::patch(&BorrowedJson::from(&pod)).ok();
         }
     })

@@ -1,10 +1,10 @@
-//! Checks whether an application can be run as it is written. Each file checks one concern; [`CHECKS`] lists the
-//! checks.
+//! Checks whether an application can run with the spec that the user wrote. Each file checks one concern; [`CHECKS`]
+//! lists the checks.
 //!
 //! The webhook checks an application when a user applies it, the controller before it submits an application, and
-//! `sparkctl render` offline, so that all of them refuse the same applications in the same words. An application is
-//! refused only for what can never work. A setting that merely has no effect, or that may fail in one cluster and work
-//! in another, causes a warning.
+//! `sparkctl render` offline. Because they share this code, all of them refuse the same applications with the same
+//! messages. An application is refused only for what can never work. A setting that has no effect, or that may fail in
+//! one cluster and work in another, causes a warning.
 
 mod allocation;
 mod customization;
@@ -34,8 +34,8 @@ pub use names::is_object_name;
 pub use schedule::shortest_named_run;
 use std::{fmt::Display, ops::Deref};
 
-/// Every check of an application, whether the application is applied by itself or is the template of a schedule. The
-/// name is checked separately, before these checks.
+/// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
+/// separately, before these checks.
 const CHECKS: [Check; 26] = [
     mode::cluster,
     program::main_file,
@@ -72,18 +72,18 @@ type Check = fn(&Subject, &mut Findings);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct Invalid {
-    /// Path in the object, such as `spec.driver.memory`.
+    /// The path of the field in the object, such as `spec.driver.memory`.
     pub field: String,
     pub why: String,
 }
 
-/// Why an application is not run: all of its mistakes, at least one.
+/// The reason why an application is not run: all of its mistakes, at least one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(Invalid::to_string).collect::<Vec<_>>().join("; "))]
 pub struct Refusal(pub Vec<Invalid>);
 
 impl Refusal {
-    /// Returns as much of the refusal as a status and an event can hold, and how many mistakes are left out.
+    /// Returns as many mistakes as a status and an event can hold, and the number of the others.
     #[must_use]
     pub fn brief(&self) -> String {
         let (mut brief, mut left) = (String::new(), self.0.len());
@@ -96,19 +96,20 @@ impl Refusal {
             brief += &next;
             left -= 1;
         }
-        // Beyond `MOST_FINDINGS`, the last entry stands for all unlisted mistakes, so `left` is too low.
+        // If there are more than `MOST_FINDINGS` entries, the last one stands for all mistakes that are not listed, so
+        // `left` is too low.
         let at_least = if self.0.len() > MOST_FINDINGS { "at least " } else { "" };
         if left == 0 { brief } else { format!("{brief}; and {at_least}{left} more") }
     }
 }
 
-/// What was found in an object: at most [`MOST_FINDINGS`] mistakes and as many warnings, and for each of the two one
-/// more sentence if any were left out.
+/// The findings about an object: at most [`MOST_FINDINGS`] mistakes and as many warnings, and for each of the two one
+/// more sentence if there are others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// The mistakes: what can never work.
+    /// The mistakes: settings that can never work.
     pub invalid: Vec<Invalid>,
-    /// The warnings: what is deprecated, has no effect, or is probably not meant.
+    /// The warnings: settings that are deprecated, have no effect, or are probably not intended.
     pub warnings: Vec<String>,
     /// How many mistakes are left out of `invalid`. A mistake that concerns both roles may count twice.
     unlisted_invalid: usize,
@@ -118,10 +119,10 @@ pub struct Findings {
 
 impl Findings {
     fn refuse(&mut self, field: impl Display, why: impl Display) {
-        // A message that quotes a value of any length must not be of any length itself.
+        // The message may quote a value of any length, so it is cut.
         let cut = |text: String| excerpt::beginning(text, LONGEST_SENTENCE);
         let invalid = Invalid { field: cut(field.to_string()), why: cut(why.to_string()) };
-        // A field that concerns both roles is checked once for each role.
+        // A field that concerns both roles is checked once for each role, which gives the same finding twice.
         api::steps::took(self.invalid.len());
         if self.invalid.contains(&invalid) {
             return;
@@ -141,14 +142,16 @@ impl Findings {
         }
     }
 
-    /// Adds a sentence about how many mistakes are left out and a sentence about how many warnings, if any.
+    /// Adds a sentence with the number of mistakes that are not listed, and one with the number of such warnings, if
+    /// there are any.
     fn told(mut self, root: &str) -> Self {
         if self.unlisted_invalid > 0 {
             let why = format!("{} more mistakes are not listed: correct these first", self.unlisted_invalid);
             self.invalid.push(Invalid { field: root.to_owned(), why });
         }
         if self.unlisted_warnings > 0 {
-            // Inserted first: the API server drops the last warnings if all warnings together exceed 4 KiB.
+            // This warning is inserted first, because the API server drops the last warnings if all warnings together
+            // exceed 4 KiB.
             self.warnings
                 .insert(0, format!("{root}: {} more warnings are not listed", self.unlisted_warnings));
         }
@@ -156,12 +159,13 @@ impl Findings {
     }
 }
 
-/// The most mistakes, and the most warnings, that are listed: as many as a person corrects before the next try. All
-/// listed mistakes, with [`LONGEST_SENTENCE`] bytes for each field and each explanation, are 25 KiB, which the API
-/// server passes on and a terminal can still show. An object of 3 MiB can have a quarter of a million mistakes.
+/// The greatest number of mistakes that are listed, and of warnings: as many as a person corrects before the next try.
+/// With [`LONGEST_SENTENCE`] bytes for each field and each explanation, the listed mistakes are at most 25 KiB, which
+/// the API server passes on and a terminal can show. An object of 3 MiB can have a quarter of a million mistakes.
 pub const MOST_FINDINGS: usize = 50;
 
-/// The most bytes of a message: as much as a person reads at once, and as the API server passes on of a warning.
+/// The greatest length of a message in bytes: as much as a person reads at once, and as much as the API server passes
+/// on of one warning.
 const LONGEST_SENTENCE: usize = 256;
 
 /// The application that a check examines.
@@ -216,8 +220,8 @@ pub fn examine(application: &SparkApplication) -> Findings {
     findings.told("spec")
 }
 
-/// Returns the mistakes and the warnings of a schedule, including those of the applications that the schedule makes.
-/// `precision` is the precision of the times in the names of these applications, if known.
+/// Returns the mistakes and the warnings of a schedule, including those of the applications that are created from its
+/// template. `precision` is the unit of the times in the names of these applications, if known.
 #[must_use]
 pub fn examine_schedule(schedule: &ScheduledSparkApplication, precision: Option<Precision>) -> Findings {
     let mut findings = Findings::default();
@@ -232,7 +236,7 @@ pub fn examine_schedule(schedule: &ScheduledSparkApplication, precision: Option<
 pub struct Validated<'a>(&'a SparkApplication);
 
 impl<'a> Validated<'a> {
-    /// Returns the application, for as long as it was borrowed.
+    /// Returns the application with its original lifetime, which `Deref` cannot return.
     #[must_use]
     pub const fn get(self) -> &'a SparkApplication {
         self.0
@@ -247,7 +251,7 @@ impl Deref for Validated<'_> {
     }
 }
 
-/// Checks that the application can be run as it is written.
+/// Checks that the application can run with the spec that the user wrote.
 ///
 /// # Errors
 ///
@@ -257,15 +261,15 @@ pub fn validate(application: &SparkApplication) -> Result<Validated<'_>, Refusal
     if invalid.is_empty() { Ok(Validated(application)) } else { Err(Refusal(invalid)) }
 }
 
-/// Whether an update leaves the run of an application as it was, so that there is nothing to refuse: an invalid
-/// application that is already stored can still be labelled, suspended and finalized.
+/// Whether an update does not change the run of an application, so that there is nothing to refuse: the labels,
+/// `suspend` and the finalizers of an invalid application that is already stored can still be changed.
 #[must_use]
 pub fn is_same_run(old: &SparkApplication, new: &SparkApplication) -> bool {
     spec_hash(&old.spec) == spec_hash(&new.spec)
 }
 
-/// Whether an update leaves the times and the runs of a schedule as they were, so that there is nothing to refuse:
-/// [`is_same_run`] for a schedule.
+/// Whether an update changes neither the times nor the runs of a schedule, so that there is nothing to refuse: the
+/// counterpart of [`is_same_run`] for a schedule.
 #[must_use]
 pub fn is_same_schedule(old: &ScheduledSparkApplication, new: &ScheduledSparkApplication) -> bool {
     let times = |schedule: &ScheduledSparkApplication| {

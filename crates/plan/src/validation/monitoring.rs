@@ -1,4 +1,5 @@
-//! Checks that metrics can be exposed as `spec.monitoring` asks, and that the texts in `spec.monitoring` can be read.
+//! Checks that metrics can be exposed as `spec.monitoring` asks, and that the configuration texts in `spec.monitoring`
+//! can be parsed.
 
 use super::{Findings, Subject};
 use api::{
@@ -83,7 +84,7 @@ fn metrics_properties(subject: &Subject, asked: &MonitoringSpec, findings: &mut 
     }
 }
 
-/// Whether a key of `metrics.properties` names an instance, as Spark's `MetricsConfig` finds the instance.
+/// Whether a key of `metrics.properties` begins with an instance, by the rule of Spark's `MetricsConfig`.
 fn has_instance(key: &str) -> bool {
     let is_instance =
         |text: &str| text == "*" || (!text.is_empty() && text.chars().all(|c| c.is_ascii_alphabetic()));
@@ -98,7 +99,7 @@ fn configuration(subject: &Subject, prometheus: &PrometheusSpec, findings: &mut 
         findings.warn(&field, format_args!("is ignored: {file} counts"));
     }
     match serde_saphyr::from_str::<Value>(text) {
-        // A configuration of comments alone is null: it states nothing, and the exporter accepts it.
+        // A configuration that contains only comments is null as YAML. It sets nothing, and the exporter accepts it.
         Ok(Value::Object(_) | Value::Null) => {}
         Ok(_) => findings.refuse(&field, "is no mapping: write the exporter's settings, such as `rules:`"),
         Err(error) => {
@@ -109,8 +110,8 @@ fn configuration(subject: &Subject, prometheus: &PrometheusSpec, findings: &mut 
     }
 }
 
-/// Checks that the exporter's jar is stated, and that no path in the agent's option has a blank: the option is one of
-/// several options of a JVM, which are separated by blanks.
+/// Checks that the path of the exporter's jar is set, and that no path in the `-javaagent` option contains a blank:
+/// blanks separate the options of a JVM.
 fn agent(subject: &Subject, prometheus: &PrometheusSpec, findings: &mut Findings) {
     let jar = subject.field("monitoring.prometheus.jmxExporterJar");
     if prometheus.jmx_exporter_jar.is_empty() {
@@ -151,7 +152,7 @@ fn port(subject: &Subject, prometheus: &PrometheusSpec, findings: &mut Findings)
     }
 }
 
-/// Checks whether another port has the number or the name of the exporter's port.
+/// Checks that no other port has the number or the name of the exporter's port.
 fn beside_others(subject: &Subject, prometheus: &PrometheusSpec, role: Role, findings: &mut Findings) {
     let (port, name) = (monitoring::port(prometheus), monitoring::port_name(prometheus));
     let field = |field: &str| subject.field(format_args!("monitoring.prometheus.{field}"));
@@ -183,7 +184,7 @@ fn beside_others(subject: &Subject, prometheus: &PrometheusSpec, role: Role, fin
     }
 }
 
-/// A port that the user has declared on Spark's container.
+/// A port that the user has declared for Spark's container.
 struct Declared<'s> {
     field: String,
     name: &'s str,

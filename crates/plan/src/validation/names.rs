@@ -1,4 +1,5 @@
-//! Checks that the names of objects are possible, and so are the names of the objects that are derived from them.
+//! Checks that the names of applications, schedules and driver pods are valid, and that the names which are derived
+//! from them will be valid too.
 
 use super::{Findings, Subject};
 use crate::{driver, schedule::Precision};
@@ -14,9 +15,9 @@ pub(super) fn application(application: &SparkApplication, findings: &mut Finding
     object("SparkApplication", &application.metadata, LONGEST_LABEL, findings);
 }
 
-/// Checks the name of a schedule. The schedule's applications are called `<name>-<time>`. If the precision of the time
-/// is not known, a name is refused only if it is too long in every precision; a name that is too long in the default
-/// precision causes a warning.
+/// Checks the name of a schedule. The schedule's applications are called `<name>-<time>`. If the unit of the time is
+/// not known, a name is refused only if it is too long with every unit; a name that is too long with the default unit
+/// causes a warning.
 pub(super) fn schedule(
     schedule: &ScheduledSparkApplication,
     precision: Option<Precision>,
@@ -38,17 +39,17 @@ pub(super) fn schedule(
     }
 }
 
-/// The suffix after a schedule's name if times are cut to minutes: the shortest suffix.
+/// The shortest suffix that follows a schedule's name in the name of an application: a time in minutes.
 pub(super) const SHORTEST_TIME: &str = "-00000000";
 
 fn object(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize, findings: &mut Findings) {
     let name = metadata.name.as_deref().unwrap_or_default();
     if name.is_empty() && metadata.generate_name.is_some() {
-        // The API server makes the name.
+        // The API server generates the name.
         return;
     }
     let mut refuse = |why: String| {
-        // Up to `why`, the words are those of Kubeflow's operator.
+        // Up to `why`, the message is that of Kubeflow's operator.
         findings.refuse("metadata.name", format_args!("invalid {kind} name \"{name}\": {why}"));
     };
     if name.len() > possible {
@@ -62,8 +63,8 @@ fn object(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize, finding
     }
 }
 
-/// Checks a name that the user gave to the driver's pod. A derived name follows from the application's name, which is
-/// checked already.
+/// Checks a name that the user gave to the driver's pod. A default name is derived from the application's name, which
+/// has been checked already.
 pub(super) fn driver_pod(subject: &Subject, findings: &mut Findings) {
     let name = driver::pod_name(subject.application);
     let is_name = is_object_name(&name);
@@ -94,13 +95,13 @@ fn is_label(name: &str) -> bool {
     is_segment(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
-/// Whether `name` is a DNS-1123 name, as objects have, whatever their kind.
+/// Whether `name` is a DNS-1123 subdomain, as Kubernetes requires for the names of most objects.
 #[must_use]
 pub fn is_object_name(name: &str) -> bool {
     name.len() <= LONGEST_NAME && name.split('.').all(is_segment)
 }
 
-/// Whether `name` can be the part of a DNS-1123 name between dots.
+/// Whether `name` can be one part of a DNS-1123 subdomain, between two dots.
 fn is_segment(name: &str) -> bool {
     let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.starts_with(is_alphanumeric)
@@ -108,7 +109,7 @@ fn is_segment(name: &str) -> bool {
         && name.chars().all(|c| is_alphanumeric(c) || c == '-')
 }
 
-/// Returns the label that is most similar to `name`; none if no label is similar.
+/// Returns a valid label that is similar to `name`; none if there is none.
 fn label_like(name: &str) -> Option<String> {
     let dashed: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();

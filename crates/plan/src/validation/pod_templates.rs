@@ -1,5 +1,5 @@
-//! Checks that the pod templates are valid, that this version of Spark has pod templates, and that Spark can pass them
-//! on.
+//! Checks that the pod templates are valid, that this version of Spark supports pod templates, and that the executors'
+//! template fits into the ConfigMap by which Spark passes it on.
 
 use super::{Findings, Subject};
 use crate::submission;
@@ -22,7 +22,7 @@ pub(super) fn version(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Checks that the templates are pod templates: the CRD accepts any object here.
+/// Checks that the templates are PodTemplateSpecs: the CRD accepts any object in these fields.
 pub(super) fn form(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         if let Err(error) = template(subject, role) {
@@ -51,7 +51,8 @@ pub(super) fn size(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Returns the user's template, if there is one. The error states why the object is not a pod template.
+/// Returns the user's template; none if there is none. The error contains the reason why the object is not a
+/// PodTemplateSpec.
 fn template(
     subject: &Subject,
     role: Role,

@@ -1,13 +1,13 @@
-//! Checks that neither the main file nor an argument can be taken for an option of `spark-submit`.
+//! Checks that `spark-submit` does not take `mainApplicationFile` or an argument for one of its own options.
 //!
-//! `spark-submit` reads options up to the first word that is not an option; this word is the main file. If an option is
-//! given twice, the last one counts. A main file called `--master` would therefore let the arguments replace the
-//! operator's own options. For a few main classes, Spark's launcher reads options behind the main file as well
-//! (`SparkSubmitCommandBuilder.specialClasses`, as of Spark 4.0).
+//! `spark-submit` reads options up to the first word that is not an option; this word is `mainApplicationFile`. If an
+//! option is given twice, the last one is used. If `mainApplicationFile` were `--master`, the arguments could therefore
+//! replace the operator's own options. For a few main classes, Spark's launcher also reads options after
+//! `mainApplicationFile` (`SparkSubmitCommandBuilder.specialClasses`, as of Spark 4.0).
 
 use super::{Findings, Subject};
 
-/// The main classes whose arguments may be mixed with options of `spark-submit`.
+/// The main classes for which options of `spark-submit` may follow among the arguments of the program.
 const MIXED: [&str; 5] = [
     "org.apache.spark.repl.Main",
     "org.apache.spark.sql.application.ConnectRepl",

@@ -1,9 +1,9 @@
-//! Checks that Spark accepts the version of Python.
+//! Checks that this version of Spark accepts the version of Python.
 
 use super::{Findings, Subject};
 use api::names::conf;
 
-/// Refuses `2` where Spark does: since 3.1, Spark refuses every version but 3.
+/// Refuses Python `2` for Spark 3.1 and later, which accepts only `3`.
 pub(super) fn version(subject: &Subject, findings: &mut Findings) {
     let spec = &subject.spec;
     let configured = spec.spark_conf.get(conf::PYTHON_VERSION);

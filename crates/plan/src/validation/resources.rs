@@ -1,4 +1,4 @@
-//! Checks that cores and memory are written as Spark and Kubernetes read them.
+//! Checks that cores and memory are written in the notation that Spark and Kubernetes accept.
 
 use super::{Findings, Subject};
 use api::{Role, defaults, memory, names::conf, quantity};
@@ -66,8 +66,8 @@ pub(super) fn cores(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Warns if pods request more than their limits allow. Kubernetes refuses such pods, but some clusters change what pods
-/// request.
+/// Warns if pods request more than their limits allow. This is only a warning: Kubernetes refuses such pods, but some
+/// clusters change the requests of pods before that.
 pub(super) fn limits(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         let pod = role.pod(&subject.spec);
@@ -126,14 +126,14 @@ fn whole_cores(subject: &Subject, role: Role) -> Option<Stated> {
     of_role(subject, role, "cores", stated, conf::spark(role, conf::CORES))
 }
 
-/// Returns the number of executors; none if dynamic allocation changes the number with the work.
+/// Returns the number of executors; none if dynamic allocation is on, so that the number follows the work.
 fn instances(subject: &Subject) -> Option<Stated> {
     let stated = subject.spec.executor.instances.map(|instances| instances.to_string());
     of_role(subject, Role::Executor, "instances", stated, conf::EXECUTOR_INSTANCES.to_owned())
         .filter(|_| !defaults::is_dynamic_allocation_on(&subject.spec))
 }
 
-/// Returns the value of the field, or else the value in sparkConf.
+/// Returns the value of the spec field; if the field is not set, the value of the property in `sparkConf`.
 fn of_role(
     subject: &Subject,
     role: Role,
@@ -146,8 +146,9 @@ fn of_role(
     stated.map(|text| Stated { field: subject.of_role(role, field), text }).or_else(configured)
 }
 
-/// Whether a value can be checked before Spark runs. Spark replaces `${…}` by other properties and environment
-/// variables in every value that spark-submit itself does not read first: the result is known only when Spark runs.
+/// Whether the final value is known before Spark runs. Spark replaces `${…}` by other properties and environment
+/// variables in every value that `spark-submit` itself does not read first, so the result is known only when Spark
+/// runs.
 fn is_final(stated: &Stated) -> bool {
     !is_substituted(&stated.text)
 }

@@ -1,4 +1,4 @@
-//! Checks that a schedule is due at some time, and that its settings for runs are understood.
+//! Checks that a schedule is due at some time, and that its settings for concurrency and history are valid.
 
 use super::{Findings, names};
 use api::{ConcurrencyPolicy, ScheduledSparkApplication, SparkApplication};

@@ -3,12 +3,12 @@
 use super::{Findings, Subject};
 use crate::nesting::{self, DEEPEST};
 
-/// The most bytes of a spec as compact JSON.
+/// The greatest size of a spec, in bytes of compact JSON.
 ///
 /// The API server accepts requests of 3 MiB, and etcd accepts objects of 1.5 MB. `managedFields` in the same object can
-/// be as large as the spec. The data for a run must fit as well: Spark's properties into a ConfigMap of 1 MiB, and the
-/// changes that the webhook makes to the pods of each of the two roles into 256 KiB of annotations, with 256 KiB for
-/// all the rest.
+/// be as large as the spec. The data of a run has limits as well: Spark's properties must fit into a ConfigMap of 1
+/// MiB, and the changes that the webhook makes to the pods of each of the two roles into 256 KiB of annotations. So
+/// this limit leaves 256 KiB for each role and 256 KiB for all the rest.
 const LARGEST: usize = 768 << 10;
 
 /// Whether the spec is within the limits. Otherwise no other check is needed: the user has to rewrite the spec.

@@ -26,7 +26,7 @@ pub(super) fn denied(subject: &Subject, findings: &mut Findings) {
         let key = conf::kubernetes(role, conf::CONTAINER_IMAGE);
         denied.push((key, instead(subject.of_role(role, "image"))));
     }
-    // A file need not state the namespace, and `sparkctl render` then does not know it.
+    // A manifest need not state the namespace, and `sparkctl render` then does not know it.
     if let Some(namespace) = &subject.application.metadata.namespace
         && subject.spec.spark_conf.get(conf::NAMESPACE).is_some_and(|given| given != namespace)
     {
@@ -41,8 +41,8 @@ pub(super) fn denied(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Refuses annotations of the contract in sparkConf and in the annotations of a role. The operator puts these
-/// annotations into the pod template, but in Spark an annotation from the configuration wins over the template.
+/// Refuses annotations of the contract in `sparkConf` and in the annotations of a role. The operator writes these
+/// annotations into the pod template, but in Spark an annotation from the configuration overrides the template.
 pub(super) fn contract(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         let prefix = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
@@ -60,8 +60,8 @@ pub(super) fn contract(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Refuses properties in which `${…}` cannot be replaced within bounds: the operator cannot do so, and Spark in the
-/// driver hardly can.
+/// Refuses properties in which the replacement of `${…}` exceeds a bound: the operator would not replace them, and
+/// Spark in the driver would need too much memory or time.
 pub(super) fn references(subject: &Subject, findings: &mut Findings) {
     let Subject { spec, .. } = subject;
     let fields = ["sparkConf", "hadoopConf"];

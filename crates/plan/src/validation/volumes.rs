@@ -1,4 +1,4 @@
-//! Checks that every mount has a volume, and a path of its own.
+//! Checks that every mount refers to an existing volume and has its own path.
 
 use super::{Findings, Subject};
 use crate::submission::volumes as scratch;
@@ -17,7 +17,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-/// Checks the mounts of scratch space: volumes that Spark itself mounts, from its configuration.
+/// Checks the mounts of scratch space: Spark mounts these volumes itself, as its configuration says.
 pub(super) fn scratch_space(subject: &Subject, findings: &mut Findings) {
     let (volumes, of_spec) = (subject.field("volumes"), of_spec(subject));
     for (role, _, mount) in mounted(subject).filter(|(_, _, mount)| is_scratch(mount)) {
@@ -39,14 +39,14 @@ pub(super) fn scratch_space(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Checks the names of volumes, that each mount other than scratch space has a volume, and that each mount has a path
-/// of its own.
+/// Checks that different volumes have different names, that each mount other than scratch space refers to an existing
+/// volume, and that each mount has its own path.
 pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
     let volumes = subject.field("volumes");
     names(subject, &volumes, findings);
     let of_spec = of_spec(subject);
     for role in Role::ALL {
-        // Computed only when needed: most applications mount only volumes of their spec.
+        // This is computed only when needed: most applications mount only volumes of their spec.
         let others = LazyCell::new(|| of_others(subject, role));
         let mut taken = BTreeSet::new();
         for (i, mount) in mounts_of(subject, role) {
@@ -70,7 +70,8 @@ pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
 
 /// Checks that volumes with different contents have different names.
 fn names(subject: &Subject, field: &str, findings: &mut Findings) {
-    // For each name, the first volume that has the name; none once a different volume of that name is found.
+    // Contains, for each name, the first volume with that name; none once a different volume with that name has been
+    // found.
     let mut by_name: BTreeMap<Option<&str>, Option<&Value>> = BTreeMap::new();
     for volume in subject.spec.volumes.iter().map(|volume| volume.json()) {
         let name = volume["name"].as_str();
@@ -86,7 +87,7 @@ fn names(subject: &Subject, field: &str, findings: &mut Findings) {
     }
 }
 
-/// The mounts of both roles, with their positions.
+/// Returns the mounts of both roles, with their positions in `volumeMounts`.
 fn mounted<'s>(subject: &'s Subject) -> impl Iterator<Item = (Role, usize, &'s Value)> {
     Role::ALL
         .into_iter()
@@ -97,11 +98,11 @@ fn mounts_of<'s>(subject: &'s Subject, role: Role) -> impl Iterator<Item = (usiz
     role.pod(&subject.spec).volume_mounts.iter().map(|mount| mount.json()).enumerate()
 }
 
-/// Returns the volumes of the spec by their names. Of several volumes with one name, the first is returned.
+/// Returns the volumes of the spec by their names. If several volumes have the same name, the first one is returned.
 pub(super) fn of_spec<'s>(subject: &'s Subject) -> BTreeMap<&'s str, &'s Value> {
     let volumes = subject.spec.volumes.iter().map(|volume| volume.json());
     let named = volumes.filter_map(|volume| Some((volume["name"].as_str()?, volume)));
-    // The order is reversed because the last inserted volume stays.
+    // The order is reversed because the volume that is inserted last stays in the map.
     named.rev().collect()
 }
 
@@ -112,14 +113,14 @@ fn of_others<'s>(subject: &'s Subject, role: Role) -> BTreeSet<Cow<'s, str>> {
     template.map(Cow::Borrowed).chain(made.map(Cow::Owned)).collect()
 }
 
-/// The volumes of the role's pod template.
+/// Returns the volumes of the role's pod template.
 pub(super) fn of_template<'s>(subject: &'s Subject, role: Role) -> &'s [Value] {
     let template = role.pod(&subject.spec).template.as_ref();
     let volumes = template.and_then(|template| template.json()["spec"]["volumes"].as_array());
     volumes.map_or(&[], Vec::as_slice)
 }
 
-/// Names of the volumes that the webhook makes for ConfigMaps.
+/// Returns the names of the volumes that the webhook adds for ConfigMaps.
 pub(super) fn of_webhook(subject: &Subject, role: Role) -> Vec<String> {
     let spec = &subject.spec;
     let hadoop = spec.hadoop_config_map.is_some().then(|| volume::HADOOP_CONFIG_MAP.to_owned());
@@ -128,7 +129,8 @@ pub(super) fn of_webhook(subject: &Subject, role: Role) -> Vec<String> {
     hadoop.into_iter().chain(spark).chain(config_maps).collect()
 }
 
-/// Names of the volumes that Spark makes: for its own ConfigMap, for Secrets, and as sparkConf states.
+/// Returns the names of the volumes that Spark adds: for its own ConfigMap, for Secrets, and for the volume properties
+/// in `sparkConf`.
 fn of_spark(subject: &Subject, role: Role) -> Vec<String> {
     let own = match role {
         Role::Driver => volume::SPARK_CONF_DRIVER,

@@ -1,7 +1,7 @@
 //! Follows a container's output despite broken connections: the log is requested again from the last line on, and lines
 //! that were returned before are left out.
 //!
-//! A kubelet ends its answer when the container has ended, but also when the kubelet restarts or has rotated the log
+//! A kubelet ends its response when the container has ended, but also when the kubelet restarts or has rotated the log
 //! file; load balancers close connections that are idle for minutes; and a connection whose other end has vanished does
 //! not report anything.
 
@@ -18,7 +18,8 @@ use tokio::time::{sleep, timeout};
 
 /// The time without a line after which the connection may be dead: the log is requested again.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How many requests in a row may fail once the log has been requested: with the pauses between them, some minutes.
+/// How many requests in a row may fail after the first request for the log. With the pauses between them, that takes
+/// some minutes.
 const MOST_FAILURES: u32 = 40;
 
 /// Returns the lines of a pod's Spark container, each with its line break. With `follow` the stream ends when the
@@ -59,7 +60,7 @@ struct Output {
     /// Which lines have been returned. Used only with `follow`, where each line is requested with its time.
     position: Position,
     patience: Patience,
-    /// Whether the end of the present answer is the end of the output.
+    /// Whether the output ends with the response that is being read.
     is_last: bool,
 }
 
@@ -76,7 +77,7 @@ impl Output {
                     continue;
                 }
                 Ok(Read::End) if self.is_last => return Ok(None),
-                // The status of the pod reports the end of a container a moment later than its log.
+                // The log ends a moment before the status of the pod shows that the container has ended.
                 Ok(Read::End) => sleep(PAUSE).await,
                 Ok(Read::Silence) => {}
                 Err(error) if self.can_pass(&error) => {
@@ -127,7 +128,8 @@ impl Output {
                     timestamps: self.how.follow,
                     ..self.position.resume(&self.how, ago)
                 };
-                // A kubelet does not begin its answer before there is a line to send.
+                // A kubelet begins its response only when there is a line to send, so this timeout is the one for
+                // silence too.
                 let Ok(opened) = timeout(longest, self.pods.log_stream(&self.name, &parameters)).await else {
                     return Ok(Read::Silence);
                 };
@@ -142,7 +144,7 @@ impl Output {
             Err(_) => return Ok(Read::Silence),
             Ok(read) => read.map_err(kube::Error::ReadEvents)?,
         };
-        // A line without a line break is incomplete: the next answer contains it whole.
+        // A line without a line break was cut off: the next response contains all of it.
         let is_whole = line.ends_with(b"\n") || (self.is_last && !line.is_empty());
         Ok(if is_whole { Read::Line(line) } else { Read::End })
     }
@@ -155,7 +157,7 @@ impl Output {
 
 enum Read {
     Line(Vec<u8>),
-    /// The end of the answer.
+    /// The end of the response.
     End,
     /// No line has come for [`SILENCE`], so the connection may be dead.
     Silence,
@@ -165,14 +167,15 @@ enum Read {
 /// and of standard error are taken independently of each other.
 #[derive(Debug, Default)]
 struct Position {
-    /// The time of the first line. If [`Self::is_bounded`], earlier lines were not asked for.
+    /// The time of the first returned line. If [`Self::is_bounded`], --tail or --since has excluded all lines before
+    /// it.
     first: Option<Timestamp>,
     is_bounded: bool,
     /// Whether the next line may be the rest of a line that was returned: Kubernetes stores long lines in pieces.
     may_be_rest: bool,
     /// The times of the returned lines that are not before [`Self::since`], and how many lines have each time.
     told: BTreeMap<Timestamp, usize>,
-    /// The same for the lines that were returned before and that the present answer will repeat.
+    /// The returned lines that the present response has yet to repeat, in the same form as [`Self::told`].
     again: BTreeMap<Timestamp, usize>,
 }
 
@@ -191,8 +194,8 @@ impl Position {
                 parameters.since_seconds = how.since.map(|since| seconds(since).max(1));
                 parameters.tail_lines = how.tail.filter(|tail| *tail >= 0);
             }
-            // No line has been returned so far: the lines since the first request are asked for, and with --since those
-            // before it that are young enough.
+            // No line has been returned so far: the request asks for the lines since the first request, and with
+            // --since also for the lines that were young enough at that time.
             Some(ago) if how.since.is_some() || how.tail.is_some() => {
                 parameters.since_seconds = Some(seconds(ago + how.since.unwrap_or_default()) + 1);
             }
@@ -201,7 +204,7 @@ impl Position {
         parameters
     }
 
-    /// Returns the text behind a line's time, if the line has not been returned before.
+    /// Returns the text after the timestamp of `line`, if the line has not been returned before.
     fn news(&mut self, mut line: Vec<u8>) -> Option<Vec<u8>> {
         let Some((time, length)) = time(&line) else {
             return Some(line).filter(|_| !self.may_be_rest);
@@ -211,8 +214,8 @@ impl Position {
             *count -= 1;
             return None;
         }
-        // This line is earlier than all that were asked for: it is in the answer because only whole seconds can be
-        // asked for.
+        // This line is older than --tail or --since allows. It is in the response because a request can only name whole
+        // seconds.
         if time < *self.first.get_or_insert(time) && self.is_bounded && !self.again.is_empty() {
             return None;
         }
@@ -224,8 +227,8 @@ impl Position {
         Some(line.split_off(length))
     }
 
-    /// Returns the time from which lines are asked for again: the latest returned time in whole seconds, as a kubelet
-    /// knows them, and one second less for lines that come late.
+    /// Returns the time from which the next request asks for lines: the latest returned time in whole seconds, because
+    /// a kubelet accepts no fractions, minus one second for lines that come late.
     fn since(&self) -> Option<Timestamp> {
         let (latest, _) = self.told.last_key_value()?;
         Timestamp::from_second(latest.as_second() - 1).ok()
@@ -236,7 +239,7 @@ fn seconds(length: Duration) -> i64 {
     length.as_secs_f64().ceil() as i64
 }
 
-/// Returns the time at the beginning of a line, and its length in bytes with the space behind it.
+/// Returns the timestamp at the beginning of a line, and the length in bytes of the timestamp and the space after it.
 fn time(line: &[u8]) -> Option<(Timestamp, usize)> {
     let length = line.iter().position(|byte| *byte == b' ')?;
     let time = str::from_utf8(&line[..length]).ok()?.parse().ok()?;
@@ -259,7 +262,8 @@ mod tests {
             at("01.5", "a"),
             at("01.4", "before"),
             at("02.000000001", "b"),
-            // The same moment, and an earlier one: standard error has its own clock.
+            // Two lines with the same time, and one with an earlier time: the times of standard error are taken
+            // independently.
             at("02.000000001", "b"),
             at("01.9", "c"),
             at("02.5", "d"),

@@ -119,7 +119,7 @@ async fn live(mut screen: Screen, mut news: impl Stream<Item = News> + Unpin) ->
                     }
                     tick.reset_immediately();
                 }
-                // The window has another size, for instance.
+                // The terminal was resized, for instance.
                 Some(Ok(_)) => tick.reset_immediately(),
                 Some(Err(_)) | None => return Ok(()),
             },

@@ -35,10 +35,10 @@ pub(super) enum Move {
 
 type Key = (String, String);
 
-/// The part of an application that is shown. The rest of the application is not kept.
+/// The part of an application that the screen shows. Nothing else of the application is kept in memory.
 #[derive(Debug, PartialEq)]
 struct Row {
-    /// None if the application cannot be read.
+    /// None if the object cannot be parsed as a SparkApplication.
     state: Option<State>,
     executors: String,
     executor_count: usize,
@@ -54,22 +54,22 @@ pub(super) struct Screen {
     has_namespaces: bool,
     order: Order,
     rows: BTreeMap<Key, Row>,
-    /// The applications in the list that is being received; none if no list is being received. Rows that the complete
-    /// list does not contain are removed.
+    /// The keys in the list that the watch is receiving; none if no list is being received. When the list is complete,
+    /// rows that it does not contain are removed.
     listed: Option<BTreeSet<Key>>,
-    /// The error because of which no new events arrive.
+    /// The last error of the watch, if no event has arrived since: the rows may be out of date.
     trouble: Option<String>,
     first: usize,
     room: usize,
 }
 
-/// The number of lines that are not rows: the summary, an empty line, the heads of the columns, and the keys.
+/// The number of lines that are not rows: the summary, an empty line, the column headers, and the line with the keys.
 const OTHER_LINES: usize = 4;
 const KEYS: &str = "q end   s sort   ↑ ↓ PgUp PgDn Home End";
 
 const HEADS: [&str; 7] = ["NAME", "STATE", "EXECUTORS", "RESTARTS", "SUBMITTED", "ENDED", "AGE"];
 
-/// The columns that a narrow screen leaves out, in this order: the rightmost first.
+/// The columns that a narrow screen leaves out, in this order.
 const SPARED: [&str; 2] = ["ENDED", "SUBMITTED"];
 
 impl Screen {
@@ -86,7 +86,7 @@ impl Screen {
         }
     }
 
-    /// Updates the rows by an event of the watch.
+    /// Applies an event of the watch to the rows.
     pub(super) fn take(&mut self, event: Event<Lenient<SparkApplication>>) {
         self.trouble = None;
         match event {
@@ -131,7 +131,7 @@ impl Screen {
         };
     }
 
-    /// Returns the summary and all rows, for an output that is not a screen.
+    /// Returns the summary and all rows, for --once and for output that is not a terminal.
     pub(super) fn whole(&self, style: Style) -> anyhow::Result<String> {
         Ok(format!("{}\n\n{}", self.summary(style), self.table(&self.sorted(), &[], style)?))
     }
@@ -242,8 +242,8 @@ fn key(guarded: &Lenient<SparkApplication>) -> Key {
     (guarded.namespace().unwrap_or_default(), guarded.name_any())
 }
 
-/// Returns the place of a state in the order by state: first applications that cannot be read, then those that are on
-/// their way, have not begun, have failed, are suspended, have ended well.
+/// Returns the sort key of a state for [`Order::State`]: first applications that cannot be read, then those that have
+/// begun and have not ended, then new, failed, suspended and completed ones.
 fn rank(state: Option<State>) -> (u8, Option<State>) {
     let rank = match state {
         None => 0,

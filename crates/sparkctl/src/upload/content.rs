@@ -32,8 +32,8 @@ pub(super) async fn content(path: PathBuf) -> anyhow::Result<Content> {
     Ok(Content { size, sha256 })
 }
 
-/// Returns the MD5 of a file in hexadecimal digits, which most S3-compatible stores use as the ETag of an object of one
-/// part.
+/// Returns the MD5 of a file in hexadecimal digits, which most S3-compatible stores use as the ETag of an object that
+/// was uploaded in one part.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
 //! Reads the credentials for S3 from the files of the AWS command line. Environment variables take precedence over
-//! them.
+//! these files.
 
 use std::{
     collections::BTreeMap,
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The values of a profile, from both files.
+/// The settings of a profile, from the files `config` and `credentials`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Profile {
     pub name: String,
@@ -45,8 +45,8 @@ impl Profile {
         self.values.get(key).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Returns the id of a key and the key. None if the profile has a `role_arn`: its keys only serve to get those of
-    /// the role.
+    /// Returns the access key id and the secret access key. None if the profile has a `role_arn`: then its keys only
+    /// serve to get the keys of the role.
     pub(super) fn keys(&self) -> Option<(&str, &str)> {
         if self.value("role_arn").is_some() {
             return None;
@@ -60,8 +60,8 @@ impl Profile {
     }
 }
 
-/// Returns the values below the given headings. Indented lines are skipped: they belong to the value above them, and no
-/// such value is needed.
+/// Returns the settings in the sections with the given headings. Indented lines are skipped: they are nested settings,
+/// and none of them is needed.
 fn section(text: &str, headings: &[&str]) -> BTreeMap<String, String> {
     let (mut values, mut is_it) = (BTreeMap::new(), false);
     for line in text.lines().filter(|line| !line.starts_with(['#', ';', ' ', '\t'])) {

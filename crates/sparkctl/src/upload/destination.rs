@@ -1,4 +1,5 @@
-//! Defines which object a file becomes, and the URI by which the object is read.
+//! Computes the key of the object that a file becomes, the URI by which Spark reads the object, and the URL of the
+//! bucket.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::{fmt, net::IpAddr, str::FromStr};

@@ -23,7 +23,7 @@ pub(super) struct Named {
     pub pointer: String,
     /// The path, relative to the working directory if it is not absolute.
     pub path: PathBuf,
-    /// The text behind a `#`: the name that an archive or a file has in the containers.
+    /// The text after a `#`: the name that an archive or a file has in the containers.
     pub fragment: Option<String>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Named {
 ///
 /// # Errors
 ///
-/// For each URL of a file on another machine.
+/// One error for each `file:` URL that names another machine.
 pub(super) fn files(spec: &Value, place: &str) -> Vec<Result<Named, String>> {
     let program = [(format!("{place}.{PROGRAM}"), format!("/{PROGRAM}"))];
     let lists = LISTS.iter().flat_map(|list| {
@@ -53,7 +53,8 @@ pub(super) fn files(spec: &Value, place: &str) -> Vec<Result<Named, String>> {
         .collect()
 }
 
-/// Whether spark-submit uploads files itself, from the machine that it runs on: the operator's container.
+/// Whether spark-submit uploads the files itself (`spark.kubernetes.file.upload.path`). The paths then mean files in
+/// the container in which spark-submit runs.
 pub(super) fn are_the_operators(spec: &Value) -> bool {
     spec["sparkConf"][submit_conf::UPLOAD_PATH].as_str().is_some_and(|path| !path.is_empty())
 }

@@ -3,7 +3,7 @@
 use super::destination::{Destination, Kind};
 use std::error::Error;
 
-/// Returns `error` in words.
+/// Returns a message for the user that explains `error` and says what to do.
 pub(super) fn words(error: &object_store::Error, destination: &Destination) -> String {
     let whole = chain(error);
     let told = Told::of(&whole);
@@ -65,8 +65,8 @@ fn no_bucket(bucket: &str) -> String {
     format!("there is no bucket `{bucket}`: create it, or give another to --upload-to")
 }
 
-/// Whether the search for credentials failed at the metadata server of a cloud's machines: outside the cloud that
-/// server does not answer.
+/// Whether the failed request went to the metadata server of a cloud: that is the last place to look for credentials,
+/// and outside the cloud no such server answers.
 fn is_about_credentials(whole: &str) -> bool {
     ["169.254.169.254", "metadata.google.internal", "169.254.170.2"].iter().any(|host| whole.contains(host))
 }
@@ -91,7 +91,7 @@ fn reason(whole: &str) -> &str {
     said.trim_start_matches("HTTP error: ").trim()
 }
 
-/// The answer of a server.
+/// The response of a store, as far as the text of an error contains it.
 struct Told {
     status: Option<u16>,
     /// The code by which S3-compatible stores distinguish errors.

@@ -33,13 +33,14 @@ const PARTS_AT_ONCE: usize = 3;
 /// The time limit for one request: as long as a part takes at 30 kB/s.
 const TIMEOUT: Duration = Duration::from_secs(300);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a request is repeated whose answer is not final, for about [`RETRY_TIMEOUT`] at most.
+/// How often a request is repeated after an error that can pass. All attempts together take about [`RETRY_TIMEOUT`] at
+/// most.
 const RETRIES: usize = 3;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
 const INTERRUPTED: &str = "not uploaded: it was interrupted";
 
-/// A bucket.
+/// A bucket, with the clients that read and write its objects.
 pub(super) struct Store {
     pub destination: Destination,
     /// The URL below which everybody can read public objects.
@@ -75,7 +76,8 @@ impl Client {
 }
 
 impl Store {
-    /// Returns the bucket that the flags name. At most the region of the bucket is asked for, from AWS.
+    /// Returns the bucket that the flags name. Sends no request to the bucket; at most one request to AWS, for the
+    /// region of the bucket.
     ///
     /// # Errors
     ///
@@ -194,13 +196,13 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// When the store does not answer the question.
+    /// When the store cannot be reached or refuses the request.
     pub(super) async fn there(&self, key: &Key, path: &Path, content: &Content) -> anyhow::Result<There> {
         let head = GetOptions { head: true, ..GetOptions::default() };
         let found = match self.plain.objects.get_opts(key, head).await {
             Ok(found) => found,
             Err(object_store::Error::NotFound { .. }) => return Ok(There::Nothing),
-            // The answer to a HEAD has no body, and so no reason: a GET returns the reason.
+            // The response to a HEAD has no body, and so gives no reason for the error: a GET returns the reason.
             Err(error) => match self.plain.objects.get(key).await {
                 Err(told) => return Err(self.refused(&told)),
                 Ok(_) => return Err(self.refused(&error)),

@@ -1,4 +1,4 @@
-//! Numbers the calls that are made for each application, and injects faults into chosen calls.
+//! Numbers the requests to the API server about each application, and injects faults into chosen requests.
 
 use crate::apiserver::proxy::{Fault, Guard, Held, Moment};
 use hyper::{Method, Request, StatusCode, body::Bytes};
@@ -15,7 +15,7 @@ const PREFIX: &str = "case-";
 const DIGITS: usize = 4;
 const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
 
-/// What can happen to a call.
+/// A fault that can happen to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     CutBefore,
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
     TooManyRequests,
     InternalError,
     Late,
-    /// The operator gets SIGKILL, and another one is started. A call of a `spark-submit` continues.
+    /// The operator gets SIGKILL, and another one is started. A request of a `spark-submit` continues.
     KilledBefore,
     KilledAfter,
 }
@@ -42,14 +42,14 @@ impl Kind {
     ];
 }
 
-/// The program that makes a call.
+/// The program that sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     Operator,
     SparkSubmit,
 }
 
-/// A call at which the operator is to be killed.
+/// A request at which the operator is to be killed.
 pub(super) struct Kill {
     pub caller: Caller,
     pub call: oneshot::Receiver<Held>,
@@ -60,7 +60,7 @@ pub(crate) fn name(number: usize) -> String {
     format!("{PREFIX}{number:0DIGITS$}")
 }
 
-/// Sees the calls of all applications through proxies. All clones share their data.
+/// Sees the requests about all applications, as the guard of proxies. All clones share their data.
 #[derive(Clone)]
 pub(crate) struct Director {
     cases: Arc<Mutex<Cases>>,
@@ -70,23 +70,23 @@ pub(crate) struct Director {
 #[derive(Default)]
 struct Cases {
     by_name: HashMap<String, Case>,
-    /// The application of an object whose name does not contain the application's, and of a run: by object name and by
-    /// submission id.
+    /// The names of applications, by the names of their objects and by the submission ids of their runs, for requests
+    /// that do not contain the name of the application.
     known: HashMap<String, String>,
 }
 
 #[derive(Default)]
 struct Case {
     calls: Vec<String>,
-    /// The faults that are to happen, with the numbers of the calls, from 1 on.
+    /// The faults that are to happen, each with the number of its request. The first request has number 1.
     armed: Vec<(usize, Kind)>,
     injected: usize,
-    /// Receives the creation of the first driver.
+    /// Gets the request that creates the first driver.
     before_driver: Option<oneshot::Sender<Held>>,
 }
 
 impl Director {
-    /// The second value receives the calls at which the operator is to be killed.
+    /// Returns a director, and a receiver of the requests at which the operator is to be killed.
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Kill>) {
         let (kills, killed) = mpsc::unbounded_channel();
         (Self { cases: Arc::default(), kills }, killed)
@@ -110,7 +110,7 @@ impl Director {
         caught
     }
 
-    /// Returns the application's calls so far.
+    /// Returns the requests about the application so far: method, kind of object and faults.
     pub(crate) fn calls(&self, application: &str) -> Vec<String> {
         self.locked().by_name.get(application).map(|case| case.calls.clone()).unwrap_or_default()
     }
@@ -179,7 +179,7 @@ impl Director {
 }
 
 impl Cases {
-    /// Returns the application for which a call is made.
+    /// Returns the name of the application that a request is about.
     fn whose(&self, path: &str, query: &str, body: &[u8]) -> Option<String> {
         let words = || path.split('/').chain(query.split(['=', ',', '&']));
         named(path)
@@ -188,7 +188,8 @@ impl Cases {
             .or_else(|| named(&String::from_utf8_lossy(body)))
     }
 
-    /// Remembers that the objects of this call belong to the application, whatever their names.
+    /// Remembers that the object of this request belongs to the application, so that later requests with the object's
+    /// name or submission id are recognized.
     fn learn(&mut self, application: &str, path: &str, request: &Request<Bytes>) {
         let body = serde_json::from_slice(request.body()).unwrap_or(Value::Null);
         let metadata = &body["metadata"];
@@ -218,7 +219,7 @@ fn decoded(query: &str) -> String {
         .fold(query.to_owned(), |query, (code, character)| query.replace(code, character))
 }
 
-/// Returns the kind of object of a call, with the subresource.
+/// Returns the kind of object in the path of a request, with the subresource.
 fn kind_of(path: &str) -> String {
     let words: Vec<_> = path.split('/').skip_while(|word| *word != "namespaces").skip(2).collect();
     match words[..] {

@@ -1,8 +1,10 @@
-//! Proves that an application runs as it should whichever of the operator's calls fails, in any way.
+//! Proves that an application runs as it should whichever of the operator's requests to the API server fails, in any
+//! way.
 //!
 //! A [`Story`] is a sequence of actions of users and kubelets. Each story is played once undisturbed, to count the
-//! calls that the operator, and the `spark-submit` in a submission pod, make for the application; then again for each
-//! of these calls and each kind of fault. Two dozen stories are played at once, each with an application of its own.
+//! requests that the operator, and the `spark-submit` in a submission pod, send for the application; then again for
+//! each of these requests and each kind of fault. Two dozen stories are played at once, each with an application of its
+//! own.
 
 mod director;
 mod stories;
@@ -35,7 +37,7 @@ use world::World;
 
 /// The number of stories that are played at once.
 const AT_ONCE: usize = 24;
-/// How long to wait for a call, at most an event, that has not been made yet at the end of a story.
+/// How long to wait at the end of a story for requests that are still due, which only send events.
 const TRAILING: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(25);
 
@@ -51,7 +53,8 @@ async fn with_the_stand_in_an_application_runs_once_whatever_happens_to_a_call()
     tell_all("faults-stand-in", Some(&stand_in()), |_, calls| in_turn(calls, 2)).await;
 }
 
-/// The faults for which `make test` has time: all for a story without retries, one kind for each call of the others.
+/// Returns the faults for which `make test` has time: all kinds for each request of the story `Success`, and one kind
+/// for each request of the other stories.
 fn slice(story: Story, calls: usize) -> Vec<Vec<(usize, Kind)>> {
     match story {
         Story::Success => singly(calls, &Kind::ALL),
@@ -59,12 +62,12 @@ fn slice(story: Story, calls: usize) -> Vec<Vec<(usize, Kind)>> {
     }
 }
 
-/// Returns one list for every `step`-th call, with a single fault; the kinds alternate.
+/// Returns one list for every `step`-th request, with a single fault; the kinds alternate.
 fn in_turn(calls: usize, step: usize) -> Vec<Vec<(usize, Kind)>> {
     (1..=calls).step_by(step).zip(Kind::ALL.into_iter().cycle()).map(|fault| vec![fault]).collect()
 }
 
-/// Returns one list for each call and kind, with this single fault.
+/// Returns one list for each request and kind, with this single fault.
 pub(crate) fn singly(calls: usize, kinds: &[Kind]) -> Vec<Vec<(usize, Kind)>> {
     (1..=calls).flat_map(|n| kinds.iter().map(move |kind| vec![(n, *kind)])).collect()
 }
@@ -84,14 +87,14 @@ enum Trouble {
     Wrong(String),
 }
 
-/// A story with its faults, by the number of the call.
+/// A story with its faults, each with the number of its request.
 struct Case {
     name: String,
     story: Story,
     faults: Vec<(usize, Kind)>,
 }
 
-/// Plays every story with each list of faults that `faults` returns for the story and the number of its calls;
+/// Plays every story with each list of faults that `faults` returns for the story and the number of its requests;
 /// natively, or with the `spark-submit` in `spark_home`, which runs in submission pods.
 pub(crate) async fn tell_all(
     namespace: &'static str,
@@ -113,7 +116,7 @@ pub(crate) async fn tell_all(
     let world = World::follow(&namespace, by_spark_submit);
     let stage = Stage { namespace: &namespace, director, world, by_spark_submit };
     let setup = || {
-        // UI Services are created in the background in any order, so that their calls could not be numbered.
+        // UI Services are created in the background in any order, so that their requests could not be numbered.
         let setup = Operator::with(&namespace).through(&proxy).argument("--enable-ui-service=false");
         if by_spark_submit { setup.by_spark_submit() } else { setup.argument("--submitter=native") }
     };
@@ -167,7 +170,7 @@ pub(crate) async fn tell_all(
         "{}",
         troubles.iter().map(|(case, trouble)| format!("{case}: {trouble}\n")).collect::<String>()
     );
-    // The calls of a story depend a little on their timing.
+    // The number of requests in a story depends a little on timing, so that some faults may not happen.
     assert!(injected * 20 >= planned * 19, "only {injected} of {planned} faults have happened");
 }
 
@@ -179,12 +182,12 @@ async fn restarted<'a>(
 ) -> Infallible {
     loop {
         let Kill { caller, call } = kills.recv().await.expect("the director has the other end");
-        // The program that made the call may have been killed meanwhile, at another call.
+        // The program that sent the request may have been killed meanwhile, at another request.
         let Ok(held) = call.await else { continue };
         operator.kill();
         match caller {
             Caller::Operator => held.close(),
-            // Submission pods continue.
+            // Submission pods outlive the operator.
             Caller::SparkSubmit => held.release(),
         }
         operator = setup().spawn();
@@ -240,7 +243,7 @@ impl Stage<'_> {
             (object["metadata"]["name"].to_string(), Trouble::Wrong("is left behind".to_owned()))
         };
         let left = all.filter(is_left).map(trouble).collect();
-        // Otherwise the next test would have to wait for `kubectl`, which deletes thousands of objects one by one.
+        // Otherwise the next test would have to delete thousands of objects first.
         self.namespace.clear::<Pod>().await;
         self.namespace.clear::<Service>().await;
         self.namespace.clear::<ConfigMap>().await;

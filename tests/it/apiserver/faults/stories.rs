@@ -35,7 +35,8 @@ impl Story {
         Self::DeleteWhileSubmitting,
     ];
 
-    /// Returns the application of the story. If a fault makes `spark-submit` fail, only the restart policy helps.
+    /// Returns the application of the story. If a fault makes `spark-submit` fail, only the restart policy leads to
+    /// another submission.
     fn application(self, name: &str, by_spark_submit: bool) -> Value {
         let mut application = application(name);
         let retries = if self == Self::RetryThenSuccess { 1 } else { 0 };
@@ -172,7 +173,8 @@ impl Story {
         if let Some(left) = world.submission_pod_left(name).await {
             return wrong(format!("its run is over, and there is {left}"));
         }
-        // Objects of `spark-submit` are deleted with the driver's pod, and do not have this label.
+        // Objects that `spark-submit` has created are deleted with the driver's pod, and do not have the label with the
+        // application's name.
         let left = [stage.own::<Service>(name).await, stage.own::<ConfigMap>(name).await].concat();
         if let [left, ..] = &left[..] {
             return wrong(format!("its run is over, and there is {left}"));

@@ -1,4 +1,4 @@
-//! Watches applications and pods, and records states that must never be. Also plays the kubelet of drivers and
+//! Watches applications and pods, and records states that must never occur. Also plays the kubelet of drivers and
 //! executors, and the garbage collector.
 
 use super::Trouble;
@@ -50,7 +50,7 @@ struct Seen {
     /// The submission ids that applications have recorded. The two watches are independent: the end of a run's driver
     /// may be seen after the next run was recorded.
     recorded: BTreeSet<String>,
-    /// States that must never be, with the name of the application.
+    /// States that must never occur, with the name of the application.
     doubled: Vec<(String, String)>,
 }
 
@@ -127,8 +127,8 @@ impl<'a> World<'a> {
     }
 
     /// Starts the driver that has not been started yet, as soon as all objects that it needs exist, and waits until the
-    /// application is RUNNING. A `spark-submit` that gets no answer to its last call deletes its objects, even a driver
-    /// that was started: then the next driver is started.
+    /// application is RUNNING. A `spark-submit` that gets no answer to its last request deletes its objects, even a
+    /// driver that was started: then the next driver is started.
     pub(crate) async fn driver_runs(&self, application: &str) -> Result<PodLife, Trouble> {
         let begun = Instant::now();
         while begun.elapsed() < self.patience.get() {
@@ -184,7 +184,7 @@ impl<'a> World<'a> {
         executor
     }
 
-    /// Returns the states of this application that must never be.
+    /// Returns the states of this application that must never occur.
     pub(crate) fn doubled(&self, application: &str) -> Vec<String> {
         let seen = self.seen.lock().unwrap();
         seen.doubled.iter().filter(|(whose, _)| whose == application).map(|(_, what)| what.clone()).collect()

@@ -148,7 +148,7 @@ async fn an_application_of_the_same_name_is_another_one() {
     assert_eq!(namespace.states_ever("pi").await.iter().filter(|state| state.contains("FAIL")).count(), 0);
 }
 
-/// `kubectl delete --cascade=orphan`, with what the garbage collector then does.
+/// Runs `kubectl delete --cascade=orphan`, and does the work of the garbage collector.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn who_wants_to_keep_the_pods_does() {

@@ -134,7 +134,8 @@ async fn an_edit_before_the_submission_is_recorded_is_not_lost() {
     kubelet::ends(&namespace, "pi-driver", 0).await;
     let completed = namespace.reaches("pi", "COMPLETED").await;
     assert_eq!(completed["status"]["observedGeneration"], 2);
-    // A conflict is not logged as a warning.
+    // The edit causes a conflict when the operator writes the status. A conflict is normal, and not logged as a
+    // warning.
     assert_eq!(super::complaints(&operator.log()), Vec::<&str>::new());
 }
 

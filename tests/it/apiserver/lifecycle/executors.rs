@@ -1,4 +1,4 @@
-//! Proves how few writes executors cause, be it one or a thousand.
+//! Proves that executors cause only few writes to the API server, whether an application has one or a thousand.
 
 use super::{Namespace, application, running, submitted};
 use crate::apiserver::{
@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Instant};
 
-/// The greatest number of writes for the whole life of an application with one executor, events included (issue 7).
+/// The maximum number of writes for the whole life of an application with one executor, events included (issue 7).
 /// Issue 9 adds one, the Service of the web UI, which Kubeflow's operator creates as well by default.
 const BUDGET: usize = 20 + 1;
 
@@ -36,7 +36,7 @@ async fn the_whole_life_of_an_application_with_one_executor_takes_few_writes() {
             })
             .await;
     };
-    // Most executors have started before it is reported that they are pending.
+    // An executor usually starts before the operator reports it as pending, so the test does not wait for that.
     kubelet::runs(&namespace, &executor).await;
     executor_is("RUNNING").await;
     kubelet::ends(&namespace, &executor, 0).await;
@@ -121,7 +121,8 @@ fn counted(proxy: &Proxy, namespace: &Namespace) -> (usize, BTreeMap<String, usi
     (writes.len(), counted)
 }
 
-/// Pods of an unknown application belong to a deleted one, but only once all applications are known.
+/// The operator deletes pods of an application that does not exist. It must not do so before it has listed all
+/// applications.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_operator_that_knows_no_application_yet_touches_no_pod() {

@@ -195,7 +195,7 @@ async fn what_cannot_be_deleted_is_told_and_goes_when_it_can() {
     gone::<Ingress>(&namespace, "pi-ui-ingress").await;
 }
 
-/// Neither the application itself nor another one waits.
+/// Neither the application with the slow Service nor another application waits.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn nobody_waits_for_a_service_that_is_slow_to_be_made() {
@@ -219,8 +219,7 @@ async fn nobody_waits_for_a_service_that_is_slow_to_be_made() {
     held.close();
 }
 
-/// A cluster without Ingresses, or one in which the operator has no permission to read them.
-/// Two applications of one name in two namespaces, and an address without the namespace.
+/// The URL format contains neither the name nor the namespace, so all applications would have the same address.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn two_applications_never_have_one_address() {
@@ -239,7 +238,7 @@ async fn two_applications_never_have_one_address() {
     assert!(namespace.get::<Ingress>("second-ui-ingress").await.is_none());
     operator.stop().await;
 
-    // An operator that has just started knows it from the Ingress.
+    // An operator that has just started knows from the Ingress that the address is in use.
     let _operator = Operator::with(&namespace).argument(format).start().await;
     namespace.apply(&application("third", &json!({})));
     running(&namespace, "third", 1).await;
@@ -248,6 +247,7 @@ async fn two_applications_never_have_one_address() {
     assert_eq!(ingresses.len(), 1, "{ingresses:?}");
 }
 
+/// Covers a cluster without Ingresses, and a cluster in which the operator has no permission to read Ingresses.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it_cannot_make() {

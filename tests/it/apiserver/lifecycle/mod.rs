@@ -1,5 +1,5 @@
-//! Proves that the status of an application is true, and that nothing of it is doubled or left behind, whatever happens
-//! during its life.
+//! Proves that the status of an application is correct, and that none of its objects exists twice or is left behind,
+//! whatever happens during the application's life.
 
 /// PodDisruptionBudgets of drivers.
 mod budgets;
@@ -55,14 +55,14 @@ async fn submitted(namespace: &Namespace, name: &str, run: i64) -> Value {
         .await
 }
 
-/// Lets the driver of the run with this number run, and returns the application.
+/// Waits until the run with this number has a driver, reports the driver as running, and returns the application.
 async fn running(namespace: &Namespace, name: &str, run: i64) -> Value {
     submitted(namespace, name, run).await;
     kubelet::runs(namespace, &format!("{name}-driver")).await;
     namespace.reaches(name, "RUNNING").await
 }
 
-/// Lets the run with this number run and end with this exit code.
+/// Reports that the driver of the run with this number has started, and then that it has ended with this exit code.
 async fn ended(namespace: &Namespace, name: &str, run: i64, exit_code: i32) {
     running(namespace, name, run).await;
     kubelet::ends(namespace, &format!("{name}-driver"), exit_code).await;
@@ -113,7 +113,8 @@ fn condition<'a>(application: &'a Value, kind: &str) -> [&'a str; 3] {
     ["status", "reason", "message"].map(|field| condition[field].as_str().unwrap())
 }
 
-/// Returns the warnings and errors in a log, except those about this cluster's webhook.
+/// Returns the warnings and errors in a log, except those about the webhook configurations, which the tests have
+/// changed.
 fn complaints(log: &str) -> Vec<&str> {
     let is_one = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
     log.lines().filter(is_one).filter(|line| !line.contains("certificates::registration")).collect()

@@ -1,4 +1,4 @@
-//! Proves that the annotation runs a finished application again, once for each value.
+//! Proves that the annotation `sparkoperator.k8s.io/rerun` runs a finished application again, once for each new value.
 
 use super::{Namespace, application, edit, ended, running, runs};
 use crate::apiserver::{

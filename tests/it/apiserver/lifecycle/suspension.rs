@@ -62,7 +62,7 @@ async fn a_running_application_is_suspended_when_all_of_it_is_gone() {
         seen(pods.len() == 1 && leaving(&pods[0]), pods)
     })
     .await;
-    // The operator reconciles the application once more.
+    // A further reconcile must not change the state while a pod still exists.
     let looked =
         operator.metric("workqueue_queue_duration_seconds_count{name=\"sparkapplication\"}").await.unwrap();
     namespace.kubectl(&["annotate", "sparkapplication", "pi", "look=again"]);

@@ -1,4 +1,4 @@
-//! Proves what happens to the applications of Kubeflow's operator (2.x) when this operator replaces it.
+//! Tests what happens to the applications of Kubeflow's operator (2.x) when this operator replaces Kubeflow's.
 
 use super::{Namespace, application, complaints, ended, runs, submitted};
 use crate::{
@@ -102,7 +102,8 @@ async fn what_was_about_to_run_runs_once() {
     assert_eq!(namespace.drivers_ever().await.len(), states.len() + 2);
 }
 
-/// Kubeflow leaves some applications without a termination time.
+/// Kubeflow's operator leaves some applications without a termination time. The time of their last submission counts
+/// instead.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn the_time_to_live_of_what_has_ended_is_that_since_it_was_last_heard_of() {
@@ -213,7 +214,7 @@ async fn drivers(namespace: &Namespace, name: &str) {
     namespace.create::<Pod>(&driver).await;
 }
 
-/// Creates an executor of that driver; returns its name.
+/// Creates an executor of the application's driver; returns the executor's name.
 async fn executor_of(namespace: &Namespace, name: &str) -> String {
     let driver = namespace.pod(&format!("{name}-driver")).await.unwrap();
     let owner = json!([{

@@ -1,6 +1,6 @@
-//! Proves that the metrics are true, with a day of five hundred applications with all outcomes and three operators one
-//! after the other: the sum of the operators' counters is what has happened, and each operator's gauges are what
-//! exists.
+//! Proves that the metrics are correct on a simulated day of five hundred applications with all outcomes and three
+//! operators, one after the other: the sum of the operators' counters matches what has happened, and each operator's
+//! gauges match what exists.
 
 mod stories;
 
@@ -167,7 +167,7 @@ const GAUGES: [&str; 3] =
 /// The day, with the expected values.
 struct Day<'a> {
     namespace: &'a Namespace,
-    /// The applications as a watch reports them: repeated requests would take more of the machine than all operators.
+    /// The applications as a watch reports them: repeated requests would take more CPU time than all operators.
     applications: Store<DynamicObject>,
     kind: ApiResource,
     /// Expected counters, by series.
@@ -205,8 +205,8 @@ impl Day<'_> {
         eprintln!("{part:?} took {:.1} s", begun.elapsed().as_secs_f64());
     }
 
-    /// Waits until the operator's gauges are what exists, and its counters plus `before`, those of the earlier
-    /// operators, are what has happened. Returns the sum of the counters.
+    /// Waits until the operator's gauges match what exists, and its counters plus `before`, the counters of the earlier
+    /// operators, match what has happened. Returns the sum of the counters.
     async fn compared(&self, operator: &Operator, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
         let happened = self.happened.lock().unwrap().clone();
         let there = self.there();

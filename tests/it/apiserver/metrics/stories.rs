@@ -1,4 +1,4 @@
-//! The stories of applications in the course of a day, with the values that must be counted for them.
+//! The stories of applications in the course of a day, with the values that the metrics must have because of them.
 
 use super::{Day, There};
 use crate::apiserver::{
@@ -218,7 +218,7 @@ impl Actor<'_> {
         self.runs().await;
     }
 
-    /// Lets the first run begin.
+    /// Waits until the first run is submitted, and starts its driver.
     async fn runs(&self) {
         self.is_submitted(1).await;
         self.starts().await;

@@ -104,9 +104,9 @@ fn a_driver_without_its_exporter_says_which_jar_is_missing() {
     }
 }
 
-/// The metrics of Kubeflow's operator, kept for its dashboards, whose names break rules of Prometheus, so that promtool
-/// may complain of them. The rules are that a counter ends in `_total`, that nothing else ends in `_count`, and that no
-/// name contains the word histogram.
+/// The metrics of Kubeflow's operator that this operator has too, for Kubeflow's dashboards, and about which promtool
+/// may complain, because their names break rules of Prometheus: a counter ends in `_total`, nothing else ends in
+/// `_count`, and no name contains the word histogram.
 const KUBEFLOW_METRICS: [&str; 11] = [
     "spark_application_count",
     "spark_application_submit_count",

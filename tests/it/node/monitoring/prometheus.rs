@@ -1,4 +1,4 @@
-//! Runs a Prometheus that reads the pods of the cluster whose annotations ask for that, and queries it.
+//! Starts a Prometheus that reads the metrics of all pods whose annotations ask for that, and queries it.
 //!
 //! Debian's Prometheus is built without the discovery of pods: instead, [`write_targets`] writes a file with the labels
 //! that Prometheus would discover. `make soak` sets PROMETHEUS to a program that discovers pods itself.
@@ -39,7 +39,8 @@ struct Targets {
 }
 
 impl Prometheus {
-    /// Starts a Prometheus that reads every pod of the application `app` in the namespace `default` that asks for it.
+    /// Starts a Prometheus that reads those pods of the application `app` in the namespace `default` whose annotations
+    /// ask for it.
     pub(super) fn start(app: &str) -> Self {
         let label = |name: &str| format!("__meta_kubernetes_pod_{name}");
         let annotation = |name: &str| label(&format!("annotation_prometheus_io_{name}"));
@@ -72,7 +73,7 @@ impl Prometheus {
         Self { _targets: Some(targets), ..Self::run(PROMETHEUS, &configuration(&job)) }
     }
 
-    /// Starts another Prometheus, which has web pages, on the data that `self` has read.
+    /// Starts another Prometheus on the data that `self` has read: the one of Debian's package, which has web pages.
     pub(super) fn pages(&self) -> Self {
         let configuration = json!({"remote_read": [{"url": format!("http://{}/api/v1/read", self.address), "read_recent": true}]});
         Self::run(PROMETHEUS, &configuration)
@@ -126,7 +127,7 @@ impl Prometheus {
         names.map(str::to_owned).collect()
     }
 
-    /// Returns the largest value that a metric of such pods has had.
+    /// Returns the largest value that `metric` has had in the last ten minutes.
     pub(super) fn largest(&self, metric: &str) -> f64 {
         let answer = self.ask(&format!("max(max_over_time({metric}[10m]))")).unwrap();
         let value = answer.first().and_then(|series| series["value"][1].as_str());
