@@ -43,7 +43,7 @@ use webhook::{self, Closing, ExposureRights, LargeReviews, Quotas, ReviewMetrics
 /// The pause between two checks that certificates, caBundle and definitions are still in place. A removed certificate
 /// or caBundle is restored within this time, and a missing definition is reported.
 const LOOK: Duration = Duration::from_secs(60);
-/// The pause between two checks that the operator has all its permissions. A check is one request for each verb (63),
+/// The pause between two checks that the operator has all its permissions. A check is one request for each verb (some 70),
 /// and in the meantime a request without permission fails with the API server's own message.
 const LOOK_AT_PERMISSIONS: Duration = Duration::from_secs(10 * 60);
 /// The pause between two handshakes with the operator's own webhook. A handshake is cheap, and nothing else reveals a

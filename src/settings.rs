@@ -86,7 +86,7 @@ pub struct ManifestsSettings {
     pub installation: InstallationSettings,
 }
 
-/// Of the webhook configurations; named as there.
+/// The failure policy of the webhooks, with the values of Kubernetes' `failurePolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum FailurePolicy {
@@ -153,8 +153,8 @@ pub struct ClusterSettings {
     pub kubeconfig: Option<PathBuf>,
 }
 
-/// How the operator runs. Flags that mean what KF's mean carry KF's names; the environment variable of each
-/// is its name in capitals after `SPARK_OPERATOR_`, unless the world has one for it already.
+/// How the operator runs. Flags that mean the same as flags of Kubeflow's operator have the same names. The environment
+/// variable of each is its name in capitals after `SPARK_OPERATOR_`, unless programs have a usual one.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Controller")]
 pub struct Settings {

@@ -1,5 +1,5 @@
 //! Proves that decisions are pure, that other programs can use the client without the operator's dependencies, and that
-//! code and names are in the right place. Which crate may use which is in their Cargo.toml.
+//! code and names are in the right place. The Cargo.toml files of the crates say which crate may use which.
 
 use std::{collections::BTreeSet, env, fs, path::Path, process::Command};
 
@@ -8,9 +8,9 @@ const WAITS: &str =
 const CALLS: &str = "calls are the controller's: it observes before and executes after";
 const CLOCK: &str = "time is an argument: the controller reads the clock once, at the top of a reconcile";
 
-/// Words that the sources of the decision crates ([`PURE`]) never contain, each with the reason, or the place where
-/// such code belongs. Clients, runtimes, logs and flags are missing from the dependencies of those crates, and need no
-/// word here.
+/// Words that must not occur in the sources of the decision crates ([`PURE`]), each with the reason or the place where
+/// such code belongs. Clients, runtimes, logs and flags need no entry, because the crates that provide them are not
+/// among the dependencies of the decision crates.
 const IMPURE: [(&str, &str); 10] = [
     ("async", WAITS),
     (".await", WAITS),
@@ -23,7 +23,7 @@ const IMPURE: [(&str, &str); 10] = [
     ("::now()", CLOCK),
     ("new_v4", "randomness cannot be repeated: derive what is to be unique (crates/plan/src/run.rs)"),
 ];
-/// The sources of the decision crates, and the decisions of other crates.
+/// Paths of all code that only decides: the decision crates, and single modules of other crates.
 const PURE: [&str; 7] = [
     "crates/api/src",
     "crates/certificates/src/renewal.rs",
@@ -40,10 +40,10 @@ const NOT_FOR_DECISIONS: [&str; 7] =
 /// The most crates in the dependency tree of `plan`, itself included; 74 when this was written.
 const MOST_CRATES_OF_DECISIONS: usize = 78;
 
-/// The beginnings of keys of labels, of annotations and of Spark's configuration.
+/// Prefixes of keys of labels, annotations and Spark's configuration, each after the quote that opens a string literal.
 const KEYS: [&str; 4] =
     ["\"sparkoperator.k8s.io/", "\"spark.kubernetes.", "\"spark.driver.", "\"spark.executor."];
-/// The only file that contains such keys.
+/// The only file that may contain the prefixes of [`KEYS`].
 const NAMES: &str = "crates/api/src/names.rs";
 
 /// Crates that must not be in the dependency tree of `client`. Other large crates are not listed, because kube's client
@@ -107,7 +107,8 @@ fn needs_few(package: &str, without: &[&str], most: usize) {
     assert!(crates.len() <= most, "{package} is {} crates", crates.len());
 }
 
-/// Returns the names of all crates that `cargo tree` lists with these arguments, without those only for tests.
+/// Returns the names of all crates that `cargo tree` lists with these arguments. Dependencies that only tests or build
+/// scripts need are left out.
 fn tree(arguments: &[&str]) -> BTreeSet<String> {
     let all = ["tree", "--edges=normal", "--prefix=none", "--no-dedupe", "--format={p}"];
     let lines = cargo(&[&all[..], arguments].concat());
@@ -155,8 +156,8 @@ fn a_planted_violation_is_found_and_an_innocent_file_is_not() {
     assert_eq!(violations("crates/plan/src/a.rs", innocent), Vec::<String>::new());
 }
 
-/// Returns every rule that `text`, the content of the file `name`, breaks: where, what, why, and where the code
-/// belongs.
+/// Returns a message for each violation of a rule in `text`, the content of the file `name`. The message has the line,
+/// what is wrong, and the reason or the place where the code belongs.
 fn violations(name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut report = |line: usize, what: &str| found.push(format!("{name}:{line}: {what}"));
@@ -186,8 +187,8 @@ fn violations(name: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Returns the numbers of the lines in which `code` contains `what` as a word of its own. `a::b` is also found as a
-/// branch of `a::{…}`.
+/// Returns the numbers of the lines in which `code` contains `what` as a word of its own. `a::b` is also found in a
+/// group of imports: `a::{…}`.
 fn said(code: &str, what: &str) -> Vec<usize> {
     let begins = |at: usize| !what.starts_with(is_word) || !code[..at].ends_with(is_word);
     let ends = |at: usize| !what.ends_with(is_word) || !code[at + what.len()..].starts_with(is_word);
@@ -204,7 +205,8 @@ fn said(code: &str, what: &str) -> Vec<usize> {
     places.into_iter().map(|at| code[..at].matches('\n').count() + 1).collect()
 }
 
-/// Returns the positions at which the branches of the group begin that opens at `at`.
+/// Returns the positions at which the items of a group of imports begin. `at` is the position of the group's opening
+/// brace.
 fn branches(code: &str, at: usize) -> Vec<usize> {
     let (mut begins, mut depth) = (Vec::new(), 0);
     for (offset, c) in code[at..].char_indices() {

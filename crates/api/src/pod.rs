@@ -232,7 +232,8 @@ pub struct SecretInfo {
     pub secret_type: SecretType,
 }
 
-/// What a mounted Secret is for; see [`SecretInfo::secret_type`]. Any string is allowed, as in KF.
+/// What a mounted Secret is for; see [`SecretInfo::secret_type`]. Any string is allowed, as in Kubeflow's
+/// operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(with = "String")]
 pub enum SecretType {

@@ -59,8 +59,8 @@ pub struct ScheduledSparkApplicationSpec {
     pub failed_run_history_limit: Option<i32>,
 }
 
-/// What a schedule did last and will do next. KF's fields and what we add to them: `handledUntil`, `pendingRun`,
-/// `observedSchedule`, `observedTimeZone`, `scheduledSince`, `suspended` and `lastTrigger`.
+/// What a schedule did last and will do next. The fields of Kubeflow's operator and what we add to them:
+/// `handledUntil`, `pendingRun`, `observedSchedule`, `observedTimeZone`, `scheduledSince`, `suspended` and `lastTrigger`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 pub struct ScheduledSparkApplicationStatus {
@@ -111,7 +111,8 @@ pub struct ScheduledSparkApplicationStatus {
 
 reads_null_as_absent!("spec": ScheduledSparkApplicationSpec, "status": ScheduledSparkApplicationStatus);
 
-/// What to do if the last application still runs when the next is due. Any string is allowed, as in KF.
+/// What to do if the last application still runs when the next is due. Any string is allowed, as in
+/// Kubeflow's operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(with = "String")]
 pub enum ConcurrencyPolicy {
@@ -121,7 +122,7 @@ pub enum ConcurrencyPolicy {
     Forbid,
     /// Delete it, and make the next one when it is gone.
     Replace,
-    /// A string that is none of them: the operator says what is wrong, and makes nothing.
+    /// A string that is none of them: the operator warns of it, and treats it as `Allow`.
     #[serde(untagged)]
     Other(String),
 }
@@ -141,11 +142,11 @@ impl Display for ConcurrencyPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(with = "String")]
 pub enum ScheduleState {
-    /// KF knows it and never writes it.
+    /// Kubeflow's operator knows this state and never writes it.
     Validating,
     /// In force.
     Scheduled,
-    /// The schedule or its time zone cannot be read.
+    /// The schedule, its time zone, its name or its template is invalid: `reason` says why.
     FailedValidation,
     /// Nothing was done yet. Also what a state that we do not know is read as.
     #[default]

@@ -12,8 +12,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Embedded, SparkApplication, names::annotation, nulls::reads_null_as_absent};
 
-/// What became of an application. KF's fields and what we add to them: `observedGeneration`, `specHash`,
-/// `runOrdinal`, `lastRerun`, `runs` and `conditions`.
+/// What became of an application. The fields of Kubeflow's operator and what we add to them: `observedGeneration`,
+/// `specHash`, `runOrdinal`, `lastRerun`, `runs` and `conditions`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(extend("required" = ["driverInfo"]))]
@@ -110,14 +110,14 @@ pub struct ApplicationState {
     pub error_message: Option<String>,
 }
 
-/// Where an application is in its life. The strings are KF's.
+/// Where an application is in its life. The strings are those of Kubeflow's operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
 #[schemars(with = "String")]
 pub enum State {
     /// Nothing was done yet. The empty string, and what an absent status means.
     #[default]
     New,
-    /// Spark has made the driver's pod; it is not running yet.
+    /// The driver's pod was created, by the operator or by spark-submit; it is not running yet.
     Submitted,
     /// The driver runs.
     Running,

@@ -118,16 +118,16 @@ impl AuxiliaryWorker {
         self.0.done.lock().retain(|uid, _| listed.contains(uid));
     }
 
-    /// Starts all actions in `auxiliary_worker`, in the background. They belong to the run of `application` with the
+    /// Starts all `actions`, in the background. They belong to the run of `application` with the
     /// submission id `run`.
     pub(super) fn start(
         &self,
         application: &SparkApplication,
         run: &str,
-        auxiliary_worker: Vec<AuxiliaryAction>,
+        actions: Vec<AuxiliaryAction>,
         now: Timestamp,
     ) {
-        if auxiliary_worker.is_empty() {
+        if actions.is_empty() {
             return;
         }
         let application = Arc::new(SparkApplication {
@@ -136,7 +136,7 @@ impl AuxiliaryWorker {
             status: None,
         });
         let uid = application.uid().unwrap_or_default();
-        for auxiliary in auxiliary_worker {
+        for auxiliary in actions {
             let child = child(&auxiliary);
             let wanted = match &auxiliary {
                 AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => addresses(object),

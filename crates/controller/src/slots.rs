@@ -81,7 +81,7 @@ impl Slots {
                 self.held_up.lock().entry(namespace.to_owned()).or_insert_with(|| {
                     warn!(
                         namespace,
-                        "submissions are held up: {OF_HELD_UP} at once until one of them has ended"
+                        "submissions are held up: {OF_HELD_UP} at once until one of them succeeds or ends quickly"
                     );
                     Arc::new(Semaphore::new(OF_HELD_UP))
                 });

@@ -20,7 +20,7 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 use spark_operator_client::patience::{GRACE, can_pass, in_time};
-use std::{pin::pin, time::Duration};
+use std::{collections::HashSet, pin::pin, time::Duration};
 use tokio::time::sleep;
 
 #[derive(Debug, Args)]
@@ -91,13 +91,13 @@ fn row(event: &Event, style: Style) -> Vec<String> {
 
 /// Prints the events that come after those in `known`, one row each.
 async fn follow(cluster: &Cluster, name: &str, uid: &str, known: &[Event]) -> anyhow::Result<()> {
-    let versions: Vec<_> = known.iter().map(|event| (event.name_any(), event.resource_version())).collect();
+    // A watch that begins anew repeats all events.
+    let version = |event: &Event| (event.name_any(), event.resource_version());
+    let mut printed: HashSet<_> = known.iter().map(version).collect();
     let events = watcher(cluster.api::<Event>(), watcher::Config::default().fields(&field(uid)))
         .default_backoff()
         .applied_objects()
-        .try_filter(move |event| {
-            std::future::ready(!versions.contains(&(event.name_any(), event.resource_version())))
-        });
+        .try_filter(move |event| std::future::ready(printed.insert(version(event))));
     let applications = cluster.api::<SparkApplication>();
     let gone = gone(&applications, name, uid, None);
     let (mut events, mut gone) = (pin!(events), pin!(gone));

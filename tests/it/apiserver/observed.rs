@@ -39,7 +39,7 @@ async fn logs_are_json_say_of_what_they_are_and_hold_no_secrets() {
         lines.iter().rev().find(is_it).unwrap_or_else(|| panic!("no {message} in\n{log}"))["span"].clone()
     };
     let here = namespace.name;
-    let changed = span_of("controller::reconcile", "state changed");
+    let changed = span_of("spark_operator_controller::reconcile", "state changed");
     let expected = json!({
         "kind": "SparkApplication",
         "namespace": here,
@@ -48,10 +48,10 @@ async fn logs_are_json_say_of_what_they_are_and_hold_no_secrets() {
         "submission_id": submission_id,
     });
     assert_eq!(changed, expected);
-    let submitted = span_of("controller::submitter", "submission pod made");
+    let submitted = span_of("spark_operator_controller::submitter", "submission pod made");
     let expected = json!({"namespace": here, "name": "pi", "submission_id": submission_id, "attempt": 1, "submitter": "spark-submit"});
     assert_eq!(submitted, expected);
-    let reviewed = span_of("webhook::review", "admitted");
+    let reviewed = span_of("spark_operator_webhook::review", "admitted");
     let uid = &reviewed["uid"];
     assert!(uid.is_string());
     let expected = json!({

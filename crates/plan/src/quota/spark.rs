@@ -115,7 +115,7 @@ impl Spark<'_> {
     }
 
     fn is_r(&self) -> bool {
-        self.main_file.ends_with(".R")
+        [".R", ".r"].iter().any(|ending| self.main_file.ends_with(ending))
     }
 
     fn is_on(&self, key: &str) -> Result<bool, Error> {

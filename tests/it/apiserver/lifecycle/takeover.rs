@@ -72,7 +72,11 @@ async fn nothing_is_run_again_and_what_runs_is_followed_to_its_end() {
         assert_eq!(completed["status"]["submissionID"], ID);
         assert_eq!(runs(&completed), [json!([0, null, "COMPLETED", "Completed", 0])]);
     }
-    assert_eq!(namespace.drivers_ever().await.len(), states.len() - 1, "those of KF and no other");
+    assert_eq!(
+        namespace.drivers_ever().await.len(),
+        states.len() - 1,
+        "the runs of Kubeflow's operator and no other"
+    );
     assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
 }
 
