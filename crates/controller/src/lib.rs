@@ -171,60 +171,60 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let (reports, reported) = unreadable::reports();
     let reporting = read_metrics.reporting_to(reports);
     let pods = Arc::new(PodIndex::default());
-    let (dirty, pods_changed) = mpsc::unbounded_channel();
-    let follow =
+    let (pod_change, pods_changed) = mpsc::unbounded_channel();
+    let follow_pods =
         Arc::clone(&pods).follow(&client, chosen, watch_seconds, &reporting).for_each(move |application| {
             // The receiver is gone only when the process is about to end.
-            dirty.send(application).ok();
+            pod_change.send(application).ok();
             std::future::ready(())
         });
     let auxiliary_index = Arc::new(AuxiliaryIndex::default());
-    let (beside, companions_changed) = mpsc::unbounded_channel();
-    let (aside_ended, mounts) = (beside.clone(), beside.clone());
-    let follow_companions = Arc::clone(&auxiliary_index)
+    let (auxiliary_change, auxiliary_changed) = mpsc::unbounded_channel();
+    let (auxiliary_ended, mount_failed) = (auxiliary_change.clone(), auxiliary_change.clone());
+    let follow_auxiliary = Arc::clone(&auxiliary_index)
         .follow(&client, chosen, watch_seconds, &reporting)
         .for_each(move |application| {
-            beside.send(application).ok();
+            auxiliary_change.send(application).ok();
             std::future::ready(())
         });
     let mount_failures = Arc::new(MountFailures::default());
     let follow_mounts =
         mount_failures.follow(&client, chosen, watch_seconds, &read_metrics, move |application| {
-            mounts.send(application).ok();
+            mount_failed.send(application).ok();
         });
-    let (change, namespaces_changed) = mpsc::unbounded_channel();
-    let (change_of_schedules, schedules_moved) = mpsc::unbounded_channel();
+    let (namespace_change, namespaces_changed) = mpsc::unbounded_channel();
+    let (schedule_change, namespaces_of_schedules_changed) = mpsc::unbounded_channel();
     let look_again_in = move |namespace: String| {
-        change_of_schedules.send(namespace.clone()).ok();
-        change.send(namespace).ok();
+        schedule_change.send(namespace.clone()).ok();
+        namespace_change.send(namespace).ok();
     };
     let follow_namespaces = Arc::clone(&namespaces)
         .follow(&client, watch_seconds, &read_metrics)
         .for_each(async |namespace| look_again_in(namespace));
-    let poking = workload.clone();
-    let poked = move |application: &ApplicationRef| {
-        poking.waits(application.namespace.as_deref().unwrap_or_default(), &application.name);
+    let waiting = workload.clone();
+    let mark_waiting = move |application: &ApplicationRef| {
+        waiting.waits(application.namespace.as_deref().unwrap_or_default(), &application.name);
     };
     let (reader, writer) = reflector::store();
-    let (made, schedules_dirty) = mpsc::unbounded_channel();
-    let children = Arc::new(Children::new(made));
+    let (child_change, children_changed) = mpsc::unbounded_channel();
+    let children = Arc::new(Children::new(child_change));
     let events = Events::new(client.clone(), instance);
-    let (ours, telling, claiming) = (Arc::clone(&namespaces), events.clone(), events.clone());
-    let keep_claims = namespaces.keep_claims(&look_again_in, &claiming);
+    let (ours, report_events, claim_events) = (Arc::clone(&namespaces), events.clone(), events.clone());
+    let keep_claims = namespaces.keep_claims(&look_again_in, &claim_events);
     let report = async move {
         // Before `synced` returns, a namespace that is chosen by its labels does not count as chosen.
         ours.synced().await;
-        unreadable::send_events(reported, &telling, |namespace| ours.include(namespace)).await;
+        unreadable::send_events(reported, &report_events, |namespace| ours.include(namespace)).await;
     };
-    let stop_asides = stop.child_token();
+    let stop_background = stop.child_token();
     // Stops the background work also when this future is dropped because another process leads now.
-    let _stopped = stop_asides.clone().drop_guard();
+    let _stopped = stop_background.clone().drop_guard();
     let auxiliary_worker = AuxiliaryWorker::new(
         client.clone(),
         events.clone(),
         Arc::clone(&auxiliary_index),
-        aside_ended,
-        stop_asides.clone(),
+        auxiliary_ended,
+        stop_background.clone(),
     );
     let of_schedules = Arc::new(schedules::Context {
         client: client.clone(),
@@ -261,7 +261,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let (ready, known, listed) = (reader.clone(), reader.clone(), reader.clone());
     let caches =
         Caches { applications: reader.clone(), pods: Arc::clone(&pods), namespaces: Arc::clone(&namespaces) };
-    let moved = unbounded(namespaces_changed).flat_map(move |namespace| {
+    let in_changed_namespaces = unbounded(namespaces_changed).flat_map(move |namespace| {
         let applications = known.state().into_iter().map(|application| ObjectRef::from_obj(&*application));
         let inside = applications.filter(|application| application.namespace.as_ref() == Some(&namespace));
         futures::stream::iter(inside.collect::<Vec<_>>())
@@ -296,10 +296,10 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         }
         let controller = Controller::for_stream(applications, reader)
             .with_config(Config::default().concurrency(QUEUE.max(concurrency)))
-            .reconcile_on(unbounded(pods_changed).inspect(poked.clone()))
-            .reconcile_on(unbounded(companions_changed).inspect(poked.clone()))
-            .reconcile_on(moved.inspect(poked.clone()))
-            .reconcile_on(unbounded(submissions_ended).inspect(poked))
+            .reconcile_on(unbounded(pods_changed).inspect(mark_waiting.clone()))
+            .reconcile_on(unbounded(auxiliary_changed).inspect(mark_waiting.clone()))
+            .reconcile_on(in_changed_namespaces.inspect(mark_waiting.clone()))
+            .reconcile_on(unbounded(submissions_ended).inspect(mark_waiting))
             .graceful_shutdown_on(stop.clone().cancelled_owned())
             .run(take_turn, again, Arc::clone(&context))
             .for_each(|ended| {
@@ -316,7 +316,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
             if ready.wait_until_ready().await.is_ok() {
                 let _shown = application_metrics.show(caches);
                 synced();
-                let occasions = Occasions { children: schedules_dirty, namespaces: schedules_moved };
+                let occasions =
+                    Occasions { children: children_changed, namespaces: namespaces_of_schedules_changed };
                 // Schedules run in a task of their own, so that they do not wait while thousands of applications are
                 // reconciled.
                 let run = schedules::run(of_schedules, occasions, watch_seconds, stop.clone());
@@ -330,15 +331,15 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     };
     tokio::select! {
         () = reconcile_all => {}
-        () = follow => {}
-        () = follow_companions => {}
+        () = follow_pods => {}
+        () = follow_auxiliary => {}
         () = follow_mounts => {}
         () = follow_namespaces => {}
         () = keep_claims => {}
         () = report => {}
         () = deletions.say(&context) => {}
     }
-    stop_asides.cancel();
+    stop_background.cancel();
     context.auxiliary_worker.stopped().await;
     context.submitter.stop().await;
 }

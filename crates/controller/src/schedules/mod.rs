@@ -101,15 +101,15 @@ pub(super) async fn run(
         let inside = schedules.filter(|schedule| schedule.namespace.as_ref() == Some(&namespace));
         futures::stream::iter(inside.collect::<Vec<_>>())
     });
-    let poking = context.workload.clone();
-    let poked = move |schedule: &ScheduleRef| {
-        poking.waits(schedule.namespace.as_deref().unwrap_or_default(), &schedule.name);
+    let waiting = context.workload.clone();
+    let mark_waiting = move |schedule: &ScheduleRef| {
+        waiting.waits(schedule.namespace.as_deref().unwrap_or_default(), &schedule.name);
     };
     let gone = context.workload.clone();
     let controller = Controller::for_stream(watched(&context, watch_seconds, writer), reader)
         .with_config(Config::default().concurrency(AT_ONCE))
-        .reconcile_on(unbounded(occasions.children).inspect(poked.clone()))
-        .reconcile_on(moved.inspect(poked))
+        .reconcile_on(unbounded(occasions.children).inspect(mark_waiting.clone()))
+        .reconcile_on(moved.inspect(mark_waiting))
         .graceful_shutdown_on(stop.clone().cancelled_owned())
         .run(
             reconcile,
