@@ -1,4 +1,5 @@
-//! Proves that connections to the webhook end in time, and that no review is lost by that.
+//! Proves that the webhook closes connections in time, idle ones and those that it may not keep, and that no admission
+//! review is lost by that.
 
 use crate::webhook::{Server, review, spark_pod};
 use axum::{

@@ -2,22 +2,17 @@
 //! chosen the same namespace, only the holder of the Lease drives its applications, until the Lease expires, is
 //! released or is deleted. Both operators report the overlap by events and a metric.
 
-use super::{events::Events, now};
-use api::names::annotation::ALSO_CHOSEN_BY;
-use futures::{StreamExt, stream::FuturesUnordered};
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use kube::{Client, ResourceExt};
-use leader_election::{
-    lease::{self, Step, Timing},
-    lease_object::{Error, LeaseObject},
+use super::{
+    claim_metrics::ClaimMetrics,
+    events::Events,
+    namespace_lease::{NAMESPACE_LEASE, NamespaceLease, RENEWAL, Step},
+    now,
 };
+use futures::{StreamExt, stream::FuturesUnordered};
+use kube::Client;
+use leader_election::lease_object::Error;
 use parking_lot::{Mutex, RwLock};
 use plan::events;
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{family::Family, gauge::Gauge},
-    registry::Registry,
-};
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
     mem,
@@ -25,53 +20,19 @@ use std::{
 };
 use tokio::{
     sync::{Notify, Semaphore, watch},
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 use tracing::{info, warn};
 
-/// The name of the Lease in each namespace, which is the same for all installations.
-pub const NAMESPACE_LEASE: &str = "sparkapplications.sparkoperator.k8s.io";
-
-/// Each renewal writes the Lease of each namespace with applications: 5 writes per second for 1,000 namespaces. If an
-/// operator is removed without releasing its Leases, another operator takes over after 10 minutes.
-const TIMING: Timing = Timing {
-    lease_duration: Duration::from_secs(600),
-    renew_deadline: Duration::from_secs(400),
-    retry_period: Duration::from_secs(200),
-};
 /// How often an operator that does not hold the Lease reads it.
 const LOOK: Duration = Duration::from_secs(10);
-/// How long a request may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a reconcile waits for the first answer, which is two requests away. A reconcile that returns without it has to
+/// be repeated, and kube's controller has a limited number of reconciles that may wait.
+const FIRST_ANSWER: Duration = Duration::from_secs(2);
 /// The shortest and the longest pause after a failure. Each pause is twice as long as the pause before.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 /// How many Leases are read or written at once. The limit matters when an operator starts with thousands of namespaces.
 const AT_ONCE: usize = 16;
-
-/// The number of namespaces that several operators have chosen.
-#[derive(Clone, Debug)]
-pub struct ClaimMetrics(Family<Drives, Gauge>);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Drives {
-    drives: bool,
-}
-
-impl ClaimMetrics {
-    /// Creates the metric in `registry`.
-    pub fn new(registry: &mut Registry) -> Self {
-        let metrics = Self(Family::default());
-        let help = "Namespaces that another operator has chosen as well, by whether this one drives applications there";
-        registry.register("spark_operator_contended_namespaces", help, metrics.0.clone());
-        metrics.set(false, 0);
-        metrics.set(true, 0);
-        metrics
-    }
-
-    fn set(&self, drives: bool, namespaces: usize) {
-        self.0.get_or_create(&Drives { drives }).set(i64::try_from(namespaces).unwrap_or(i64::MAX));
-    }
-}
 
 /// The claims of this operator.
 pub(super) struct Claims {
@@ -83,6 +44,10 @@ pub(super) struct Claims {
     /// The namespaces to claim that `keep` has not begun to claim yet.
     asked: Mutex<BTreeSet<String>>,
     is_asked: Notify,
+    /// Changes whenever a claim has changed.
+    changes: watch::Sender<()>,
+    /// The namespaces for which a caller of [`Self::claim`] did not get to know who drives them.
+    unanswered: Mutex<BTreeSet<String>>,
     /// Changes whenever the set of chosen namespaces may have changed.
     choice: watch::Sender<()>,
     calls: Semaphore,
@@ -90,8 +55,10 @@ pub(super) struct Claims {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Claim {
-    /// The Lease has not been read yet.
+    /// No attempt to read or write the Lease has ended yet.
     Asked,
+    /// All attempts have failed so far.
+    Failed,
     Held {
         /// The renew deadline: from then on this operator drives nothing in the namespace until it has renewed the
         /// Lease. Other operators wait longer, until the Lease expires.
@@ -112,15 +79,6 @@ pub(super) enum Driven {
     Unknown,
 }
 
-/// What is known of one Lease.
-#[derive(Default)]
-struct Known {
-    /// The Lease as this operator has written it.
-    written: Option<Lease>,
-    /// The spec of the Lease when it was last read, and since when the spec has been unchanged.
-    seen: Option<(LeaseSpec, Instant)>,
-}
-
 impl Claims {
     /// Creates an empty set of claims of the operator `me`. [`Self::keep`] acquires the Leases.
     pub(super) fn new(client: Client, me: String, metrics: ClaimMetrics) -> Self {
@@ -131,6 +89,8 @@ impl Claims {
             claims: RwLock::default(),
             asked: Mutex::default(),
             is_asked: Notify::new(),
+            changes: watch::Sender::new(()),
+            unanswered: Mutex::default(),
             choice: watch::Sender::new(()),
             calls: Semaphore::new(AT_ONCE),
         }
@@ -139,30 +99,50 @@ impl Claims {
     /// Returns claims of an operator that cannot reach the API server.
     #[cfg(test)]
     pub(super) fn of_nobody() -> Self {
-        let fails = tower::service_fn(async |_: http::Request<kube::client::Body>| {
-            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("there is none"))
-        });
-        let client = Client::new(fails, "default");
-        Self::new(client, "operators/nobody".to_owned(), ClaimMetrics::new(&mut Registry::default()))
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().expect("it is a URL"));
+        let client = Client::try_from(nowhere).expect("it needs no TLS");
+        Self::new(client, "operators/nobody".to_owned(), ClaimMetrics::new(&mut Default::default()))
     }
 
-    /// Claims the namespace unless it is claimed already. Returns who drives its applications, as far as known.
-    pub(super) fn claim(&self, namespace: &str) -> Driven {
-        let driven = |claim: &Claim| match claim {
-            Claim::Held { until, .. } if Instant::now() < *until => Driven::ByUs,
-            Claim::Refused { .. } => Driven::ByOthers,
-            Claim::Asked | Claim::Held { .. } => Driven::Unknown,
+    /// Claims the namespace unless it is claimed already. Returns who drives its applications. Waits for
+    /// [`FIRST_ANSWER`] at most; if the answer comes later, [`Self::keep`] reports a change of the namespace.
+    pub(super) async fn claim(&self, namespace: &str) -> Driven {
+        let mut changes = self.changes.subscribe();
+        let answer = async {
+            // The sender lives as long as `self`, so this wait cannot fail.
+            while self.is_first_answer_awaited(namespace) && changes.changed().await.is_ok() {}
         };
+        timeout(FIRST_ANSWER, answer).await.ok();
+        match self.driven(namespace) {
+            Driven::Unknown => {
+                self.unanswered.lock().insert(namespace.to_owned());
+                // `keep` looks for unanswered callers after it has set a claim, so one of the two sees the other.
+                self.driven(namespace)
+            }
+            known => known,
+        }
+    }
+
+    /// Whether no attempt to claim the namespace has ended yet. Asks `keep` to claim it if nobody has.
+    fn is_first_answer_awaited(&self, namespace: &str) -> bool {
         if let Some(claim) = self.claims.read().get(namespace) {
-            return driven(claim);
+            return *claim == Claim::Asked;
         }
         match self.claims.write().entry(namespace.to_owned()) {
-            Entry::Occupied(claim) => return driven(claim.get()),
+            Entry::Occupied(claim) => return *claim.get() == Claim::Asked,
             Entry::Vacant(claim) => claim.insert(Claim::Asked),
         };
         self.asked.lock().insert(namespace.to_owned());
         self.is_asked.notify_one();
-        Driven::Unknown
+        true
+    }
+
+    fn driven(&self, namespace: &str) -> Driven {
+        match self.claims.read().get(namespace) {
+            Some(Claim::Held { until, .. }) if Instant::now() < *until => Driven::ByUs,
+            Some(Claim::Refused { .. }) => Driven::ByOthers,
+            _ => Driven::Unknown,
+        }
     }
 
     /// Whether another operator is known to drive the namespace.
@@ -176,7 +156,8 @@ impl Claims {
     }
 
     /// Acquires and renews the Leases of all namespaces that were passed to [`Self::claim`]; never returns. Calls
-    /// `changed` with a namespace when it becomes known which operator drives it, and when that operator changes.
+    /// `changed` with a namespace when another operator drives it than before, and when it becomes known who drives it
+    /// after a caller of `claim` has got no answer.
     pub(super) async fn keep(
         &self,
         is_chosen: impl Fn(&str) -> bool,
@@ -203,39 +184,49 @@ impl Claims {
         changed: &impl Fn(String),
         events: &Events,
     ) {
-        let lease = LeaseObject::new(self.client.clone(), (&namespace, NAMESPACE_LEASE), PATIENCE);
-        let (mut known, mut choice) = (Known::default(), self.choice.subscribe());
+        let mut lease = NamespaceLease::new(self.client.clone(), &namespace);
+        let mut choice = self.choice.subscribe();
         let [shortest, longest] = PAUSES;
         let mut retry = shortest;
         while is_chosen(&namespace) {
             let tried = {
                 let _call = self.calls.acquire().await;
-                self.tried(&lease, &namespace, &mut known, events).await
+                self.tried(&mut lease, &namespace, events).await
             };
             let pause = match tried {
-                Ok(tried) => {
+                Ok((pause, is_change)) => {
                     retry = shortest;
-                    if tried.is_change {
+                    if is_change {
                         changed(namespace.clone());
                     }
-                    tried.pause
+                    pause
                 }
                 Err(error) if error.has_no_namespace() => break,
+                // No operator can create a Lease or a pod there, but this one can tell the users of the applications.
+                Err(error) if error.is_in_terminating_namespace() => {
+                    let until = Instant::now() + 2 * RENEWAL;
+                    self.set(&namespace, Some(Claim::Held { until, contender: None }));
+                    RENEWAL
+                }
                 Err(error) => {
                     warn!(namespace, %error, "it cannot be claimed yet, so no application of it is driven");
+                    if self.claims.read().get(&namespace) == Some(&Claim::Asked) {
+                        self.set(&namespace, Some(Claim::Failed));
+                    }
                     let pause = retry;
                     retry = (retry * 2).min(longest);
                     pause
                 }
             };
+            if self.driven(&namespace) != Driven::Unknown && self.unanswered.lock().remove(&namespace) {
+                changed(namespace.clone());
+            }
             tokio::select! {
                 () = sleep(pause) => {}
                 _ = choice.changed() => {}
             }
         }
-        if known.written.is_some()
-            && let Err(error) = self.release(&lease).await
-        {
+        if let Err(error) = lease.release(&self.me).await {
             warn!(namespace, %error, "the Lease is not released: another operator has to wait for its end");
         }
         self.set(&namespace, None);
@@ -243,66 +234,38 @@ impl Claims {
         changed(namespace);
     }
 
-    /// Reads and writes the Lease once.
-    ///
-    /// An operator that does not hold the Lease adds the annotation [`ALSO_CHOSEN_BY`] whenever it is missing, and the
-    /// holder removes it at each renewal. So each renewal shows the holder whether the other operator still exists.
+    /// Takes the next step with the Lease, and reports what has changed. Returns how long to wait before the step after it,
+    /// and whether another operator drives the namespace than before.
     async fn tried(
         &self,
-        lease: &LeaseObject,
+        lease: &mut NamespaceLease,
         namespace: &str,
-        known: &mut Known,
         events: &Events,
-    ) -> Result<Tried, Error> {
-        let mut found = match known.written.take() {
-            Some(written) => Some(written),
-            None => lease.read().await?,
-        };
-        let spec = found.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
-        if spec.as_ref() != known.seen.as_ref().map(|(spec, _)| spec) {
-            known.seen = spec.clone().map(|spec| (spec, Instant::now()));
-        }
-        let unchanged = known.seen.as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed());
-        let contender = found.as_mut().and_then(|lease| lease.annotations_mut().remove(ALSO_CHOSEN_BY));
-        match (lease::next(spec.as_ref(), unchanged, &self.me, now(), &TIMING), found) {
-            (Step::Write(spec), found) => {
-                let until = Instant::now() + TIMING.renew_deadline;
-                let Some(written) = lease.write(found, spec).await? else {
-                    return Ok(Tried { is_change: false, pause: PAUSES[0] });
-                };
-                let contender = contender.filter(|contender| *contender != self.me);
-                if let Some(contender) = &contender {
-                    let event = events::namespace_also_chosen(contender, &self.me);
-                    events.send(&written, "", &event, now()).await;
-                    warn!(namespace, contender, "another operator has chosen it as well");
-                }
-                known.written = Some(written);
-                let before = self.set(namespace, Some(Claim::Held { until, contender }));
-                let was_held = matches!(before, Some(Claim::Held { until, .. }) if Instant::now() < until);
-                if !was_held {
+    ) -> Result<(Duration, bool), Error> {
+        match lease.step(&self.me).await? {
+            Step::Held { lease, until, contender } => {
+                let before = self.set(namespace, Some(Claim::Held { until, contender: contender.clone() }));
+                if !matches!(before, Some(Claim::Held { .. })) {
                     info!(namespace, "claimed");
                 }
-                Ok(Tried { is_change: !was_held, pause: TIMING.retry_period })
+                if let Some(contender) = contender {
+                    let event = events::namespace_also_chosen(&contender, &self.me);
+                    events.send(&lease, "", &event, now()).await;
+                    warn!(namespace, contender, "another operator has chosen it as well");
+                }
+                Ok((RENEWAL, matches!(before, Some(Claim::Refused { .. }))))
             }
-            (Step::Wait(_), Some(mut found)) => {
-                let spec = found.spec.clone().unwrap_or_default();
-                let holder = spec.holder_identity.clone().unwrap_or_default();
+            Step::Refused { lease, holder } => {
                 let claim = Claim::Refused { holder: holder.clone() };
-                let is_change = self.set(namespace, Some(claim.clone())).as_ref() != Some(&claim);
-                if is_change {
+                let before = self.set(namespace, Some(claim.clone()));
+                if before.as_ref() != Some(&claim) {
                     let event = events::namespace_driven_by_another(&holder, &self.me, NAMESPACE_LEASE);
-                    events.send(&found, "", &event, now()).await;
+                    events.send(&lease, "", &event, now()).await;
                     warn!(namespace, holder, "another operator drives its applications");
                 }
-                if contender.is_none() {
-                    found.annotations_mut().insert(ALSO_CHOSEN_BY.to_owned(), self.me.clone());
-                    lease.write(Some(found), spec).await?;
-                }
-                Ok(Tried { is_change, pause: LOOK })
+                Ok((LOOK, matches!(before, Some(Claim::Held { .. }))))
             }
-            (Step::Wait(_), None) => {
-                unreachable!("nobody waits for the holder of a Lease that does not exist")
-            }
+            Step::Conflict => Ok((PAUSES[0], false)),
         }
     }
 
@@ -317,21 +280,9 @@ impl Claims {
             |is_counted: fn(&Claim) -> bool| claims.values().filter(|claim| is_counted(claim)).count();
         self.metrics.set(true, count(|claim| matches!(claim, Claim::Held { contender: Some(_), .. })));
         self.metrics.set(false, count(|claim| matches!(claim, Claim::Refused { .. })));
+        drop(claims);
+        self.changes.send_replace(());
         before
-    }
-
-    /// Releases the Lease if this operator still holds it, so that another operator can take it at once.
-    async fn release(&self, lease: &LeaseObject) -> Result<(), Error> {
-        // Another operator may write its annotation between the two requests.
-        while let Some(found) = lease.read().await? {
-            let spec = found.spec.clone().unwrap_or_default();
-            if spec.holder_identity.as_ref() != Some(&self.me)
-                || lease.write(Some(found), lease::released(&spec, now())).await?.is_some()
-            {
-                break;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -342,18 +293,12 @@ impl Drop for Claims {
     }
 }
 
-struct Tried {
-    /// Whether the operator that drives the namespace has become known or has changed.
-    is_change: bool,
-    /// How long to wait before the next try.
-    pause: Duration,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use http::{Method, Request, Response};
     use kube::client::{Body, ClientBuilder};
+    use prometheus_client::registry::Registry;
     use serde_json::{Value, json};
     use std::{convert::Infallible, sync::Arc};
 
@@ -433,12 +378,10 @@ mod tests {
         let (ours, theirs) = (Arc::clone(&a.0), Arc::clone(&b.0));
         let chosen = Arc::new(Mutex::new(true));
         let (first, _second) = (kept(a, Arc::clone(&chosen)), kept(b, Arc::clone(&chosen)));
-        assert_eq!(ours.claim("data"), Driven::Unknown);
+        assert_eq!(ours.claim("data").await, Driven::ByUs);
         after(1).await;
-        assert_eq!((ours.claim("data"), theirs.claim("data")), (Driven::ByUs, Driven::Unknown));
-        after(1).await;
-        assert_eq!((ours.claim("data"), theirs.claim("data")), (Driven::ByUs, Driven::ByOthers));
-        let contended = |claims: &Claims, drives| claims.metrics.0.get_or_create(&Drives { drives }).get();
+        assert_eq!((ours.claim("data").await, theirs.claim("data").await), (Driven::ByUs, Driven::ByOthers));
+        let contended = |claims: &Claims, drives| claims.metrics.get(drives);
         assert_eq!((contended(&ours, true), contended(&theirs, false)), (0, 1));
         after(210).await;
         assert_eq!((contended(&ours, true), contended(&theirs, false)), (1, 1));
@@ -446,9 +389,9 @@ mod tests {
 
         first.abort();
         after(550).await;
-        assert_eq!(theirs.claim("data"), Driven::ByOthers);
+        assert_eq!(theirs.claim("data").await, Driven::ByOthers);
         after(250).await;
-        assert_eq!((ours.claim("data"), theirs.claim("data")), (Driven::Unknown, Driven::ByUs));
+        assert_eq!((ours.claim("data").await, theirs.claim("data").await), (Driven::Unknown, Driven::ByUs));
         assert_eq!(contended(&theirs, false), 0);
     }
 
@@ -458,17 +401,17 @@ mod tests {
         let a = server.claims("ns/a");
         let ours = Arc::clone(&a.0);
         let _kept = kept(a, Arc::new(Mutex::new(true)));
-        ours.claim("data");
+        ours.claim("data").await;
         after(1).await;
-        assert_eq!(ours.claim("data"), Driven::ByUs);
+        assert_eq!(ours.claim("data").await, Driven::ByUs);
         *server.is_silent.lock() = true;
         after(300).await;
-        assert_eq!(ours.claim("data"), Driven::ByUs);
+        assert_eq!(ours.claim("data").await, Driven::ByUs);
         after(299).await;
-        assert_eq!(ours.claim("data"), Driven::Unknown);
+        assert_eq!(ours.claim("data").await, Driven::Unknown);
         *server.is_silent.lock() = false;
         after(61).await;
-        assert_eq!(ours.claim("data"), Driven::ByUs);
+        assert_eq!(ours.claim("data").await, Driven::ByUs);
     }
 
     #[tokio::test(start_paused = true)]
@@ -478,14 +421,14 @@ mod tests {
         let (ours, theirs) = (Arc::clone(&a.0), Arc::clone(&b.0));
         let chosen = Arc::new(Mutex::new(true));
         let (_first, _second) = (kept(a, Arc::clone(&chosen)), kept(b, Arc::new(Mutex::new(true))));
-        ours.claim("data");
+        ours.claim("data").await;
         after(1).await;
-        theirs.claim("data");
+        theirs.claim("data").await;
         after(1).await;
         *chosen.lock() = false;
         ours.choice_has_changed();
         after(11).await;
-        assert_eq!(theirs.claim("data"), Driven::ByUs);
+        assert_eq!(theirs.claim("data").await, Driven::ByUs);
         assert_eq!(ours.claims.read().get("data"), None);
     }
 }

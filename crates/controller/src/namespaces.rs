@@ -47,10 +47,9 @@ impl OurNamespaces {
         self.chosen.include(name, labels)
     }
 
-    /// Claims the namespace `name` if it is chosen. Returns who drives its applications, as far as known.
-    /// [`Self::keep_claims`] reports the namespace when this becomes known or changes.
-    pub(super) fn claim(&self, name: &str) -> Driven {
-        if self.is_chosen(name) { self.claims.claim(name) } else { Driven::ByOthers }
+    /// Claims the namespace `name` if it is chosen. Returns who drives its applications, as [`Claims::claim`] does.
+    pub(super) async fn claim(&self, name: &str) -> Driven {
+        if self.is_chosen(name) { self.claims.claim(name).await } else { Driven::ByOthers }
     }
 
     /// Acquires and renews the claims; never returns. Calls `changed` with a namespace when it becomes known which

@@ -20,6 +20,8 @@ use tracing::{Span, debug, field, info, instrument};
 
 /// Waits for a permit, then reconciles the application as the cache contains it by then.
 pub(super) async fn take_turn(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
+    // Here, where it delays no other namespace.
+    context.namespaces.claim(&watched.namespace().unwrap_or_default()).await;
     let Some(Ok(_turn)) = context.stop.run_until_cancelled(context.turns.acquire()).await else {
         return Ok(Action::await_change());
     };
@@ -47,7 +49,7 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     // the attribute with the span's own name.
     Span::current().record("name", watched.name_any());
     let look = async {
-        match (context.namespaces.claim(&watched.namespace().unwrap_or_default()), &watched.0) {
+        match (context.namespaces.claim(&watched.namespace().unwrap_or_default()).await, &watched.0) {
             (Driven::ByOthers, _) => context.leave(&watched).await.map(|()| None),
             // The application is reconciled again once it is known who drives the namespace.
             (Driven::Unknown, _) => Ok(None),

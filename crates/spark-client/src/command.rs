@@ -1,7 +1,7 @@
 //! Adds to the driver's container the arguments with which the driver starts, and the environment variables that choose
 //! its Python.
 
-use super::{Context, driver::Driver, input::Kind, not_native::NotNative};
+use super::{Context, driver_in_progress::Driver, input::Kind, not_native::NotNative};
 use api::names::{env, submit_conf};
 
 /// The main classes that Spark uses for Python and R programs.

@@ -3,7 +3,7 @@
 
 use super::{
     Context,
-    driver::{Driver, immutable},
+    driver_in_progress::{Driver, immutable},
     not_native::NotNative,
     properties_text,
 };

@@ -2,7 +2,7 @@
 
 use super::{
     Context,
-    driver::{Driver, immutable},
+    driver_in_progress::{Driver, immutable},
     names::suffix,
     not_native::NotNative,
 };

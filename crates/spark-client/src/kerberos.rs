@@ -2,7 +2,7 @@
 
 use super::{
     Context,
-    driver::{Driver, immutable, secret_data},
+    driver_in_progress::{Driver, immutable, secret_data},
     names::suffix,
     not_native::NotNative,
     submitter_file,

@@ -39,7 +39,7 @@ mod config_map;
 mod credentials;
 mod dependencies;
 mod double;
-mod driver;
+mod driver_in_progress;
 mod executor_template;
 mod expansion;
 mod hadoop;
@@ -67,7 +67,7 @@ use api::names::{conf as key, submit_conf};
 use conf::Conf;
 pub use conf::elements as list_elements;
 pub use dependencies::flag_list;
-use driver::Driver;
+use driver_in_progress::Driver;
 pub use expansion::{expanded, unbounded};
 pub use input::{Environment, Files, Ids, NO_RESOURCE, Submission};
 pub use line::Line;
@@ -181,7 +181,7 @@ pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
     config_map::config_map(&context, &mut driver)?;
 
     let Driver { mut pod, container, children, .. } = driver;
-    driver::list(&mut pod["spec"], "containers").push(container);
+    driver_in_progress::list(&mut pod["spec"], "containers").push(container);
     Ok(Objects { pod, children })
 }
 

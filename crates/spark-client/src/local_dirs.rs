@@ -1,6 +1,6 @@
 //! Adds the volumes for the driver's scratch space.
 
-use super::{Context, driver::Driver, not_native::NotNative};
+use super::{Context, driver_in_progress::Driver, not_native::NotNative};
 use api::names::{env, submit_conf, volume};
 use serde_json::json;
 

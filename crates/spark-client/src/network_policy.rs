@@ -1,7 +1,7 @@
 //! Builds the NetworkPolicy of the executors: since Spark 4.2, only pods of the same application may connect to
 //! executors.
 
-use super::{Context, Line, driver::Driver, names::suffix, not_native::NotNative};
+use super::{Context, Line, driver_in_progress::Driver, names::suffix, not_native::NotNative};
 use api::names::{label, role};
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use super::{
     Context, Line, Submission,
     conf::Conf,
     double,
-    driver::{Driver, extend, list},
+    driver_in_progress::{Driver, extend, list},
     names::Names,
     not_native::NotNative,
     resources, service,

@@ -1,6 +1,6 @@
 //! Sets the CPU, the memory and the devices of the driver's container.
 
-use super::{Context, Line, conf::int, driver::Driver, input::Kind, not_native::NotNative};
+use super::{Context, Line, conf::int, driver_in_progress::Driver, input::Kind, not_native::NotNative};
 use api::{
     Role, memory,
     names::{conf, submit_conf},

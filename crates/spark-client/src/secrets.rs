@@ -2,7 +2,7 @@
 
 use super::{
     Context,
-    driver::{Driver, list},
+    driver_in_progress::{Driver, list},
     not_native::NotNative,
 };
 use api::{

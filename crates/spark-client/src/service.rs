@@ -2,7 +2,7 @@
 
 use super::{
     Context, Line,
-    driver::{Driver, extend},
+    driver_in_progress::{Driver, extend},
     not_native::NotNative,
 };
 use api::names::{conf, label, submit_conf};

@@ -6,7 +6,7 @@
 
 use super::{
     Context,
-    driver::list,
+    driver_in_progress::list,
     not_native::{NotNative, Reason},
     submitter_file,
 };

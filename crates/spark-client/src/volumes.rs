@@ -4,7 +4,7 @@
 use super::{
     Context, Line,
     conf::{Conf, boolean},
-    driver::Driver,
+    driver_in_progress::Driver,
     not_native::NotNative,
     resources::quantity,
 };

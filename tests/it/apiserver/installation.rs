@@ -144,7 +144,8 @@ async fn a_webhook_that_is_not_installed_is_told_with_its_name() {
     is_not_ready(&operator, "webhook", &["not yet"]).await;
 }
 
-/// Waits until `/readyz` reports the condition with all texts of `said`.
+/// Waits until `/readyz` says that the operator is not ready because of `condition`, in a message that contains every
+/// text in `said`.
 pub(crate) async fn is_not_ready(operator: &Operator, condition: &str, said: &[&str]) {
     eventually(&format!("{condition} says {said:?}"), async || {
         let (status, body) = operator.get(HEALTH, "/readyz").await?;

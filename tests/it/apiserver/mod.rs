@@ -60,7 +60,7 @@ mod panics;
 mod patches;
 /// `spark-submit` creates the objects that `sparkctl render` predicts.
 mod predicted;
-/// Applications for which their namespaces have no room.
+/// Applications that exceed a ResourceQuota of their namespace.
 mod quota;
 /// The recorded reviews are what the API server sends.
 mod recordings;

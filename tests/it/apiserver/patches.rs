@@ -2,7 +2,7 @@
 
 use crate::{
     golden::{cases, yaml},
-    properties::drawn,
+    random_pods::drawn,
 };
 use pod_customization::customized;
 use serde_json::{Value, json};

@@ -209,11 +209,13 @@ impl Proxy {
         Trap { call, caught }
     }
 
-    /// Returns method, path and time of every request so far that changes something in `namespace`.
+    /// Returns method, path and time of every request so far that changes something in `namespace`, except the renewals
+    /// of its Lease.
     pub(crate) fn writes_in(&self, namespace: &str) -> Vec<(String, String, Instant)> {
         let folder = format!("/namespaces/{namespace}/");
         let writes = self.writes.lock().unwrap();
-        writes.iter().filter(|(_, path, _)| path.contains(&folder)).cloned().collect()
+        let is_lease = |path: &str| path.contains("/leases");
+        writes.iter().filter(|(_, path, _)| path.contains(&folder) && !is_lease(path)).cloned().collect()
     }
 
     /// Returns the number of bytes so far in the bodies of requests, and in those of answers.

@@ -1,7 +1,7 @@
 //! Tests what `sparkctl` shows at a terminal.
 
 use super::{applications::application, namespace::Namespace};
-use crate::terminal::Terminal;
+use crate::tmux::Terminal;
 use api::SparkApplication;
 use serde_json::json;
 use std::{env, os::unix::fs::symlink, process::Command};

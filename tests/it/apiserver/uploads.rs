@@ -3,7 +3,7 @@
 
 use super::{applications::application, namespace::Namespace};
 use crate::{
-    terminal::Terminal,
+    tmux::Terminal,
     uploads::bucket::{Asked, Bucket},
 };
 use api::{ScheduledSparkApplication, SparkApplication};

@@ -15,7 +15,7 @@ use crate::{
     },
     golden::{data, yaml},
     program::run,
-    terminal::Terminal,
+    tmux::Terminal,
 };
 use serde_json::{Value, json};
 use std::{

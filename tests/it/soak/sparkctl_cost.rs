@@ -2,7 +2,7 @@
 
 use crate::{
     apiserver::{fleet, kubectl::kubectl, namespace::Namespace},
-    terminal::Terminal,
+    tmux::Terminal,
 };
 use api::SparkApplication;
 use std::{env, process::Command};

@@ -166,7 +166,7 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     Span::current().record("name", watched.name_any());
     let namespace = watched.namespace().unwrap_or_default();
     let look = async {
-        match (context.namespaces.claim(&namespace), &watched.0) {
+        match (context.namespaces.claim(&namespace).await, &watched.0) {
             // The schedule is reconciled again when it becomes known which operator drives the namespace, and when that
             // operator changes.
             (Driven::ByOthers | Driven::Unknown, _) => Ok(None),

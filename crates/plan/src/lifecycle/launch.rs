@@ -3,7 +3,8 @@
 //!
 //! A run is submitted either by the operator itself, whose progress is in memory ([`SubmissionProgress`]), or by a
 //! submission pod, whose state is read from the pod ([`submission_pod::state`]). In both cases the driver's pod takes
-//! precedence: if it is complete, the operator follows it, whatever the outcome of the submission is.
+//! precedence: if it exists with all objects that it needs, the operator follows it, whatever the outcome of the
+//! submission is.
 
 use super::{
     EVENTUALLY, Pass, SOON,

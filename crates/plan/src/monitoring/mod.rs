@@ -2,7 +2,7 @@
 //! if the Java agent fails.
 
 mod config_map;
-mod failure;
+mod java_agent_failure;
 
 pub use config_map::{config_map, possible_child};
-pub use failure::explained;
+pub use java_agent_failure::explained;
