@@ -20,7 +20,7 @@ use std::{
 };
 use tokio::{
     sync::{Notify, Semaphore, watch},
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 use tracing::{info, warn};
 
@@ -31,6 +31,9 @@ const LOOK: Duration = Duration::from_secs(10);
 const FIRST_ANSWER: Duration = Duration::from_secs(2);
 /// The shortest and the longest pause after a failure. Each pause is twice as long as the pause before.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+/// How long an operator keeps the Lease of a namespace that is not chosen any more: as long as a request may take that it has
+/// sent before.
+const HANDOVER: Duration = Duration::from_secs(30);
 /// How many Leases are read or written at once. The limit matters when an operator starts with thousands of namespaces.
 const AT_ONCE: usize = 16;
 
@@ -104,50 +107,53 @@ impl Claims {
         Self::new(client, "operators/nobody".to_owned(), ClaimMetrics::new(&mut Default::default()))
     }
 
-    /// Claims the namespace unless it is claimed already. Returns who drives its applications. Waits for
-    /// [`FIRST_ANSWER`] at most; if the answer comes later, [`Self::keep`] reports a change of the namespace.
-    pub(super) async fn claim(&self, namespace: &str) -> Driven {
+    /// Claims the namespace unless it is claimed already, and waits until it is known who drives it, for [`FIRST_ANSWER`]
+    /// at most.
+    pub(super) async fn claim(&self, namespace: &str) {
         let mut changes = self.changes.subscribe();
+        self.ask(namespace);
         let answer = async {
             // The sender lives as long as `self`, so this wait cannot fail.
-            while self.is_first_answer_awaited(namespace) && changes.changed().await.is_ok() {}
+            while self.is_asked(namespace) && changes.changed().await.is_ok() {}
         };
         timeout(FIRST_ANSWER, answer).await.ok();
-        match self.driven(namespace) {
+    }
+
+    fn ask(&self, namespace: &str) {
+        if self.claims.read().contains_key(namespace) {
+            return;
+        }
+        if let Entry::Vacant(claim) = self.claims.write().entry(namespace.to_owned()) {
+            claim.insert(Claim::Asked);
+            self.asked.lock().insert(namespace.to_owned());
+            self.is_asked.notify_one();
+        }
+    }
+
+    fn is_asked(&self, namespace: &str) -> bool {
+        self.claims.read().get(namespace) == Some(&Claim::Asked)
+    }
+
+    /// Returns who drives the applications of the namespace. If it is not known, [`Self::keep`] reports a change of the
+    /// namespace once it is.
+    pub(super) fn driven(&self, namespace: &str) -> Driven {
+        match self.known(namespace) {
             Driven::Unknown => {
                 self.unanswered.lock().insert(namespace.to_owned());
                 // `keep` looks for unanswered callers after it has set a claim, so one of the two sees the other.
-                self.driven(namespace)
+                self.known(namespace)
             }
             known => known,
         }
     }
 
-    /// Whether no attempt to claim the namespace has ended yet. Asks `keep` to claim it if nobody has.
-    fn is_first_answer_awaited(&self, namespace: &str) -> bool {
-        if let Some(claim) = self.claims.read().get(namespace) {
-            return *claim == Claim::Asked;
-        }
-        match self.claims.write().entry(namespace.to_owned()) {
-            Entry::Occupied(claim) => return *claim.get() == Claim::Asked,
-            Entry::Vacant(claim) => claim.insert(Claim::Asked),
-        };
-        self.asked.lock().insert(namespace.to_owned());
-        self.is_asked.notify_one();
-        true
-    }
-
-    fn driven(&self, namespace: &str) -> Driven {
+    /// Returns who drives the applications of the namespace, for callers who need no better answer later.
+    pub(super) fn known(&self, namespace: &str) -> Driven {
         match self.claims.read().get(namespace) {
             Some(Claim::Held { until, .. }) if Instant::now() < *until => Driven::ByUs,
             Some(Claim::Refused { .. }) => Driven::ByOthers,
             _ => Driven::Unknown,
         }
-    }
-
-    /// Whether another operator is known to drive the namespace.
-    pub(super) fn is_refused(&self, namespace: &str) -> bool {
-        matches!(self.claims.read().get(namespace), Some(Claim::Refused { .. }))
     }
 
     /// Notifies all claims that the set of chosen namespaces may have changed.
@@ -157,7 +163,7 @@ impl Claims {
 
     /// Acquires and renews the Leases of all namespaces that were passed to [`Self::claim`]; never returns. Calls
     /// `changed` with a namespace when another operator drives it than before, and when it becomes known who drives it
-    /// after a caller of `claim` has got no answer.
+    /// after [`Self::driven`] could not tell.
     pub(super) async fn keep(
         &self,
         is_chosen: impl Fn(&str) -> bool,
@@ -186,87 +192,111 @@ impl Claims {
     ) {
         let mut lease = NamespaceLease::new(self.client.clone(), &namespace);
         let mut choice = self.choice.subscribe();
-        let [shortest, longest] = PAUSES;
-        let mut retry = shortest;
-        while is_chosen(&namespace) {
+        let mut retry = PAUSES[0];
+        loop {
+            if !is_chosen(&namespace) {
+                if !matches!(self.claims.read().get(&namespace), Some(Claim::Held { .. })) {
+                    break;
+                }
+                // Whatever this operator has begun there ends before another one may begin.
+                self.set(&namespace, Some(Claim::Asked));
+                sleep(HANDOVER).await;
+                if !is_chosen(&namespace) {
+                    if let Err(error) = lease.release(&self.me).await {
+                        warn!(namespace, %error, "the Lease is not released: another operator has to wait for its end");
+                    }
+                    break;
+                }
+            }
             let tried = {
                 let _call = self.calls.acquire().await;
-                self.tried(&mut lease, &namespace, events).await
+                lease.step(&self.me).await
             };
             let pause = match tried {
-                Ok((pause, is_change)) => {
-                    retry = shortest;
-                    if is_change {
-                        changed(namespace.clone());
-                    }
-                    pause
-                }
-                Err(error) if error.has_no_namespace() => break,
-                // No operator can create a Lease or a pod there, but this one can tell the users of the applications.
-                Err(error) if error.is_in_terminating_namespace() => {
-                    let until = Instant::now() + 2 * RENEWAL;
-                    self.set(&namespace, Some(Claim::Held { until, contender: None }));
-                    RENEWAL
+                Ok(step) => {
+                    retry = PAUSES[0];
+                    self.taken(step, &namespace, changed, events).await
                 }
                 Err(error) => {
-                    warn!(namespace, %error, "it cannot be claimed yet, so no application of it is driven");
-                    if self.claims.read().get(&namespace) == Some(&Claim::Asked) {
-                        self.set(&namespace, Some(Claim::Failed));
-                    }
                     let pause = retry;
-                    retry = (retry * 2).min(longest);
-                    pause
+                    retry = (retry * 2).min(PAUSES[1]);
+                    if error.has_no_namespace() {
+                        // A pause, since the cache may have applications there for a while.
+                        sleep(pause).await;
+                        break;
+                    }
+                    self.failed(&error, &namespace).unwrap_or(pause)
                 }
             };
-            if self.driven(&namespace) != Driven::Unknown && self.unanswered.lock().remove(&namespace) {
+            if self.known(&namespace) != Driven::Unknown && self.unanswered.lock().remove(&namespace) {
                 changed(namespace.clone());
             }
-            tokio::select! {
-                () = sleep(pause) => {}
-                _ = choice.changed() => {}
-            }
-        }
-        if let Err(error) = lease.release(&self.me).await {
-            warn!(namespace, %error, "the Lease is not released: another operator has to wait for its end");
+            let next = Instant::now() + pause;
+            while is_chosen(&namespace) && timeout_at(next, choice.changed()).await.is_ok() {}
         }
         self.set(&namespace, None);
+        self.unanswered.lock().remove(&namespace);
         // Only after `set`, so that a reconcile that this causes can claim the namespace again.
         changed(namespace);
     }
 
-    /// Takes the next step with the Lease, and reports what has changed. Returns how long to wait before the step after it,
-    /// and whether another operator drives the namespace than before.
-    async fn tried(
+    /// Records and reports the result of a step. Returns how long to wait before the step after it.
+    async fn taken(
         &self,
-        lease: &mut NamespaceLease,
+        step: Step,
         namespace: &str,
+        changed: &impl Fn(String),
         events: &Events,
-    ) -> Result<(Duration, bool), Error> {
-        match lease.step(&self.me).await? {
+    ) -> Duration {
+        let (lease, event, is_change, pause) = match step {
+            Step::Conflict => return PAUSES[0],
             Step::Held { lease, until, contender } => {
                 let before = self.set(namespace, Some(Claim::Held { until, contender: contender.clone() }));
                 if !matches!(before, Some(Claim::Held { .. })) {
                     info!(namespace, "claimed");
                 }
-                if let Some(contender) = contender {
-                    let event = events::namespace_also_chosen(&contender, &self.me);
-                    events.send(&lease, "", &event, now()).await;
-                    warn!(namespace, contender, "another operator has chosen it as well");
-                }
-                Ok((RENEWAL, matches!(before, Some(Claim::Refused { .. }))))
+                let event =
+                    contender.as_ref().map(|contender| events::namespace_also_chosen(contender, &self.me));
+                // A Lease that somebody may take is watched closely, because it may be deleted while it is held.
+                let pause = if contender.is_some() { LOOK } else { RENEWAL };
+                (lease, event, matches!(before, Some(Claim::Refused { .. })), pause)
             }
             Step::Refused { lease, holder } => {
                 let claim = Claim::Refused { holder: holder.clone() };
                 let before = self.set(namespace, Some(claim.clone()));
-                if before.as_ref() != Some(&claim) {
-                    let event = events::namespace_driven_by_another(&holder, &self.me, NAMESPACE_LEASE);
-                    events.send(&lease, "", &event, now()).await;
-                    warn!(namespace, holder, "another operator drives its applications");
-                }
-                Ok((LOOK, matches!(before, Some(Claim::Held { .. }))))
+                let is_news = before.as_ref() != Some(&claim);
+                let event =
+                    is_news.then(|| events::namespace_driven_by_another(&holder, &self.me, NAMESPACE_LEASE));
+                (lease, event, matches!(before, Some(Claim::Held { .. })), LOOK)
             }
-            Step::Conflict => Ok((PAUSES[0], false)),
+        };
+        if is_change {
+            changed(namespace.to_owned());
         }
+        if let Some(event) = event {
+            warn!(namespace, reason = event.reason, "{}", event.note);
+            events.send(&lease, "", &event, now()).await;
+        }
+        pause
+    }
+
+    /// Records that a step has failed. Returns how long to wait before the next step, unless that depends on the number of
+    /// failures.
+    fn failed(&self, error: &Error, namespace: &str) -> Option<Duration> {
+        if error.is_in_terminating_namespace() {
+            // No operator can create a Lease or a pod there, but this one can tell the users of the applications, until it
+            // sees that the namespace is gone.
+            if self.known(namespace) != Driven::ByOthers {
+                let until = Instant::now() + 2 * LOOK;
+                self.set(namespace, Some(Claim::Held { until, contender: None }));
+            }
+            return Some(LOOK);
+        }
+        warn!(namespace, %error, "the Lease by which this operator claims the namespace fails");
+        if self.is_asked(namespace) {
+            self.set(namespace, Some(Claim::Failed));
+        }
+        None
     }
 
     /// Replaces what is known of a namespace, and returns what was known.
@@ -307,6 +337,7 @@ mod tests {
     struct ApiServer {
         lease: Mutex<Value>,
         is_silent: Mutex<bool>,
+        refuses_updates: Mutex<bool>,
         events: Mutex<Vec<String>>,
     }
 
@@ -348,6 +379,9 @@ mod tests {
                 self.events.lock().push(written["reason"].as_str().unwrap().to_owned());
                 return (200, written);
             }
+            if *self.refuses_updates.lock() {
+                return failed(403, "Forbidden");
+            }
             let version = &lease["metadata"]["resourceVersion"];
             if written["metadata"]["resourceVersion"] != *version {
                 return failed(409, "Conflict");
@@ -367,6 +401,11 @@ mod tests {
         tokio::spawn(async move { claims.keep(|_| *chosen.lock(), drop, &events).await })
     }
 
+    async fn driven(claims: &Claims) -> Driven {
+        claims.claim("data").await;
+        claims.driven("data")
+    }
+
     async fn after(seconds: u64) {
         sleep(Duration::from_secs(seconds)).await;
     }
@@ -378,9 +417,9 @@ mod tests {
         let (ours, theirs) = (Arc::clone(&a.0), Arc::clone(&b.0));
         let chosen = Arc::new(Mutex::new(true));
         let (first, _second) = (kept(a, Arc::clone(&chosen)), kept(b, Arc::clone(&chosen)));
-        assert_eq!(ours.claim("data").await, Driven::ByUs);
+        assert_eq!(driven(&ours).await, Driven::ByUs);
         after(1).await;
-        assert_eq!((ours.claim("data").await, theirs.claim("data").await), (Driven::ByUs, Driven::ByOthers));
+        assert_eq!((driven(&ours).await, driven(&theirs).await), (Driven::ByUs, Driven::ByOthers));
         let contended = |claims: &Claims, drives| claims.metrics.get(drives);
         assert_eq!((contended(&ours, true), contended(&theirs, false)), (0, 1));
         after(210).await;
@@ -389,9 +428,9 @@ mod tests {
 
         first.abort();
         after(550).await;
-        assert_eq!(theirs.claim("data").await, Driven::ByOthers);
+        assert_eq!(driven(&theirs).await, Driven::ByOthers);
         after(250).await;
-        assert_eq!((ours.claim("data").await, theirs.claim("data").await), (Driven::Unknown, Driven::ByUs));
+        assert_eq!((driven(&ours).await, driven(&theirs).await), (Driven::Unknown, Driven::ByUs));
         assert_eq!(contended(&theirs, false), 0);
     }
 
@@ -403,15 +442,36 @@ mod tests {
         let _kept = kept(a, Arc::new(Mutex::new(true)));
         ours.claim("data").await;
         after(1).await;
-        assert_eq!(ours.claim("data").await, Driven::ByUs);
+        assert_eq!(driven(&ours).await, Driven::ByUs);
         *server.is_silent.lock() = true;
         after(300).await;
-        assert_eq!(ours.claim("data").await, Driven::ByUs);
+        assert_eq!(driven(&ours).await, Driven::ByUs);
         after(299).await;
-        assert_eq!(ours.claim("data").await, Driven::Unknown);
+        assert_eq!(driven(&ours).await, Driven::Unknown);
         *server.is_silent.lock() = false;
         after(61).await;
-        assert_eq!(ours.claim("data").await, Driven::ByUs);
+        assert_eq!(driven(&ours).await, Driven::ByUs);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_is_deleted_while_it_is_held_is_left_to_who_takes_it() {
+        let server = Arc::<ApiServer>::default();
+        let (a, b) = (server.claims("ns/a"), server.claims("ns/b"));
+        let (ours, theirs) = (Arc::clone(&a.0), Arc::clone(&b.0));
+        let (_first, _second) = (kept(a, Arc::new(Mutex::new(true))), kept(b, Arc::new(Mutex::new(true))));
+        assert_eq!(driven(&ours).await, Driven::ByUs);
+        // What cannot be written on the Lease changes nothing about its holder.
+        *server.refuses_updates.lock() = true;
+        assert_eq!(driven(&theirs).await, Driven::ByOthers);
+        *server.refuses_updates.lock() = false;
+        after(210).await;
+        *server.lease.lock() = Value::Null;
+        after(21).await;
+        let both = [driven(&ours).await, driven(&theirs).await];
+        assert!(
+            both == [Driven::ByUs, Driven::ByOthers] || both == [Driven::ByOthers, Driven::ByUs],
+            "{both:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -427,8 +487,10 @@ mod tests {
         after(1).await;
         *chosen.lock() = false;
         ours.choice_has_changed();
+        after(29).await;
+        assert_eq!(driven(&theirs).await, Driven::ByOthers, "what was begun has to end");
         after(11).await;
-        assert_eq!(theirs.claim("data").await, Driven::ByUs);
+        assert_eq!(driven(&theirs).await, Driven::ByUs);
         assert_eq!(ours.claims.read().get("data"), None);
     }
 }

@@ -39,7 +39,12 @@ impl OurNamespaces {
 
     /// Whether the namespace `name` is chosen, and no other operator is known to drive it.
     pub(super) fn include(&self, name: &str) -> bool {
-        self.is_chosen(name) && !self.claims.is_refused(name)
+        self.is_chosen(name) && self.claims.known(name) != Driven::ByOthers
+    }
+
+    /// Whether this operator drives the applications of the namespace `name` now.
+    pub(super) fn is_driven(&self, name: &str) -> bool {
+        self.is_chosen(name) && self.claims.known(name) == Driven::ByUs
     }
 
     fn is_chosen(&self, name: &str) -> bool {
@@ -47,13 +52,19 @@ impl OurNamespaces {
         self.chosen.include(name, labels)
     }
 
-    /// Claims the namespace `name` if it is chosen. Returns who drives its applications, as [`Claims::claim`] does.
-    pub(super) async fn claim(&self, name: &str) -> Driven {
-        if self.is_chosen(name) { self.claims.claim(name).await } else { Driven::ByOthers }
+    /// Claims the namespace `name` if it is chosen, as [`Claims::claim`] does.
+    pub(super) async fn claim(&self, name: &str) {
+        if self.is_chosen(name) {
+            self.claims.claim(name).await;
+        }
     }
 
-    /// Acquires and renews the claims; never returns. Calls `changed` with a namespace when it becomes known which
-    /// operator drives it, and when that operator changes.
+    /// Returns who drives the applications of the namespace `name`, as [`Claims::driven`] does.
+    pub(super) fn driven(&self, name: &str) -> Driven {
+        if self.is_chosen(name) { self.claims.driven(name) } else { Driven::ByOthers }
+    }
+
+    /// Acquires and renews the claims, as [`Claims::keep`] does; never returns.
     pub(super) async fn keep_claims(&self, changed: impl Fn(String), events: &Events) {
         self.claims.keep(|name| self.is_chosen(name), changed, events).await;
     }

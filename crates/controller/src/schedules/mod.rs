@@ -160,13 +160,14 @@ fn watched(
     name = field::Empty,
 ))]
 async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
+    let namespace = watched.namespace().unwrap_or_default();
+    context.namespaces.claim(&namespace).await;
     let now = super::now();
     // The name is not set in the attribute above, because the JSON log layer overwrites a field `name` that is set
     // there with the span's own name.
     Span::current().record("name", watched.name_any());
-    let namespace = watched.namespace().unwrap_or_default();
     let look = async {
-        match (context.namespaces.claim(&namespace).await, &watched.0) {
+        match (context.namespaces.driven(&namespace), &watched.0) {
             // The schedule is reconciled again when it becomes known which operator drives the namespace, and when that
             // operator changes.
             (Driven::ByOthers | Driven::Unknown, _) => Ok(None),
