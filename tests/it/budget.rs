@@ -1,27 +1,12 @@
 //! Compares the cost of work (requests, bytes, allocations, memory; never time) with the numbers of
-//! `tests/data/budget.json`. The test fails after a change that makes work more expensive. After a change that makes
-//! work cheaper, lower the numbers: `UPDATE_BUDGET=1` writes the measured ones.
+//! `tests/data/budget.json`. A test fails after a change that makes work more expensive. After a change that makes work
+//! cheaper, lower the numbers: `UPDATE_BUDGET=1` writes the measured ones.
 //!
-//! Allocations are counted here, because their number is the same in every run. `apiserver::budget` measures the load
-//! that an application puts on the API server.
+//! `apiserver::budget` measures the load that an application puts on the API server; `crates/plan/tests/allocations.rs`,
+//! which shares this file, counts allocations.
 
-use crate::{
-    golden::{data, yaml},
-    lifecycle::nothing,
-};
-use allocation_counter::measure;
-use api::{Role, SparkApplication};
-use jiff::Timestamp;
-use plan::{
-    Driver, Observed, Policy, lifecycle,
-    run::Run,
-    submission::{SubmissionEnvironment, objects},
-    validation::{examine, validate},
-};
-use pod_customization::{annotations, borrowed_json::BorrowedJson, patch};
 use serde_json::{Map, Value, json};
-use spark_client::Objects;
-use std::{collections::BTreeMap, env, fs, sync::Mutex};
+use std::{collections::BTreeMap, env, fs, path::Path, sync::Mutex};
 
 /// How far a number that is the same in every run may exceed its budget, as a fraction of the budget.
 pub(crate) const TOLERANCE: f64 = 0.05;
@@ -33,22 +18,21 @@ const SLACK: f64 = 0.05;
 /// Measured numbers by their names, such as `GET pods`.
 pub(crate) type Measured = BTreeMap<String, f64>;
 
-/// Compares the numbers of `subject` with its budget.
+/// Compares the numbers of `subject` with its budget in `file`.
 ///
 /// # Panics
 ///
 /// When a number exceeds its budget by more than its `tolerance`, a fraction of the budget. All numbers are printed
 /// then.
-pub(crate) fn keep(subject: &str, measured: &Measured, tolerance: impl Fn(&str) -> f64) {
+pub(crate) fn keep(file: &Path, subject: &str, measured: &Measured, tolerance: impl Fn(&str) -> f64) {
     static FILE: Mutex<()> = Mutex::new(());
-    let file = data("budget.json");
     let _alone = FILE.lock().unwrap();
-    let mut budgets: Map<String, Value> = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let mut budgets: Map<String, Value> = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
     if env::var_os("UPDATE_BUDGET").is_some() {
         let rounded =
             measured.iter().map(|(name, number)| (name.clone(), json!((number * 100.0).round() / 100.0)));
         budgets.insert(subject.to_owned(), rounded.collect::<Map<_, _>>().into());
-        fs::write(&file, serde_json::to_string_pretty(&budgets).unwrap() + "\n").unwrap();
+        fs::write(file, serde_json::to_string_pretty(&budgets).unwrap() + "\n").unwrap();
         return;
     }
     let budget: Measured = serde_json::from_value(budgets[subject].clone()).unwrap();
@@ -90,61 +74,4 @@ fn a_request_that_was_not_made_before_exceeds_the_budget() {
     assert_eq!(grown(&as_before), Vec::<String>::new());
     assert_eq!(grown(&[("GET pods", 1.2)]), ["GET pods: 1.20, budget 1.00  <-- too much"]);
     assert_eq!(grown(&[("LIST events", 0.1)]), ["LIST events: 0.10, budget 0.00  <-- too much"]);
-}
-
-#[test]
-fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {
-    let application = typical();
-    let (policy, submission_environment) =
-        (Policy::new("k8s://https://10.96.0.1:443"), SubmissionEnvironment::default());
-    let planned = || {
-        objects(
-            validate(&application).unwrap(),
-            &Run::next(&application),
-            &policy,
-            &submission_environment,
-            Timestamp::UNIX_EPOCH,
-        )
-    };
-    let (Objects { pod: driver, .. }, _) = planned().unwrap();
-    let executor = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": "typical-exec-1", "labels": {"spark-role": "executor"},
-            "annotations": annotations(&application, Role::Executor),
-        },
-        "spec": {"containers": [{"name": "spark-kubernetes-executor", "image": "spark"}]},
-    });
-    let review = |pod: &Value| {
-        let text = pod.to_string();
-        measure(|| {
-            let object: BorrowedJson = serde_json::from_str(&text).unwrap();
-            patch(&object).unwrap();
-        })
-    };
-    let seen = Observed { driver: Driver::Gone, ..nothing() };
-    let decided = || lifecycle::next(&application, &seen, Timestamp::UNIX_EPOCH, &policy);
-    let mut measured = Measured::new();
-    for (name, counted) in [
-        ("validation", measure(|| drop(examine(&application)))),
-        ("native submission", measure(|| drop(planned()))),
-        ("decision on a new application", measure(|| drop(decided()))),
-        ("review of a driver", review(&driver)),
-        ("review of an executor", review(&executor)),
-    ] {
-        measured.insert(format!("{name}, allocations"), counted.count_total as f64);
-        measured.insert(format!("{name}, bytes"), counted.bytes_total as f64);
-    }
-    keep("allocations", &measured, |_| TOLERANCE);
-}
-
-/// Returns an application that uses the fields that users commonly set.
-fn typical() -> SparkApplication {
-    let mut object: Value = yaml(&data("budget/application.yaml"));
-    object["metadata"]["uid"] = json!("6c1f0b5e-0000-4000-8000-000000000001");
-    // The executor gets the settings of the driver, so the file contains them only once.
-    let mut executor = object["spec"]["driver"].clone();
-    executor["instances"] = object["spec"]["executor"]["instances"].take();
-    object["spec"]["executor"] = executor;
-    serde_json::from_value(object).unwrap()
 }

@@ -4,7 +4,10 @@
 use super::{
     applications::application, kubelet, load::call, namespace::Namespace, operator::Operator, proxy::Proxy,
 };
-use crate::budget::{Measured, TOLERANCE, keep};
+use crate::{
+    budget::{Measured, TOLERANCE, keep},
+    golden::data,
+};
 use api::{Lenient, SparkApplication, State};
 use futures::{StreamExt, TryStreamExt, future::join, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -73,7 +76,7 @@ async fn the_life_of_an_application_costs_no_more_than_it_did() {
     measured.insert(MEMORY.to_owned(), memory.peak());
     cluster.delete().await;
     operator.stop().await;
-    keep("life of an application", &measured, tolerance);
+    keep(&data("budget.json"), "life of an application", &measured, tolerance);
 }
 
 const MEMORY: &str = "peak memory of the operator, MiB";

@@ -1,0 +1,107 @@
+//! Counts the allocations of decisions, plans and reviews, whose number is the same in every run. A test binary of its own,
+//! because the allocator that counts is slower than the operator's, with which `make bench` measures.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "../../../tests/it/budget.rs"]
+mod budget;
+
+use allocation_counter::measure;
+use api::{Role, SparkApplication};
+use budget::{Measured, TOLERANCE, keep};
+use jiff::Timestamp;
+use pod_customization::{annotations, borrowed_json::BorrowedJson, patch};
+use serde_json::{Value, json};
+use spark_client::Objects;
+use spark_operator_plan::{
+    Driver, Observed, Policy,
+    auxiliary::AuxiliaryObjects,
+    lifecycle,
+    run::Run,
+    submission::{SubmissionEnvironment, objects},
+    validation::{examine, validate},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data")
+}
+
+#[test]
+fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {
+    let application = typical();
+    let (policy, submission_environment) =
+        (Policy::new("k8s://https://10.96.0.1:443"), SubmissionEnvironment::default());
+    let planned = || {
+        objects(
+            validate(&application).unwrap(),
+            &Run::next(&application),
+            &policy,
+            &submission_environment,
+            Timestamp::UNIX_EPOCH,
+        )
+    };
+    let (Objects { pod: driver, .. }, _) = planned().unwrap();
+    let executor = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "typical-exec-1", "labels": {"spark-role": "executor"},
+            "annotations": annotations(&application, Role::Executor),
+        },
+        "spec": {"containers": [{"name": "spark-kubernetes-executor", "image": "spark"}]},
+    });
+    let review = |pod: &Value| {
+        let text = pod.to_string();
+        measure(|| {
+            let object: BorrowedJson = serde_json::from_str(&text).unwrap();
+            patch(&object).unwrap();
+        })
+    };
+    let seen = nothing_exists();
+    let decided = || lifecycle::next(&application, &seen, Timestamp::UNIX_EPOCH, &policy);
+    let mut measured = Measured::new();
+    for (name, counted) in [
+        ("validation", measure(|| drop(examine(&application)))),
+        ("native submission", measure(|| drop(planned()))),
+        ("decision on a new application", measure(|| drop(decided()))),
+        ("review of a driver", review(&driver)),
+        ("review of an executor", review(&executor)),
+    ] {
+        measured.insert(format!("{name}, allocations"), counted.count_total as f64);
+        measured.insert(format!("{name}, bytes"), counted.bytes_total as f64);
+    }
+    keep(&data().join("budget.json"), "allocations", &measured, |_| TOLERANCE);
+}
+
+/// Returns an application that uses the fields that users commonly set.
+fn typical() -> SparkApplication {
+    let text = fs::read_to_string(data().join("budget/application.yaml")).unwrap();
+    let mut object: Value = serde_saphyr::from_str(&text).unwrap();
+    object["metadata"]["uid"] = json!("6c1f0b5e-0000-4000-8000-000000000001");
+    // The executor gets the settings of the driver, so the file contains them only once.
+    let mut executor = object["spec"]["driver"].clone();
+    executor["instances"] = object["spec"]["executor"]["instances"].take();
+    object["spec"]["executor"] = executor;
+    serde_json::from_value(object).unwrap()
+}
+
+/// Returns the facts of a new application: nothing exists but the application.
+fn nothing_exists() -> Observed {
+    Observed {
+        driver: Driver::Gone,
+        executors: Vec::new(),
+        strays: Vec::new(),
+        submission_pods: Vec::new(),
+        departed: None,
+        mount_failure: None,
+        recorded: None,
+        made: false,
+        auxiliary: AuxiliaryObjects::default(),
+        submission: None,
+        submission_environment: SubmissionEnvironment::default(),
+        server_time: None,
+    }
+}
