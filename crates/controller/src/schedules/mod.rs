@@ -170,7 +170,13 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
         match (context.namespaces.driven(&namespace), &watched.0) {
             // The schedule is reconciled again when it becomes known which operator drives the namespace, and when that
             // operator changes.
-            (Driven::ByOthers | Driven::Unknown, _) => Ok(None),
+            (Driven::Unknown, _) => Ok(None),
+            (Driven::ByOthers, _) => {
+                // The other operator starts applications now, so the version that this process has written last may be
+                // outdated when it drives the schedule again.
+                context.memory.forget(&watched.uid().unwrap_or_default());
+                Ok(None)
+            }
             (Driven::ByUs, Ok(schedule)) => context.reconcile(schedule, now).await,
             (Driven::ByUs, Err(invalid)) => {
                 context.events.unreadable(events::reference(&*watched), &invalid.error, now).await;
