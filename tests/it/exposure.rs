@@ -2,10 +2,7 @@
 //! an application, the operator's flags and the expected objects. The other tests cover what is planned when some of
 //! the objects exist already.
 
-use crate::{
-    golden::{Golden, cases, yaml},
-    lifecycle::nothing,
-};
+use crate::golden::{Golden, cases, yaml};
 use api::{DriverInfo, SparkApplication, State};
 use clap::Parser;
 use jiff::{SignedDuration, Timestamp};
@@ -174,7 +171,7 @@ fn they_stay_when_the_run_has_ended_and_go_with_a_suspension() {
         let mut application = application.clone();
         application.status.as_mut().unwrap().application_state.state = state;
         application.spec.suspend = Some(state == State::Suspended);
-        let seen = Observed { auxiliary: standing.clone(), ..nothing() };
+        let seen = Observed { auxiliary: standing.clone(), ..Observed::default() };
         lifecycle::next(&application, &seen, begin(), policy).auxiliary
     };
     application.status = Some(plan.status);
@@ -335,7 +332,8 @@ fn an_address_that_cannot_be_made_is_told_when_a_run_is_recorded() {
     let run = Run::next(&application);
     let succeeded = SubmissionProgress::Succeeded { spark_application_id: Some("spark-1".into()) };
     let submission = Some(Submission { id: run.id.clone(), progress: succeeded });
-    let plan = lifecycle::next(&application, &Observed { submission, ..nothing() }, begin(), &policy);
+    let plan =
+        lifecycle::next(&application, &Observed { submission, ..Observed::default() }, begin(), &policy);
     assert_eq!(plan.status.application_state.state, State::Submitted);
     let [_, event] = &plan.events[..] else { panic!("{:?}", plan.events) };
     assert_eq!(event.reason, "SparkApplicationAuxiliaryFailed");
@@ -395,7 +393,7 @@ fn next(application: &SparkApplication, auxiliary: AuxiliaryObjects, second: i64
         driver: Driver::Pod { pod: Box::new(driver), complete: true },
         auxiliary,
         made: true,
-        ..nothing()
+        ..Observed::default()
     };
     lifecycle::next(&application, &seen, at(second), policy)
 }

@@ -1,6 +1,6 @@
 //! Proves that all objects that a run has created, except its pods, are deleted when the run is over.
 
-use crate::{lifecycle::nothing, native::program};
+use crate::native::program;
 use api::SparkApplication;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -26,11 +26,13 @@ fn what_a_run_has_made_goes_with_its_end_however_the_admin_has_configured_spark(
     for (name, application, submission_environment) in cases() {
         let (application, objects) = made(application, &submission_environment);
         let driver = driver(&application, &objects);
-        let seen =
-            Observed { driver: Driver::Pod { pod: Box::new(driver.clone()), complete: true }, ..nothing() };
+        let seen = Observed {
+            driver: Driver::Pod { pod: Box::new(driver.clone()), complete: true },
+            ..Observed::default()
+        };
         assert_eq!(left(&application, &objects, &seen), [], "{name}");
         // Now the driver pod is gone already, and the watch has reported its last state.
-        let seen = Observed { driver: Driver::Gone, departed: Some(Box::new(driver)), ..nothing() };
+        let seen = Observed { driver: Driver::Gone, departed: Some(Box::new(driver)), ..Observed::default() };
         assert_eq!(left(&application, &objects, &seen), [], "{name}, without its driver");
     }
 }
@@ -47,7 +49,7 @@ fn what_a_failed_submission_has_made_goes_with_it() {
             driver: Driver::Gone,
             submission: Some(Submission { id, progress }),
             submission_environment,
-            ..nothing()
+            ..Observed::default()
         };
         assert_eq!(left(&application, &objects, &seen), [], "{name}");
     }
@@ -58,7 +60,7 @@ fn a_claim_that_has_a_name_of_the_users_stays() {
     let (application, objects) =
         made(program(json!({"sparkConf": claims()})), &SubmissionEnvironment::default());
     let driver = Driver::Pod { pod: Box::new(driver(&application, &objects)), complete: true };
-    let deleted = deleted(&application, &Observed { driver, ..nothing() });
+    let deleted = deleted(&application, &Observed { driver, ..Observed::default() });
     let is_claim = |child: &&Child| child.kind == "PersistentVolumeClaim";
     let claims: Vec<_> = deleted.iter().filter(is_claim).map(|claim| claim.name.as_str()).collect();
     let made: Vec<_> =

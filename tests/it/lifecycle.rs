@@ -250,7 +250,7 @@ fn whoever_decides_on_the_driver_asks_for_it() {
         let status = json!({"applicationState": {"state": state}, "submissionID": "1"});
         let application = pi(&Map::new(), Some(status));
         let plan_seeing = |driver| {
-            let seen = Observed { driver, ..nothing() };
+            let seen = Observed { driver, ..Observed::default() };
             lifecycle::next(&application, &seen, begin(), &policy(Admin::default()))
         };
         let depends = plan_seeing(Driver::Unseen) != plan_seeing(Driver::Gone);
@@ -434,24 +434,6 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
         }
     }
     seen
-}
-
-/// Returns an observation for which nothing has been looked up.
-pub(crate) fn nothing() -> Observed {
-    Observed {
-        driver: Driver::Unseen,
-        executors: Vec::new(),
-        strays: Vec::new(),
-        submission_pods: Vec::new(),
-        departed: None,
-        mount_failure: None,
-        recorded: None,
-        made: false,
-        auxiliary: AuxiliaryObjects::default(),
-        submission: None,
-        submission_environment: SubmissionEnvironment::default(),
-        server_time: None,
-    }
 }
 
 /// Applies an edit to the spec. Fields that the edit removes are null.

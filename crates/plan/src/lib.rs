@@ -35,8 +35,8 @@ use std::time::Duration;
 use submission::{SubmissionEnvironment, Submitter};
 
 /// Everything that the controller has found out about one application. Built by `controller::observe`; tests build it
-/// from YAML.
-#[derive(Clone, Debug, PartialEq)]
+/// from YAML. The default is what is observed of an application of which no fact matters.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     /// The pod with the driver's name.
     pub driver: Driver,
@@ -67,10 +67,11 @@ pub struct Observed {
 }
 
 /// The pod with the driver's name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Driver {
     /// Unknown: the cache was not used and the API server was not asked, because the decision does not depend on the
     /// pod.
+    #[default]
     Unseen,
     /// According to the API server, no such pod exists.
     Gone,

@@ -14,9 +14,7 @@ use pod_customization::{annotations, borrowed_json::BorrowedJson, patch};
 use serde_json::{Value, json};
 use spark_client::Objects;
 use spark_operator_plan::{
-    Driver, Observed, Policy,
-    auxiliary::AuxiliaryObjects,
-    lifecycle,
+    Driver, Observed, Policy, lifecycle,
     run::Run,
     submission::{SubmissionEnvironment, objects},
     validation::{examine, validate},
@@ -60,7 +58,7 @@ fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {
             patch(&object).unwrap();
         })
     };
-    let seen = nothing_exists();
+    let seen = Observed { driver: Driver::Gone, ..Observed::default() };
     let decided = || lifecycle::next(&application, &seen, Timestamp::UNIX_EPOCH, &policy);
     let mut measured = Measured::new();
     for (name, counted) in [
@@ -86,22 +84,4 @@ fn typical() -> SparkApplication {
     executor["instances"] = object["spec"]["executor"]["instances"].take();
     object["spec"]["executor"] = executor;
     serde_json::from_value(object).unwrap()
-}
-
-/// Returns the facts of a new application: nothing exists but the application.
-fn nothing_exists() -> Observed {
-    Observed {
-        driver: Driver::Gone,
-        executors: Vec::new(),
-        strays: Vec::new(),
-        submission_pods: Vec::new(),
-        departed: None,
-        mount_failure: None,
-        recorded: None,
-        made: false,
-        auxiliary: AuxiliaryObjects::default(),
-        submission: None,
-        submission_environment: SubmissionEnvironment::default(),
-        server_time: None,
-    }
 }

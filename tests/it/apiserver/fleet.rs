@@ -9,7 +9,6 @@ use super::{
     namespace::{Namespace, Ours},
     operator::Operator,
 };
-use crate::lifecycle::nothing;
 use api::SparkApplication;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -120,7 +119,7 @@ fn settled(made: &Value, status: Value, driver: Driver) -> Value {
     let mut application = made.clone();
     application["status"] = status;
     let application: SparkApplication = serde_json::from_value(application).unwrap();
-    let seen = Observed { driver, ..nothing() };
+    let seen = Observed { driver, ..Observed::default() };
     let now = "2026-01-01T00:01:00Z".parse().unwrap();
     json!(lifecycle::next(&application, &seen, now, &Policy::new("k8s://https://127.0.0.1:6443")).status)
 }
