@@ -21,14 +21,26 @@ impl ClaimMetrics {
         let metrics = Self(Family::default());
         let help = "Namespaces that another operator has chosen as well, by whether this one drives applications there";
         registry.register("spark_operator_contended_namespaces", help, metrics.0.clone());
-        metrics.set(false, 0);
-        metrics.set(true, 0);
+        metrics.reset();
         metrics
     }
 
-    /// Sets the number of such namespaces, of those in which this operator drives applications (`drives`) or of the others.
-    pub(super) fn set(&self, drives: bool, namespaces: usize) {
-        self.0.get_or_create(&Drives { drives }).set(i64::try_from(namespaces).unwrap_or(i64::MAX));
+    /// Counts a namespace as `after` and no longer as `before`: whether this operator drives it; none if no other operator
+    /// has chosen it.
+    pub(super) fn replace(&self, before: Option<bool>, after: Option<bool>) {
+        if let Some(drives) = before {
+            self.0.get_or_create(&Drives { drives }).dec();
+        }
+        if let Some(drives) = after {
+            self.0.get_or_create(&Drives { drives }).inc();
+        }
+    }
+
+    /// Sets both numbers to 0.
+    pub(super) fn reset(&self) {
+        for drives in [false, true] {
+            self.0.get_or_create(&Drives { drives }).set(0);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod application_metrics;
 mod auxiliary_index;
 mod auxiliary_objects;
 mod calls;
+mod claim;
 mod claim_metrics;
 mod deletion;
 mod error;

@@ -3,6 +3,7 @@
 //! released or is deleted. Both operators report the overlap by events and a metric.
 
 use super::{
+    claim::{Claim, Driven},
     claim_metrics::ClaimMetrics,
     events::Events,
     namespace_lease::{NAMESPACE_LEASE, NamespaceLease, RENEWAL, Step},
@@ -29,8 +30,9 @@ const LOOK: Duration = Duration::from_secs(10);
 /// How long a reconcile waits for the first answer, which is two requests away. A reconcile that returns without it has to
 /// be repeated, and kube's controller has a limited number of reconciles that may wait.
 const FIRST_ANSWER: Duration = Duration::from_secs(2);
-/// The shortest and the longest pause after a failure. Each pause is twice as long as the pause before.
-const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+/// The pause after a first failure. Each pause is twice as long as the pause before, up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long an operator keeps the Lease of a namespace that is not chosen any more: as long as a request may take that it has
 /// sent before.
 const HANDOVER: Duration = Duration::from_secs(30);
@@ -49,37 +51,11 @@ pub(super) struct Claims {
     is_asked: Notify,
     /// Changes whenever a claim has changed.
     changes: watch::Sender<()>,
-    /// The namespaces for which a caller of [`Self::claim`] did not get to know who drives them.
+    /// The namespaces for which [`Self::driven`] could not tell who drives them.
     unanswered: Mutex<BTreeSet<String>>,
     /// Changes whenever the set of chosen namespaces may have changed.
     choice: watch::Sender<()>,
     calls: Semaphore,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Claim {
-    /// No attempt to read or write the Lease has ended yet.
-    Asked,
-    /// All attempts have failed so far.
-    Failed,
-    Held {
-        /// The renew deadline: from then on this operator drives nothing in the namespace until it has renewed the
-        /// Lease. Other operators wait longer, until the Lease expires.
-        until: Instant,
-        contender: Option<String>,
-    },
-    Refused {
-        holder: String,
-    },
-}
-
-/// Who drives the applications of a namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Driven {
-    ByUs,
-    ByOthers,
-    /// It is not known yet who holds the Lease.
-    Unknown,
 }
 
 impl Claims {
@@ -110,8 +86,11 @@ impl Claims {
     /// Claims the namespace unless it is claimed already, and waits until it is known who drives it, for [`FIRST_ANSWER`]
     /// at most.
     pub(super) async fn claim(&self, namespace: &str) {
-        let mut changes = self.changes.subscribe();
         self.ask(namespace);
+        if !self.is_asked(namespace) {
+            return;
+        }
+        let mut changes = self.changes.subscribe();
         let answer = async {
             // The sender lives as long as `self`, so this wait cannot fail.
             while self.is_asked(namespace) && changes.changed().await.is_ok() {}
@@ -149,11 +128,7 @@ impl Claims {
 
     /// Returns who drives the applications of the namespace, for callers who need no better answer later.
     pub(super) fn known(&self, namespace: &str) -> Driven {
-        match self.claims.read().get(namespace) {
-            Some(Claim::Held { until, .. }) if Instant::now() < *until => Driven::ByUs,
-            Some(Claim::Refused { .. }) => Driven::ByOthers,
-            _ => Driven::Unknown,
-        }
+        self.claims.read().get(namespace).map_or(Driven::Unknown, Claim::driven)
     }
 
     /// Notifies all claims that the set of chosen namespaces may have changed.
@@ -192,21 +167,10 @@ impl Claims {
     ) {
         let mut lease = NamespaceLease::new(self.client.clone(), &namespace);
         let mut choice = self.choice.subscribe();
-        let mut retry = PAUSES[0];
+        let mut retry = FIRST_PAUSE;
         loop {
-            if !is_chosen(&namespace) {
-                if !matches!(self.claims.read().get(&namespace), Some(Claim::Held { .. })) {
-                    break;
-                }
-                // Whatever this operator has begun there ends before another one may begin.
-                self.set(&namespace, Some(Claim::Asked));
-                sleep(HANDOVER).await;
-                if !is_chosen(&namespace) {
-                    if let Err(error) = lease.release(&self.me).await {
-                        warn!(namespace, %error, "the Lease is not released: another operator has to wait for its end");
-                    }
-                    break;
-                }
+            if !is_chosen(&namespace) && self.has_left(&namespace, &lease, is_chosen).await {
+                break;
             }
             let tried = {
                 let _call = self.calls.acquire().await;
@@ -214,12 +178,12 @@ impl Claims {
             };
             let pause = match tried {
                 Ok(step) => {
-                    retry = PAUSES[0];
+                    retry = FIRST_PAUSE;
                     self.taken(step, &namespace, changed, events).await
                 }
                 Err(error) => {
                     let pause = retry;
-                    retry = (retry * 2).min(PAUSES[1]);
+                    retry = (retry * 2).min(LONGEST_PAUSE);
                     if error.has_no_namespace() {
                         // A pause, since the cache may have applications there for a while.
                         sleep(pause).await;
@@ -240,6 +204,28 @@ impl Claims {
         changed(namespace);
     }
 
+    /// Gives up a namespace that is not chosen any more. Returns false if it is chosen again before it is given up.
+    async fn has_left(
+        &self,
+        namespace: &str,
+        lease: &NamespaceLease,
+        is_chosen: &impl Fn(&str) -> bool,
+    ) -> bool {
+        if !matches!(self.claims.read().get(namespace), Some(Claim::Held { .. })) {
+            return true;
+        }
+        // Whatever this operator has begun there ends before another one may begin.
+        self.set(namespace, Some(Claim::Asked));
+        sleep(HANDOVER).await;
+        if is_chosen(namespace) {
+            return false;
+        }
+        if let Err(error) = lease.release(&self.me).await {
+            warn!(namespace, %error, "the Lease is not released: another operator has to wait for its end");
+        }
+        true
+    }
+
     /// Records and reports the result of a step. Returns how long to wait before the step after it.
     async fn taken(
         &self,
@@ -249,7 +235,7 @@ impl Claims {
         events: &Events,
     ) -> Duration {
         let (lease, event, is_change, pause) = match step {
-            Step::Conflict => return PAUSES[0],
+            Step::Conflict => return FIRST_PAUSE,
             Step::Held { lease, until, contender } => {
                 let before = self.set(namespace, Some(Claim::Held { until, contender: contender.clone() }));
                 if !matches!(before, Some(Claim::Held { .. })) {
@@ -301,16 +287,15 @@ impl Claims {
 
     /// Replaces what is known of a namespace, and returns what was known.
     fn set(&self, namespace: &str, claim: Option<Claim>) -> Option<Claim> {
-        let mut claims = self.claims.write();
-        let before = match claim {
-            Some(claim) => claims.insert(namespace.to_owned(), claim),
-            None => claims.remove(namespace),
+        let contended = claim.as_ref().and_then(Claim::contended);
+        let before = {
+            let mut claims = self.claims.write();
+            match claim {
+                Some(claim) => claims.insert(namespace.to_owned(), claim),
+                None => claims.remove(namespace),
+            }
         };
-        let count =
-            |is_counted: fn(&Claim) -> bool| claims.values().filter(|claim| is_counted(claim)).count();
-        self.metrics.set(true, count(|claim| matches!(claim, Claim::Held { contender: Some(_), .. })));
-        self.metrics.set(false, count(|claim| matches!(claim, Claim::Refused { .. })));
-        drop(claims);
+        self.metrics.replace(before.as_ref().and_then(Claim::contended), contended);
         self.changes.send_replace(());
         before
     }
@@ -318,8 +303,7 @@ impl Claims {
 
 impl Drop for Claims {
     fn drop(&mut self) {
-        self.metrics.set(true, 0);
-        self.metrics.set(false, 0);
+        self.metrics.reset();
     }
 }
 

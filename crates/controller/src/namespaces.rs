@@ -3,8 +3,9 @@
 //! labels may change at any time.
 
 use super::{
+    claim::Driven,
     events::Events,
-    namespace_claims::{Claims, Driven},
+    namespace_claims::Claims,
     watch::{self, ReadMetrics},
 };
 use api::Lenient;

@@ -3,10 +3,9 @@
 use super::{
     Context, FRESH_FACTS, Watched,
     calls::{self, Metadata},
+    claim::Driven,
     error::{Error, guarded},
-    events, execute,
-    namespace_claims::Driven,
-    now, observe, status,
+    events, execute, now, observe, status,
 };
 use api::SparkApplication;
 use jiff::Timestamp;

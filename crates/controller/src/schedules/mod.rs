@@ -6,11 +6,11 @@ mod metrics;
 
 use super::{
     ApplicationRef, Error, FRESH_FACTS, Watched as WatchedApplication, Workload, calls,
+    claim::Driven,
     error::guarded,
     events::{self, Events},
     execute,
     kube_runtime_workaround::until_stopped,
-    namespace_claims::Driven,
     namespaces::OurNamespaces,
     pods::PodIndex,
     reconcile_memory::ReconcileMemory,
