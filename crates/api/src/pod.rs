@@ -232,7 +232,7 @@ pub struct SecretInfo {
     pub secret_type: SecretType,
 }
 
-/// What a mounted Secret is for; see [`SecretInfo::secret_type`]. Any string is allowed, as in Kubeflow's
+/// The purpose of a mounted Secret; see [`SecretInfo::secret_type`]. Any string is allowed, as in Kubeflow's
 /// operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(with = "String")]

@@ -59,7 +59,7 @@ pub struct ScheduledSparkApplicationSpec {
     pub failed_run_history_limit: Option<i32>,
 }
 
-/// What a schedule did last and will do next. The fields of Kubeflow's operator and what we add to them:
+/// The last and the next run of a schedule. The fields of Kubeflow's operator and what we add to them:
 /// `handledUntil`, `pendingRun`, `observedSchedule`, `observedTimeZone`, `scheduledSince`, `suspended` and `lastTrigger`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
@@ -111,7 +111,7 @@ pub struct ScheduledSparkApplicationStatus {
 
 reads_null_as_absent!("spec": ScheduledSparkApplicationSpec, "status": ScheduledSparkApplicationStatus);
 
-/// What to do if the last application still runs when the next is due. Any string is allowed, as in
+/// The reaction if the last application still runs when the next is due. Any string is allowed, as in
 /// Kubeflow's operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(with = "String")]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Embedded, SparkApplication, names::annotation, nulls::reads_null_as_absent};
 
-/// What became of an application. The fields of Kubeflow's operator and what we add to them: `observedGeneration`,
+/// The state of an application and of its runs. The fields of Kubeflow's operator and what we add to them: `observedGeneration`,
 /// `specHash`, `runOrdinal`, `lastRerun`, `runs` and `conditions`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
