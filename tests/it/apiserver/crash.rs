@@ -34,6 +34,8 @@ async fn killed_around_the_creation_of_the_submission_pod_it_has_one() {
         let pod_is_made = scene.operators.hold(POD_IS_MADE, moment);
         scene.namespace.apply(&application("pi"));
         let held = pod_is_made.caught().await;
+        // This event is sent while the submission runs.
+        scene.namespace.events_up_to(TOLD[0]).await;
         operator.kill();
         held.close();
 

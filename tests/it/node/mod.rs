@@ -220,6 +220,16 @@ fn is_rolled_out() {
     kubectl(&["-n", "spark-operator", "rollout", "status", "deployment/spark-operator", "--timeout=120s"]);
 }
 
+/// Returns the names of the operator's pods that are not being deleted.
+fn operator_pods() -> Vec<String> {
+    let pods = ["get", "pods", "--selector=app.kubernetes.io/name=spark-operator", "--output=json"];
+    let pods: Value =
+        serde_json::from_str(&kubectl(&[&["-n", "spark-operator"], &pods[..]].concat())).unwrap();
+    let pods = pods["items"].as_array().unwrap().iter().map(|pod| &pod["metadata"]);
+    let left = pods.filter(|pod| pod["deletionTimestamp"].is_null());
+    left.map(|pod| pod["name"].as_str().unwrap().to_owned()).collect()
+}
+
 /// Creates the ConfigMap `name` with the Python program in `file`.
 fn make_job(name: &str, file: &str) {
     let file = Path::new(file);

@@ -2,8 +2,8 @@
 //! operator's container, and it reads no file of the operator.
 
 use super::{
-    install, install_alone, is_rolled_out, native::python_job, node_address, state_is, submission_pods::JOB,
-    until, web_hdfs::WebHdfs,
+    install, install_alone, is_rolled_out, native::python_job, node_address, operator_pods, state_is,
+    submission_pods::JOB, until, web_hdfs::WebHdfs,
 };
 use crate::apiserver::kubectl::{kubectl, kubectl_refuses, kubectl_with};
 use k8s_openapi::ByteString;
@@ -97,9 +97,8 @@ fn a_file_of_the_submitters_that_is_uploaded_is_one_of_the_tenants() {
 fn the_operators_image_has_no_java_no_spark_and_no_shell() {
     let _alone = install_alone();
     is_rolled_out();
-    let operators = "--selector=app.kubernetes.io/name=spark-operator";
     let in_operators = |arguments: &[&str]| kubectl(&[&["-n", "spark-operator"], arguments].concat());
-    let pod = in_operators(&["get", "pods", operators, "--output=jsonpath={.items[0].metadata.name}"]);
+    let pod = &operator_pods()[0];
     // A container beside the operator's sees the operator's files through /proc, if it runs as root, which the
     // manifests forbid in this namespace.
     let level_is = |level: &str| {
@@ -108,15 +107,15 @@ fn the_operators_image_has_no_java_no_spark_and_no_shell() {
     };
     level_is("privileged");
     let beside =
-        ["debug", &pod, "--image=docker.io/library/busybox:stable", "--image-pull-policy=IfNotPresent"];
+        ["debug", pod, "--image=docker.io/library/busybox:stable", "--image-pull-policy=IfNotPresent"];
     let looks =
         ["--target=spark-operator", "--container=looks", "--profile=sysadmin", "--custom=/dev/stdin", "--"];
     let root = json!({"securityContext": {"privileged": true, "runAsNonRoot": false, "runAsUser": 0}});
     let find = ["find", "/proc/1/root/", "-xdev", "-type", "f"];
     kubectl_with(&root, &[&["-n", "spark-operator"], &beside[..], &looks, &find].concat());
     let ended = "--output=jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}";
-    until("all files are listed", || !in_operators(&["get", "pod", &pod, ended]).is_empty());
-    let listed = in_operators(&["logs", &pod, "--container=looks"]);
+    until("all files are listed", || !in_operators(&["get", "pod", pod, ended]).is_empty());
+    let listed = in_operators(&["logs", pod, "--container=looks"]);
     let files: Vec<_> = listed.lines().filter_map(|line| line.strip_prefix("/proc/1/root")).collect();
     assert!(files.contains(&"/usr/bin/spark-operator"), "{listed}");
     let programs: Vec<_> =
@@ -126,7 +125,7 @@ fn the_operators_image_has_no_java_no_spark_and_no_shell() {
         |path: &str| ["java", "jvm", ".jar", "spark-submit"].iter().any(|word| path.contains(word));
     assert_eq!(files.iter().find(|path| is_unwanted(path)), None);
     level_is("restricted");
-    in_operators(&["delete", "pod", &pod]);
+    in_operators(&["delete", "pod", pod]);
     is_rolled_out();
 }
 

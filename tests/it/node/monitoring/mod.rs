@@ -3,7 +3,7 @@
 
 mod prometheus;
 
-use super::{application, followed, install, kept, until};
+use super::{application, followed, install, kept, operator_pods, until};
 use crate::{
     apiserver::kubectl::{kubectl, kubectl_with},
     golden::{data, yaml},
@@ -125,9 +125,7 @@ const KUBEFLOW_METRICS: [&str; 11] = [
 #[ignore = "needs a node: make test"]
 fn promtool_complains_of_nothing_but_kubeflows_own_names() {
     let _shared = install();
-    let pods = ["-n", "spark-operator", "get", "pods", "-l", "app.kubernetes.io/name=spark-operator"];
-    let pods = kubectl(&[&pods[..], &["--output=jsonpath={.items[*].metadata.name}"]].concat());
-    for pod in pods.split(' ') {
+    for pod in operator_pods() {
         let path = format!("/api/v1/namespaces/spark-operator/pods/{pod}:8080/proxy/metrics");
         let metrics = kubectl(&["get", "--raw", &path]);
         let checked = run("promtool", &["check", "metrics"], &metrics);
