@@ -1,7 +1,10 @@
 //! Checks that the cluster is set up for this operator: that its CRDs keep every field that the operator writes, and
 //! that its roles grant what the operator needs.
 
-use crate::{manifests, settings::InstallationSettings};
+use crate::{
+    manifests,
+    settings::{InstallationSettings, VERSION},
+};
 use api::{
     Lenient,
     crds::{self, StatusSchema},
@@ -18,16 +21,22 @@ use k8s_openapi::{
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{Api, Client, api::PostParams};
+use kube::{Api, Client, ResourceExt, api::PostParams};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::LazyLock,
+    time::{Duration, Instant},
 };
+use tokio::time::sleep;
 use tracing::warn;
 
 /// The command that installs the CustomResourceDefinitions, for error messages.
 const APPLY_CRDS: &str = "spark-operator crds | kubectl apply --server-side --force-conflicts --filename -";
 const LEASES: &str = "leases";
+/// The annotation of a definition that names the version of the operator which has applied it.
+const DEFINITION_VERSION: &str = "sparkoperator.k8s.io/definition-version";
+/// How long the API server may take to serve a definition that was applied. It usually takes less than a second.
+const ESTABLISHED_WITHIN: Duration = Duration::from_secs(60);
 
 /// The oldest version of Kubernetes that a webhook can be used with: `matchConditions` are on by default since 1.28 and
 /// cannot be turned off since 1.30.
@@ -58,6 +67,11 @@ pub enum Error {
         fields.join(", ")
     )]
     OtherDefinition { name: String, fields: Vec<String> },
+    #[error(
+        "CustomResourceDefinition {name} is applied, but the API server does not serve it: look at its conditions with \
+         kubectl describe crd {name}"
+    )]
+    NotEstablished { name: String },
     #[error("the version of Kubernetes: {0}")]
     Version(kube::Error),
     #[error(
@@ -69,15 +83,8 @@ pub enum Error {
     TooOld(String),
     #[error("SelfSubjectAccessReview: {0}")]
     Review(kube::Error),
-    #[error(
-        "the operator's account may not {}; run: spark-operator manifests rbac{flags} | kubectl apply --filename -",
-        verbs.join(", ")
-    )]
-    Forbidden {
-        verbs: Vec<String>,
-        /// The flags with which `spark-operator manifests rbac` prints every role that is needed.
-        flags: String,
-    },
+    #[error("the operator's account may not {}; {advice}", verbs.join(", "))]
+    Forbidden { verbs: Vec<String>, advice: String },
 }
 
 /// Checks that the installed definitions have every field that the operator writes into a status. The API server
@@ -105,6 +112,78 @@ pub async fn definitions(client: &Client) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Creates the definitions of this version, or replaces those that are installed, and waits until the API server serves
+/// them. Returns their names.
+///
+/// An installed definition keeps its labels and annotations. Its specification is replaced as a whole: if it were
+/// merged with ours, as `kubectl apply` does, constraints of another operator's schemas would stay. A definition of a
+/// later version of this operator is left alone, because another installation in the cluster writes the fields that only
+/// that one has.
+///
+/// # Errors
+///
+/// When the API server refuses a definition, or does not serve it within [`ESTABLISHED_WITHIN`].
+pub async fn apply_definitions(client: &Client) -> Result<Vec<String>, Error> {
+    let definitions = Api::<CustomResourceDefinition>::all(client.clone());
+    let mut applied = Vec::new();
+    for ours in crds::custom_resource_definitions() {
+        let name = ours.name_any();
+        let begun = Instant::now();
+        loop {
+            let written = created_or_replaced(&definitions, &ours).await;
+            match written {
+                // The API server writes conditions into the status of a definition that was just created.
+                Err(kube::Error::Api(status)) if status.is_conflict() => {}
+                Err(source) => return Err(Error::Definition { name, source }),
+                Ok(definition) if is_established(&definition) => break,
+                Ok(_) => {}
+            }
+            if begun.elapsed() > ESTABLISHED_WITHIN {
+                return Err(Error::NotEstablished { name });
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+        applied.push(name);
+    }
+    Ok(applied)
+}
+
+/// Returns the definition as the API server has it afterwards.
+async fn created_or_replaced(
+    definitions: &Api<CustomResourceDefinition>,
+    ours: &CustomResourceDefinition,
+) -> Result<CustomResourceDefinition, kube::Error> {
+    let name = ours.name_any();
+    match definitions.get_opt(&name).await? {
+        None => {
+            let mut ours = ours.clone();
+            ours.annotations_mut().insert(DEFINITION_VERSION.to_owned(), VERSION.to_owned());
+            definitions.create(&PostParams::default(), &ours).await
+        }
+        Some(installed) if is_later(installed.annotations().get(DEFINITION_VERSION)) => Ok(installed),
+        Some(mut installed) => {
+            installed.annotations_mut().insert(DEFINITION_VERSION.to_owned(), VERSION.to_owned());
+            installed.spec = ours.spec.clone();
+            definitions.replace(&name, &PostParams::default(), &installed).await
+        }
+    }
+}
+
+/// Returns whether a version is later than the version of this program. What is no version is not.
+fn is_later(version: Option<&String>) -> bool {
+    let numbers = |version: &str| -> Option<Vec<u64>> {
+        let release = version.split(['-', '+']).next().unwrap_or_default();
+        release.split('.').map(|number| number.parse().ok()).collect()
+    };
+    version.and_then(|version| numbers(version)).is_some_and(|theirs| Some(theirs) > numbers(VERSION))
+}
+
+/// Returns whether the API server serves the definition.
+fn is_established(definition: &CustomResourceDefinition) -> bool {
+    let conditions = definition.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
+    conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
 }
 
 /// Checks that the API server does what the webhook configurations ask for.
@@ -156,12 +235,22 @@ pub async fn permissions(client: &Client, needs: &Needs) -> Result<(), Error> {
         return Ok(());
     }
     let verbs: Vec<_> = others.into_iter().chain(tolerable).flat_map(|(_, verbs)| verbs).collect();
-    let flags = needs.settings.arguments().iter().fold(String::new(), |flags, flag| {
+    if verbs.is_empty() { Ok(()) } else { Err(Error::Forbidden { verbs, advice: advice(&needs.settings) }) }
+}
+
+/// Returns what grants every permission that is needed under these settings.
+fn advice(settings: &InstallationSettings) -> String {
+    if settings.half.is_some() {
+        // The accounts of the halves are those of the chart.
+        return "run: helm upgrade, with the chart of this version and rbac.create=true for both halves"
+            .to_owned();
+    }
+    let flags = settings.arguments().iter().fold(String::new(), |flags, flag| {
         // A label selector can contain characters that a shell would interpret.
         let quote = if flag.contains([' ', '(', '!']) { "'" } else { "" };
         format!("{flags} {quote}{flag}{quote}")
     });
-    if verbs.is_empty() { Ok(()) } else { Err(Error::Forbidden { verbs, flags }) }
+    format!("run: spark-operator manifests rbac{flags} | kubectl apply --filename -")
 }
 
 /// Returns those of `needed` that the operator's account does not have. For a namespace, the answer to one request
@@ -317,6 +406,13 @@ mod tests {
             lock_namespace: "elsewhere".into(),
             settings: settings.installation,
         }
+    }
+
+    #[test]
+    fn a_definition_of_a_later_version_is_known_by_its_annotation() {
+        let is_later = |version: &str| super::is_later(Some(&version.to_owned()));
+        assert!(is_later("99.0.0") && is_later("0.99.0-rc.1"));
+        assert!(!is_later(VERSION) && !is_later("0.0.9") && !is_later("latest") && !super::is_later(None));
     }
 
     #[tokio::test]

@@ -27,6 +27,7 @@ pub mod listen;
 pub mod manifests;
 pub mod metrics;
 pub mod operator;
+mod parts;
 pub mod process_limits;
 pub mod settings;
 pub mod shutdown;

@@ -4,8 +4,8 @@ use anyhow::Context;
 use api::crds;
 use clap::Parser;
 use spark_operator::{
-    certs, manifests, operator,
-    settings::{Command, Flags, VERSION},
+    certs, installation, manifests, operator,
+    settings::{ClusterSettings, Command, Flags, Half, HalfCommand, HalfSettings, VERSION},
 };
 use std::{fs, io::Write, path::Path, process::ExitCode};
 use tokio::runtime::{Builder, Runtime};
@@ -28,9 +28,12 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Run(settings) => runtime()?.block_on(operator::run(*settings)),
-        Command::Crds { directory: Some(directory) } => write_crds(&directory),
-        Command::Crds { directory: None } => print(&crds::yaml()),
+        Command::Run(settings) => runtime()?.block_on(operator::run(*settings, &[])),
+        Command::Controller { command: HalfCommand::Start(settings) } => start(*settings, Half::Controller),
+        Command::Webhook { command: HalfCommand::Start(settings) } => start(*settings, Half::Webhook),
+        Command::Crds { directory: Some(directory), .. } => write_crds(&directory),
+        Command::Crds { apply: true, cluster, .. } => runtime()?.block_on(apply_crds(&cluster)),
+        Command::Crds { .. } => print(&crds::yaml()),
         Command::Manifests(settings) => print(&manifests::yaml(&settings)),
         Command::Certs { command } => print(&runtime()?.block_on(certs::run(&command))?),
         Command::Version { short: true } => print(&format!("{VERSION}\n")),
@@ -40,6 +43,19 @@ fn run(command: Command) -> anyhow::Result<()> {
             std::env::consts::ARCH,
         )),
     }
+}
+
+fn start(settings: HalfSettings, half: Half) -> anyhow::Result<()> {
+    let (settings, warnings) = settings.of(half).map_err(anyhow::Error::msg)?;
+    runtime()?.block_on(operator::run(settings, &warnings))
+}
+
+async fn apply_crds(cluster: &ClusterSettings) -> anyhow::Result<()> {
+    let applied =
+        installation::apply_definitions(&operator::client(cluster.kubeconfig.as_deref()).await?).await?;
+    print(
+        &applied.iter().map(|name| format!("customresourcedefinition/{name} applied\n")).collect::<String>(),
+    )
 }
 
 fn runtime() -> anyhow::Result<Runtime> {

@@ -66,12 +66,13 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
 pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<Value> {
     let of_file = |file| objects(file, &settings.name, namespace);
     let namespaces = settings.namespaces();
-    let of_cluster = [Some(RBAC), namespaces.depends_on_labels().then_some(NAMESPACES_RBAC)];
+    let (drives, serves) = (settings.drives_applications(), settings.serves_webhook());
+    let of_cluster = [Some(RBAC), (drives && namespaces.depends_on_labels()).then_some(NAMESPACES_RBAC)];
     let where_applications_run = [
-        Some(APPLICATIONS_RBAC),
-        (settings.webhook && settings.check_exposure_rights).then_some(EXPOSURE_RBAC),
-        settings.enable_driver_pdb.then_some(DRIVER_PDB_RBAC),
-        settings.enable_resource_quota_enforcement.then_some(QUOTA_RBAC),
+        drives.then_some(APPLICATIONS_RBAC),
+        (serves && settings.check_exposure_rights).then_some(EXPOSURE_RBAC),
+        (drives && settings.enable_driver_pdb).then_some(DRIVER_PDB_RBAC),
+        (serves && settings.enable_resource_quota_enforcement).then_some(QUOTA_RBAC),
     ];
     let mut roles: Vec<_> = of_cluster.into_iter().flatten().flat_map(of_file).collect();
     let where_applications_run = where_applications_run.into_iter().flatten().flat_map(of_file);
@@ -82,10 +83,8 @@ pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<V
         ),
         None => roles.extend(where_applications_run),
     }
-    if !settings.webhook {
-        for rules in roles.iter_mut().filter_map(|role| role["rules"].as_array_mut()) {
-            rules.retain(|rule| !is_for_webhook(rule));
-        }
+    for rules in roles.iter_mut().filter_map(|role| role.get_mut("rules")?.as_array_mut()) {
+        rules.retain(|rule| (serves || !is_for_webhook(rule)) && (drives || !is_for_election(rule)));
     }
     roles
 }
@@ -130,10 +129,18 @@ fn drivers_accounts(settings: &ManifestsSettings) -> Vec<Value> {
 
 /// Returns whether a rule covers only the webhook's certificates and the webhook configurations that trust them.
 fn is_for_webhook(rule: &Value) -> bool {
-    let is_theirs = |resource: &Value| {
-        resource.as_str().is_some_and(|name| name == "secrets" || name.ends_with("webhookconfigurations"))
-    };
-    rule["resources"].as_array().is_some_and(|resources| resources.iter().all(is_theirs))
+    covers_only(rule, |resource| resource == "secrets" || resource.ends_with("webhookconfigurations"))
+}
+
+/// Returns whether a rule covers only Leases.
+fn is_for_election(rule: &Value) -> bool {
+    covers_only(rule, |resource| resource == "leases")
+}
+
+fn covers_only(rule: &Value, is_theirs: impl Fn(&str) -> bool) -> bool {
+    let resources = rule["resources"].as_array();
+    resources
+        .is_some_and(|resources| resources.iter().all(|resource| resource.as_str().is_some_and(&is_theirs)))
 }
 
 /// Returns the webhook configurations of an installation whose Service is in `namespace`. They decide when the API

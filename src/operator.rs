@@ -1,24 +1,27 @@
-//! Runs `spark-operator run`: controller, webhook, certificates and the ports for probes and metrics, in one process.
-//! When one of these parts ends, all end.
+//! Runs controller, webhook, certificates and the ports for probes and metrics in one process, or one half of them with
+//! its ports. When one of these parts ends, all end.
 
 use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests},
     installation,
     listen::{everywhere, listen},
-    manifests, metrics, process_limits,
+    manifests, metrics,
+    parts::{
+        Parts,
+        condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, RUNNING, WEBHOOK},
+    },
+    process_limits,
     settings::{Settings, VERSION},
     shutdown, telemetry,
 };
 use anyhow::{Context, anyhow};
-use axum::Router;
-use certificates::{Certificates, Registration, ServingCertificate, Trust};
+use certificates::{Registration, ServingCertificate, Trust};
 use controller::{
     self, ApplicationMetrics, ClaimMetrics, ReadMetrics, ScheduleMetrics, Setup, SubmissionEnvironment,
     SubmissionMetrics, SubmitterSettings, Workloads,
 };
-use futures::StreamExt;
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::tz::TimeZone;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -27,55 +30,30 @@ use leader_election::Leadership;
 use plan::{Policy, executors::ExecutorLimits, schedule};
 use std::{
     env,
-    fmt::Display,
-    future::Future,
-    io,
     net::{Ipv4Addr, SocketAddr},
     path::Path,
     sync::Arc,
     time::Duration,
 };
-use tokio::{net::TcpListener, sync::Notify, task::JoinSet, time::sleep};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use webhook::{self, Closing, ExposureRights, LargeReviews, Quotas, ReviewMetrics, Reviews, Tls};
+use webhook::{self, ExposureRights, LargeReviews, Quotas, ReviewMetrics, Reviews};
 
-/// The pause between two checks that certificates, caBundle and definitions are still in place. A removed certificate
-/// or caBundle is restored within this time, and a missing definition is reported.
-const LOOK: Duration = Duration::from_secs(60);
-/// The pause between two checks that the operator has all its permissions. A check is one request for each verb (some 70),
-/// and in the meantime a request without permission fails with the API server's own message.
-const LOOK_AT_PERMISSIONS: Duration = Duration::from_secs(10 * 60);
-/// The pause between two handshakes with the operator's own webhook. A handshake is cheap, and nothing else reveals a
-/// webhook that hangs.
-const KNOCK: Duration = Duration::from_secs(10);
-/// The first pause after a check that failed. It is short, because until then the operator is of little use.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// How long a watch may go without an answer before the liveness probe fails. A watch begins anew every minute; after a
 /// failure it is retried at least every two minutes.
 const SILENCE: Duration = Duration::from_secs(5 * 60);
-/// How long the parts may take to end once the webhook accepts no more connections. Kubernetes gives a pod 30 s in all.
-/// The API server waits 30 s for a review at most, and 5 s for the reviews of this operator.
-const DRAIN: Duration = Duration::from_secs(20);
 
-/// The names of the conditions of readiness, as `/readyz` shows them.
-mod condition {
-    pub(super) const CACHES: &str = "caches";
-    pub(super) const CERTIFICATES: &str = "certificates";
-    pub(super) const DEFINITIONS: &str = "definitions";
-    pub(super) const PERMISSIONS: &str = "permissions";
-    pub(super) const RUNNING: &str = "running";
-    pub(super) const WEBHOOK: &str = "webhook";
-}
-use condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, RUNNING, WEBHOOK};
-
-/// Runs the operator until a signal arrives.
+/// Runs the operator, or the half that `settings` name, until a signal arrives. Logs `warnings` first.
 ///
 /// # Errors
 ///
 /// When the operator cannot start, or one of its parts has ended early.
-pub async fn run(settings: Settings) -> anyhow::Result<()> {
+pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> {
     telemetry::init(settings.zap_encoder, &settings.zap_log_level);
+    for warning in warnings {
+        warn!("{warning}");
+    }
     if let Err(error) = process_limits::take_small_pages() {
         warn!(%error, "memory is taken in pages of any size");
     }
@@ -92,8 +70,10 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
 
     let config = config(settings.cluster.kubeconfig.as_deref()).await?;
     let master = settings.master.clone().unwrap_or_else(|| master(&config));
+    let (drives, serves_webhook) =
+        (settings.installation.drives_applications(), settings.installation.serves_webhook());
     let has_webhook = settings.installation.webhook;
-    let webhook = if has_webhook {
+    let webhook = if serves_webhook {
         Some(listen("--webhook-port", everywhere(settings.webhook.webhook_port)).await?)
     } else {
         None
@@ -112,10 +92,11 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         api_server::client(config, &requests).context("the Kubernetes configuration cannot be used")?;
     // Driver pods that are created before the API server trusts the webhook would be denied, and fields that are
     // written before the definitions are right would be lost.
-    let before_driving: &[_] = if has_webhook { &[CERTIFICATES, DEFINITIONS] } else { &[DEFINITIONS] };
-    let of_webhook: &[_] = if has_webhook { &[CERTIFICATES, WEBHOOK] } else { &[] };
-    let readiness =
-        Readiness::waiting_for([CACHES, DEFINITIONS, PERMISSIONS].iter().chain(of_webhook).copied());
+    let before_driving: &[_] = if serves_webhook { &[CERTIFICATES, DEFINITIONS] } else { &[DEFINITIONS] };
+    let of_webhook: &[_] = if serves_webhook { &[CERTIFICATES, WEBHOOK] } else { &[] };
+    let of_controller: &[_] = if drives { &[CACHES] } else { &[] };
+    let of_both = [DEFINITIONS, PERMISSIONS];
+    let readiness = Readiness::waiting_for(of_both.iter().chain(of_controller).chain(of_webhook).copied());
     let installation = &settings.installation.name;
     let places = settings.webhook.places(installation);
     let namespaces = settings.installation.namespaces();
@@ -179,13 +160,13 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         (tcp, certificate, Arc::new(trust), reviews)
     });
     let lock_namespace = settings.election.lock_namespace(&places.secret_namespace).to_owned();
-    let lock = settings.election.lock_name(installation);
+    let lock = settings.election.lock_name(installation).filter(|_| drives);
     let leadership = lock.as_ref().map(|lock| {
         Leadership::new(client.clone(), (&lock_namespace, lock), &settings.pod_name, timing, &mut registry)
     });
 
     info!(version = VERSION, "started");
-    let mut parts = Parts { running: JoinSet::new(), stop: stop.clone(), drain: closing.delay + DRAIN };
+    let mut parts = Parts::new(stop.clone(), closing.delay);
     // Probes and metrics are served until the webhook has ended.
     let served = CancellationToken::new();
     let mut probes = admin::probes(liveness(requests.clone(), workloads.clone()), readiness.clone());
@@ -230,6 +211,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
 
     let needs = installation::Needs { places, lock, lock_namespace, settings: settings.installation };
     parts.keep_installed(&client, &needs, &readiness);
+    if !drives {
+        return parts.all_ended().await;
+    }
     parts.start("controller", async move {
         let can_begin = readiness.wait_for(before_driving);
         if stop.run_until_cancelled(can_begin).await.is_none() {
@@ -289,58 +273,6 @@ fn liveness(requests: Requests, workloads: Workloads) -> Liveness {
     })
 }
 
-/// A condition of readiness that is checked again and again.
-struct Keep {
-    condition: &'static str,
-    readiness: Readiness,
-    stop: CancellationToken,
-    /// The longest pause between two checks that fail for the same reason. The first pause is [`LOOK_AGAIN`], and each
-    /// later one is twice as long.
-    longest_pause: Duration,
-}
-
-impl Keep {
-    /// Calls `look` again and again until the operator stops, and records in the readiness whether the condition is
-    /// met, or why not. `look` repairs what it can, and returns the pause until the next call; a notification of
-    /// `changed` ends any pause early.
-    async fn met<L, E>(self, look: impl Fn() -> L, changed: Arc<Notify>) -> io::Result<()>
-    where
-        L: Future<Output = Result<Duration, E>>,
-        E: Display,
-    {
-        let keep = async {
-            let (mut pause, mut reason) = (LOOK_AGAIN, String::new());
-            loop {
-                let rest = match look().await {
-                    Ok(rest) => {
-                        self.readiness.met(self.condition);
-                        reason.clear();
-                        rest
-                    }
-                    Err(why) => {
-                        self.readiness.unmet(self.condition, &why);
-                        let why = why.to_string();
-                        pause = if why == reason { (pause * 2).min(self.longest_pause) } else { LOOK_AGAIN };
-                        reason = why;
-                        pause
-                    }
-                };
-                tokio::select! {
-                    () = sleep(rest) => {}
-                    () = changed.notified() => {}
-                }
-            }
-        };
-        self.stop.run_until_cancelled(keep).await;
-        Ok(())
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the clock of the certificates")]
-fn now() -> Timestamp {
-    Timestamp::now()
-}
-
 /// Returns the URL of the API server for Spark's `--master`: that of its Service inside a cluster, otherwise that of
 /// the kubeconfig.
 fn master(config: &Config) -> String {
@@ -348,143 +280,5 @@ fn master(config: &Config) -> String {
         (Ok(host), Ok(port)) if host.contains(':') => format!("k8s://https://[{host}]:{port}"),
         (Ok(host), Ok(port)) => format!("k8s://https://{host}:{port}"),
         _ => format!("k8s://{}", config.cluster_url.to_string().trim_end_matches('/')),
-    }
-}
-
-/// The parts of the process that run at the same time.
-struct Parts {
-    running: JoinSet<(&'static str, io::Result<()>)>,
-    stop: CancellationToken,
-    /// How long the parts may take to end.
-    drain: Duration,
-}
-
-impl Parts {
-    fn start(&mut self, name: &'static str, part: impl Future<Output = io::Result<()>> + Send + 'static) {
-        self.running.spawn(async move { (name, part.await) });
-    }
-
-    /// Serves `metrics` until `served` is cancelled. With `tls`, over HTTPS: with the webhook's certificate if there is
-    /// a webhook, or else with a certificate that no client can verify.
-    fn serve_metrics(
-        &mut self,
-        tcp: TcpListener,
-        metrics: Router,
-        tls: Option<Tls>,
-        certificate: Option<Arc<ServingCertificate>>,
-        served: &CancellationToken,
-    ) -> anyhow::Result<()> {
-        let (name, served) = ("port of the metrics", served.clone());
-        let Some(tls) = tls else {
-            self.start(name, admin::serve(tcp, metrics, served));
-            return Ok(());
-        };
-        let certificate = match certificate {
-            Some(certificate) => certificate,
-            None => {
-                let made = Certificates::generate(&["localhost".to_owned()], now())
-                    .context("cannot make a certificate for the metrics")?;
-                let certificate = ServingCertificate::default();
-                certificate.set(&made.certificate, &made.key)?;
-                Arc::new(certificate)
-            }
-        };
-        self.start(name, async move {
-            webhook::serve_routes(tcp, certificate, &tls, metrics, Closing::default(), served).await
-        });
-        Ok(())
-    }
-
-    /// Starts the parts that keep the certificates and the API server's trust in them, and that test the webhook.
-    fn keep_trusted(&mut self, trust: &Arc<Trust>, webhook: SocketAddr, readiness: &Readiness) {
-        let changed = Arc::new(Notify::new());
-        let changes = {
-            let (changes, changed) = (trust.changes(api_server::WATCH_SECONDS), Arc::clone(&changed));
-            changes.take_until(self.stop.clone().cancelled_owned()).for_each(move |()| {
-                changed.notify_one();
-                std::future::ready(())
-            })
-        };
-        self.start("watches of what the API server trusts", async {
-            changes.await;
-            Ok(())
-        });
-        let establishing = Arc::clone(trust);
-        let establish = move || {
-            let trust = Arc::clone(&establishing);
-            async move { trust.establish(now()).await.map(|rest| rest.min(LOOK)) }
-        };
-        self.start("certificates", self.keep(CERTIFICATES, readiness).met(establish, changed));
-        let shaking = Arc::clone(trust);
-        let handshake = move || {
-            let trust = Arc::clone(&shaking);
-            async move { trust.handshake(webhook).await.map(|()| KNOCK) }
-        };
-        let knock = self.keep(WEBHOOK, readiness);
-        let (ready, stopped) = (readiness.clone(), self.stop.clone());
-        self.start("handshake with ourselves", async move {
-            // Without certificates, the handshake could only fail.
-            match stopped.run_until_cancelled(ready.wait_for(&[CERTIFICATES])).await {
-                Some(()) => knock.met(handshake, Arc::default()).await,
-                None => Ok(()),
-            }
-        });
-    }
-
-    /// Starts the checks of the definitions and permissions, which an admin installs.
-    fn keep_installed(&mut self, client: &Client, needs: &installation::Needs, readiness: &Readiness) {
-        let asking = client.clone();
-        let has_webhook = needs.settings.webhook;
-        let definitions = move || {
-            let client = asking.clone();
-            async move {
-                installation::definitions(&client).await?;
-                if has_webhook {
-                    installation::version(&client).await?;
-                }
-                Ok::<_, installation::Error>(LOOK)
-            }
-        };
-        self.start("definitions", self.keep(DEFINITIONS, readiness).met(definitions, Arc::default()));
-        let (client, needs) = (client.clone(), needs.clone());
-        let permissions = move || {
-            let (client, needs) = (client.clone(), needs.clone());
-            async move { installation::permissions(&client, &needs).await.map(|()| LOOK_AT_PERMISSIONS) }
-        };
-        let keep = Keep { longest_pause: LOOK, ..self.keep(PERMISSIONS, readiness) };
-        self.start("permissions", keep.met(permissions, Arc::default()));
-    }
-
-    fn keep(&self, condition: &'static str, readiness: &Readiness) -> Keep {
-        Keep { condition, readiness: readiness.clone(), stop: self.stop.clone(), longest_pause: LOOK_AGAIN }
-    }
-
-    /// Waits until all parts have ended. If a part ends without having been asked to, all others are stopped.
-    async fn all_ended(mut self) -> anyhow::Result<()> {
-        let (stop, drain) = (self.stop.clone(), self.drain);
-        let end = async {
-            let mut result = Ok(());
-            while let Some(ended) = self.running.join_next().await {
-                let failure = match ended {
-                    Ok((name, Err(error))) => Some(anyhow!(error).context(format!("the {name} failed"))),
-                    Ok((name, Ok(()))) if !stop.is_cancelled() => Some(anyhow!("the {name} has ended early")),
-                    Ok((_, Ok(()))) => None,
-                    Err(panic) => Some(anyhow!(panic).context("a part of the operator panicked")),
-                };
-                if let Some(failure) = failure {
-                    stop.cancel();
-                    result = result.and(Err(failure));
-                }
-            }
-            result
-        };
-        let too_long = async {
-            stop.cancelled().await;
-            sleep(drain).await;
-        };
-        tokio::select! {
-            result = end => result,
-            () = too_long => Err(anyhow!("not all parts have ended within {} s of being asked to", drain.as_secs())),
-        }
     }
 }

@@ -3,6 +3,7 @@
 mod election;
 mod exposure;
 mod installation;
+pub mod kubeflow;
 mod metrics;
 mod webhook;
 
@@ -13,6 +14,7 @@ pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;
 pub use installation::{InstallationName, InstallationSettings};
 use jiff::SignedDuration;
+pub use kubeflow::{Half, HalfCommand, HalfSettings};
 pub use metrics::MetricsSettings;
 use plan::{schedule::Precision, submission::Submitter, submission_pod};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -32,11 +34,26 @@ pub struct Flags {
 pub enum Command {
     /// Run the controller, the webhook and the ports for probes and metrics
     Run(Box<Settings>),
+    /// Run the controller alone, with the command line of Kubeflow's operator
+    Controller {
+        #[command(subcommand)]
+        command: HalfCommand,
+    },
+    /// Run the webhook alone, with the command line of Kubeflow's operator
+    Webhook {
+        #[command(subcommand)]
+        command: HalfCommand,
+    },
     /// Print the CustomResourceDefinitions as YAML
     Crds {
         /// Write each into a file of its own in this directory instead
         #[arg(long, value_name = "DIRECTORY")]
         directory: Option<PathBuf>,
+        /// Apply them to the cluster instead, and wait until they are established
+        #[arg(long, conflicts_with = "directory")]
+        apply: bool,
+        #[command(flatten)]
+        cluster: ClusterSettings,
     },
     /// Print what an installation consists of, as YAML for `kubectl apply --filename -`
     Manifests(ManifestsSettings),
@@ -360,7 +377,15 @@ fn master(text: &str) -> Result<String, String> {
     }
 }
 
+/// Checks directives for logs. Takes zap's levels too: a number is a verbosity, and the levels above `error` are written
+/// as errors here.
 fn log_filter(text: &str) -> Result<String, String> {
+    let text = match text {
+        "dpanic" | "panic" | "fatal" => "error",
+        "0" => "info",
+        number if number.parse::<u8>().is_ok() => "debug",
+        directives => directives,
+    };
     let parsed: Result<tracing_subscriber::EnvFilter, _> = text.parse();
     parsed
         .map(|_| text.to_owned())

@@ -1,5 +1,6 @@
 //! The flags that the installation depends on, which `run` and `manifests` share.
 
+use super::Half;
 use clap::{ArgAction, Args};
 use plan::namespaces::{Labelled, Namespaces};
 
@@ -85,6 +86,10 @@ pub struct InstallationSettings {
         default_missing_value = "true"
     )]
     pub webhook: bool,
+
+    /// The half that the process runs, if it does not run both.
+    #[arg(skip)]
+    pub half: Option<Half>,
 }
 
 /// Which of several installations in a cluster.
@@ -119,6 +124,18 @@ impl InstallationName {
 pub struct OptionalLabels(pub Option<Labelled>);
 
 impl InstallationSettings {
+    /// Returns whether the process answers reviews.
+    #[must_use]
+    pub fn serves_webhook(&self) -> bool {
+        self.webhook && self.half != Some(Half::Controller)
+    }
+
+    /// Returns whether the process drives applications.
+    #[must_use]
+    pub fn drives_applications(&self) -> bool {
+        self.half != Some(Half::Webhook)
+    }
+
     /// Returns the namespaces in which applications are driven and pods are customized.
     #[must_use]
     pub fn namespaces(&self) -> Namespaces {

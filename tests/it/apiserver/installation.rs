@@ -8,6 +8,7 @@ use super::{
     operator::{HEALTH, NAMESPACE, Operator, USER},
     seen,
 };
+use crate::program::run;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -128,7 +129,26 @@ async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_t
         "manifests/crds/sparkoperator.k8s.io_sparkapplications.yaml",
     ]);
     is_not_ready(&operator, "definitions", &[SCHEDULES, "is not installed; run: ", command]).await;
-    kubectl(&["apply", "--server-side", "--force-conflicts", "--filename", "manifests/crds"]);
+    // What another operator's definition had goes, and what the admin has noted on it stays.
+    let foreign = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/foreign";
+    let add = json!([{"op": "add", "path": foreign, "value": {"type": "string"}}]).to_string();
+    kubectl(&["patch", "crd", APPLICATIONS, "--type=json", "--patch", &add]);
+    kubectl(&["label", "crd", APPLICATIONS, "team=data"]);
+    let applied = run(env!("CARGO_BIN_EXE_spark-operator"), &["crds", "--apply"], "");
+    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    let lines = [APPLICATIONS, SCHEDULES].map(|name| format!("customresourcedefinition/{name} applied\n"));
+    assert_eq!(String::from_utf8_lossy(&applied.stdout), lines.concat());
+    let kept: Value = serde_json::from_str(&kubectl(&["get", "crd", APPLICATIONS, "--output=json"])).unwrap();
+    assert_eq!((kept.pointer(foreign), &kept["metadata"]["labels"]["team"]), (None, &json!("data")));
+    kubectl(&["label", "crd", APPLICATIONS, "team-"]);
+    // An installation of a later version needs its own.
+    let version = "sparkoperator.k8s.io/definition-version";
+    kubectl(&["annotate", "--overwrite", "crd", APPLICATIONS, &format!("{version}=99.0.0")]);
+    kubectl(&["patch", "crd", APPLICATIONS, "--type=json", "--patch", &add]);
+    run(env!("CARGO_BIN_EXE_spark-operator"), &["crds", "--apply"], "");
+    let kept: Value = serde_json::from_str(&kubectl(&["get", "crd", APPLICATIONS, "--output=json"])).unwrap();
+    assert_eq!(kept.pointer(foreign), Some(&json!({"type": "string"})));
+    kubectl(&["annotate", "crd", APPLICATIONS, &format!("{version}-")]);
     is_ready(&operator).await;
     let failed = namespace.reaches("early", "FAILED").await;
     assert_eq!(failed["status"]["runOrdinal"], 1);

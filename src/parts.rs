@@ -1,0 +1,248 @@
+//! The parts of the operator that run at the same time: the ports, and what is checked again and again.
+
+use crate::{
+    admin::{self, Readiness},
+    api_server, installation,
+};
+use anyhow::{Context, anyhow};
+use axum::Router;
+use certificates::{Certificates, ServingCertificate, Trust};
+use condition::{CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK};
+use futures::StreamExt;
+use jiff::Timestamp;
+use kube::Client;
+use std::{fmt::Display, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{net::TcpListener, sync::Notify, task::JoinSet, time::sleep};
+use tokio_util::sync::CancellationToken;
+use webhook::{Closing, Tls};
+
+/// The pause between two checks that certificates, caBundle and definitions are still in place. A removed certificate
+/// or caBundle is restored within this time, and a missing definition is reported.
+const LOOK: Duration = Duration::from_secs(60);
+/// The pause between two checks that the operator has all its permissions. A check is one request for each verb (some 70),
+/// and in the meantime a request without permission fails with the API server's own message.
+const LOOK_AT_PERMISSIONS: Duration = Duration::from_secs(10 * 60);
+/// The pause between two handshakes with the operator's own webhook. A handshake is cheap, and nothing else reveals a
+/// webhook that hangs.
+const KNOCK: Duration = Duration::from_secs(10);
+/// The first pause after a check that failed. It is short, because until then the operator is of little use.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// How long the parts may take to end once the webhook accepts no more connections. Kubernetes gives a pod 30 s in all.
+/// The API server waits 30 s for a review at most, and 5 s for the reviews of this operator.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// The names of the conditions of readiness, as `/readyz` shows them.
+pub(crate) mod condition {
+    pub(crate) const CACHES: &str = "caches";
+    pub(crate) const CERTIFICATES: &str = "certificates";
+    pub(crate) const DEFINITIONS: &str = "definitions";
+    pub(crate) const PERMISSIONS: &str = "permissions";
+    pub(crate) const RUNNING: &str = "running";
+    pub(crate) const WEBHOOK: &str = "webhook";
+}
+
+/// A condition of readiness that is checked again and again.
+struct Keep {
+    condition: &'static str,
+    readiness: Readiness,
+    stop: CancellationToken,
+    /// The longest pause between two checks that fail for the same reason. The first pause is [`LOOK_AGAIN`], and each
+    /// later one is twice as long.
+    longest_pause: Duration,
+}
+
+impl Keep {
+    /// Calls `look` again and again until the operator stops, and records in the readiness whether the condition is
+    /// met, or why not. `look` repairs what it can, and returns the pause until the next call; a notification of
+    /// `changed` ends any pause early.
+    async fn met<L, E>(self, look: impl Fn() -> L, changed: Arc<Notify>) -> io::Result<()>
+    where
+        L: Future<Output = Result<Duration, E>>,
+        E: Display,
+    {
+        let keep = async {
+            let (mut pause, mut reason) = (LOOK_AGAIN, String::new());
+            loop {
+                let rest = match look().await {
+                    Ok(rest) => {
+                        self.readiness.met(self.condition);
+                        reason.clear();
+                        rest
+                    }
+                    Err(why) => {
+                        self.readiness.unmet(self.condition, &why);
+                        let why = why.to_string();
+                        pause = if why == reason { (pause * 2).min(self.longest_pause) } else { LOOK_AGAIN };
+                        reason = why;
+                        pause
+                    }
+                };
+                tokio::select! {
+                    () = sleep(rest) => {}
+                    () = changed.notified() => {}
+                }
+            }
+        };
+        self.stop.run_until_cancelled(keep).await;
+        Ok(())
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the clock of the certificates")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// The parts of the process that run at the same time.
+pub(crate) struct Parts {
+    running: JoinSet<(&'static str, io::Result<()>)>,
+    stop: CancellationToken,
+    /// How long the parts may take to end.
+    drain: Duration,
+}
+
+impl Parts {
+    /// Returns a process without parts. `delay` is how long the webhook accepts connections after the process was asked
+    /// to stop.
+    pub(crate) fn new(stop: CancellationToken, delay: Duration) -> Self {
+        Self { running: JoinSet::new(), stop, drain: delay + DRAIN }
+    }
+
+    /// Starts a part; `name` stands in the error message when it fails.
+    pub(crate) fn start(
+        &mut self,
+        name: &'static str,
+        part: impl Future<Output = io::Result<()>> + Send + 'static,
+    ) {
+        self.running.spawn(async move { (name, part.await) });
+    }
+
+    /// Serves `metrics` until `served` is cancelled. With `tls`, over HTTPS: with the webhook's certificate if there is
+    /// a webhook, or else with a certificate that no client can verify.
+    pub(crate) fn serve_metrics(
+        &mut self,
+        tcp: TcpListener,
+        metrics: Router,
+        tls: Option<Tls>,
+        certificate: Option<Arc<ServingCertificate>>,
+        served: &CancellationToken,
+    ) -> anyhow::Result<()> {
+        let (name, served) = ("port of the metrics", served.clone());
+        let Some(tls) = tls else {
+            self.start(name, admin::serve(tcp, metrics, served));
+            return Ok(());
+        };
+        let certificate = match certificate {
+            Some(certificate) => certificate,
+            None => {
+                let made = Certificates::generate(&["localhost".to_owned()], now())
+                    .context("cannot make a certificate for the metrics")?;
+                let certificate = ServingCertificate::default();
+                certificate.set(&made.certificate, &made.key)?;
+                Arc::new(certificate)
+            }
+        };
+        self.start(name, async move {
+            webhook::serve_routes(tcp, certificate, &tls, metrics, Closing::default(), served).await
+        });
+        Ok(())
+    }
+
+    /// Starts the parts that keep the certificates and the API server's trust in them, and that test the webhook.
+    pub(crate) fn keep_trusted(&mut self, trust: &Arc<Trust>, webhook: SocketAddr, readiness: &Readiness) {
+        let changed = Arc::new(Notify::new());
+        let changes = {
+            let (changes, changed) = (trust.changes(api_server::WATCH_SECONDS), Arc::clone(&changed));
+            changes.take_until(self.stop.clone().cancelled_owned()).for_each(move |()| {
+                changed.notify_one();
+                std::future::ready(())
+            })
+        };
+        self.start("watches of what the API server trusts", async {
+            changes.await;
+            Ok(())
+        });
+        let establishing = Arc::clone(trust);
+        let establish = move || {
+            let trust = Arc::clone(&establishing);
+            async move { trust.establish(now()).await.map(|rest| rest.min(LOOK)) }
+        };
+        self.start("certificates", self.keep(CERTIFICATES, readiness).met(establish, changed));
+        let shaking = Arc::clone(trust);
+        let handshake = move || {
+            let trust = Arc::clone(&shaking);
+            async move { trust.handshake(webhook).await.map(|()| KNOCK) }
+        };
+        let knock = self.keep(WEBHOOK, readiness);
+        let (ready, stopped) = (readiness.clone(), self.stop.clone());
+        self.start("handshake with ourselves", async move {
+            // Without certificates, the handshake could only fail.
+            match stopped.run_until_cancelled(ready.wait_for(&[CERTIFICATES])).await {
+                Some(()) => knock.met(handshake, Arc::default()).await,
+                None => Ok(()),
+            }
+        });
+    }
+
+    /// Starts the checks of the definitions and permissions, which an admin installs.
+    pub(crate) fn keep_installed(
+        &mut self,
+        client: &Client,
+        needs: &installation::Needs,
+        readiness: &Readiness,
+    ) {
+        let asking = client.clone();
+        let serves_webhook = needs.settings.serves_webhook();
+        let definitions = move || {
+            let client = asking.clone();
+            async move {
+                installation::definitions(&client).await?;
+                if serves_webhook {
+                    installation::version(&client).await?;
+                }
+                Ok::<_, installation::Error>(LOOK)
+            }
+        };
+        self.start("definitions", self.keep(DEFINITIONS, readiness).met(definitions, Arc::default()));
+        let (client, needs) = (client.clone(), needs.clone());
+        let permissions = move || {
+            let (client, needs) = (client.clone(), needs.clone());
+            async move { installation::permissions(&client, &needs).await.map(|()| LOOK_AT_PERMISSIONS) }
+        };
+        let keep = Keep { longest_pause: LOOK, ..self.keep(PERMISSIONS, readiness) };
+        self.start("permissions", keep.met(permissions, Arc::default()));
+    }
+
+    fn keep(&self, condition: &'static str, readiness: &Readiness) -> Keep {
+        Keep { condition, readiness: readiness.clone(), stop: self.stop.clone(), longest_pause: LOOK_AGAIN }
+    }
+
+    /// Waits until all parts have ended. If a part ends without having been asked to, all others are stopped.
+    pub(crate) async fn all_ended(mut self) -> anyhow::Result<()> {
+        let (stop, drain) = (self.stop.clone(), self.drain);
+        let end = async {
+            let mut result = Ok(());
+            while let Some(ended) = self.running.join_next().await {
+                let failure = match ended {
+                    Ok((name, Err(error))) => Some(anyhow!(error).context(format!("the {name} failed"))),
+                    Ok((name, Ok(()))) if !stop.is_cancelled() => Some(anyhow!("the {name} has ended early")),
+                    Ok((_, Ok(()))) => None,
+                    Err(panic) => Some(anyhow!(panic).context("a part of the operator panicked")),
+                };
+                if let Some(failure) = failure {
+                    stop.cancel();
+                    result = result.and(Err(failure));
+                }
+            }
+            result
+        };
+        let too_long = async {
+            stop.cancelled().await;
+            sleep(drain).await;
+        };
+        tokio::select! {
+            result = end => result,
+            () = too_long => Err(anyhow!("not all parts have ended within {} s of being asked to", drain.as_secs())),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The command line of Kubeflow's operator: the commands `controller start` and `webhook start`, and the flags that only
+//! that operator has, so that manifests which were written for it can start this one.
+
+use super::Settings;
+use clap::{Arg, ArgMatches, Args, FromArgMatches, Subcommand};
+
+/// Which half of the operator a process runs, if it does not run both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// Drives applications. The webhook runs in another process.
+    Controller,
+    /// Answers reviews, and looks after the webhook's certificates.
+    Webhook,
+}
+
+/// The only command of `controller` and of `webhook`.
+#[derive(Debug, Subcommand)]
+pub enum HalfCommand {
+    /// Run it
+    Start(Box<HalfSettings>),
+}
+
+/// The flags of `run`, and those that only Kubeflow's operator has.
+#[derive(Debug, Args)]
+pub struct HalfSettings {
+    #[command(flatten)]
+    pub settings: Settings,
+    #[command(flatten)]
+    kubeflow: KubeflowFlags,
+}
+
+/// The flags that only Kubeflow's operator has.
+#[derive(Debug, Args)]
+#[command(next_help_heading = HEADING)]
+struct KubeflowFlags {
+    /// Gates, with commas between them: PartialRestart and RestSubmitter can only be false
+    #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',')]
+    feature_gates: Vec<String>,
+
+    /// Whether applications may name a batch scheduler: can only be false
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    enable_batch_scheduler: Option<String>,
+
+    #[command(flatten)]
+    without_effect: WithoutEffect,
+}
+
+/// The heading of these flags in the help.
+pub const HEADING: &str = "Kubeflow's operator";
+
+const NO_LIMIT: &str = "requests and reconciles are not limited here, and the API server shares out its time by priority \
+                        and fairness";
+const NO_BATCH_SCHEDULER: &str = "there is no batch scheduler (--enable-batch-scheduler)";
+const NO_SERVICE: &str = "the operator submits applications itself (--submitter)";
+const OTHER_LOGS: &str = "--zap-encoder and --zap-log-level say how logs are written";
+
+/// Flags without effect: name, name of the value, and why.
+const WITHOUT_EFFECT: [(&str, &str, &str); 22] = [
+    ("kube-scheduler-names", "NAME", NO_BATCH_SCHEDULER),
+    ("default-batch-scheduler", "NAME", NO_BATCH_SCHEDULER),
+    ("kube-api-qps", "N", NO_LIMIT),
+    ("kube-api-burst", "N", NO_LIMIT),
+    ("workqueue-ratelimiter-bucket-qps", "N", NO_LIMIT),
+    ("workqueue-ratelimiter-bucket-size", "N", NO_LIMIT),
+    ("workqueue-ratelimiter-max-delay", "DURATION", NO_LIMIT),
+    ("cache-sync-timeout", "DURATION", "a watch that has not listed yet is retried, and /readyz reports it"),
+    ("pprof-bind-address", "ADDRESS", "there is no profiler"),
+    ("label-selector-filter", "SELECTOR", "Kubeflow's operator does not use it either"),
+    ("zap-devel", "BOOL", OTHER_LOGS),
+    ("zap-stacktrace-level", "LEVEL", OTHER_LOGS),
+    ("zap-time-encoding", "FORMAT", OTHER_LOGS),
+    ("submitter-service-url", "URL", NO_SERVICE),
+    ("submitter-startup-timeout", "DURATION", NO_SERVICE),
+    ("submitter-request-timeout", "DURATION", NO_SERVICE),
+    ("submitter-max-retries", "N", NO_SERVICE),
+    ("submitter-initial-backoff", "DURATION", NO_SERVICE),
+    ("submitter-tls-enabled", "BOOL", NO_SERVICE),
+    ("submitter-tls-cert-file", "FILE", NO_SERVICE),
+    ("submitter-tls-key-file", "FILE", NO_SERVICE),
+    ("submitter-tls-ca-file", "FILE", NO_SERVICE),
+];
+
+/// Values that turn something off which is off here anyway.
+const OFF: [&str; 3] = ["", "0", "false"];
+
+/// A sentence for each flag of [`WITHOUT_EFFECT`] that was given, unless its value is one of [`OFF`]. Their values are not
+/// parsed.
+#[derive(Debug, Default)]
+struct WithoutEffect(Vec<String>);
+
+impl Args for WithoutEffect {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        // A switch stands alone or has its value after `=`; the others take the next argument too.
+        let args = WITHOUT_EFFECT.iter().map(|(flag, value, why)| {
+            let arg = Arg::new(*flag).long(*flag).value_name(*value).help(format!("No effect: {why}"));
+            if *value == "BOOL" {
+                arg.num_args(0..=1).require_equals(true).default_missing_value("true")
+            } else {
+                arg
+            }
+        });
+        command.args(args)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for WithoutEffect {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut given = Self::default();
+        given.update_from_arg_matches(matches)?;
+        Ok(given)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.extend(WITHOUT_EFFECT.iter().filter_map(|(flag, _, why)| {
+            let value = matches.get_one::<String>(flag)?;
+            (!OFF.contains(&value.as_str())).then(|| format!("--{flag} has no effect: {why}"))
+        }));
+        Ok(())
+    }
+}
+
+impl HalfSettings {
+    /// Returns the settings of a process that runs `half`, and a sentence for each flag that has no effect.
+    ///
+    /// # Errors
+    ///
+    /// When a flag asks for something that this operator does not do.
+    pub fn of(self, half: Half) -> Result<(Settings, Vec<String>), String> {
+        let Self { mut settings, kubeflow } = self;
+        if half == Half::Webhook && !settings.installation.webhook {
+            return Err("--webhook=false: `webhook start` runs nothing but the webhook".to_owned());
+        }
+        let warnings = kubeflow.warnings()?;
+        settings.installation.half = Some(half);
+        Ok((settings, warnings))
+    }
+}
+
+impl KubeflowFlags {
+    /// Returns a sentence for each flag that has no effect.
+    fn warnings(self) -> Result<Vec<String>, String> {
+        if self.enable_batch_scheduler.as_deref().is_some_and(is_on) {
+            return Err("--enable-batch-scheduler: this operator does not hand applications to batch schedulers yet; leave the flag \
+                        out, and applications that name one in spec.batchScheduler run without it"
+                .to_owned());
+        }
+        let of_gates = self.gates()?;
+        Ok(of_gates.into_iter().chain(self.without_effect.0).collect())
+    }
+
+    /// Returns a sentence for each gate that is on and has no effect.
+    fn gates(&self) -> Result<Vec<String>, String> {
+        let mut warnings = Vec::new();
+        for gate in self.feature_gates.iter().filter(|gate| !gate.trim().is_empty()) {
+            let refused = |why: &str| Err(format!("--feature-gates: {gate}: {why}"));
+            let Some((name, value)) = gate.trim().split_once('=') else {
+                return refused("must be NAME=true or NAME=false");
+            };
+            match (name, is_on(value)) {
+                ("PartialRestart", true) => {
+                    return refused(
+                        "not supported: an edit of tolerations, affinity or the like runs the application again",
+                    );
+                }
+                ("RestSubmitter", true) => {
+                    return refused(
+                        "not supported, and not needed: the operator submits applications itself, without a JVM (--submitter)",
+                    );
+                }
+                ("AllAlpha" | "AllBeta", true) => {
+                    return refused("not supported: name the gates (PartialRestart and RestSubmitter can only be false)");
+                }
+                ("LoadSparkDefaults", true) => warnings.push(
+                    "the gate LoadSparkDefaults has no effect: spark-defaults.conf is read if --spark-conf-dir or SPARK_CONF_DIR is \
+                     set"
+                        .to_owned(),
+                ),
+                ("DefaultTimeToLive" | "PartialRestart" | "RestSubmitter" | "LoadSparkDefaults" | "AllAlpha" | "AllBeta", _) => {}
+                _ => {
+                    return refused(
+                        "unknown (try PartialRestart, LoadSparkDefaults, RestSubmitter or DefaultTimeToLive)",
+                    );
+                }
+            }
+        }
+        Ok(warnings)
+    }
+}
+
+/// Returns whether the value of a switch means yes, as Go's `strconv.ParseBool` reads it.
+fn is_on(value: &str) -> bool {
+    matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Command, Flags};
+    use clap::Parser;
+
+    fn started(flags: &[&str]) -> Result<(Settings, Vec<String>), String> {
+        let arguments = ["spark-operator", "controller", "start"].iter().chain(flags);
+        match Flags::try_parse_from(arguments).unwrap().command {
+            Command::Controller { command: HalfCommand::Start(settings) } => settings.of(Half::Controller),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The arguments that Kubeflow's chart gives its controller by default.
+    #[test]
+    fn the_command_line_of_kubeflows_chart_is_taken_and_what_has_no_effect_is_named() {
+        let (settings, warnings) = started(&[
+            "--zap-log-level=info",
+            "--zap-encoder=console",
+            "--namespaces=default",
+            "--controller-threads=10",
+            "--enable-ui-service=true",
+            "--kube-api-qps=20",
+            "--kube-api-burst=30",
+            "--enable-metrics=true",
+            "--metrics-bind-address=:8080",
+            "--metrics-endpoint=/metrics",
+            "--metrics-prefix=",
+            "--metrics-labels=app_type",
+            "--metrics-job-submit-latency-buckets=0.5,1,2,4,8,16,32,64,128,256",
+            "--metrics-job-start-latency-buckets=30,60,90,120,150,180,210,240,270,300",
+            "--leader-election=true",
+            "--leader-election-lock-name=spark-operator-controller-lock",
+            "--leader-election-lock-namespace=spark-operator",
+            "--leader-election-lease-duration=15s",
+            "--leader-election-renew-deadline=10s",
+            "--leader-election-retry-period=2s",
+            "--workqueue-ratelimiter-bucket-qps=50",
+            "--workqueue-ratelimiter-bucket-size=500",
+            "--workqueue-ratelimiter-max-delay=6h",
+            "--driver-pod-creation-grace-period=10s",
+            "--max-tracked-executor-per-app=1000",
+            "--scheduled-spark-application-timestamp-precision=nanos",
+            "--feature-gates=PartialRestart=false,LoadSparkDefaults=false,RestSubmitter=false,DefaultTimeToLive=false",
+        ])
+        .unwrap();
+        assert_eq!(settings.installation.half, Some(Half::Controller));
+        let named: Vec<_> = warnings.iter().filter_map(|warning| warning.split(' ').next()).collect();
+        assert_eq!(
+            named,
+            [
+                "--kube-api-qps",
+                "--kube-api-burst",
+                "--workqueue-ratelimiter-bucket-qps",
+                "--workqueue-ratelimiter-bucket-size",
+                "--workqueue-ratelimiter-max-delay",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_this_operator_does_not_do_is_refused_with_the_flag() {
+        for (flag, why) in [
+            ("--feature-gates=RestSubmitter=true", "RestSubmitter=true: not supported, and not needed"),
+            (
+                "--feature-gates=LoadSparkDefaults=false,PartialRestart=true",
+                "PartialRestart=true: not supported",
+            ),
+            ("--feature-gates=AllBeta=true", "AllBeta=true: not supported"),
+            ("--feature-gates=Unheard=true", "Unheard=true: unknown"),
+            ("--feature-gates=PartialRestart", "PartialRestart: must be NAME=true or NAME=false"),
+            ("--enable-batch-scheduler", "--enable-batch-scheduler: "),
+        ] {
+            let refused = started(&[flag]).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+        }
+        let (_, warnings) =
+            started(&["--feature-gates=LoadSparkDefaults=true", "--pprof-bind-address=0"]).unwrap();
+        assert!(warnings.len() == 1 && warnings[0].contains("--spark-conf-dir"), "{warnings:?}");
+    }
+}
