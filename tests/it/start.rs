@@ -173,7 +173,7 @@ fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
         "# TYPE process_cpu_seconds_total counter",
         "spark_operator_build_info{version=\"0.1.0\"} 1",
         "controller_runtime_max_concurrent_reconciles{controller=\"sparkapplication\"} 10",
-        "workqueue_depth{name=\"sparkapplication\"} 0.0",
+        "workqueue_depth{controller=\"sparkapplication\",name=\"sparkapplication\"} 0.0",
         "spark_operator_submissions_in_flight 0",
         "# TYPE spark_application_count counter",
         "spark_application_count 0",

@@ -51,8 +51,10 @@ pub struct Workload {
     adds: Counter,
     retries: Counter,
     waited: Histogram,
-    worked: Histogram,
+    /// The durations of reconciles, as a metric of the controller and as a metric of its queue.
+    worked: [Histogram; 2],
     ends: Family<End, Counter>,
+    errors: Counter,
     panics: Counter,
 }
 
@@ -81,7 +83,15 @@ struct Controller {
 /// The label of metrics about queues.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Queue {
+    controller: &'static str,
     name: &'static str,
+}
+
+impl Queue {
+    /// Returns the queue of a controller, which has its name.
+    const fn of(controller: &'static str) -> Self {
+        Self { controller, name: controller }
+    }
 }
 
 /// One reconcile, which ends when this value is dropped.
@@ -111,10 +121,12 @@ impl Workloads {
         let (adds, retries, panics) = (Family::default(), Family::default(), Family::default());
         let waited = Family::new_with_constructor(buckets);
         let worked = Family::new_with_constructor(buckets);
+        let worked_by_queue = Family::new_with_constructor(buckets);
+        let (errors, terminal_errors) = (Family::default(), Family::<_, Counter>::default());
         let most = Family::<_, Gauge>::default();
         let workload = |kind: &'static str, label: &'static str, at_once: u16| {
             let state = State { waiting: HashMap::new(), running: HashMap::new(), moved: Instant::now() };
-            let (controller, queue) = (Controller { controller: label }, Queue { name: label });
+            let (controller, queue) = (Controller { controller: label }, Queue::of(label));
             most.get_or_create(&controller).set(i64::from(at_once));
             let workload = Workload {
                 kind,
@@ -123,10 +135,16 @@ impl Workloads {
                 adds: Counter::clone(&adds.get_or_create(&queue)),
                 retries: Counter::clone(&retries.get_or_create(&queue)),
                 waited: Histogram::clone(&waited.get_or_create(&queue)),
-                worked: Histogram::clone(&worked.get_or_create(&controller)),
+                worked: [
+                    Histogram::clone(&worked.get_or_create(&controller)),
+                    Histogram::clone(&worked_by_queue.get_or_create(&queue)),
+                ],
                 ends: Family::clone(&ends),
+                errors: Counter::clone(&errors.get_or_create(&controller)),
                 panics: Counter::clone(&panics.get_or_create(&controller)),
             };
+            // Every reconcile that fails is tried again.
+            drop(terminal_errors.get_or_create(&controller));
             for outcome in [Outcome::Done, Outcome::Again, Outcome::Failed] {
                 drop(ends.get_or_create(&workload.end(outcome)));
             }
@@ -140,8 +158,13 @@ impl Workloads {
         registry.register("controller_runtime_reconcile", "Reconciles, by result", ends);
         let help = "Reconciles that have hit a bug of the operator";
         registry.register("controller_runtime_reconcile_panics", help, panics);
+        let help = "Reconciles that have failed";
+        registry.register("controller_runtime_reconcile_errors", help, errors);
+        let help = "Reconciles that have failed and are not tried again: none";
+        registry.register("controller_runtime_terminal_reconcile_errors", help, terminal_errors);
         let help = "How long reconciles take, in seconds";
         registry.register("controller_runtime_reconcile_time_seconds", help, worked);
+        registry.register("workqueue_work_duration_seconds", help, worked_by_queue);
         let help = "How many reconciles may run at once";
         registry.register("controller_runtime_max_concurrent_reconciles", help, most);
         registry.register("workqueue_adds", "Reasons to look at an object", adds);
@@ -210,9 +233,13 @@ impl Workload {
 
 impl Work<'_> {
     pub(super) fn end(self, outcome: Outcome) {
-        self.workload.worked.observe(self.began.elapsed().as_secs_f64());
+        let worked = self.began.elapsed().as_secs_f64();
+        for histogram in &self.workload.worked {
+            histogram.observe(worked);
+        }
         self.workload.ends.get_or_create(&self.workload.end(outcome)).inc();
         if matches!(outcome, Outcome::Failed) {
+            self.workload.errors.inc();
             self.workload.retries.inc();
         }
     }
@@ -287,9 +314,15 @@ impl Collector for Workloads {
         for (place, (name, help)) in described.into_iter().enumerate() {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for (workload, values) in [&self.applications, &self.schedules].into_iter().zip(measured) {
-                let queue = Queue { name: workload.label };
+                let queue = Queue::of(workload.label);
                 ConstGauge::new(values[place]).encode(family.encode_family(&queue)?)?;
             }
+        }
+        let (name, help) = ("controller_runtime_active_workers", "Reconciles that run");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (workload, [_, running, ..]) in [&self.applications, &self.schedules].into_iter().zip(measured) {
+            let controller = Controller { controller: workload.label };
+            ConstGauge::new(running).encode(family.encode_family(&controller)?)?;
         }
         Ok(())
     }

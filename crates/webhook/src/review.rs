@@ -211,6 +211,7 @@ struct Asked {
 impl Asked {
     /// Returns the answer. A large object is reviewed by [`LargeReviews`], so that other reviews do not wait for it.
     async fn reviewed(self, headers: HeaderMap, body: Bytes, reviews: Reviews) -> Response {
+        let _in_flight = reviews.metrics.begins(self.path);
         if body.len() <= ORDINARY {
             return self.answer(&headers, &body, &reviews).await;
         }

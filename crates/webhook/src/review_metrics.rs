@@ -2,7 +2,7 @@
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
 use std::time::Duration;
@@ -13,6 +13,37 @@ pub struct ReviewMetrics {
     reviews: Family<Review, Counter>,
     denials: Family<Denial, Counter>,
     durations: Family<Path, Histogram>,
+    of_controller_runtime: ControllerRuntimeMetrics,
+}
+
+/// The metrics of controller-runtime, which dashboards for Kubeflow's operator read.
+#[derive(Clone, Debug)]
+struct ControllerRuntimeMetrics {
+    requests: Family<Request, Counter>,
+    latencies: Family<Webhook, Histogram>,
+    in_flight: Family<Webhook, Gauge>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Request {
+    /// The HTTP status of the answer.
+    code: &'static str,
+    webhook: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Webhook {
+    /// The path.
+    webhook: &'static str,
+}
+
+/// A review that is in flight until this value is dropped.
+pub(super) struct InFlight(Gauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -73,6 +104,11 @@ impl ReviewMetrics {
             reviews: Family::default(),
             denials: Family::default(),
             durations: Family::new_with_constructor(buckets),
+            of_controller_runtime: ControllerRuntimeMetrics {
+                requests: Family::default(),
+                latencies: Family::new_with_constructor(buckets),
+                in_flight: Family::default(),
+            },
         };
         let help = "Admission reviews, by path, kind of object, operation and result";
         registry.register("spark_operator_webhook_reviews", help, metrics.reviews.clone());
@@ -80,7 +116,23 @@ impl ReviewMetrics {
         registry.register("spark_operator_webhook_denials", help, metrics.denials.clone());
         let help = "How long reviews took from their last byte to their answer, in seconds";
         registry.register("spark_operator_webhook_review_duration_seconds", help, metrics.durations.clone());
+        let ControllerRuntimeMetrics { requests, latencies, in_flight } =
+            metrics.of_controller_runtime.clone();
+        let help = "Admission requests, by webhook and HTTP status";
+        registry.register("controller_runtime_webhook_requests", help, requests);
+        let help = "How long admission requests took, in seconds";
+        registry.register("controller_runtime_webhook_latency_seconds", help, latencies);
+        let help = "Admission requests that are being answered";
+        registry.register("controller_runtime_webhook_requests_in_flight", help, in_flight);
         metrics
+    }
+
+    /// Records that a review begins.
+    pub(super) fn begins(&self, path: &'static str) -> InFlight {
+        let in_flight =
+            self.of_controller_runtime.in_flight.get_or_create(&Webhook { webhook: path }).clone();
+        in_flight.inc();
+        InFlight(in_flight)
     }
 
     pub(super) fn answered(
@@ -97,6 +149,10 @@ impl ReviewMetrics {
         let kind = kind.unwrap_or("other");
         self.reviews.get_or_create(&Review { path, kind, operation, result }).inc();
         self.durations.get_or_create(&Path { path }).observe(duration.as_secs_f64());
+        let code = if matches!(outcome, Outcome::Unreadable) { "400" } else { "200" };
+        let ControllerRuntimeMetrics { requests, latencies, .. } = &self.of_controller_runtime;
+        requests.get_or_create(&Request { code, webhook: path }).inc();
+        latencies.get_or_create(&Webhook { webhook: path }).observe(duration.as_secs_f64());
     }
 
     /// Records that an object of `kind` is denied because of `subject`.

@@ -121,7 +121,8 @@ async fn a_leader_that_is_cut_off_stops_submitting_before_another_one_begins() {
     assert_eq!(namespace.application("pi").await["status"]["submissionAttempts"], 1);
     assert_eq!(namespace.drivers_ever().await.len(), 1);
     assert!(!first.log().contains("state changed"), "a deposed leader writes nothing");
-    let waiting = first.metric("workqueue_depth{name=\"sparkapplication\"}").await;
+    let waiting =
+        first.metric("workqueue_depth{controller=\"sparkapplication\",name=\"sparkapplication\"}").await;
     assert_eq!(waiting, Ok(0.0), "what it has left undone is not its own any more");
 }
 

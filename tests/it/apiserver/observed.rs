@@ -115,8 +115,8 @@ async fn metrics_count_what_was_done() {
             "spark_operator_webhook_denials_total{kind=\"Pod\",reason=\"sparkoperator.k8s.io/volumes\"} 1",
             "spark_operator_submissions_in_flight 0",
             "spark_operator_submissions_waiting 0",
-            "workqueue_depth{name=\"sparkapplication\"} 0.0",
-            "workqueue_active{name=\"sparkapplication\"} 0.0",
+            "workqueue_depth{controller=\"sparkapplication\",name=\"sparkapplication\"} 0.0",
+            "workqueue_active{controller=\"sparkapplication\",name=\"sparkapplication\"} 0.0",
             "controller_runtime_reconcile_total{controller=\"sparkapplication\",result=\"error\"} 0",
         ]
         .into_iter();

@@ -50,6 +50,8 @@ pub(crate) struct Operator {
 /// The settings with which an operator is started. A setting that a test does not change has the default of the tests.
 pub(crate) struct Setup<'a> {
     namespace: &'a Namespace,
+    /// The command of the program: `run`, or `controller start`.
+    command: Vec<String>,
     cluster: Option<Value>,
     beside: u16,
     /// The service account, in the operator's namespace.
@@ -63,6 +65,11 @@ impl Setup<'_> {
     /// Connects the operator to the API server through `proxy`.
     pub(crate) fn through(self, proxy: &Proxy) -> Self {
         Self { cluster: Some(proxy.cluster()), ..self }
+    }
+
+    /// Runs another command of the program than `run`.
+    pub(crate) fn command(self, command: &[String]) -> Self {
+        Self { command: command.to_vec(), ..self }
     }
 
     /// Runs the operator with the rights of another account in the operator's namespace.
@@ -130,7 +137,7 @@ impl Setup<'_> {
         ];
         let arguments = ports.into_iter().chain(self.election).chain(self.arguments);
         let process = Command::new(program)
-            .arg("run")
+            .args(self.command)
             .args(arguments)
             .env(
                 "KUBECONFIG",
@@ -164,6 +171,7 @@ impl Operator {
     pub(crate) fn with(namespace: &Namespace) -> Setup<'_> {
         Setup {
             namespace,
+            command: vec!["run".to_owned()],
             cluster: None,
             beside: 0,
             account: "spark-operator",
@@ -227,8 +235,8 @@ impl Operator {
     pub(crate) async fn has_looked_at(&self, applications: usize) {
         eventually(&format!("it has looked at {applications} applications"), async || {
             let looked =
-                self.metric("workqueue_queue_duration_seconds_count{name=\"sparkapplication\"}").await?;
-            let waiting = self.metric("workqueue_depth{name=\"sparkapplication\"}").await?;
+                self.metric("workqueue_queue_duration_seconds_count{controller=\"sparkapplication\",name=\"sparkapplication\"}").await?;
+            let waiting = self.metric("workqueue_depth{controller=\"sparkapplication\",name=\"sparkapplication\"}").await?;
             seen(looked >= applications as f64 && waiting == 0.0, (looked, waiting))
         })
         .await;

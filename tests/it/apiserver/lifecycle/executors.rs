@@ -91,7 +91,9 @@ async fn a_thousand_executors_take_a_handful_of_events_and_a_status_a_second() {
     namespace.clear::<Pod>().await;
     namespace.reaches("pi", "FAILED").await;
     eventually("it has nothing left to do", async || {
-        let waiting = operator.metric("workqueue_depth{name=\"sparkapplication\"}").await?;
+        let waiting = operator
+            .metric("workqueue_depth{controller=\"sparkapplication\",name=\"sparkapplication\"}")
+            .await?;
         seen(waiting == 0.0, waiting)
     })
     .await;
@@ -175,7 +177,7 @@ async fn nothing_is_written_where_nothing_has_changed() {
     operator.has_looked_at(2).await;
     let written = proxy.writes_in(namespace.name).len();
     let looked =
-        operator.metric("workqueue_queue_duration_seconds_count{name=\"sparkapplication\"}").await.unwrap();
+        operator.metric("workqueue_queue_duration_seconds_count{controller=\"sparkapplication\",name=\"sparkapplication\"}").await.unwrap();
     for name in ["running", "suspended"] {
         namespace.kubectl(&["annotate", "sparkapplication", name, "look=again"]);
     }

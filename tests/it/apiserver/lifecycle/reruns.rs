@@ -83,7 +83,7 @@ async fn a_crash_neither_loses_nor_repeats_what_was_asked_for() {
             assert_eq!(completed["status"]["lastRerun"], run.to_string());
             assert_eq!(completed["status"]["runOrdinal"], run);
             let looked =
-                operator.metric("workqueue_queue_duration_seconds_count{name=\"sparkapplication\"}").await;
+                operator.metric("workqueue_queue_duration_seconds_count{controller=\"sparkapplication\",name=\"sparkapplication\"}").await;
             operator.has_looked_at(looked.unwrap() as usize).await;
             assert_eq!(
                 namespace.drivers_ever().await.len(),

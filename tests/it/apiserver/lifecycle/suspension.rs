@@ -64,7 +64,7 @@ async fn a_running_application_is_suspended_when_all_of_it_is_gone() {
     .await;
     // A further reconcile must not change the state while a pod still exists.
     let looked =
-        operator.metric("workqueue_queue_duration_seconds_count{name=\"sparkapplication\"}").await.unwrap();
+        operator.metric("workqueue_queue_duration_seconds_count{controller=\"sparkapplication\",name=\"sparkapplication\"}").await.unwrap();
     namespace.kubectl(&["annotate", "sparkapplication", "pi", "look=again"]);
     operator.has_looked_at(looked as usize + 1).await;
     assert_eq!(namespace.application("pi").await["status"]["applicationState"]["state"], "SUSPENDING");

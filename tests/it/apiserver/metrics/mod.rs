@@ -225,9 +225,10 @@ impl Day<'_> {
             }
             gauges.retain(|_, value| *value > 0);
             told.retain(|_, value| *value > 0);
+            let queue = "{controller=\"sparkapplication\",name=\"sparkapplication\"}";
             let idle = ["workqueue_depth", "workqueue_active"]
                 .iter()
-                .all(|name| text.contains(&format!("\n{name}{{name=\"sparkapplication\"}} 0.0\n")));
+                .all(|name| text.contains(&format!("\n{name}{queue} 0.0\n")));
             let differs = |ours: &BTreeMap<String, u64>, theirs: &BTreeMap<String, u64>| -> Vec<String> {
                 let series: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
                 let differing = series.into_iter().filter(|series| ours.get(*series) != theirs.get(*series));
