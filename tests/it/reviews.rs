@@ -110,7 +110,9 @@ async fn an_object_that_is_nested_too_deep_to_be_read_is_refused_by_its_review()
     );
     let server = Server::start().await;
     let mut client = server.connect("h2").await;
-    for path in ["/mutate", "/validate"] {
+    for path in
+        ["/mutate", "/validate", "/mutate--v1-pod", "/validate-sparkoperator-k8s-io-v1beta2-sparkapplication"]
+    {
         for (operation, old) in [("CREATE", Value::Null), ("UPDATE", pi(json!({})))] {
             let answer = client.text_at(path, with(&review(operation, &deep, &old))).await;
             assert_eq!(answer["response"], refused(403, "Forbidden", &message), "{operation} {path}");

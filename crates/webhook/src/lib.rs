@@ -41,11 +41,25 @@ use tokio_util::sync::CancellationToken;
 /// API server.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The kinds of objects as the paths of Kubeflow's webhook name them.
+const KINDS_IN_PATHS: [&str; 3] = [
+    "-v1-pod",
+    "sparkoperator-k8s-io-v1beta2-sparkapplication",
+    "sparkoperator-k8s-io-v1beta2-scheduledsparkapplication",
+];
+
 /// Returns the webhook's routes. The routes expect requests whose body has arrived completely.
+///
+/// The paths of Kubeflow's operator lead to the same functions: during an upgrade from it, or back, the API server calls
+/// pods of both by one Service.
 pub fn router(reviews: impl Into<Reviews>) -> Router {
-    Router::new()
-        .route("/mutate", post(review::mutate))
-        .route("/validate", post(review::validate))
+    let mut router = Router::new();
+    for kind in [String::new()].into_iter().chain(KINDS_IN_PATHS.map(|kind| format!("-{kind}"))) {
+        router = router
+            .route(&format!("/mutate{kind}"), post(review::mutate))
+            .route(&format!("/validate{kind}"), post(review::validate));
+    }
+    router
         // bodies.rs has received the whole body and has limited its size already.
         .layer(DefaultBodyLimit::disable())
         .with_state(reviews.into())
