@@ -54,8 +54,14 @@ denied: $(CARGO_DENY)
 $(CARGO_DENY):
 	cargo install --locked --root $(CACHE)/tools --version 0.20.2 cargo-deny
 
+CHART := manifests/helm/spark-operator
+# The chart has copies, since much that fetches charts drops links.
 manifests: ## Write the generated manifests anew
 	cargo run --locked --bin spark-operator -- crds --directory manifests/crds
+	cp manifests/crds/*.yaml $(CHART)/crds/
+	cp manifests/rbac/*.yaml $(CHART)/files/
+	cp manifests/webhook/applications.yaml manifests/webhook/pods.yaml $(CHART)/files/webhook/
+	cp $(CHART)/values.yaml $(CHART)/files/keys.yaml
 
 test: test-pure test-cluster test-api test-node ## Every test level
 

@@ -1,6 +1,6 @@
 """Where do the programs of a cluster come from, and are they here already?
 
-Kubernetes, etcd, CoreDNS and Prometheus are built from their Go modules, because a registry of Go modules is reachable
+Kubernetes, etcd, CoreDNS, Helm and Prometheus are built from their Go modules, because a registry of Go modules is reachable
 from more places than release downloads are; the rest are Debian packages. What is built is kept under the
 cache by version, so only the first run on a machine pays for it.
 """
@@ -23,11 +23,12 @@ KUBERNETES = "1.34.4"
 ETCD = "3.6.16"  # Debian's 3.4 lacks the progress notifications that this API server's watch cache asks for.
 COREDNS = "1.12.4"
 PROMETHEUS = "0.313.5"  # That is release 3.13.5: its module's versions begin with a zero.
+HELM = "3.22.0"
 
 LEVELS = ("api", "node")
 
 # In the order in which they are built: what the API-only level needs comes first.
-API_PROGRAMS = ("kube-apiserver", "etcd", "kubectl", "json-patch")
+API_PROGRAMS = ("kube-apiserver", "etcd", "kubectl", "json-patch", "helm")
 NODE_PROGRAMS = ("kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns")
 # A Prometheus that discovers pods, which Debian's does not: its build takes as long as Kubernetes'.
 PROMETHEUS_PROGRAMS = ("prometheus",)
@@ -110,6 +111,8 @@ def program(name: str, kubernetes: str = KUBERNETES) -> pathlib.Path:
         version = "-".join(filter(None, (name, small.version, small.edition)))
     elif name in PROMETHEUS_PROGRAMS:
         version = f"prometheus-{PROMETHEUS}"
+    elif name == "helm":
+        version = f"helm-{HELM}"
     else:
         version = f"kubernetes-{kubernetes}"
     return cache() / "programs" / version / name
@@ -176,6 +179,10 @@ def build(name: str, kubernetes: str) -> None:
             write_go_mod(sources, module, PROMETHEUS)
             package, tags = f"{module}/cmd/{name}", PROMETHEUS_TAGS
             flags = f"-s -w -X github.com/prometheus/common/version.Version={PROMETHEUS.replace('0.3', '3.', 1)}"
+        elif name == "helm":
+            module = "helm.sh/helm/v3"
+            write_go_mod(sources, module, HELM)
+            package, flags = f"{module}/cmd/helm", helm_version_flags(module)
         else:
             (sources / "go.mod").write_text(kubernetes_go_mod(kubernetes, sources))
             package, flags = f"k8s.io/kubernetes/cmd/{name}", kubernetes_version_flags(kubernetes)
@@ -216,6 +223,15 @@ def go_environment() -> dict[str, str]:
 
 def write_go_mod(folder: pathlib.Path, module: str, version: str) -> None:
     (folder / "go.mod").write_text(f"module local/{folder.name}\n\ngo 1.24.0\n\nrequire {module} v{version}\n")
+
+
+def helm_version_flags(module: str) -> str:
+    """Flags for Helm's own version, and for the version of Kubernetes that charts are rendered for without a cluster."""
+    major, minor, _ = KUBERNETES.split(".")
+    said = {f"{module}/internal/version.version": f"v{HELM}"}
+    for package in (f"{module}/pkg/chartutil", f"{module}/pkg/lint/rules"):
+        said |= {f"{package}.k8sVersionMajor": major, f"{package}.k8sVersionMinor": minor}
+    return "-s -w " + " ".join(f"-X {name}={value}" for name, value in said.items())
 
 
 def kubernetes_go_mod(version: str, folder: pathlib.Path) -> str:

@@ -3,7 +3,8 @@
 
 use crate::golden::Golden;
 use clap::{Arg, CommandFactory};
-use spark_operator::settings::Flags;
+use serde_json::Value;
+use spark_operator::settings::{Flags, kubeflow};
 use std::{
     collections::BTreeMap,
     fmt::Write,
@@ -13,14 +14,28 @@ use std::{
 
 const FLAGS: &str = "docs/admin/flags.md";
 const METRICS: &str = "docs/admin/metrics.md";
+const CHART: &str = "manifests/helm/spark-operator";
+/// The heading above the part of the chart's README that a test writes.
+const KEYS: &str = "## Keys\n";
 
 /// The folders that contain documentation. Of `.` only the files are read, and no folders below it.
-const FOLDERS: [&str; 3] = [".", "docs", "certs"];
+const FOLDERS: [&str; 4] = [".", "docs", "certs", CHART];
 
 #[test]
 fn the_page_of_flags_is_what_the_operator_takes() {
     let mut golden = Golden::default();
     golden.compare(&root().join(FLAGS), &flags());
+    golden.finish();
+}
+
+#[test]
+fn the_readme_of_the_chart_lists_every_key() {
+    let values = fs::read_to_string(root().join(CHART).join("values.yaml")).unwrap();
+    let readme = root().join(CHART).join("README.md");
+    let text = fs::read_to_string(&readme).unwrap();
+    let (written, _) = text.split_once(KEYS).expect("the README has a heading for the keys");
+    let mut golden = Golden::default();
+    golden.compare(&readme, &format!("{written}{KEYS}\n{}", keys(&values)));
     golden.finish();
 }
 
@@ -112,7 +127,54 @@ fn flags() -> String {
             writeln!(page, "{}", row(flag)).unwrap();
         }
     }
+    page.push_str(
+        "\n## Kubeflow's operator\n\n\
+         `spark-operator controller start` and `spark-operator webhook start` run one half of the operator each. They take the flags above, and \
+         those that only Kubeflow's operator has. A flag that has no effect is logged when the half starts.\n\n\
+         | flag | meaning |\n|---|---|\n",
+    );
+    let start = flags.find_subcommand("controller").unwrap().find_subcommand("start").unwrap();
+    for flag in start.get_arguments().filter(|flag| flag.get_help_heading() == Some(kubeflow::HEADING)) {
+        let (long, help) = (flag.get_long().unwrap(), flag.get_help().unwrap());
+        writeln!(page, "| `--{long}` | {help} |").unwrap();
+    }
     page
+}
+
+/// Returns a table of the keys in a values file with two spaces for each level: path, default, and the comment above the
+/// key.
+fn keys(values: &str) -> String {
+    let mut table = String::from("| key | default | meaning |\n|---|---|---|\n");
+    let defaults: Value = serde_saphyr::from_str(values).unwrap();
+    let (mut path, mut comment) = (Vec::<&str>::new(), String::new());
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut lines = values.lines().peekable();
+    while let Some(line) = lines.next() {
+        let text = line.trim();
+        if let Some(more) = text.strip_prefix("# ") {
+            let gap = if comment.is_empty() { "" } else { " " };
+            comment = format!("{comment}{gap}{more}");
+        } else if let Some((key, _)) = text.split_once(':') {
+            path.truncate(indent(line) / 2);
+            path.push(key);
+            let default = defaults.pointer(&format!("/{}", path.join("/"))).unwrap();
+            if default.is_array() {
+                while lines.next_if(|next| indent(next) > indent(line)).is_some() {}
+            }
+            // An object has a row if there is something to say about it; the keys in it follow.
+            if default.as_object().is_some_and(|fields| !fields.is_empty()) {
+                if !comment.is_empty() {
+                    writeln!(table, "| `{}` | | {comment} |", path.join(".")).unwrap();
+                }
+            } else {
+                writeln!(table, "| `{}` | `{default}` | {comment} |", path.join(".")).unwrap();
+            }
+            comment.clear();
+        } else {
+            comment.clear();
+        }
+    }
+    table
 }
 
 fn row(flag: &Arg) -> String {

@@ -14,6 +14,7 @@ mod bootstrap;
 mod certificates;
 /// Any characters and the largest texts reach the pods unchanged.
 mod characters;
+mod chart;
 /// Applications in selected namespaces only.
 mod chosen;
 /// The client library.

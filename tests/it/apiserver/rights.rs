@@ -331,10 +331,10 @@ async fn every_port_is_open_for_both_families() {
 
 /// While this value exists, the API server does not call the webhook of the other tests' installation, which covers all
 /// namespaces.
-struct OtherInstallationIsGone;
+pub(crate) struct OtherInstallationIsGone;
 
 impl OtherInstallationIsGone {
-    fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         kubectl(&["delete", "mutatingwebhookconfiguration", WEBHOOK]);
         Self
     }

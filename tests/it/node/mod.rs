@@ -7,6 +7,8 @@ mod any_user;
 mod browser;
 /// Strings with difficult characters.
 mod characters;
+/// The Helm chart, in the place of Kubeflow's.
+mod chart;
 /// A program that uses the client library.
 mod client;
 /// Everything that the webhook can do to pods.

@@ -1,0 +1,490 @@
+{{/* Names and labels are those of Kubeflow's chart, so that a release of that chart can be upgraded to this one. */}}
+
+{{- define "spark-operator.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "spark-operator.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := .Values.nameOverride | default .Chart.Name -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "spark-operator.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "spark-operator.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "spark-operator.labels" -}}
+{{- $labels := include "spark-operator.selectorLabels" . | fromYaml -}}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
+{{- $_ := set $labels "app.kubernetes.io/version" .Chart.AppVersion -}}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" .Release.Service -}}
+{{- mergeOverwrite (deepCopy (.Values.commonLabels | default dict)) $labels | toYaml -}}
+{{- end -}}
+
+{{/* The labels of the objects of one half: (dict "root" $ "half" "controller") */}}
+{{- define "spark-operator.halfLabels" -}}
+{{ include "spark-operator.labels" .root }}
+app.kubernetes.io/component: {{ .half }}
+{{- end -}}
+
+{{- define "spark-operator.halfSelectorLabels" -}}
+{{ include "spark-operator.selectorLabels" .root }}
+app.kubernetes.io/component: {{ .half }}
+{{- end -}}
+
+{{/* The half whose pods answer reviews */}}
+{{- define "spark-operator.webhookHalf" -}}
+{{- if .Values.webhook.inControllerPods -}}controller{{- else -}}webhook{{- end -}}
+{{- end -}}
+
+{{/* The service account of one half */}}
+{{- define "spark-operator.account" -}}
+{{- $account := (index .root.Values .half).serviceAccount -}}
+{{- if $account.create -}}
+{{- $account.name | default (printf "%s-%s" (include "spark-operator.fullname" .root) .half) -}}
+{{- else -}}
+{{- $account.name | default "default" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "spark-operator.sparkAccount" -}}
+{{- $account := .Values.spark.serviceAccount -}}
+{{- if $account.create -}}
+{{- $account.name | default (printf "%s-spark" (include "spark-operator.fullname" .)) -}}
+{{- else -}}
+{{- $account.name | default "default" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The names of the repository of Kubeflow's operator, whose image has none of this chart's commands */}}
+{{- define "spark-operator.kubeflowsRepository" -}}
+(^|/)kubeflow/spark-operator(/controller)?$
+{{- end -}}
+
+{{- define "spark-operator.isKubeflowsImage" -}}
+{{- if regexMatch (include "spark-operator.kubeflowsRepository" .) .Values.image.repository -}}true{{- end -}}
+{{- end -}}
+
+{{- define "spark-operator.image" -}}
+{{- $registry := .Values.image.registry | default "" -}}
+{{- $repository := .Values.image.repository -}}
+{{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
+{{- if include "spark-operator.isKubeflowsImage" . -}}
+{{- /* A mirror keeps its path. Tags of Kubeflow's operator are versions of its own. */ -}}
+{{- $registry = ternary "localhost" $registry (has $registry (list "ghcr.io" "docker.io" "")) -}}
+{{- $repository = regexReplaceAll (include "spark-operator.kubeflowsRepository" .) $repository "${1}spark-operator" -}}
+{{- $tag = .Chart.AppVersion -}}
+{{- end -}}
+{{- if $registry }}{{ $registry }}/{{ end }}{{ $repository }}:{{ $tag -}}
+{{- end -}}
+
+{{/* The namespaces that are named, as a YAML list */}}
+{{- define "spark-operator.named" -}}
+{{- without (.Values.spark.jobNamespaces | default list | uniq) "" | toYaml -}}
+{{- end -}}
+
+{{/* The namespaces of applications as a YAML list, which is empty if they are all */}}
+{{- define "spark-operator.namespaces" -}}
+{{- if has "" (.Values.spark.jobNamespaces | default list) -}}[]{{- else -}}{{- include "spark-operator.named" . -}}{{- end -}}
+{{- end -}}
+
+{{/* The labels of further namespaces, if the namespaces are not all anyway */}}
+{{- define "spark-operator.namespaceSelector" -}}
+{{- if not (has "" (.Values.spark.jobNamespaces | default list)) -}}
+{{- .Values.spark.jobNamespaceSelector | default "" | trim | trimAll "\"" | trim -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" if applications are driven in named namespaces alone */}}
+{{- define "spark-operator.areNamed" -}}
+{{- $namespaces := include "spark-operator.namespaces" . | fromYamlArray -}}
+{{- if and $namespaces (not (include "spark-operator.namespaceSelector" .)) -}}true{{- end -}}
+{{- end -}}
+
+{{/* The flags that both halves have */}}
+{{- define "spark-operator.commonArguments" -}}
+{{- $namespaces := include "spark-operator.namespaces" . | fromYamlArray -}}
+- --installation={{ include "spark-operator.fullname" . }}
+{{- with $namespaces }}
+- --namespaces={{ join "," . }}
+{{- end }}
+{{- with include "spark-operator.namespaceSelector" . }}
+- {{ printf "--namespace-selector=%s" . | quote }}
+{{- end }}
+{{- with .Values.prometheus.metrics }}
+- --enable-metrics={{ .enable }}
+{{- if .enable }}
+- --metrics-bind-address=:{{ int64 .port }}
+{{- with .endpoint }}
+- --metrics-endpoint={{ . }}
+{{- end }}
+{{- with .prefix }}
+- {{ printf "--metrics-prefix=%s" . | quote }}
+{{- end }}
+- {{ printf "--metrics-labels=%s" (.labels | default "app_type") | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The flags of whatever process answers reviews */}}
+{{- define "spark-operator.webhookArguments" -}}
+- --webhook-port={{ int64 .Values.webhook.port }}
+{{- if .Values.webhook.resourceQuotaEnforcement.enable }}
+- --enable-resource-quota-enforcement
+{{- end }}
+{{- if not (include "spark-operator.checksExposureRights" .) }}
+- --check-exposure-rights=false
+{{- end }}
+{{- if .Values.certManager.enable }}
+- --enable-cert-manager
+{{- end }}
+{{- end -}}
+
+{{/*
+The rules of the roles of one kind in a file of manifests/rbac, as YAML: (dict "root" $ "file" "operator" "kind" "ClusterRole"). With
+"without" or "only", the rules that are not, or only those that are, about one of these resources.
+*/}}
+{{- define "spark-operator.rules" -}}
+{{- $only := .only -}}
+{{- $without := .without | default list -}}
+{{- $kind := .kind -}}
+{{- $rules := list -}}
+{{- range splitList "\n---\n" (.root.Files.Get (printf "files/%s.yaml" .file)) -}}
+{{- $object := fromYaml . -}}
+{{- if eq $object.kind $kind -}}
+{{- range $object.rules -}}
+{{- $resource := first .resources -}}
+{{- if and (not (has $resource $without)) (or (not $only) (has $resource $only)) -}}
+{{- $rules = append $rules . -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $text := toYaml $rules -}}
+{{- $text = $text | replace "- spark-operator-lock" (printf "- %s-controller-lock" (include "spark-operator.fullname" .root)) -}}
+{{- $text | replace "- spark-operator-webhook" (printf "- %s-webhook" (include "spark-operator.fullname" .root)) -}}
+{{- end -}}
+
+{{/* What the controller may do where applications run, as YAML */}}
+{{- define "spark-operator.controllerRules" -}}
+{{ include "spark-operator.rules" (dict "root" . "file" "applications" "kind" "ClusterRole") }}
+{{- if .Values.controller.driverPodDisruptionBudget.enable }}
+{{ include "spark-operator.rules" (dict "root" . "file" "driver-pdb" "kind" "ClusterRole") }}
+{{- end }}
+{{- end -}}
+
+{{/* "true" unless it is turned off: the values of a release of Kubeflow's chart (--reuse-values) do not have the key */}}
+{{- define "spark-operator.checksExposureRights" -}}
+{{- if ne (toString .Values.webhook.checkExposureRights) "false" -}}true{{- end -}}
+{{- end -}}
+
+{{/* What the webhook may do where applications run, as YAML; nothing if it has nothing to ask */}}
+{{- define "spark-operator.webhookRules" -}}
+{{- if include "spark-operator.checksExposureRights" . }}
+{{ include "spark-operator.rules" (dict "root" . "file" "exposure" "kind" "ClusterRole") }}
+{{- end }}
+{{- if .Values.webhook.resourceQuotaEnforcement.enable }}
+{{ include "spark-operator.rules" (dict "root" . "file" "quota" "kind" "ClusterRole") }}
+{{- end }}
+{{- end -}}
+
+{{/* A role and its binding: (dict "root" $ "half" … "kind" "Role" or "ClusterRole" "name" … "namespace" … "rules" YAML) */}}
+{{- define "spark-operator.role" -}}
+{{- $annotations := (index .root.Values .half).rbac.annotations -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "spark-operator.halfLabels" . | nindent 4 }}
+  {{- with $annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+rules:
+  {{- .rules | trim | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}Binding
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "spark-operator.halfLabels" . | nindent 4 }}
+  {{- with $annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .kind }}
+  name: {{ .name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "spark-operator.account" (dict "root" .root "half" .account) }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end -}}
+
+{{/* The service account of a half: (dict "root" $ "half" …) */}}
+{{- define "spark-operator.serviceAccount" -}}
+{{- $account := (index .root.Values .half).serviceAccount -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ include "spark-operator.account" . }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "spark-operator.halfLabels" . | nindent 4 }}
+  {{- with $account.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+automountServiceAccountToken: {{ $account.automountServiceAccountToken }}
+{{- end -}}
+
+{{/* The PodDisruptionBudget of a half, if it has one */}}
+{{- define "spark-operator.disruptionBudget" -}}
+{{- $half := index .root.Values .half -}}
+{{- $several := gt (int64 $half.replicas) 1 -}}
+{{- $wanted := $half.podDisruptionBudget.enable -}}
+{{- if and (eq (toString $wanted) "true") (not $several) -}}
+{{- fail (printf "%s.replicas must be greater than 1 to enable pod disruption budget for %s" .half .half) -}}
+{{- end -}}
+{{- if or (eq (toString $wanted) "true") (and (kindIs "invalid" $wanted) $several) -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ include "spark-operator.fullname" .root }}-{{ .half }}-pdb
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "spark-operator.halfLabels" . | nindent 4 }}
+spec:
+  minAvailable: {{ $half.podDisruptionBudget.minAvailable }}
+  selector:
+    matchLabels:
+      {{- include "spark-operator.halfSelectorLabels" . | nindent 6 }}
+{{- end -}}
+{{- end -}}
+
+{{/* The Deployment of a half: (dict "root" $ "half" … "arguments" YAML "servesWebhook" bool) */}}
+{{- define "spark-operator.deployment" -}}
+{{- $root := .root -}}
+{{- $half := index .root.Values .half -}}
+{{- $context := dict "root" .root "half" .half -}}
+{{- $metrics := .root.Values.prometheus.metrics -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ include "spark-operator.fullname" .root }}-{{ .half }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "spark-operator.halfLabels" $context | nindent 4 }}
+  {{- with $half.deploymentAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  replicas: {{ int64 $half.replicas }}
+  revisionHistoryLimit: {{ int64 $half.revisionHistoryLimit }}
+  {{- if .servesWebhook }}
+  # A pod is ready about a second before every node leads the webhook's Service to it; until then applications would be refused.
+  minReadySeconds: 3
+  {{- end }}
+  selector:
+    matchLabels:
+      {{- include "spark-operator.halfSelectorLabels" $context | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- mergeOverwrite (deepCopy ($half.labels | default dict)) (include "spark-operator.halfSelectorLabels" $context | fromYaml) | toYaml | nindent 8 }}
+      {{- $annotations := dict }}
+      {{- if $metrics.enable }}
+      {{- $annotations = dict "prometheus.io/scrape" "true" "prometheus.io/port" (toString $metrics.port) "prometheus.io/path" $metrics.endpoint }}
+      {{- end }}
+      {{- with mergeOverwrite $annotations ($half.annotations | default dict) }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    spec:
+      # Each Service in the namespace would be in the environment, and those of thousands of drivers keep pods from starting.
+      enableServiceLinks: false
+      serviceAccountName: {{ include "spark-operator.account" $context }}
+      automountServiceAccountToken: {{ $half.serviceAccount.automountServiceAccountToken }}
+      {{- with .root.Values.image.pullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $half.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      {{- if and (kindIs "bool" $half.hostUsers) (semverCompare ">=1.30-0" .root.Capabilities.KubeVersion.Version) }}
+      hostUsers: {{ $half.hostUsers }}
+      {{- end }}
+      {{- with $half.podSecurityContext }}
+      securityContext:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $half.dnsConfig }}
+      dnsConfig:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $half.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      affinity:
+        {{- if $half.affinity }}
+        {{- toYaml $half.affinity | nindent 8 }}
+        {{- else }}
+        podAntiAffinity:
+          preferredDuringSchedulingIgnoredDuringExecution:
+            - weight: 100
+              podAffinityTerm:
+                topologyKey: kubernetes.io/hostname
+                labelSelector:
+                  matchLabels:
+                    {{- include "spark-operator.halfSelectorLabels" $context | nindent 20 }}
+        {{- end }}
+      {{- with $half.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- if $half.topologySpreadConstraints }}
+      {{- if le (int64 $half.replicas) 1 }}
+      {{- fail (printf "%s.replicas must be greater than 1 to enable topology spread constraints for %s pods" .half .half) }}
+      {{- end }}
+      {{- $selector := dict "matchLabels" (include "spark-operator.halfSelectorLabels" $context | fromYaml) }}
+      topologySpreadConstraints:
+        {{- range $half.topologySpreadConstraints }}
+        - {{ mergeOverwrite (deepCopy .) (dict "labelSelector" $selector) | toYaml | nindent 10 | trim }}
+        {{- end }}
+      {{- end }}
+      containers:
+        - name: spark-operator-{{ .half }}
+          image: {{ include "spark-operator.image" .root }}
+          {{- with .root.Values.image.pullPolicy }}
+          imagePullPolicy: {{ . }}
+          {{- end }}
+          args:
+            {{- .arguments | trim | nindent 12 }}
+            {{- with $half.logLevel }}
+            - {{ printf "--zap-log-level=%v" . | quote }}
+            {{- end }}
+            {{- with $half.logEncoder }}
+            - --zap-encoder={{ . }}
+            {{- end }}
+            {{- range $half.extraArgs }}
+            - {{ . | quote }}
+            {{- end }}
+          env:
+            - name: POD_NAME
+              valueFrom:
+                fieldRef:
+                  fieldPath: metadata.name
+            - name: POD_NAMESPACE
+              valueFrom:
+                fieldRef:
+                  fieldPath: metadata.namespace
+            {{- with $half.env }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+          {{- with $half.envFrom }}
+          envFrom:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          ports:
+            {{- if .servesWebhook }}
+            - name: {{ .root.Values.webhook.portName }}
+              containerPort: {{ int64 .root.Values.webhook.port }}
+            {{- end }}
+            - name: health
+              containerPort: 8081
+            {{- if $metrics.enable }}
+            - name: {{ $metrics.portName }}
+              containerPort: {{ int64 $metrics.port }}
+            {{- end }}
+          livenessProbe:
+            httpGet:
+              path: /healthz
+              port: 8081
+            periodSeconds: 10
+          readinessProbe:
+            httpGet:
+              path: /readyz
+              port: 8081
+            periodSeconds: 2
+          resources:
+            {{- $half.resources | default (include (printf "spark-operator.%s.resources" .half) .root | fromYaml) | toYaml | nindent 12 }}
+          {{- with $half.securityContext }}
+          securityContext:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          {{- with $half.volumeMounts }}
+          volumeMounts:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+        {{- with $half.sidecars }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with $half.volumes }}
+      volumes:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+{{- end -}}
+
+{{- define "spark-operator.namespacesInWords" -}}
+{{- $parts := list -}}
+{{- with include "spark-operator.namespaces" . | fromYamlArray -}}
+{{- $parts = append $parts (printf "the namespaces %s" (join ", " .)) -}}
+{{- end -}}
+{{- with include "spark-operator.namespaceSelector" . -}}
+{{- $parts = append $parts (printf "namespaces with the labels %s" .) -}}
+{{- end -}}
+{{- $parts | default (list "all namespaces") | join " and of " -}}
+{{- end -}}
+
+{{/* Keys that are taken because Kubeflow's chart has them, and why they have no effect */}}
+{{- define "spark-operator.withoutEffect" -}}
+hook.upgradeCrd: the definitions are brought up to date, unless hook.enable is false
+hook.image: the hook runs the operator's own image
+controller.kubeAPIQPS: the operator does not limit its requests, the API server does
+controller.kubeAPIBurst: the operator does not limit its requests, the API server does
+controller.workqueueRateLimiter: the operator does not limit reconciles
+controller.pprof: there is no profiler in the operator
+controller.batchScheduler.default: applications run without batch schedulers
+controller.batchScheduler.kubeSchedulerNames: applications run without batch schedulers
+submitter: the operator submits applications itself, without a service
+webhook.kubeAPIQPS: the operator does not limit its requests, the API server does
+webhook.kubeAPIBurst: the operator does not limit its requests, the API server does
+webhook.leaderElection: every replica answers reviews
+{{- end -}}
+
+{{- define "spark-operator.controller.resources" -}}
+requests:
+  cpu: 100m
+  memory: 128Mi
+limits:
+  memory: 1Gi
+{{- end -}}
+
+{{- define "spark-operator.webhook.resources" -}}
+requests:
+  cpu: 100m
+  memory: 64Mi
+limits:
+  memory: 512Mi
+{{- end -}}

@@ -1,0 +1,458 @@
+//! Proves that the Helm chart takes the values of Kubeflow's chart, that what it renders is what the operator's own
+//! manifests contain, and that an operator works with the rights and flags that it gives.
+
+use super::{
+    kubectl::{kubectl, kubectl_with},
+    namespace::{Namespace, call_locally},
+    operator::{HEALTH, NAMESPACE, Operator, Setup, WEBHOOK_PORT},
+    rights::OtherInstallationIsGone,
+};
+use crate::{
+    golden::{Golden, data, yaml},
+    program::run,
+};
+use clap::Parser;
+use serde_json::{Value, json};
+use spark_operator::{
+    manifests,
+    settings::{Command, Flags, Half, HalfCommand, Settings},
+};
+use std::{collections::BTreeSet, fs, path::Path};
+
+const CHART: &str = "manifests/helm/spark-operator";
+/// A release whose objects have the names of Kubeflow's chart in its documentation.
+const RELEASE: &str = "spark-operator";
+/// A release whose objects are called `apart-spark-operator…`.
+const RELEASE_APART: &str = "apart";
+/// Values that have every key away from its default, as far as keys do not exclude each other, and the flags for APIs that
+/// the cluster lacks.
+const VALUES: [&str; 6] =
+    ["default", "kubeflow", "everything", "labelled", "one-deployment", "without-webhook"];
+
+/// Returns what the chart renders; `arguments` are those of `helm template`.
+fn rendered(release: &str, arguments: &[&str]) -> Vec<Value> {
+    serde_saphyr::from_multiple(&template(release, arguments).unwrap()).unwrap()
+}
+
+/// Returns the YAML that the chart renders, or Helm's complaint.
+fn template(release: &str, arguments: &[&str]) -> Result<String, String> {
+    let apis = [
+        "cert-manager.io/v1/Certificate",
+        "cert-manager.io/v1/Issuer",
+        "monitoring.coreos.com/v1/PodMonitor",
+    ];
+    let apis = apis.map(|api| format!("--api-versions={api}"));
+    let command = ["template", release, CHART, "--namespace", NAMESPACE];
+    let apis: Vec<_> = apis.iter().map(String::as_str).collect();
+    let output = run("helm", &[&command, &apis[..], arguments].concat(), "");
+    if output.status.success() {
+        Ok(String::from_utf8(output.stdout).unwrap())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr)
+            .lines()
+            .filter(|line| !line.starts_with("walk.go"))
+            .collect())
+    }
+}
+
+/// Returns the path of one of [`VALUES`].
+fn values(name: &str) -> String {
+    format!("--values=tests/data/chart/{name}.yaml")
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    objects.iter().filter(move |object| object["kind"] == kind)
+}
+
+/// Returns the arguments of the operator's container in each Deployment, with the name of the Deployment.
+fn arguments(objects: &[Value]) -> Vec<(String, Vec<String>)> {
+    of_kind(objects, "Deployment")
+        .map(|deployment| {
+            let arguments =
+                deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+            let arguments = arguments.iter().map(|argument| argument.as_str().unwrap().to_owned());
+            (deployment["metadata"]["name"].as_str().unwrap().to_owned(), arguments.collect())
+        })
+        .collect()
+}
+
+/// Returns the settings that the arguments mean.
+fn settings(arguments: &[String]) -> Settings {
+    let program = ["spark-operator".to_owned()];
+    match Flags::try_parse_from(program.iter().chain(arguments)).unwrap().command {
+        Command::Run(settings) => *settings,
+        Command::Controller { command: HalfCommand::Start(half) }
+        | Command::Webhook { command: HalfCommand::Start(half) } => half.settings,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A right: the namespace or none, API group, resource, name or none, and verb.
+type Right = (Option<String>, String, String, Option<String>, String);
+
+/// Returns the rights in these roles that a binding gives to the accounts of the operator.
+fn rights(roles: &[Value]) -> BTreeSet<Right> {
+    let is_bound = |role: &Value| {
+        let binding = format!("{}Binding", role["kind"].as_str().unwrap());
+        of_kind(roles, &binding).any(|binding| {
+            binding["roleRef"]["name"] == role["metadata"]["name"]
+                && binding["metadata"]["namespace"] == role["metadata"]["namespace"]
+                && binding["subjects"][0]["namespace"] == NAMESPACE
+        })
+    };
+    let strings = |value: &Value| -> Vec<String> {
+        let strings = value.as_array().into_iter().flatten();
+        strings.map(|value| value.as_str().unwrap().to_owned()).collect()
+    };
+    let mut rights = BTreeSet::new();
+    let is_of_hook = |role: &Value| role["metadata"]["labels"]["app.kubernetes.io/component"] == "hook";
+    let roles = roles.iter().filter(|role| role["rules"].is_array() && !is_of_hook(role));
+    for role in roles.filter(|role| is_bound(role)) {
+        let namespace = role["metadata"]["namespace"].as_str().map(str::to_owned);
+        for rule in role["rules"].as_array().unwrap() {
+            let names = strings(&rule["resourceNames"]);
+            let names: Vec<_> =
+                if names.is_empty() { vec![None] } else { names.into_iter().map(Some).collect() };
+            for group in strings(&rule["apiGroups"]) {
+                for resource in strings(&rule["resources"]) {
+                    for name in &names {
+                        for verb in strings(&rule["verbs"]) {
+                            let name = name.as_ref().map(|name| name.replace("controller-lock", "lock"));
+                            rights.insert((namespace.clone(), group.clone(), resource.clone(), name, verb));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    rights
+}
+
+#[test]
+#[ignore = "needs helm: make test"]
+fn what_the_chart_renders_is_as_it_was_and_the_api_server_takes_it() {
+    let mut golden = Golden::default();
+    for name in VALUES {
+        let text = template(RELEASE, &[&values(name)]).unwrap();
+        golden.compare(&data(&format!("chart/rendered/{name}.yaml")), &text);
+        // Objects of other names than those that are installed. The API server of these tests knows neither cert-manager
+        // nor the Prometheus operator.
+        let known: Vec<Value> = rendered("valid", &[&values(name)])
+            .into_iter()
+            .filter(|object| {
+                !matches!(object["kind"].as_str().unwrap(), "Certificate" | "Issuer" | "PodMonitor")
+            })
+            .collect();
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": known});
+        kubectl_with(&list, &["apply", "--dry-run=server", "--validate=strict", "--filename", "-"]);
+    }
+    golden.finish();
+}
+
+#[test]
+#[ignore = "needs helm: make test"]
+fn helm_lints_the_chart_with_all_values() {
+    for name in VALUES {
+        let linted = run("helm", &["lint", "--strict", CHART, &values(name)], "");
+        assert!(linted.status.success(), "{name}: {}", String::from_utf8_lossy(&linted.stdout));
+    }
+}
+
+#[test]
+#[ignore = "needs helm: make test"]
+fn the_chart_gives_the_rights_and_the_webhooks_that_the_operators_own_manifests_have() {
+    // In these values, somebody else looks after the rights.
+    for name in VALUES.into_iter().filter(|name| *name != "without-webhook") {
+        let objects = rendered(RELEASE, &[&values(name)]);
+        let mut needed = BTreeSet::new();
+        for (deployment, arguments) in arguments(&objects) {
+            let Settings { election, mut installation, .. } = settings(&arguments);
+            // The webhook of an application is in one of the two processes.
+            installation.half = None;
+            if arguments[0] != "controller" {
+                let expected = manifests::webhook_configurations(&installation, NAMESPACE);
+                let found = objects.iter().filter(|object| object["webhooks"].is_array());
+                for (expected, found) in expected.iter().zip(found) {
+                    assert_eq!(deciding(found), deciding(expected), "{name}, {deployment}");
+                }
+            }
+            installation.half = match arguments[0].as_str() {
+                "controller" => Some(Half::Controller),
+                "webhook" => Some(Half::Webhook),
+                _ => None,
+            };
+            let mut of_half = rights(&manifests::operator_roles(&installation, NAMESPACE));
+            if !election.leader_election {
+                let is_lock = |right: &Right| right.0.as_deref() == Some(NAMESPACE) && right.2 == "leases";
+                of_half.retain(|right| !is_lock(right));
+            }
+            needed.extend(of_half);
+        }
+        let given = rights(&objects);
+        assert_eq!(given.symmetric_difference(&needed).collect::<Vec<_>>(), Vec::<&Right>::new(), "{name}");
+    }
+}
+
+/// Returns what decides when the webhooks of a configuration are called.
+fn deciding(configuration: &Value) -> Vec<Value> {
+    let fields = ["name", "rules", "namespaceSelector", "objectSelector", "matchConditions"];
+    let webhooks = configuration["webhooks"].as_array().unwrap().iter();
+    webhooks
+        .map(|webhook| {
+            fields
+                .iter()
+                .map(|field| if webhook[*field].is_null() { json!({}) } else { webhook[*field].clone() })
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+#[ignore = "needs helm: make test"]
+fn every_key_is_away_from_its_default_in_some_of_the_values() {
+    let mut untouched = BTreeSet::new();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(CHART).join("values.yaml");
+    leaves(&yaml(&file), "", &mut untouched);
+    for name in VALUES {
+        let mut touched = BTreeSet::new();
+        leaves(&yaml(&data(&format!("chart/{name}.yaml"))), "", &mut touched);
+        untouched.retain(|(path, default)| {
+            touched.iter().all(|(touched, value)| {
+                let is_it = touched == path || touched.starts_with(&format!("{path}."));
+                !is_it || value == default
+            })
+        });
+    }
+    // This one can only be false.
+    let refused = ("controller.batchScheduler.enable".to_owned(), "false".to_owned());
+    assert_eq!(untouched, BTreeSet::from([refused]));
+}
+
+/// Collects the path and the value of everything in `value` that is no object with fields.
+fn leaves(value: &Value, path: &str, found: &mut BTreeSet<(String, String)>) {
+    match value.as_object().filter(|fields| !fields.is_empty()) {
+        Some(fields) => {
+            for (name, value) in fields {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                leaves(value, &path, found);
+            }
+        }
+        None => {
+            found.insert((path.to_owned(), value.to_string()));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs helm: make test"]
+fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
+    for (value, complaint) in [
+        ("controller.replica=2", "controller.replica: no such key; did you mean controller.replicas?"),
+        (
+            "webhook.timeoutSecond=2",
+            "webhook.timeoutSecond: no such key; did you mean webhook.timeoutSeconds?",
+        ),
+        ("spark.jobNamespace=a", "spark.jobNamespace: no such key; did you mean spark.jobNamespaces?"),
+        (
+            "sparkJobNamespaces={a}",
+            "sparkJobNamespaces: no such key; since chart 2 it is spark.jobNamespaces",
+        ),
+        (
+            "nodeSelector.a=b",
+            "nodeSelector: no such key; since chart 2 it is controller.nodeSelector and webhook.nodeSelector",
+        ),
+        (
+            "webhook.initAnnotations.a=b",
+            "webhook.initAnnotations: no such key; since chart 2 it is nothing: leave it out",
+        ),
+        ("zzz=1", "zzz: no such key; there are aggregatedRoles, "),
+        ("fullnameOverride=a.b", "the objects would be called `a.b…`: set fullnameOverride to up to 48"),
+        ("spark.jobNamespaceSelector=a==b=c", "spark.jobNamespaceSelector: `a==b=c` is no requirement"),
+        ("spark.jobNamespaceSelector=a>1", "spark.jobNamespaceSelector: `a>1` is no requirement"),
+        ("aggregatedRoles=null", "use --reset-then-reuse-values instead of --reuse-values"),
+        (
+            "controller.featureGates[0].name=LoadSparkDefaults,controller.featureGates[0].enabled=true",
+            "SPARK_CONF_DIR in controller.env",
+        ),
+        (
+            "controller.batchScheduler.enable=true",
+            "controller.batchScheduler.enable: this operator does not hand",
+        ),
+        (
+            "controller.featureGates[0].name=RestSubmitter,controller.featureGates[0].enabled=true",
+            "RestSubmitter is not supported",
+        ),
+        (
+            "controller.featureGates[0].name=PartialRestart,controller.featureGates[0].enabled=true",
+            "PartialRestart is not supported",
+        ),
+        (
+            "controller.podDisruptionBudget.enable=true",
+            "controller.replicas must be greater than 1 to enable pod disruption budget",
+        ),
+        (
+            "controller.topologySpreadConstraints[0].maxSkew=1",
+            "controller.replicas must be greater than 1 to enable topology spread",
+        ),
+        ("webhook.failurePolicy=Maybe", "value must be one of 'Fail', 'Ignore'"),
+        ("webhook.timeoutSeconds=31", "maximum"),
+        (
+            "prometheus.podMonitor.create=true,prometheus.metrics.enable=false",
+            "`metrics.enable` must be set to true",
+        ),
+    ] {
+        let refused = template(RELEASE, &["--set", value]).unwrap_err();
+        assert!(refused.contains(complaint), "{value}: {refused}");
+    }
+    let command = ["template", RELEASE, CHART, "--set"];
+    for (value, api) in [
+        ("certManager.enable=true", "cert-manager.io/v1"),
+        ("prometheus.podMonitor.create=true", "monitoring.coreos.com/v1"),
+    ] {
+        let refused = run("helm", &[&command[..], &[value]].concat(), "");
+        let refused = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(
+            refused.contains("The cluster does not support the required API version")
+                && refused.contains(api),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "needs helm: make test"]
+fn the_charts_files_are_those_of_the_manifests() {
+    let copies = [
+        (
+            "crds",
+            "crds",
+            &["sparkoperator.k8s.io_sparkapplications", "sparkoperator.k8s.io_scheduledsparkapplications"][..],
+        ),
+        (
+            "files",
+            "rbac",
+            &["applications", "driver-pdb", "exposure", "namespaces", "operator", "people", "quota", "spark"],
+        ),
+        ("files/webhook", "webhook", &["applications", "pods"]),
+    ];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read =
+        |file: String| fs::read_to_string(root.join(&file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    for (there, here, names) in copies {
+        for name in names {
+            let copy = format!("{CHART}/{there}/{name}.yaml");
+            assert!(
+                read(copy) == read(format!("manifests/{here}/{name}.yaml")),
+                "{name}: run make manifests"
+            );
+        }
+    }
+    let keys = read(format!("{CHART}/files/keys.yaml"));
+    assert!(keys == read(format!("{CHART}/values.yaml")), "run make manifests");
+    let version = format!("version: {0}\nappVersion: {0}\n", env!("CARGO_PKG_VERSION"));
+    assert!(read(format!("{CHART}/Chart.yaml")).contains(&version), "{version}");
+}
+
+/// What users of Kubeflow's chart write: numbers as texts, empty values, keys of charts around this one, names beside all
+/// namespaces, and images from a mirror.
+#[test]
+#[ignore = "needs helm: make test"]
+fn what_kubeflows_chart_takes_is_taken() {
+    let objects = rendered(RELEASE, &[&values("lenient")]);
+    let deployments: Vec<_> = of_kind(&objects, "Deployment").collect();
+    let image = format!("registry.example.com/mirror/spark-operator:{}", env!("CARGO_PKG_VERSION"));
+    for deployment in &deployments {
+        assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["image"], image);
+    }
+    assert_eq!(deployments[0]["spec"]["replicas"], 2);
+    for (_, arguments) in arguments(&objects) {
+        let settings = settings(&arguments);
+        assert!(settings.installation.namespaces().selectors().is_empty());
+        assert_eq!(settings.max_tracked_executor_per_app, 1000);
+    }
+    let accounts: Vec<_> = of_kind(&objects, "ServiceAccount")
+        .filter(|account| account["metadata"]["name"] == "spark-operator-spark")
+        .map(|account| account["metadata"]["namespace"].as_str().unwrap())
+        .collect();
+    assert_eq!(accounts, ["team-a"]);
+}
+
+/// A release in the cluster, but for its pods, which this level has no node for: the test starts their programs. Deleted
+/// when this value is dropped.
+struct Release {
+    name: &'static str,
+    objects: Vec<Value>,
+}
+
+impl Release {
+    fn begin(name: &'static str, arguments: &[&str]) -> Self {
+        let release = Self { name, objects: rendered(name, arguments) };
+        kubectl_with(&release.list(), &["apply", "--filename", "-"]);
+        for configuration in release.objects.iter().filter(|object| object["webhooks"].is_array()) {
+            let path = configuration["webhooks"][0]["clientConfig"]["service"]["path"].as_str().unwrap();
+            let kind = configuration["kind"].as_str().unwrap();
+            call_locally(kind, configuration["metadata"]["name"].as_str().unwrap(), WEBHOOK_PORT, path);
+        }
+        release
+    }
+
+    fn list(&self) -> Value {
+        let objects = self.objects.iter();
+        let objects: Vec<_> =
+            objects.filter(|object| !matches!(object["kind"].as_str(), Some("Deployment" | "Job"))).collect();
+        json!({"apiVersion": "v1", "kind": "List", "items": objects})
+    }
+
+    /// Returns the settings of the program of a Deployment, with its flags and the rights of its account.
+    fn program<'a>(&self, namespace: &'a Namespace, deployment: &str, account: &'static str) -> Setup<'a> {
+        let (_, arguments) =
+            arguments(&self.objects).into_iter().find(|(name, _)| name == deployment).unwrap();
+        let commands = arguments.iter().take_while(|argument| !argument.starts_with('-')).count();
+        // The harness has flags of its own for these.
+        let replaced = ["--leader-election", "--metrics-bind-address", "--webhook-port", "--zap-"];
+        let setup = Operator::with(namespace).account(account).command(&arguments[..commands]);
+        let flags = arguments[commands..].iter();
+        let flags = flags.filter(|argument| !replaced.iter().any(|replaced| argument.starts_with(replaced)));
+        flags.fold(setup, |setup, argument| setup.argument(argument))
+    }
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        kubectl_with(&self.list(), &["delete", "--ignore-not-found", "--filename", "-"]);
+        let lock = format!("{}-controller-lock", self.name);
+        kubectl(&["delete", "lease", &lock, "--namespace", NAMESPACE, "--ignore-not-found"]);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn controller_and_webhook_work_apart_with_the_rights_and_flags_that_the_chart_gives_them() {
+    let namespace = Namespace::new("charted").await;
+    let _gone = OtherInstallationIsGone::begin();
+    let release = Release::begin(RELEASE_APART, &["--set", "spark.jobNamespaces={charted}"]);
+    let webhook = release.program(&namespace, "apart-spark-operator-webhook", "apart-spark-operator-webhook");
+    let webhook = webhook.start().await;
+    let controller =
+        release.program(&namespace, "apart-spark-operator-controller", "apart-spark-operator-controller");
+    let controller = controller.beside().start().await;
+
+    let mut pi: Value = yaml(Path::new("manifests/examples/spark-pi.yaml"));
+    pi["metadata"]["namespace"] = json!(namespace.name);
+    pi["spec"]["driver"]["serviceAccount"] = json!("apart-spark-operator-spark");
+    pi["spec"]["driver"]["priorityClassName"] = json!(null);
+    pi["spec"]["driver"]["env"] = json!([{"name": "WHO", "value": "the webhook"}]);
+    namespace.apply(&pi);
+    namespace.reaches("spark-pi", "SUBMITTED").await;
+    let driver = namespace.pod("spark-pi-driver").await.unwrap();
+    let env = driver["spec"]["containers"][0]["env"].as_array().unwrap();
+    assert!(env.contains(&json!({"name": "WHO", "value": "the webhook"})), "{env:?}");
+
+    let said = webhook.log();
+    assert!(!said.contains("the webhook is not called when the flags want it to"), "{said}");
+    assert!(said.contains("spark-pi-driver") && !said.contains("state changed"), "{said}");
+    let said = controller.log();
+    assert!(said.contains("state changed") && !said.contains("condition=\"certificates\""), "{said}");
+    let (status, conditions) = webhook.get(HEALTH, "/readyz").await.unwrap();
+    assert!(status == 200 && !conditions.contains("caches"), "{conditions}");
+}

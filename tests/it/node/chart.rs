@@ -1,0 +1,188 @@
+//! Proves that `helm upgrade` turns a release of Kubeflow's chart into one of this chart, that applications continue,
+//! and that rollback and uninstallation leave what they should.
+
+use super::{
+    Installed, application, followed, handover::does, install_alone, log, native::python_job, state_is, until,
+};
+use crate::{
+    apiserver::kubectl::{kubectl, kubectl_with, try_kubectl_with},
+    golden::yaml,
+    program,
+};
+use serde_json::{Value, json};
+use std::path::Path;
+
+const CHART: &str = "manifests/helm/spark-operator";
+const STAND_IN: &str = "tests/data/chart/stand-in";
+/// The image that the node has.
+const IMAGE: [&str; 2] =
+    ["--set=image.registry=localhost,image.repository=spark-operator", "--set=image.tag=dev"];
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_release_of_kubeflows_chart_becomes_one_of_this_chart_and_goes_without_a_trace() {
+    let _alone = install_alone();
+    let _installed = Installed;
+    does("docs/admin/install.md", "Uninstalling");
+    kubeflows_definitions();
+    helm(&["install", "spark-operator", STAND_IN, "--create-namespace", "--wait"]);
+    let driver = running_under_kubeflow("handed-over");
+    let uid = driver["metadata"]["uid"].as_str().unwrap();
+
+    // As many users have it: the whole values file of Kubeflow's chart, with their changes.
+    let values = ["--values=tests/data/chart/kubeflow.yaml", "--wait", "--timeout=120s"];
+    let upgrade = ["upgrade", "spark-operator", CHART];
+    let notes = helm(&[&upgrade[..], &values, &IMAGE].concat());
+    assert!(notes.contains("hook.upgradeCrd has no effect"), "{notes}");
+    assert!(notes.contains("Drivers run under the service account spark-operator-spark"), "{notes}");
+    assert_eq!(deployments(), "spark-operator-controller spark-operator-webhook");
+    let status = &application("handed-over")["status"];
+    assert_eq!(status["applicationState"]["state"], "RUNNING", "{status:#}");
+    assert_eq!(status["submissionID"], driver["metadata"]["labels"]["sparkoperator.k8s.io/submission-id"]);
+    assert_eq!(drivers_of("handed-over"), [uid]);
+
+    let mut example: Value = yaml(Path::new("manifests/examples/spark-pi.yaml"));
+    example["spec"]["driver"]["serviceAccount"] = json!("spark-operator-spark");
+    kubectl_with(&example, &["apply", "-f", "-"]);
+    let states = followed("spark-pi");
+    assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");
+    assert!(log("spark-pi-driver").contains("Pi is roughly 3."));
+
+    // Other values, and one Deployment.
+    let one = ["--set=webhook.inControllerPods=true,controller.workers=3", "--wait", "--timeout=120s"];
+    helm(&[&upgrade[..], &one, &IMAGE].concat());
+    assert_eq!(deployments(), "spark-operator-controller");
+    let controller = ["-n", "spark-operator", "get", "deployment", "spark-operator-controller"];
+    let arguments = kubectl(&[&controller[..], &["--output=jsonpath={..containers[0].args}"]].concat());
+    assert!(arguments.contains("--controller-threads=3"), "{arguments}");
+    let mut refused = python_job("refused", "native-job", "tests/data/node/native/job.py");
+    refused["spec"]["mode"] = json!("client");
+    until("the webhook of the one Deployment answers", || {
+        try_kubectl_with(&refused, &["create", "--dry-run=server", "-f", "-"])
+            .is_err_and(|why| why.contains("spec.mode"))
+    });
+
+    helm(&["rollback", "spark-operator", "1", "--wait", "--timeout=120s"]);
+    assert_eq!(deployments(), "spark-operator-controller spark-operator-webhook");
+    let image = ["--output=jsonpath={..containers[0].image}"];
+    assert_eq!(kubectl(&[&controller[..], &image].concat()), "docker.io/library/busybox:stable");
+    assert_eq!(application("handed-over")["status"]["applicationState"]["state"], "RUNNING");
+    assert_eq!(drivers_of("handed-over"), [uid]);
+
+    helm(&[&["upgrade", "spark-operator", CHART, "--wait", "--timeout=120s"][..], &IMAGE].concat());
+    state_is("handed-over", "RUNNING");
+    helm(&["uninstall", "spark-operator", "--wait"]);
+    let kinds = "serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,deployments,jobs,services,\
+                 networkpolicies,poddisruptionbudgets,mutatingwebhookconfigurations,validatingwebhookconfigurations";
+    let label = "--selector=app.kubernetes.io/instance=spark-operator";
+    let left = kubectl(&["get", kinds, "--all-namespaces", label, "--output=name"]);
+    let left: Vec<_> = left.lines().collect();
+    assert_eq!(
+        left,
+        [
+            "serviceaccount/spark-operator-spark",
+            "role.rbac.authorization.k8s.io/spark-operator-spark",
+            "rolebinding.rbac.authorization.k8s.io/spark-operator-spark",
+        ]
+    );
+    assert_eq!(kubectl(&["get", "crds", "--output=name"]).lines().count(), 2);
+    assert_eq!(drivers_of("handed-over"), [uid]);
+    kubectl(&["delete", "sparkapp", "handed-over"]);
+}
+
+/// Runs a command of Helm in the operator's namespace; returns what it prints.
+fn helm(arguments: &[&str]) -> String {
+    let output = program::run("helm", &[arguments, &["--namespace=spark-operator"]].concat(), "");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        let there = kubectl(&["--namespace=spark-operator", "describe", "pods,jobs"]);
+        panic!("helm {arguments:?}: {said}\n{there}");
+    }
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Returns the names of the Deployments in the operator's namespace.
+fn deployments() -> String {
+    kubectl(&["-n", "spark-operator", "get", "deployments", "--output=jsonpath={.items[*].metadata.name}"])
+}
+
+/// Returns the uids of the driver pods of an application.
+fn drivers_of(name: &str) -> Vec<String> {
+    let selector = format!("--selector=sparkoperator.k8s.io/app-name={name},spark-role=driver");
+    let uids = kubectl(&["get", "pods", &selector, "--output=jsonpath={.items[*].metadata.uid}"]);
+    uids.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Installs definitions which lack the fields of the status that only this operator has, as Kubeflow's do.
+fn kubeflows_definitions() {
+    for kind in ["sparkapplications", "scheduledsparkapplications"] {
+        let file = format!("manifests/crds/sparkoperator.k8s.io_{kind}.yaml");
+        let mut definition: Value = yaml(Path::new(&file));
+        let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
+        let fields = definition.pointer_mut(status).unwrap().as_object_mut().unwrap();
+        for ours in ["runs", "runOrdinal", "observedGeneration"] {
+            fields.remove(ours);
+        }
+        kubectl_with(&definition, &["create", "-f", "-"]);
+    }
+}
+
+/// Creates an application with the status and the driver that Kubeflow's operator leaves; returns the driver's pod.
+fn running_under_kubeflow(name: &str) -> Value {
+    let id = "3f1c2f0e-0000-4000-8000-000000000001";
+    let job = python_job(name, "native-job", "tests/data/node/native/job.py");
+    kubectl_with(&job, &["create", "-f", "-"]);
+    let job = application(name);
+    let driver = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": format!("{name}-driver"),
+            "namespace": "default",
+            "labels": {
+                "spark-role": "driver",
+                "sparkoperator.k8s.io/app-name": name,
+                "sparkoperator.k8s.io/launched-by-spark-operator": "true",
+                "sparkoperator.k8s.io/submission-id": id,
+            },
+            "ownerReferences": [{
+                "apiVersion": "sparkoperator.k8s.io/v1beta2",
+                "kind": "SparkApplication",
+                "name": name,
+                "uid": job["metadata"]["uid"],
+                "controller": true,
+            }],
+        },
+        "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{
+                "name": "spark-kubernetes-driver",
+                "image": "docker.io/library/busybox:stable",
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["sleep", "infinity"],
+            }],
+        },
+    });
+    kubectl_with(&driver, &["create", "-f", "-"]);
+    let pod = format!("pod/{name}-driver");
+    kubectl(&["wait", &pod, "--for=condition=Ready", "--timeout=120s"]);
+    let status = json!({"status": {
+        "applicationState": {"state": "RUNNING"},
+        "driverInfo": {"podName": format!("{name}-driver")},
+        "executionAttempts": 1,
+        "lastSubmissionAttemptTime": "2024-05-06T07:08:09Z",
+        "sparkApplicationId": "spark-0123456789abcdef",
+        "submissionAttempts": 1,
+        "submissionID": id,
+    }});
+    kubectl(&[
+        "patch",
+        "sparkapp",
+        name,
+        "--subresource=status",
+        "--type=merge",
+        "--patch",
+        &status.to_string(),
+    ]);
+    serde_json::from_str(&kubectl(&["get", &pod, "--output=json"])).unwrap()
+}
