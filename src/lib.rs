@@ -22,6 +22,7 @@
 pub mod admin;
 pub mod api_server;
 pub mod certs;
+pub mod definitions;
 pub mod installation;
 pub mod listen;
 pub mod manifests;

@@ -4,7 +4,7 @@ use anyhow::Context;
 use api::crds;
 use clap::Parser;
 use spark_operator::{
-    certs, installation, manifests, operator,
+    certs, definitions, manifests, operator,
     settings::{ClusterSettings, Command, Flags, Half, HalfCommand, HalfSettings, VERSION},
 };
 use std::{fs, io::Write, path::Path, process::ExitCode};
@@ -51,8 +51,7 @@ fn start(settings: HalfSettings, half: Half) -> anyhow::Result<()> {
 }
 
 async fn apply_crds(cluster: &ClusterSettings) -> anyhow::Result<()> {
-    let applied =
-        installation::apply_definitions(&operator::client(cluster.kubeconfig.as_deref()).await?).await?;
+    let applied = definitions::apply(&operator::client(cluster.kubeconfig.as_deref()).await?).await?;
     print(
         &applied.iter().map(|name| format!("customresourcedefinition/{name} applied\n")).collect::<String>(),
     )

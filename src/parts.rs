@@ -2,7 +2,7 @@
 
 use crate::{
     admin::{self, Readiness},
-    api_server, installation,
+    api_server, definitions, installation,
 };
 use anyhow::{Context, anyhow};
 use axum::Router;
@@ -196,11 +196,11 @@ impl Parts {
         let definitions = move || {
             let client = asking.clone();
             async move {
-                installation::definitions(&client).await?;
+                definitions::check(&client).await?;
                 if serves_webhook {
                     installation::version(&client).await?;
                 }
-                Ok::<_, installation::Error>(LOOK)
+                Ok::<_, anyhow::Error>(LOOK)
             }
         };
         self.start("definitions", self.keep(DEFINITIONS, readiness).met(definitions, Arc::default()));

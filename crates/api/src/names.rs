@@ -132,6 +132,8 @@ pub mod annotation {
     pub const SCHEDULED_TIME: &str = "sparkoperator.k8s.io/scheduled-time";
     /// Not part of the contract; on the Lease of a namespace: another operator that has chosen the namespace as well.
     pub const ALSO_CHOSEN_BY: &str = "sparkoperator.k8s.io/also-chosen-by";
+    /// Not part of the contract; on a CustomResourceDefinition: the version of the operator that has applied it.
+    pub const DEFINITION_VERSION: &str = "sparkoperator.k8s.io/definition-version";
 
     /// Istio's label and annotation: whether its sidecar is injected into a pod, `"true"` or `"false"`.
     pub const ISTIO_INJECT: &str = "sidecar.istio.io/inject";

@@ -1,0 +1,152 @@
+//! The CustomResourceDefinitions in a cluster: whether they keep every field that the operator writes, and how they are
+//! brought up to date.
+
+use crate::settings::VERSION;
+use api::{
+    Lenient,
+    crds::{self, StatusSchema},
+    names::annotation,
+};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, Client, ResourceExt, api::PostParams};
+use std::{
+    sync::LazyLock,
+    time::{Duration, Instant},
+};
+use tokio::time::sleep;
+
+/// The command that installs the CustomResourceDefinitions, for error messages.
+const APPLY_CRDS: &str = "spark-operator crds | kubectl apply --server-side --force-conflicts --filename -";
+/// How long the API server may take to serve a definition that was applied. It usually takes less than a second.
+const ESTABLISHED_WITHIN: Duration = Duration::from_secs(60);
+
+/// Why the definitions cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("CustomResourceDefinition {name}: {source}")]
+    Call { name: String, source: kube::Error },
+    #[error("CustomResourceDefinition {name} cannot be read: {error}; run: {APPLY_CRDS}")]
+    Unreadable { name: String, error: String },
+    #[error("CustomResourceDefinition {name} is not installed; run: {APPLY_CRDS}")]
+    Missing { name: String },
+    #[error(
+        "CustomResourceDefinition {name} is not this version's: the API server would drop {}; run: {APPLY_CRDS}",
+        fields.join(", ")
+    )]
+    Other { name: String, fields: Vec<String> },
+    #[error(
+        "CustomResourceDefinition {name} is applied, but the API server does not serve it: look at its conditions with \
+         kubectl describe crd {name}"
+    )]
+    NotEstablished { name: String },
+}
+
+/// Checks that the installed definitions have every field that the operator writes into a status. The API server
+/// silently drops a field that it does not know, and a run that is not recorded would be run again.
+///
+/// # Errors
+///
+/// When a definition or a field is missing, with the command that installs it, or when a definition cannot be read.
+pub async fn check(client: &Client) -> Result<(), Error> {
+    static STATUSES: LazyLock<[StatusSchema; 2]> = LazyLock::new(crds::status_schemas);
+    let definitions = Api::<Lenient<CustomResourceDefinition>>::all(client.clone());
+    for ours in STATUSES.iter() {
+        let name = ours.definition.to_owned();
+        let installed = definitions.get_opt(&name).await;
+        match installed.map_err(|source| Error::Call { name: name.clone(), source })?.map(|found| found.0) {
+            None => return Err(Error::Missing { name }),
+            Some(Err(invalid)) => return Err(Error::Unreadable { name, error: invalid.error }),
+            Some(Ok(installed)) => match ours.missing_in(&installed) {
+                fields if fields.is_empty() => {}
+                fields => return Err(Error::Other { name, fields }),
+            },
+        }
+    }
+    Ok(())
+}
+
+/// Creates the definitions of this version, or replaces those that are installed, and waits until the API server serves
+/// them. Returns their names.
+///
+/// An installed definition keeps its labels and annotations. Its specification is replaced as a whole: if it were
+/// merged with ours, as `kubectl apply` does, constraints of another operator's schemas would stay. A definition of a
+/// later version of this operator is left alone, because another installation in the cluster writes the fields that only
+/// that one has.
+///
+/// # Errors
+///
+/// When the API server refuses a definition, or does not serve it within [`ESTABLISHED_WITHIN`].
+pub async fn apply(client: &Client) -> Result<Vec<String>, Error> {
+    let definitions = Api::<CustomResourceDefinition>::all(client.clone());
+    let mut applied = Vec::new();
+    for ours in crds::custom_resource_definitions() {
+        let name = ours.name_any();
+        let begun = Instant::now();
+        loop {
+            let written = created_or_replaced(&definitions, &ours).await;
+            match written {
+                // The API server writes conditions into the status of a definition that was just created.
+                Err(kube::Error::Api(status)) if status.is_conflict() => {}
+                Err(source) => return Err(Error::Call { name, source }),
+                Ok(definition) if is_established(&definition) => break,
+                Ok(_) => {}
+            }
+            if begun.elapsed() > ESTABLISHED_WITHIN {
+                return Err(Error::NotEstablished { name });
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+        applied.push(name);
+    }
+    Ok(applied)
+}
+
+/// Returns the definition as the API server has it afterwards.
+async fn created_or_replaced(
+    definitions: &Api<CustomResourceDefinition>,
+    ours: &CustomResourceDefinition,
+) -> Result<CustomResourceDefinition, kube::Error> {
+    let name = ours.name_any();
+    match definitions.get_opt(&name).await? {
+        None => {
+            let mut ours = ours.clone();
+            ours.annotations_mut().insert(annotation::DEFINITION_VERSION.to_owned(), VERSION.to_owned());
+            definitions.create(&PostParams::default(), &ours).await
+        }
+        Some(installed) if is_later(installed.annotations().get(annotation::DEFINITION_VERSION)) => {
+            Ok(installed)
+        }
+        Some(mut installed) => {
+            installed.annotations_mut().insert(annotation::DEFINITION_VERSION.to_owned(), VERSION.to_owned());
+            installed.spec = ours.spec.clone();
+            definitions.replace(&name, &PostParams::default(), &installed).await
+        }
+    }
+}
+
+/// Returns whether a version is later than the version of this program. What is no version is not.
+fn is_later(version: Option<&String>) -> bool {
+    let numbers = |version: &str| -> Option<Vec<u64>> {
+        let release = version.split(['-', '+']).next().unwrap_or_default();
+        release.split('.').map(|number| number.parse().ok()).collect()
+    };
+    version.and_then(|version| numbers(version)).is_some_and(|theirs| Some(theirs) > numbers(VERSION))
+}
+
+/// Returns whether the API server serves the definition.
+fn is_established(definition: &CustomResourceDefinition) -> bool {
+    let conditions = definition.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
+    conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_of_a_later_version_is_known_by_its_annotation() {
+        let is_later = |version: &str| super::is_later(Some(&version.to_owned()));
+        assert!(is_later("99.0.0") && is_later("0.99.0-rc.1"));
+        assert!(!is_later(VERSION) && !is_later("0.0.9") && !is_later("latest") && !super::is_later(None));
+    }
+}
