@@ -128,9 +128,11 @@ fn rights(roles: &[Value]) -> BTreeSet<Right> {
     rights
 }
 
-#[test]
-#[ignore = "needs helm: make test"]
-fn what_the_chart_renders_is_as_it_was_and_the_api_server_takes_it() {
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_the_chart_renders_is_as_it_was_and_the_api_server_takes_it() {
+    // The namespaces that the objects are in exist.
+    let _namespace = Namespace::new("chart").await;
     let mut golden = Golden::default();
     for name in VALUES {
         let text = template(RELEASE, &[&values(name)]).unwrap();
