@@ -105,7 +105,11 @@ soak: build explore ## Fuzzing, long outages, kills at random moments, certifica
 	LONGEST=7200 SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level "soak: faults," tests/in-clusters soak soak::faults
 	SPARKCTL=$(RELEASE)/sparkctl SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
 		tests/level soak tests/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak:: \
-		--skip soak::spark_lines --skip soak::faults
+		--skip soak::spark_lines --skip soak::faults --skip soak::upgrade
+	PREVIOUS=$$(tests/previous) tests/level "soak: upgrade," tests/in-cluster soak cargo test --locked --offline --test it -- --ignored \
+		--nocapture soak::upgrade::replicas
+	PREVIOUS=$$(tests/previous) tests/level "soak: upgrade on a node," tests/in-cluster node cargo test --locked --offline \
+		--test it -- --ignored --nocapture soak::upgrade::on_a_node
 	for line in 3.5.6 4.1.4; do \
 		SPARK=$$line tests/level "soak: Spark $$line on a node," tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=2 \
 			node::native node::submission_pods; \

@@ -89,7 +89,8 @@ def build_one(
     for base in target.bases:
         ensure_base(base, scratch)
     given = [f"--build-context={name}={contexts[name].folder}" for name in target.contexts]
-    buildah("build", "--layers", "--pull-never", "--quiet", "--target", target.name, "--tag", image,
+    # One time for all files, so that the same inputs make the same image.
+    buildah("build", "--layers", "--timestamp", "0", "--pull-never", "--quiet", "--target", target.name, "--tag", image,
             "--build-arg", f"SPARK_VERSION={spark_version}", *given, str(PROJECT))
     with image_store.store_locked():
         # Compressed at the least cost: an OCI layout refuses layers as they are, and Spark's are jars anyway.
@@ -206,7 +207,7 @@ def ensure_base(image: str, scratch: pathlib.Path) -> None:
         settings = 'CMD ["bash"]\n'
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     (folder / "Dockerfile").write_text(f"FROM scratch\nADD root.tar /\nENV PATH={path}\n{settings}")
-    buildah("build", "--quiet", "--tag", image, str(folder))
+    buildah("build", "--quiet", "--timestamp", "0", "--tag", image, str(folder))
     shutil.rmtree(folder)
 
 

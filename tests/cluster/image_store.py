@@ -111,8 +111,9 @@ def load_archive(cluster: Cluster, archive: pathlib.Path) -> None:
 def write_archive(stream, descriptors: list[dict], present: set[str]) -> None:
     """An OCI archive of the images, without the blobs that its reader has."""
     named = [
-        descriptor | {"annotations": {"io.containerd.image.name": descriptor["annotations"][REFERENCE]}}
+        descriptor | {"annotations": {"io.containerd.image.name": name, REFERENCE: name.rpartition(":")[2]}}
         for descriptor in descriptors
+        for name in [descriptor["annotations"][REFERENCE]]
     ]
     digests = {digest for descriptor in descriptors for digest in blobs_of(descriptor)}
     with tarfile.open(fileobj=stream, mode="w|") as archive:
@@ -120,7 +121,27 @@ def write_archive(stream, descriptors: list[dict], present: set[str]) -> None:
                               ("index.json", {"schemaVersion": 2, "manifests": named})):
             add_file(archive, name, json.dumps(content).encode())
         for digest in sorted(digests - present):
-            archive.add(blob(digest), f"blobs/{digest.replace(':', '/')}")
+            archive.add(blob(digest), f"blobs/{digest.replace(':', '/')}", filter=plain)
+
+
+def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """The entry without what differs between two machines that build the same."""
+    entry.mtime = entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    entry.mode = 0o644
+    return entry
+
+
+def write_images(stream, names: dict[str, str | None]) -> None:
+    """An OCI archive of these images, under the names that they are mapped to, if any."""
+    with store_locked():
+        known = images()
+        renamed = [
+            descriptor | {"annotations": {REFERENCE: published or name}}
+            for name, published in names.items()
+            for descriptor in [known[name]]
+        ]
+        write_archive(stream, renamed, set())
 
 
 def add_file(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:

@@ -70,7 +70,7 @@ mod refusals;
 /// Other webhooks change pods after our webhook.
 mod reinvocation;
 /// Replicas that are restarted.
-mod restarts;
+pub(crate) mod restarts;
 mod rights;
 /// Certificates are replaced.
 pub(crate) mod rotation;
@@ -100,7 +100,7 @@ pub(crate) mod applications;
 /// Spark pods that are created all the time, none of which may be refused.
 pub(crate) mod arrivals;
 /// A load balancer for several replicas.
-mod balancer;
+pub(crate) mod balancer;
 /// The cost of an application's life.
 mod budget;
 /// Requests of a test to the API server.

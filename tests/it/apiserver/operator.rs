@@ -50,6 +50,8 @@ pub(crate) struct Operator {
 /// The settings with which an operator is started. A setting that a test does not change has the default of the tests.
 pub(crate) struct Setup<'a> {
     namespace: &'a Namespace,
+    /// The path of the program.
+    program: String,
     /// The command of the program: `run`, or `controller start`.
     command: Vec<String>,
     cluster: Option<Value>,
@@ -65,6 +67,11 @@ impl Setup<'_> {
     /// Connects the operator to the API server through `proxy`.
     pub(crate) fn through(self, proxy: &Proxy) -> Self {
         Self { cluster: Some(proxy.cluster()), ..self }
+    }
+
+    /// Runs another program than the one of this build.
+    pub(crate) fn program(self, program: &str) -> Self {
+        Self { program: program.to_owned(), ..self }
     }
 
     /// Runs another command of the program than `run`.
@@ -129,14 +136,13 @@ impl Setup<'_> {
         let name = if self.beside == 0 { "operator" } else { "beside" };
         let log = self.namespace.folder.join(format!("{name}.log"));
         let output = fs::File::options().create(true).append(true).open(&log).unwrap();
-        let program = env::var("OPERATOR").unwrap_or(env!("CARGO_BIN_EXE_spark-operator").to_owned());
         let ports = [
             format!("--webhook-port={}", WEBHOOK_PORT + self.beside),
             format!("--health-probe-bind-address=:{}", HEALTH + self.beside),
             format!("--metrics-bind-address=:{}", METRICS + self.beside),
         ];
         let arguments = ports.into_iter().chain(self.election).chain(self.arguments);
-        let process = Command::new(program)
+        let process = Command::new(self.program)
             .args(self.command)
             .args(arguments)
             .env(
@@ -171,6 +177,7 @@ impl Operator {
     pub(crate) fn with(namespace: &Namespace) -> Setup<'_> {
         Setup {
             namespace,
+            program: env::var("OPERATOR").unwrap_or(env!("CARGO_BIN_EXE_spark-operator").to_owned()),
             command: vec!["run".to_owned()],
             cluster: None,
             beside: 0,

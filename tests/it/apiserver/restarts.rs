@@ -73,7 +73,7 @@ async fn restarted(namespace: &Namespace, route: fn(u16) -> Route) {
 }
 
 /// Waits until the API server calls the webhook through the balancer.
-async fn admits(namespace: &Namespace, balancer: &Balancer) {
+pub(crate) async fn admits(namespace: &Namespace, balancer: &Balancer) {
     let pod = pod("driver-pod");
     eventually("the API server calls the balancer", async || {
         let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];

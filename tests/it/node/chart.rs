@@ -91,7 +91,7 @@ fn a_release_of_kubeflows_chart_becomes_one_of_this_chart_and_goes_without_a_tra
 }
 
 /// Runs a command of Helm in the operator's namespace; returns what it prints.
-fn helm(arguments: &[&str]) -> String {
+pub(crate) fn helm(arguments: &[&str]) -> String {
     let output = program::run("helm", &[arguments, &["--namespace=spark-operator"]].concat(), "");
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {

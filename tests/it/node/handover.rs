@@ -47,7 +47,7 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
 }
 
 /// Runs the commands that `page` contains under `heading`, in the checkout, with the programs of this build.
-pub(super) fn does(page: &str, heading: &str) {
+pub(crate) fn does(page: &str, heading: &str) {
     let page = fs::read_to_string(page).unwrap();
     let section = page.split_once(&format!("## {heading}\n")).unwrap().1.split("\n## ").next().unwrap();
     let commands: Vec<_> = section.lines().filter_map(|line| line.strip_prefix("$ ")).collect();

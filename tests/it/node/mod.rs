@@ -8,13 +8,13 @@ mod browser;
 /// Strings with difficult characters.
 mod characters;
 /// The Helm chart, in the place of Kubeflow's.
-mod chart;
+pub(crate) mod chart;
 /// A program that uses the client library.
 mod client;
 /// Everything that the webhook can do to pods.
 mod customized;
 /// The way from Kubeflow's operator to this one, back, and the uninstallation.
-mod handover;
+pub(crate) mod handover;
 /// A foreign webhook that adds sidecars.
 mod injector;
 /// What can happen to an application, and how its status reports it.
@@ -22,7 +22,7 @@ mod lifecycle;
 /// Metrics, read by a real Prometheus.
 mod monitoring;
 /// Drivers that the operator has created itself.
-mod native;
+pub(crate) mod native;
 /// A proxy between a browser and the cluster, which acts as an Ingress controller.
 mod reverse_proxy;
 /// Applications that are created on a schedule.
@@ -153,7 +153,7 @@ struct Shared {
 }
 
 /// No other test runs while this value exists.
-struct Alone {
+pub(crate) struct Alone {
     _installation: RwLockWriteGuard<'static, ()>,
 }
 
@@ -165,7 +165,7 @@ fn install() -> Shared {
 
 /// Installs the operator for a test that changes what other tests rely on, or that opens Spark's pages in a browser:
 /// beside two other tests and three builds, one of the fetches of a page failed through `sparkctl ui`.
-fn install_alone() -> Alone {
+pub(crate) fn install_alone() -> Alone {
     install_once();
     Alone { _installation: INSTALLATION.write().unwrap_or_else(PoisonError::into_inner) }
 }
@@ -182,7 +182,7 @@ fn install_once() {
 
 /// Waits until the operator runs as its Deployment specifies and the API server calls its webhook, whatever ran before:
 /// pods without a webhook may still be terminating, or the webhook's configurations may be newer than the pods.
-fn is_installed_again() {
+pub(crate) fn is_installed_again() {
     is_rolled_out();
     let mut example: Value = yaml(&data("node/exit-3.yaml"));
     // No test uses this name.
@@ -195,7 +195,7 @@ fn is_installed_again() {
 }
 
 /// Restores the installation when dropped, whatever a test has done to it.
-struct Installed;
+pub(crate) struct Installed;
 
 impl Installed {
     /// Adds these flags to the operator until the returned value is dropped.
@@ -279,7 +279,7 @@ fn followed(name: &str) -> Vec<String> {
 }
 
 /// Waits until the application `name` is in `state`.
-fn state_is(name: &str, state: &str) {
+pub(crate) fn state_is(name: &str, state: &str) {
     let state = format!("--for=jsonpath={{.status.applicationState.state}}={state}");
     if let Err(why) = try_kubectl_with(&Value::Null, &["wait", "sparkapp", name, &state, "--timeout=120s"]) {
         panic!("{why}\n{}", kubectl(&["describe", "sparkapp", name]));

@@ -25,3 +25,5 @@ mod spark_lines;
 mod sparkctl_cost;
 /// Many applications of many tenants.
 mod tenants;
+/// An operator of an earlier commit is replaced by this one, and back.
+mod upgrade;
