@@ -9,16 +9,15 @@ use api::{
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, ResourceExt, api::PostParams};
-use std::{
-    sync::LazyLock,
-    time::{Duration, Instant},
-};
-use tokio::time::sleep;
+use std::{sync::LazyLock, time::Duration};
+use tokio::time::{sleep, timeout};
 
 /// The command that installs the CustomResourceDefinitions, for error messages.
 const APPLY_CRDS: &str = "spark-operator crds | kubectl apply --server-side --force-conflicts --filename -";
-/// How long the API server may take to serve a definition that was applied. It usually takes less than a second.
+/// The longest time until the API server serves a definition that is applied; less than a second is usual.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(60);
+/// The pause between two attempts to write a definition, and between two looks at whether it is served.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Why the definitions cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -79,26 +78,35 @@ pub async fn check(client: &Client) -> Result<(), Error> {
 pub async fn apply(client: &Client) -> Result<Vec<String>, Error> {
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
     let mut applied = Vec::new();
-    for ours in crds::custom_resource_definitions() {
+    for mut ours in crds::custom_resource_definitions() {
+        ours.annotations_mut().insert(annotation::DEFINITION_VERSION.to_owned(), VERSION.to_owned());
         let name = ours.name_any();
-        let begun = Instant::now();
-        loop {
-            let written = created_or_replaced(&definitions, &ours).await;
-            match written {
-                // The API server writes conditions into the status of a definition that was just created.
-                Err(kube::Error::Api(status)) if status.is_conflict() => {}
-                Err(source) => return Err(Error::Call { name, source }),
-                Ok(definition) if is_established(&definition) => break,
-                Ok(_) => {}
-            }
-            if begun.elapsed() > ESTABLISHED_WITHIN {
-                return Err(Error::NotEstablished { name });
-            }
-            sleep(Duration::from_millis(200)).await;
+        match timeout(ESTABLISHED_WITHIN, establish(&definitions, &ours)).await {
+            Ok(Ok(())) => applied.push(name),
+            Ok(Err(source)) => return Err(Error::Call { name, source }),
+            Err(_) => return Err(Error::NotEstablished { name }),
         }
-        applied.push(name);
     }
     Ok(applied)
+}
+
+/// Writes the definition, and waits until the API server serves it.
+async fn establish(
+    definitions: &Api<CustomResourceDefinition>,
+    ours: &CustomResourceDefinition,
+) -> Result<(), kube::Error> {
+    let mut definition = loop {
+        match created_or_replaced(definitions, ours).await {
+            // The API server writes conditions into the status of a definition that was just created.
+            Err(kube::Error::Api(status)) if status.is_conflict() => sleep(PAUSE).await,
+            written => break written?,
+        }
+    };
+    while !is_established(&definition) {
+        sleep(PAUSE).await;
+        definition = definitions.get(&ours.name_any()).await?;
+    }
+    Ok(())
 }
 
 /// Returns the definition as the API server has it afterwards.
@@ -108,16 +116,12 @@ async fn created_or_replaced(
 ) -> Result<CustomResourceDefinition, kube::Error> {
     let name = ours.name_any();
     match definitions.get_opt(&name).await? {
-        None => {
-            let mut ours = ours.clone();
-            ours.annotations_mut().insert(annotation::DEFINITION_VERSION.to_owned(), VERSION.to_owned());
-            definitions.create(&PostParams::default(), &ours).await
-        }
+        None => definitions.create(&PostParams::default(), ours).await,
         Some(installed) if is_later(installed.annotations().get(annotation::DEFINITION_VERSION)) => {
             Ok(installed)
         }
         Some(mut installed) => {
-            installed.annotations_mut().insert(annotation::DEFINITION_VERSION.to_owned(), VERSION.to_owned());
+            installed.annotations_mut().extend(ours.annotations().clone());
             installed.spec = ours.spec.clone();
             definitions.replace(&name, &PostParams::default(), &installed).await
         }
