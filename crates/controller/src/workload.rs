@@ -8,7 +8,7 @@ use prometheus_client::{
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
     metrics::{
         MetricType,
-        counter::Counter,
+        counter::{ConstCounter, Counter},
         family::Family,
         gauge::{ConstGauge, Gauge},
         histogram::Histogram,
@@ -54,7 +54,6 @@ pub struct Workload {
     /// The durations of reconciles, as a metric of the controller and as a metric of its queue.
     worked: [Histogram; 2],
     ends: Family<End, Counter>,
-    errors: Counter,
     panics: Counter,
 }
 
@@ -122,7 +121,6 @@ impl Workloads {
         let waited = Family::new_with_constructor(buckets);
         let worked = Family::new_with_constructor(buckets);
         let worked_by_queue = Family::new_with_constructor(buckets);
-        let (errors, terminal_errors) = (Family::default(), Family::<_, Counter>::default());
         let most = Family::<_, Gauge>::default();
         let workload = |kind: &'static str, label: &'static str, at_once: u16| {
             let state = State { waiting: HashMap::new(), running: HashMap::new(), moved: Instant::now() };
@@ -140,11 +138,8 @@ impl Workloads {
                     Histogram::clone(&worked_by_queue.get_or_create(&queue)),
                 ],
                 ends: Family::clone(&ends),
-                errors: Counter::clone(&errors.get_or_create(&controller)),
                 panics: Counter::clone(&panics.get_or_create(&controller)),
             };
-            // Every reconcile that fails is tried again.
-            drop(terminal_errors.get_or_create(&controller));
             for outcome in [Outcome::Done, Outcome::Again, Outcome::Failed] {
                 drop(ends.get_or_create(&workload.end(outcome)));
             }
@@ -158,10 +153,6 @@ impl Workloads {
         registry.register("controller_runtime_reconcile", "Reconciles, by result", ends);
         let help = "Reconciles that have hit a bug of the operator";
         registry.register("controller_runtime_reconcile_panics", help, panics);
-        let help = "Reconciles that have failed";
-        registry.register("controller_runtime_reconcile_errors", help, errors);
-        let help = "Reconciles that have failed and are not tried again: none";
-        registry.register("controller_runtime_terminal_reconcile_errors", help, terminal_errors);
         let help = "How long reconciles take, in seconds";
         registry.register("controller_runtime_reconcile_time_seconds", help, worked);
         registry.register("workqueue_work_duration_seconds", help, worked_by_queue);
@@ -226,6 +217,10 @@ impl Workload {
         self.panics.inc();
     }
 
+    fn controller(&self) -> Controller {
+        Controller { controller: self.label }
+    }
+
     fn end(&self, outcome: Outcome) -> End {
         End { controller: self.label, result: outcome.as_str() }
     }
@@ -239,7 +234,6 @@ impl Work<'_> {
         }
         self.workload.ends.get_or_create(&self.workload.end(outcome)).inc();
         if matches!(outcome, Outcome::Failed) {
-            self.workload.errors.inc();
             self.workload.retries.inc();
         }
     }
@@ -292,7 +286,8 @@ impl State {
 
 impl Collector for Workloads {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let measured = [&self.applications, &self.schedules].map(|workload| {
+        let workloads = [&self.applications, &self.schedules];
+        let measured = workloads.map(|workload| {
             let state = workload.state.lock();
             let ages = || state.running.values().map(Instant::elapsed);
             let longest = ages().max().unwrap_or_default().as_secs_f64();
@@ -313,16 +308,31 @@ impl Collector for Workloads {
         ];
         for (place, (name, help)) in described.into_iter().enumerate() {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (workload, values) in [&self.applications, &self.schedules].into_iter().zip(measured) {
+            for (workload, values) in workloads.into_iter().zip(measured) {
                 let queue = Queue::of(workload.label);
                 ConstGauge::new(values[place]).encode(family.encode_family(&queue)?)?;
             }
         }
         let (name, help) = ("controller_runtime_active_workers", "Reconciles that run");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (workload, [_, running, ..]) in [&self.applications, &self.schedules].into_iter().zip(measured) {
-            let controller = Controller { controller: workload.label };
-            ConstGauge::new(running).encode(family.encode_family(&controller)?)?;
+        for (workload, [_, running, ..]) in workloads.into_iter().zip(measured) {
+            ConstGauge::new(running).encode(family.encode_family(&workload.controller())?)?;
+        }
+        let failed =
+            workloads.map(|workload| workload.ends.get_or_create(&workload.end(Outcome::Failed)).get());
+        let described = [
+            ("controller_runtime_reconcile_errors", "Reconciles that have failed", failed),
+            (
+                "controller_runtime_terminal_reconcile_errors",
+                "Reconciles that have failed and are not tried again: none",
+                [0, 0],
+            ),
+        ];
+        for (name, help, counts) in described {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (workload, count) in workloads.into_iter().zip(counts) {
+                ConstCounter::new(count).encode(family.encode_family(&workload.controller())?)?;
+            }
         }
         Ok(())
     }

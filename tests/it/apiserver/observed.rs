@@ -118,6 +118,9 @@ async fn metrics_count_what_was_done() {
             "workqueue_depth{controller=\"sparkapplication\",name=\"sparkapplication\"} 0.0",
             "workqueue_active{controller=\"sparkapplication\",name=\"sparkapplication\"} 0.0",
             "controller_runtime_reconcile_total{controller=\"sparkapplication\",result=\"error\"} 0",
+            "controller_runtime_reconcile_errors_total{controller=\"sparkapplication\"} 0",
+            "controller_runtime_terminal_reconcile_errors_total{controller=\"sparkapplication\"} 0",
+            "controller_runtime_active_workers{controller=\"sparkapplication\"} 0.0",
         ]
         .into_iter();
         let missing = lines.find(|line| !text.lines().any(|found| found == *line));

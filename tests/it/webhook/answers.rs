@@ -255,6 +255,10 @@ async fn reviews_are_counted_by_what_is_known_of_them() {
         &reviews("other", "other", "unreadable"),
         "spark_operator_webhook_denials_total{kind=\"Pod\",reason=\"sparkoperator.k8s.io/tolerations\"} 1",
         "spark_operator_webhook_review_duration_seconds_count{path=\"/mutate\"} 5",
+        "controller_runtime_webhook_requests_total{code=\"200\",webhook=\"/mutate\"} 4",
+        "controller_runtime_webhook_requests_total{code=\"400\",webhook=\"/mutate\"} 1",
+        "controller_runtime_webhook_latency_seconds_count{webhook=\"/mutate\"} 5",
+        "controller_runtime_webhook_requests_in_flight{webhook=\"/mutate\"} 0",
     ] {
         assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
     }
