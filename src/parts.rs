@@ -27,7 +27,7 @@ const LOOK_AT_PERMISSIONS: Duration = Duration::from_secs(10 * 60);
 const KNOCK: Duration = Duration::from_secs(10);
 /// The first pause after a check that failed. It is short, because until then the operator is of little use.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// How long the parts may take to end once the webhook accepts no more connections. Kubernetes gives a pod 30 s in all.
+/// The time that the parts have to end once the webhook accepts no more connections. Kubernetes gives a pod 30 s in all.
 /// The API server waits 30 s for a review at most, and 5 s for the reviews of this operator.
 const DRAIN: Duration = Duration::from_secs(20);
 
@@ -97,7 +97,7 @@ fn now() -> Timestamp {
 pub(crate) struct Parts {
     running: JoinSet<(&'static str, io::Result<()>)>,
     stop: CancellationToken,
-    /// How long the parts may take to end.
+    /// The time that the parts have to end.
     drain: Duration,
 }
 

@@ -4,7 +4,7 @@
 use super::Settings;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, Subcommand};
 
-/// Which half of the operator a process runs, if it does not run both.
+/// The half of the operator that a process runs, if it does not run both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
     /// Drives applications. The webhook runs in another process.

@@ -40,11 +40,11 @@ impl Claim {
     }
 }
 
-/// Who drives the applications of a namespace.
+/// The operator that drives the applications of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Driven {
     ByUs,
     ByOthers,
-    /// It is not known yet who holds the Lease.
+    /// The holder of the Lease is not known yet, or this operator's claim has run out.
     Unknown,
 }

@@ -355,7 +355,7 @@ fn the_charts_files_are_those_of_the_manifests() {
     assert!(read(format!("{CHART}/Chart.yaml")).contains(&version), "{version}");
 }
 
-/// What users of Kubeflow's chart write: numbers as texts, empty values, keys of charts around this one, names beside all
+/// Values that users of Kubeflow's chart write: numbers as texts, empty values, keys of charts around this one, names beside all
 /// namespaces, and images from a mirror.
 #[test]
 #[ignore = "needs helm: make test"]
