@@ -43,8 +43,8 @@ const MOST_CRATES_OF_DECISIONS: usize = 78;
 /// Prefixes of keys of labels, annotations and Spark's configuration, each after the quote that opens a string literal.
 const KEYS: [&str; 4] =
     ["\"sparkoperator.k8s.io/", "\"spark.kubernetes.", "\"spark.driver.", "\"spark.executor."];
-/// The only file that may contain the prefixes of [`KEYS`].
-const NAMES: &str = "crates/api/src/names.rs";
+/// The module whose files alone may contain the prefixes of [`KEYS`].
+const NAMES: &str = "crates/api/src/names";
 
 /// Crates that must not be in the dependency tree of `client`. Other large crates are not listed, because kube's client
 /// consists of them.
@@ -177,10 +177,10 @@ fn violations(name: &str, text: &str) -> Vec<String> {
             }
         }
     }
-    if name != NAMES {
+    if !name.starts_with(NAMES) {
         for (i, line) in code_and_strings.lines().enumerate() {
             for key in KEYS.iter().filter(|key| line.contains(*key)) {
-                report(i + 1, &format!("`{key}…`: keys are written once, in {NAMES}"));
+                report(i + 1, &format!("`{key}…`: keys are written once, in {NAMES}.rs"));
             }
         }
     }

@@ -12,6 +12,7 @@ pub mod lifecycle;
 pub mod monitoring;
 pub mod namespaces;
 pub mod nesting;
+pub mod pod_requests;
 pub mod pod_summary;
 pub mod quota;
 pub mod run;

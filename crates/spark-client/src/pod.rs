@@ -96,8 +96,8 @@ fn metadata(context: &Context, driver: &mut Driver) {
 fn scheduling(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let spec = &mut driver.pod["spec"];
     spec["restartPolicy"] = "Never".into();
-    for prefix in [conf::NODE_SELECTOR_PREFIX, submit_conf::DRIVER_NODE_SELECTOR_PREFIX] {
-        let selector = context.conf.prefixed(prefix).map(|(name, value)| (name, value.to_owned()));
+    for prefix in conf::node_selector_prefixes(Role::Driver) {
+        let selector = context.conf.prefixed(&prefix).map(|(name, value)| (name, value.to_owned()));
         extend(spec, "nodeSelector", selector);
     }
     let secrets = context.conf.list(conf::IMAGE_PULL_SECRETS)?;

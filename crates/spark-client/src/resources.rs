@@ -1,10 +1,7 @@
 //! Sets the CPU, the memory and the devices of the driver's container.
 
 use super::{Context, Line, conf::int, driver_in_progress::Driver, input::Kind, not_native::NotNative};
-use api::{
-    Role, memory,
-    names::{conf, submit_conf},
-};
+use api::{Role, memory, names::conf};
 use std::collections::BTreeSet;
 
 /// Sets the resources of the driver's container. Returns the default overhead factor, which the driver needs for its
@@ -64,13 +61,13 @@ fn memory_mib(context: &Context, default_factor: f64) -> Result<i64, NotNative> 
 
 /// Returns the limits for GPUs and other devices: the resource name `<vendor>/<name>` and the number of devices.
 fn devices(context: &Context) -> Result<Vec<(String, i32)>, NotNative> {
-    const PREFIX: &str = submit_conf::DRIVER_RESOURCE_PREFIX;
-    let settings = context.conf.prefixed(PREFIX);
+    let prefix = conf::spark(Role::Driver, conf::RESOURCE_PREFIX);
+    let settings = context.conf.prefixed(&prefix);
     let names: BTreeSet<_> =
         settings.map(|(setting, _)| setting.split('.').next().unwrap_or(setting)).collect();
     let mut devices = Vec::new();
     for name in names {
-        let (amount, vendor) = (format!("{PREFIX}{name}.amount"), format!("{PREFIX}{name}.vendor"));
+        let (amount, vendor) = (format!("{prefix}{name}.amount"), format!("{prefix}{name}.vendor"));
         let Some(text) = context.conf.raw(&amount) else {
             return Err(NotNative::refused(&amount, format_args!("you must specify an amount for {name}")));
         };

@@ -31,6 +31,8 @@ mod schedules;
 mod sparkctl;
 /// Applications that Spark's own client submits.
 mod submission_pods;
+/// What the pods of a real Spark ask for.
+mod sums;
 /// A namespace of its own for a test.
 mod tenant;
 /// What an application must not reach: the operator's container, its files and its rights.

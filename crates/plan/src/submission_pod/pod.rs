@@ -156,8 +156,8 @@ fn image(command: &SparkSubmit) -> Result<&str, String> {
 /// Adds the node selector, service account, scheduler and image pull secrets that Spark's properties set in addition to
 /// the template.
 fn scheduling(pod: &mut Value, properties: &BTreeMap<String, String>) {
-    for prefix in [conf::NODE_SELECTOR_PREFIX, submit_conf::DRIVER_NODE_SELECTOR_PREFIX] {
-        for (name, value) in behind(properties, prefix) {
+    for prefix in conf::node_selector_prefixes(Role::Driver) {
+        for (name, value) in behind(properties, &prefix) {
             pod["nodeSelector"][name] = value.into();
         }
     }

@@ -37,23 +37,56 @@ impl Spark<'_> {
             None if resources["limits"]["cpu"].is_null() => resources["limits"]["cpu"] = cores.into(),
             None => {}
         }
+        for (name, amount) in self.devices(role)? {
+            resources["limits"][name] = amount.to_string().into();
+        }
         Ok(resources)
     }
 
-    /// Returns the greatest number of executors. If dynamic allocation has no maximum, returns the initial number of
-    /// executors, but at least 1, because the application cannot work without an executor.
-    pub(super) fn executors(&self) -> Result<u32, Error> {
-        let count = |key| self.read(key, |text| text.trim().parse::<i32>().ok());
-        let instances = count(conf::EXECUTOR_INSTANCES)?;
-        let executors = if self.is_dynamic()? {
-            let begin =
-                [count(conf::DYNAMIC_ALLOCATION_MIN)?, count(conf::DYNAMIC_ALLOCATION_INITIAL)?, instances];
-            let begin = begin.into_iter().flatten().max().unwrap_or(0).max(1);
-            count(conf::DYNAMIC_ALLOCATION_MAX)?.unwrap_or(begin)
+    /// Returns the limits for GPUs and other devices: the resource name `<vendor>/<name>` and the number of devices. A
+    /// device without a vendor is left out: Spark refuses to create such a pod.
+    fn devices(&self, role: Role) -> Result<Vec<(String, i32)>, Error> {
+        let prefix = conf::spark(role, conf::RESOURCE_PREFIX);
+        let mut devices = Vec::new();
+        for (setting, _) in self.properties.prefixed(&prefix) {
+            let Some(name) = setting.strip_suffix(".amount") else { continue };
+            let vendor = self.properties.get(&format!("{prefix}{name}.vendor"));
+            let amount = self.count(&format!("{prefix}{setting}"))?;
+            devices.extend(
+                vendor
+                    .zip(amount.filter(|amount| *amount > 0))
+                    .map(|(vendor, amount)| (format!("{vendor}/{name}"), amount)),
+            );
+        }
+        Ok(devices)
+    }
+
+    /// Returns the number of executors that the driver creates at first (as Spark's `SchedulerBackendUtils` and
+    /// `Utils.getDynamicAllocationInitialExecutors`).
+    pub(super) fn initial_executors(&self) -> Result<u32, Error> {
+        let instances = self.count(conf::EXECUTOR_INSTANCES)?;
+        let initial = if self.is_dynamic()? {
+            let (least, initial) =
+                (self.count(conf::DYNAMIC_ALLOCATION_MIN)?, self.count(conf::DYNAMIC_ALLOCATION_INITIAL)?);
+            [least, initial, instances].into_iter().flatten().max().unwrap_or(0)
         } else {
             instances.unwrap_or(INSTANCES)
         };
-        Ok(u32::try_from(executors).unwrap_or(0))
+        Ok(u32::try_from(initial).unwrap_or(0))
+    }
+
+    /// Returns the greatest number of executors: see [`super::PodRequests::greatest`].
+    pub(super) fn most_executors(&self) -> Result<u32, Error> {
+        let initial = self.initial_executors()?;
+        if !self.is_dynamic()? {
+            return Ok(initial);
+        }
+        let most = self.count(conf::DYNAMIC_ALLOCATION_MAX)?;
+        Ok(most.map_or(initial.max(1), |most| u32::try_from(most).unwrap_or(0)))
+    }
+
+    fn count(&self, key: &str) -> Result<Option<i32>, Error> {
+        self.read(key, |text| text.trim().parse().ok())
     }
 
     /// Whether dynamic allocation is on, so that the number of executors follows the work.

@@ -4,41 +4,16 @@
 //! equal the pods that Spark will create. It counts the pods as Kubernetes will count them. So an application is
 //! refused if its executors would not fit, which otherwise would wait without any message.
 
-mod pod;
-mod spark;
-
 use super::{
     By, Policy,
+    pod_requests::{Error, PodClaim, PodRequests, is_counted},
     run::Run,
-    submission::{SubmissionEnvironment, choose, starting_point},
-    validation::{Invalid, Refusal, is_same_run, validate},
+    submission::{SubmissionEnvironment, choose},
+    validation::{Invalid, is_same_run},
 };
-use api::{
-    ExecutorState, Role, SparkApplication, State,
-    excerpt::{self, LONGEST_EXPLANATION},
-    names::{annotation, label},
-    quantity,
-};
+use api::{ExecutorState, SparkApplication, State, quantity};
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::core::v1::{Pod, ResourceQuota},
-    apimachinery::pkg::api::resource::Quantity,
-};
-use pod::PodClaim;
-use pod_customization;
-use serde_json::{Value, json};
-use spark::Spark;
-
-/// Why the resources that an application asks for cannot be determined.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Error {
-    /// The application cannot be run at all.
-    Refused(Refusal),
-    /// The value of a property is not a number, or contains a reference that only Spark replaces when it runs.
-    Unknown { key: String, text: String },
-    /// The pods of this role would be invalid for Kubernetes, or the webhook would deny them.
-    NoPod { role: Role, why: String },
-}
+use k8s_openapi::{api::core::v1::ResourceQuota, apimachinery::pkg::api::resource::Quantity};
 
 /// Several pods that ask for the same resources.
 #[derive(Clone, Debug)]
@@ -87,14 +62,14 @@ pub fn exceeded(
     policy: &Policy,
 ) -> Vec<Invalid> {
     let mut limits: Vec<_> =
-        quotas.iter().flat_map(Limit::of).filter(|limit| pod::is_counted(limit.key)).collect();
+        quotas.iter().flat_map(Limit::of).filter(|limit| is_counted(limit.key)).collect();
     if limits.is_empty() {
         return Vec::new();
     }
     limits.sort_by_key(|limit| (limit.quota.metadata.name.as_ref(), limit.key));
     let claim = match Claim::of(new, policy) {
         Ok(claim) => claim,
-        Err(error) => return error.findings(),
+        Err(error) => return error.findings("the ResourceQuotas of the namespace"),
     };
     let own = old.and_then(|old| Some(Claim::of(old, policy).ok()?.at_present(old)));
     limits.into_iter().filter_map(|limit| limit.exceeded_by(&claim, own.as_ref())).collect()
@@ -118,16 +93,12 @@ pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
 impl Claim {
     /// Returns the pods that the application can have, with its greatest number of executors.
     fn of(application: &SparkApplication, policy: &Policy) -> Result<Self, Error> {
-        validate(application).map_err(Error::Refused)?;
-        let (properties, [driver, executor]) = starting_point(application);
-        let spec = &application.spec;
-        let (version, main_file) = (&spec.spark_version, &spec.main_application_file);
-        let spark = Spark { version, properties: &properties, main_file };
+        let PodRequests { driver, executor, greatest, is_dynamic, .. } = PodRequests::of(application)?;
         Ok(Self {
             submission: submission_pod(application, policy).map(|each| Pods { each, number: 1 }),
-            driver: Pods { each: pod(&spark, Role::Driver, driver)?, number: 1 },
-            executors: Pods { each: pod(&spark, Role::Executor, executor)?, number: spark.executors()? },
-            is_dynamic: spark.is_dynamic()?,
+            driver: Pods { each: driver.claim, number: 1 },
+            executors: Pods { each: executor.claim, number: greatest },
+            is_dynamic,
         })
     }
 
@@ -256,49 +227,5 @@ impl<'a> Limit<'a> {
     fn words(&self, amount: i128) -> String {
         let is_of_bytes = ["memory", "storage", "hugepages-"].iter().any(|name| self.key.contains(name));
         if is_of_bytes { quantity::binary(amount) } else { quantity::decimal(amount) }
-    }
-}
-
-/// Returns the resources of a pod of `role` that Spark creates from `template` and that the webhook customizes.
-fn pod(spark: &Spark, role: Role, mut template: Value) -> Result<PodClaim, Error> {
-    let failed = |why: String| Error::NoPod { role, why };
-    template["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
-    if let Some(annotations) = template["metadata"]["annotations"].as_object_mut() {
-        // The operator sets this annotation, not the user, and its value is incomplete before the application is
-        // stored: the uid is missing.
-        annotations.remove(annotation::OWNER_REFERENCE);
-    }
-    let containers = &mut template["spec"]["containers"];
-    if containers.as_array().is_none_or(Vec::is_empty) {
-        *containers = json!([{"name": role.container()}]);
-    }
-    let is_sparks = |container: &Value| container["name"] == role.container();
-    let sparks = containers.as_array().and_then(|containers| containers.iter().position(is_sparks));
-    let resources = &mut containers[sparks.unwrap_or(0)]["resources"];
-    *resources = spark.resources(role, resources)?;
-    let customized = pod_customization::customized(&template);
-    let customized = customized
-        .map_err(|denials| failed(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))?;
-    let pod: Pod = serde_json::from_value(customized).map_err(|error| failed(error.to_string()))?;
-    Ok(PodClaim::of(pod))
-}
-
-impl Error {
-    fn findings(self) -> Vec<Invalid> {
-        match self {
-            Self::Refused(Refusal(invalid)) => invalid,
-            Self::Unknown { key, text } => {
-                let text = excerpt::beginning(text, LONGEST_EXPLANATION);
-                let why = format!(
-                    "`{text}` is nothing that is known before Spark runs, and the ResourceQuotas of the namespace \
-                     ask for it: write it out"
-                );
-                vec![Invalid { field: format!("spec.sparkConf[{key}]"), why }]
-            }
-            Self::NoPod { role, why } => {
-                let why = excerpt::beginning(why, LONGEST_EXPLANATION);
-                vec![Invalid { field: format!("spec.{}", role.as_str()), why }]
-            }
-        }
     }
 }

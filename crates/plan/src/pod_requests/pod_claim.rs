@@ -10,13 +10,14 @@ use k8s_openapi::{
 use std::collections::BTreeMap;
 
 /// Amounts in thousandths of a unit, by the name of the resource.
-type Amounts = BTreeMap<String, i128>;
+pub type Amounts = BTreeMap<String, i128>;
 
 /// The keys of a quota that limit the number of pods.
 const COUNTS: [&str; 2] = ["pods", "count/pods"];
 
 /// Whether pods use the resource that has the key `key` in a quota.
-pub(super) fn is_counted(key: &str) -> bool {
+#[must_use]
+pub fn is_counted(key: &str) -> bool {
     let is_of_claims = key == "requests.storage";
     let prefixes = ["requests.", "limits.", "hugepages-"];
     let is_of_containers = ["cpu", "memory", "ephemeral-storage"].contains(&key)
@@ -26,7 +27,7 @@ pub(super) fn is_counted(key: &str) -> bool {
 
 /// The resources that a pod asks for, and the properties that decide which quotas count the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PodClaim {
+pub struct PodClaim {
     requests: Amounts,
     limits: Amounts,
     has_deadline: bool,
@@ -34,7 +35,8 @@ pub(super) struct PodClaim {
 }
 
 impl PodClaim {
-    pub(super) fn of(pod: Pod) -> Self {
+    #[must_use]
+    pub fn of(pod: Pod) -> Self {
         let spec = pod.spec.unwrap_or_default();
         Self {
             requests: total(&spec, requests),
@@ -44,8 +46,15 @@ impl PodClaim {
         }
     }
 
+    /// Returns what the pod asks for, by the name of the resource: what the scheduler has to find room for.
+    #[must_use]
+    pub const fn requests(&self) -> &Amounts {
+        &self.requests
+    }
+
     /// Returns how much the pod uses of the resource that has the key `key` in a quota, in thousandths of a unit.
-    pub(super) fn amount(&self, key: &str) -> i128 {
+    #[must_use]
+    pub fn amount(&self, key: &str) -> i128 {
         let (amounts, name) = match (key.strip_prefix("requests."), key.strip_prefix("limits.")) {
             _ if COUNTS.contains(&key) => return 1000,
             (Some(name), _) => (&self.requests, name),
@@ -57,7 +66,8 @@ impl PodClaim {
 
     /// Whether `quota` counts the pod, which is so if all scopes of the quota apply to the pod. An unknown scope counts
     /// as not applying: Kubernetes itself will check the pod when it is created.
-    pub(super) fn is_counted_by(&self, quota: &ResourceQuotaSpec) -> bool {
+    #[must_use]
+    pub fn is_counted_by(&self, quota: &ResourceQuotaSpec) -> bool {
         let selected =
             quota.scope_selector.iter().flat_map(|selector| selector.match_expressions.iter().flatten());
         let listed = quota.scopes.iter().flatten().map(|name| ScopedResourceSelectorRequirement {
@@ -90,11 +100,12 @@ impl PodClaim {
     }
 }
 
-/// Returns the amounts of a pod. Its containers run at the same time. Init containers run one after the other before
-/// them, but an init container with `restartPolicy: Always` keeps running beside all later containers (as in
-/// `PodRequests` of Kubernetes' component-helpers).
-fn total(spec: &PodSpec, of: fn(&ResourceRequirements) -> Amounts) -> Amounts {
-    let of = |container: &Container| container.resources.as_ref().map(of).unwrap_or_default();
+/// Returns the amounts of a pod, by the rules of `PodRequests` and `PodLimits` of Kubernetes' component-helpers. Its
+/// containers run at the same time. Init containers run one after the other before them, but an init container with
+/// `restartPolicy: Always` keeps running beside all later containers. What the pod states for all of its containers
+/// together replaces their sum. The overhead of the pod's runtime is added.
+fn total(spec: &PodSpec, of_resources: fn(&ResourceRequirements) -> Amounts) -> Amounts {
+    let of = |container: &Container| container.resources.as_ref().map(of_resources).unwrap_or_default();
     let mut together = Amounts::new();
     spec.containers.iter().for_each(|container| add(&mut together, &of(container)));
     let (mut before, mut beside) = (Amounts::new(), Amounts::new());
@@ -116,6 +127,8 @@ fn total(spec: &PodSpec, of: fn(&ResourceRequirements) -> Amounts) -> Amounts {
     for (name, amount) in before {
         at_least(&mut together, name, amount);
     }
+    together.extend(spec.resources.as_ref().map(of_resources).unwrap_or_default());
+    add(&mut together, &amounts(spec.overhead.as_ref()));
     together
 }
 

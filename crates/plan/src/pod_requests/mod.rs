@@ -1,0 +1,140 @@
+//! Determines which resources the pods of an application will ask for: the one place from which both the check of quotas
+//! and the groups of batch schedulers take their sums.
+//!
+//! The pods are built by the same code that submits the application and customizes its pods, so that they equal the pods
+//! that Spark will create.
+
+mod pod_claim;
+mod spark;
+
+use super::{
+    submission::starting_point,
+    validation::{Invalid, Refusal, validate},
+};
+use api::{
+    Role, SparkApplication,
+    excerpt::{self, LONGEST_EXPLANATION},
+    names::{annotation, conf, label},
+};
+use k8s_openapi::api::core::v1::Pod;
+pub use pod_claim::{Amounts, PodClaim, is_counted};
+use serde_json::{Value, json};
+use spark::Spark;
+
+/// The pods that an application will have, and how many of them.
+#[derive(Clone, Debug)]
+pub struct PodRequests {
+    pub driver: PlannedPod,
+    pub executor: PlannedPod,
+    /// How many executors the driver creates at first.
+    pub initial: u32,
+    /// How many executors there can be at most. If dynamic allocation has no maximum, the initial number, but at least
+    /// 1, because the application cannot work without an executor.
+    pub greatest: u32,
+    /// Whether dynamic allocation changes the number of executors with the work.
+    pub is_dynamic: bool,
+}
+
+/// A pod as the operator expects it.
+#[derive(Clone, Debug)]
+pub struct PlannedPod {
+    pub claim: PodClaim,
+    /// The `spec` of the pod, as far as template and customizations determine it, with the resources that Spark sets.
+    pub spec: Value,
+}
+
+/// Why the resources that an application asks for cannot be determined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The application cannot be run at all.
+    Refused(Refusal),
+    /// The value of a property is not a number, or contains a reference that only Spark replaces when it runs.
+    Unknown { key: String, text: String },
+    /// The pods of this role would be invalid for Kubernetes, or the webhook would deny them.
+    NoPod { role: Role, why: String },
+}
+
+impl PodRequests {
+    /// Returns the pods of the next run of `application`.
+    ///
+    /// # Errors
+    ///
+    /// When the pods cannot be determined: see [`Error`].
+    pub fn of(application: &SparkApplication) -> Result<Self, Error> {
+        validate(application).map_err(Error::Refused)?;
+        let (properties, [driver, executor]) = starting_point(application);
+        let spec = &application.spec;
+        let (version, main_file) = (&spec.spark_version, &spec.main_application_file);
+        let spark = Spark { version, properties: &properties, main_file };
+        Ok(Self {
+            driver: planned(&spark, Role::Driver, driver)?,
+            executor: planned(&spark, Role::Executor, executor)?,
+            initial: spark.initial_executors()?,
+            greatest: spark.most_executors()?,
+            is_dynamic: spark.is_dynamic()?,
+        })
+    }
+
+    /// Returns what the driver and the executors that it creates at first ask for together.
+    #[must_use]
+    pub fn initial_sum(&self) -> Amounts {
+        let mut sum = self.driver.claim.requests().clone();
+        for (name, amount) in self.executor.claim.requests() {
+            let of_all = amount.saturating_mul(self.initial.into());
+            let entry = sum.entry(name.clone()).or_default();
+            *entry = entry.saturating_add(of_all);
+        }
+        sum
+    }
+}
+
+/// Returns a pod of `role` that Spark creates from `template` and that the webhook customizes.
+fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod, Error> {
+    let failed = |why: String| Error::NoPod { role, why };
+    template["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
+    if let Some(annotations) = template["metadata"]["annotations"].as_object_mut() {
+        // The operator sets this annotation, not the user, and its value is incomplete before the application is
+        // stored: the uid is missing.
+        annotations.remove(annotation::OWNER_REFERENCE);
+    }
+    for prefix in conf::node_selector_prefixes(role) {
+        for (name, value) in spark.properties.prefixed(&prefix) {
+            template["spec"]["nodeSelector"][name] = value.into();
+        }
+    }
+    let containers = &mut template["spec"]["containers"];
+    if containers.as_array().is_none_or(Vec::is_empty) {
+        *containers = json!([{"name": role.container()}]);
+    }
+    let is_sparks = |container: &Value| container["name"] == role.container();
+    let sparks = containers.as_array().and_then(|containers| containers.iter().position(is_sparks));
+    let resources = &mut containers[sparks.unwrap_or(0)]["resources"];
+    *resources = spark.resources(role, resources)?;
+    let customized = pod_customization::customized(&template);
+    let customized = customized
+        .map_err(|denials| failed(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))?;
+    let spec = customized["spec"].clone();
+    let pod: Pod = serde_json::from_value(customized).map_err(|error| failed(error.to_string()))?;
+    Ok(PlannedPod { claim: PodClaim::of(pod), spec })
+}
+
+impl Error {
+    /// Returns the mistakes of the application. `asker` is who needs to know what the application asks for.
+    #[must_use]
+    pub fn findings(self, asker: &str) -> Vec<Invalid> {
+        match self {
+            Self::Refused(Refusal(invalid)) => invalid,
+            Self::Unknown { key, text } => {
+                let text = excerpt::beginning(text, LONGEST_EXPLANATION);
+                let why = format!(
+                    "`{text}` is nothing that is known before Spark runs, and {asker} ask for it: write it out"
+                );
+                vec![Invalid { field: format!("spec.sparkConf[{key}]"), why }]
+            }
+            Self::NoPod { role, why } => {
+                let why = excerpt::beginning(why, LONGEST_EXPLANATION);
+                vec![Invalid { field: format!("spec.{}", role.as_str()), why }]
+            }
+        }
+    }
+}
