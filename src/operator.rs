@@ -38,7 +38,7 @@ use std::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use webhook::{self, ExposureRights, LargeReviews, Quotas, ReviewMetrics, Reviews};
+use webhook::{self, ExposureRights, LargeReviews, NamedBatchSchedulers, Quotas, ReviewMetrics, Reviews};
 
 /// How long a watch may go without an answer before the liveness probe fails. A watch begins anew every minute; after a
 /// failure it is retried at least every two minutes.
@@ -66,6 +66,8 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let (tls, closing) = (settings.webhook.tls(), settings.webhook.closing());
     let metrics_tls = settings.metrics.tls(settings.health_probe_bind_address).map_err(|why| anyhow!(why))?;
     let metrics_of_applications = settings.metrics.of_applications().map_err(|why| anyhow!(why))?;
+    let batch_schedulers =
+        settings.installation.batch_scheduler.batch_schedulers().map_err(|why| anyhow!(why))?;
     let stop = shutdown::on_signal().context("cannot listen for signals")?;
 
     let config = config(settings.cluster.kubeconfig.as_deref()).await?;
@@ -122,6 +124,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
             has_driver_pdb: settings.installation.enable_driver_pdb,
             protects_driver_outcome: settings.protect_driver_outcome,
             exposure: settings.exposure.exposure(),
+            batch_schedulers: batch_schedulers.clone(),
             ..Policy::new(master)
         },
         schedule_policy: schedule::Policy { precision, zone: TimeZone::system() },
@@ -155,6 +158,9 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
             quotas: quotas.then(|| Quotas::new(client.clone(), setup.policy.clone())),
             exposure_rights: checks_exposure.then(|| ExposureRights::new(client.clone())),
             precision,
+            // The flags of the webhook of Kubeflow's operator do not say which ones there are.
+            batch_schedulers: (drives || batch_schedulers.is_some())
+                .then_some(NamedBatchSchedulers(batch_schedulers)),
             large: LargeReviews::default(),
         };
         (tcp, certificate, Arc::new(trust), reviews)

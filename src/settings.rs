@@ -1,5 +1,6 @@
 //! The flags and environment variables of the operator, with their defaults.
 
+mod batch_scheduler;
 mod election;
 mod exposure;
 mod installation;
@@ -9,6 +10,7 @@ mod webhook;
 
 pub use self::webhook::{WebhookObjects, WebhookSettings};
 use api::quantity;
+pub use batch_scheduler::BatchSchedulerSettings;
 use clap::{ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;

@@ -1,6 +1,6 @@
 //! The flags that the installation depends on, which `run` and `manifests` share.
 
-use super::Half;
+use super::{BatchSchedulerSettings, Half};
 use clap::{ArgAction, Args};
 use plan::namespaces::{Labelled, Namespaces};
 
@@ -87,6 +87,9 @@ pub struct InstallationSettings {
     )]
     pub webhook: bool,
 
+    #[command(flatten)]
+    pub batch_scheduler: BatchSchedulerSettings,
+
     /// The half that the process runs, if it does not run both.
     #[arg(skip)]
     pub half: Option<Half>,
@@ -157,7 +160,8 @@ impl InstallationSettings {
         let budgets = self.enable_driver_pdb.then(|| "--enable-driver-pdb".to_owned());
         let exposure = (!self.check_exposure_rights).then(|| "--check-exposure-rights=false".to_owned());
         let webhook = (!self.webhook).then(|| "--webhook=false".to_owned());
-        [installation, names, labels, quotas, budgets, exposure, webhook].into_iter().flatten().collect()
+        let own = [installation, names, labels, quotas, budgets, exposure, webhook];
+        own.into_iter().flatten().chain(self.batch_scheduler.arguments()).collect()
     }
 }
 

@@ -37,10 +37,6 @@ struct KubeflowFlags {
     #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',')]
     feature_gates: Vec<String>,
 
-    /// Whether applications may name a batch scheduler: can only be false
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    enable_batch_scheduler: Option<String>,
-
     #[command(flatten)]
     without_effect: WithoutEffect,
 }
@@ -50,14 +46,11 @@ pub const HEADING: &str = "Kubeflow's operator";
 
 const NO_LIMIT: &str = "requests and reconciles are not limited here, and the API server shares out its time by priority \
                         and fairness";
-const NO_BATCH_SCHEDULER: &str = "there is no batch scheduler (--enable-batch-scheduler)";
 const NO_SERVICE: &str = "the operator submits applications itself (--submitter)";
 const OTHER_LOGS: &str = "--zap-encoder and --zap-log-level say how logs are written";
 
 /// Flags without effect: name, name of the value, and why.
-const WITHOUT_EFFECT: [(&str, &str, &str); 22] = [
-    ("kube-scheduler-names", "NAME", NO_BATCH_SCHEDULER),
-    ("default-batch-scheduler", "NAME", NO_BATCH_SCHEDULER),
+const WITHOUT_EFFECT: [(&str, &str, &str); 20] = [
     ("kube-api-qps", "N", NO_LIMIT),
     ("kube-api-burst", "N", NO_LIMIT),
     ("workqueue-ratelimiter-bucket-qps", "N", NO_LIMIT),
@@ -143,11 +136,6 @@ impl HalfSettings {
 impl KubeflowFlags {
     /// Returns a sentence for each flag that has no effect.
     fn warnings(self) -> Result<Vec<String>, String> {
-        if self.enable_batch_scheduler.as_deref().is_some_and(is_on) {
-            return Err("--enable-batch-scheduler: this operator does not hand applications to batch schedulers yet; leave the flag \
-                        out, and applications that name one in spec.batchScheduler run without it"
-                .to_owned());
-        }
         let of_gates = self.gates()?;
         Ok(of_gates.into_iter().chain(self.without_effect.0).collect())
     }
@@ -268,7 +256,6 @@ mod tests {
             ("--feature-gates=AllBeta=true", "AllBeta=true: not supported"),
             ("--feature-gates=Unheard=true", "Unheard=true: unknown"),
             ("--feature-gates=PartialRestart", "PartialRestart: must be NAME=true or NAME=false"),
-            ("--enable-batch-scheduler", "--enable-batch-scheduler: "),
         ] {
             let refused = started(&[flag]).unwrap_err();
             assert!(refused.contains(why), "{refused}");

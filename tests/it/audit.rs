@@ -55,7 +55,13 @@ fn used(log: &str) -> BTreeSet<Right> {
 
 /// Returns all rights that the manifests grant when every flag that adds rights is set.
 fn granted() -> BTreeSet<Right> {
-    let flags = ["--enable-driver-pdb", "--enable-resource-quota-enforcement", "--namespace-selector=any"];
+    let flags = [
+        "--enable-driver-pdb",
+        "--enable-resource-quota-enforcement",
+        "--namespace-selector=any",
+        "--enable-batch-scheduler",
+        "--kube-scheduler-names=any",
+    ];
     let arguments = ["spark-operator", "manifests"].into_iter().chain(flags);
     let Command::Manifests(settings) = Flags::parse_from(arguments).command else {
         unreachable!("`manifests` was asked for")

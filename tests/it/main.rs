@@ -24,6 +24,7 @@ mod exposure;
 mod failure;
 mod fuzz;
 mod fuzzed;
+mod gang;
 mod golden;
 mod java_properties;
 mod leftovers;

@@ -1,5 +1,6 @@
 //! Defines every label, annotation, finalizer, container, volume, environment variable and configuration key once.
 
+pub mod batch_scheduler;
 pub mod submit_conf;
 
 /// Labels on pods and on the objects that the operator creates for an application.

@@ -1,22 +1,27 @@
-//! Caches the parts of Services and Ingresses that the operator needs, by application. One watch for each kind updates
-//! the cache.
+//! Caches the parts of Services, Ingresses and PodGroups that the operator needs, by application. One watch for each
+//! kind updates the cache.
 
 use super::{
     ApplicationRef,
     application_index::{ApplicationIndex, ApplicationKey, Record, references},
+    pod_groups::{Coscheduling, PodGroup, Volcano},
     watch::{self, ReadMetrics},
 };
 use api::{Lenient, names::label};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::{
-    NamespaceResourceScope, Resource as _,
+    NamespaceResourceScope,
     api::{core::v1::Service, networking::v1::Ingress},
 };
 use kube::{
     Client, Resource,
     runtime::watcher::{self, Event},
 };
-use plan::{auxiliary::AuxiliaryObject, namespaces::Namespaces};
+use plan::{
+    auxiliary::AuxiliaryObject,
+    gang::{BatchSchedulers, GroupApi},
+    namespaces::Namespaces,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use spark_client::Child;
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
@@ -27,16 +32,20 @@ use tracing::warn;
 /// watch. After an admin has installed or allowed the kind, the watch begins within this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// The Services and Ingresses that the API server has reported.
-#[derive(Debug, Default)]
+/// The Services, Ingresses and PodGroups that the API server has reported.
+#[derive(Debug)]
 pub(super) struct AuxiliaryIndex {
-    services: Kind,
-    ingresses: Kind,
+    services: Arc<Kind>,
+    ingresses: Arc<Kind>,
+    /// The PodGroups of each batch scheduler that applications may name.
+    groups: Vec<(GroupApi, Arc<Kind>)>,
 }
 
 /// All objects of one kind.
 #[derive(Debug)]
 struct Kind {
+    /// The kind, as [`Child`] has it.
+    name: String,
     objects: ApplicationIndex<AuxiliaryObject>,
     state: state::Sender<State>,
 }
@@ -50,16 +59,25 @@ enum State {
     Known,
 }
 
-impl Default for Kind {
-    fn default() -> Self {
-        Self { objects: ApplicationIndex::default(), state: state::Sender::new(State::Begins) }
-    }
-}
-
 impl AuxiliaryIndex {
+    /// Creates an empty index of Services and Ingresses, and of the PodGroups of `schedulers`.
+    pub(super) fn new(schedulers: Option<&BatchSchedulers>) -> Self {
+        let kind = |name: String| Arc::new(Kind::new(name));
+        let groups = schedulers.map(BatchSchedulers::group_apis).unwrap_or_default();
+        Self {
+            services: kind(Service::kind(&()).into_owned()),
+            ingresses: kind(Ingress::kind(&()).into_owned()),
+            groups: groups.into_iter().map(|group| (group, kind(group.kind()))).collect(),
+        }
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        [&self.services, &self.ingresses].into_iter().chain(self.groups.iter().map(|(_, kind)| kind))
+    }
+
     /// Waits until all objects that existed at the start are known, or until it is clear that a kind cannot be watched.
     pub(super) async fn synced(&self) {
-        for kind in [&self.services, &self.ingresses] {
+        for kind in self.kinds() {
             // The sender lives as long as `self`, so this wait cannot fail.
             drop(kind.state.subscribe().wait_for(|state| *state != State::Begins).await);
         }
@@ -68,10 +86,10 @@ impl AuxiliaryIndex {
     /// Returns the objects of an application, and the kinds that are not watched.
     pub(super) fn of(&self, namespace: &str, application: &str) -> (Vec<AuxiliaryObject>, Vec<String>) {
         let (mut there, mut unwatched) = (Vec::new(), Vec::new());
-        for (name, kind) in [(Service::KIND, &self.services), (Ingress::KIND, &self.ingresses)] {
+        for kind in self.kinds() {
             match *kind.state.borrow() {
                 State::Known => there.extend(kind.objects.of(namespace, application).into_values()),
-                State::Begins | State::Unwatched => unwatched.push(name.to_owned()),
+                State::Begins | State::Unwatched => unwatched.push(kind.name.clone()),
             }
         }
         (there, unwatched)
@@ -93,34 +111,49 @@ impl AuxiliaryIndex {
 
     /// Whether a watch reports the changes of this object.
     pub(super) fn watches(&self, child: &Child) -> bool {
-        let kind = if child.kind == Ingress::KIND { &self.ingresses } else { &self.services };
-        *kind.state.borrow() == State::Known
+        let kind = self.kinds().find(|kind| kind.name == child.kind);
+        kind.is_some_and(|kind| *kind.state.borrow() == State::Known)
     }
 
-    /// Follows both kinds; yields the applications whose objects have changed.
+    /// Follows all kinds; yields the applications whose objects have changed.
     pub(super) fn follow(
-        self: Arc<Self>,
+        &self,
         client: &Client,
         namespaces: &Namespaces,
         watch_seconds: u32,
         metrics: &ReadMetrics,
     ) -> impl Stream<Item = ApplicationRef> + Send + use<> {
         let config = |selector: &str| watch::config(watch_seconds).labels(selector);
-        let services = config(&format!("{}=true", label::CREATED_BY));
+        let created_by_operator = config(&format!("{}=true", label::CREATED_BY));
         // The label of the submission id is the only label by which the Ingresses of Kubeflow's operator differ from
         // Ingresses of other owners.
         let ingresses = config(label::SUBMISSION_ID);
-        let services = watch::events(client, namespaces, services, metrics);
-        let services = kinds::<Service>(services, Arc::clone(&self), |index| &index.services);
-        let ingresses = watch::events(client, namespaces, ingresses, metrics);
-        let ingresses = kinds::<Ingress>(ingresses, self, |index| &index.ingresses);
-        stream::select(services, ingresses)
+        let ingresses = watch::events::<Ingress>(client, namespaces, ingresses, metrics);
+        let services = watch::events::<Service>(client, namespaces, created_by_operator.clone(), metrics);
+        let mut changes = vec![
+            changes(services, Arc::clone(&self.services)).boxed(),
+            changes(ingresses, Arc::clone(&self.ingresses)).boxed(),
+        ];
+        for (api, kind) in &self.groups {
+            let (kind, config) = (Arc::clone(kind), created_by_operator.clone());
+            changes.push(match api {
+                GroupApi::Volcano => {
+                    let groups = watch::events::<PodGroup<Volcano>>(client, namespaces, config, metrics);
+                    self::changes(groups, kind).boxed()
+                }
+                GroupApi::Coscheduling => {
+                    let groups = watch::events::<PodGroup<Coscheduling>>(client, namespaces, config, metrics);
+                    self::changes(groups, kind).boxed()
+                }
+            });
+        }
+        stream::select_all(changes)
     }
 }
 
+/// The conditions on the types of objects that are followed.
 trait Followed:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + k8s_openapi::Resource
     + Clone
     + Debug
     + DeserializeOwned
@@ -132,15 +165,17 @@ trait Followed:
 
 impl Followed for Service {}
 impl Followed for Ingress {}
+impl Followed for PodGroup<Volcano> {}
+impl Followed for PodGroup<Coscheduling> {}
 
-fn kinds<K: Followed>(
+/// Applies the events of a watch to `kind`; yields the applications whose objects have changed.
+fn changes<K: Followed>(
     events: impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send,
-    index: Arc<AuxiliaryIndex>,
-    of: fn(&AuxiliaryIndex) -> &Kind,
+    kind: Arc<Kind>,
 ) -> impl Stream<Item = ApplicationRef> + Send {
-    let missing = Arc::clone(&index);
+    let missing = Arc::clone(&kind);
     let events = events.filter_map(move |event| {
-        let unwatched = event.as_ref().is_err_and(|error| of(&missing).is_missing::<K>(error));
+        let unwatched = event.as_ref().is_err_and(|error| missing.is_missing(error));
         async move {
             if unwatched {
                 // The watch is not polled again before this pause is over.
@@ -149,7 +184,7 @@ fn kinds<K: Followed>(
             event.ok()
         }
     });
-    events.flat_map(move |event| stream::iter(references(of(&index).apply(event))))
+    events.flat_map(move |event| stream::iter(references(kind.apply(event))))
 }
 
 impl Record for AuxiliaryObject {
@@ -163,17 +198,21 @@ impl Record for AuxiliaryObject {
 }
 
 impl Kind {
+    fn new(name: String) -> Self {
+        Self { name, objects: ApplicationIndex::default(), state: state::Sender::new(State::Begins) }
+    }
+
     /// Handles a failure of the watch. Returns whether the kind cannot be watched at all; in that case `synced` does
     /// not wait for the kind any more.
-    fn is_missing<K: Followed>(&self, error: &watcher::Error) -> bool {
+    fn is_missing(&self, error: &watcher::Error) -> bool {
         let is_missing = watch::is_missing(error);
         if is_missing {
             // The watch is retried for ever, and the failure is logged once.
             if self.state.send_replace(State::Unwatched) != State::Unwatched {
-                warn!(kind = K::KIND, %error, "not watched: what becomes of them is not known, nor mended");
+                warn!(kind = self.name, %error, "not watched: what becomes of them is not known, nor mended");
             }
         } else {
-            warn!(kind = K::KIND, %error, "the watch is retried");
+            warn!(kind = self.name, %error, "the watch is retried");
         }
         is_missing
     }
@@ -181,22 +220,22 @@ impl Kind {
     /// Applies one event of the watch. Returns the applications whose objects have changed.
     fn apply<K: Followed>(&self, event: Event<Lenient<K>>) -> BTreeSet<ApplicationKey> {
         let is_complete = matches!(event, Event::InitDone);
-        let changed = self.objects.apply(event, keyed, |_, _| {});
+        let changed = self.objects.apply(event, |object| self.keyed(object), |_, _| {});
         if is_complete {
             self.state.send_replace(State::Known);
         }
         changed
     }
-}
 
-/// Returns the application of an object and the object's record. An object that cannot be read counts as an object
-/// without an application: the operator does not repair it and shows it in no status.
-fn keyed<K: Followed>(object: &Lenient<K>) -> Option<(ApplicationKey, AuxiliaryObject)> {
-    let object = object.0.as_ref().ok()?;
-    let namespace = object.meta().namespace.clone()?;
-    let json = serde_json::to_value(object).expect("an object is JSON");
-    let (application, auxiliary) = AuxiliaryObject::of(K::KIND, &json)?;
-    Some(((namespace, application), auxiliary))
+    /// Returns the application of an object and the object's record. An object that cannot be read counts as an object
+    /// without an application: the operator does not repair it and shows it in no status.
+    fn keyed<K: Followed>(&self, object: &Lenient<K>) -> Option<(ApplicationKey, AuxiliaryObject)> {
+        let object = object.0.as_ref().ok()?;
+        let namespace = object.meta().namespace.clone()?;
+        let json = serde_json::to_value(object).expect("an object is JSON");
+        let (application, auxiliary) = AuxiliaryObject::of(&self.name, &json)?;
+        Some(((namespace, application), auxiliary))
+    }
 }
 
 #[cfg(test)]
@@ -210,11 +249,11 @@ mod tests {
             let status = ApiStatus { code, ..ApiStatus::failure("404 page not found", "in no known words") };
             watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))
         };
-        let kind = Kind::default();
-        assert!(!kind.is_missing::<Ingress>(&failed(503)));
+        let kind = Kind::new("Ingress".to_owned());
+        assert!(!kind.is_missing(&failed(503)));
         assert_eq!(*kind.state.borrow(), State::Begins);
         for code in [403, 404] {
-            assert!(kind.is_missing::<Ingress>(&failed(code)));
+            assert!(kind.is_missing(&failed(code)));
             assert_eq!(*kind.state.borrow(), State::Unwatched);
         }
         kind.apply::<Ingress>(Event::InitDone);

@@ -23,8 +23,8 @@ pub(super) async fn metadata<K: Resource + Clone + Debug>(
     metadata_at(&api.clone().into_client(), api.resource_url(), name).await
 }
 
-/// Returns an object's metadata; none if the object does not exist. The URL path `path` alone determines the kind of
-/// the object.
+/// Returns an object's metadata; none if the object does not exist, or the cluster does not have its kind. The URL path
+/// `path` alone determines the kind of the object.
 pub(super) async fn metadata_at<K: Resource>(
     client: &Client,
     path: &str,
@@ -32,7 +32,8 @@ pub(super) async fn metadata_at<K: Resource>(
 ) -> kube::Result<Option<Metadata<K>>> {
     let request = Request::new(path).get_metadata(name, &GetParams::default());
     match client.request(request.map_err(kube::Error::BuildRequest)?).await {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+        // Not by the reason: for an API group that does not exist, the API server answers with a plain text.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         found => found.map(Some),
     }
 }

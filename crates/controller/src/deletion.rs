@@ -219,7 +219,7 @@ mod tests {
             auxiliary_worker: AuxiliaryWorker::new(
                 client.clone(),
                 events.clone(),
-                Arc::default(),
+                Arc::new(AuxiliaryIndex::new(None)),
                 mpsc::unbounded_channel().0,
                 CancellationToken::new(),
             ),

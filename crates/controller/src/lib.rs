@@ -22,6 +22,7 @@ mod namespaced_watches;
 mod namespaces;
 mod objects;
 mod observe;
+mod pod_groups;
 mod pods;
 mod reconcile;
 mod reconcile_memory;
@@ -182,12 +183,11 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
             pod_change.send(application).ok();
             std::future::ready(())
         });
-    let auxiliary_index = Arc::new(AuxiliaryIndex::default());
+    let auxiliary_index = Arc::new(AuxiliaryIndex::new(policy.batch_schedulers.as_ref()));
     let (auxiliary_change, auxiliary_changed) = mpsc::unbounded_channel();
     let (auxiliary_ended, mount_failed) = (auxiliary_change.clone(), auxiliary_change.clone());
-    let follow_auxiliary = Arc::clone(&auxiliary_index)
-        .follow(&client, chosen, watch_seconds, &reporting)
-        .for_each(move |application| {
+    let follow_auxiliary =
+        auxiliary_index.follow(&client, chosen, watch_seconds, &reporting).for_each(move |application| {
             auxiliary_change.send(application).ok();
             std::future::ready(())
         });

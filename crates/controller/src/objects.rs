@@ -14,6 +14,7 @@ use k8s_openapi::api::{
     policy::v1::PodDisruptionBudget,
 };
 use kube::{Client, Resource, ResourceExt, api::PostParams, core::Request};
+use plan::gang::{GroupApi, Obstacle};
 use serde_json::Value;
 use spark_client::{Child, Objects};
 use std::time::Duration;
@@ -150,7 +151,7 @@ async fn post(
     in_flight: &InFlight,
 ) -> Result<(), kube::Error> {
     let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
-    let path = path(object["kind"].as_str().unwrap_or_default(), namespace);
+    let path = path(&Child::of(object).unwrap_or_default().kind, namespace);
     let (path, body) = (&*path, &body);
     let create = || async move {
         let request = Request::new(path).create(&PostParams::default(), body.clone());
@@ -247,7 +248,18 @@ fn failed(what: &str, object: &Value, error: &kube::Error) -> Error {
 /// Describes a failure for the user: `what` was to be done with the object, and the API server's own message.
 pub(super) fn in_words(what: &str, Child { kind, name }: &Child, error: &kube::Error) -> String {
     let why = match error {
-        kube::Error::Api(status) => status.message.clone(),
+        kube::Error::Api(status) => {
+            // For a kind that does not exist, the API server answers without the name of the object.
+            let has_name = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
+            let obstacle = match status.code {
+                403 => Some(Obstacle::NoPermission),
+                404 if !has_name => Some(Obstacle::NoKind),
+                _ => None,
+            };
+            let advice = obstacle.and_then(|obstacle| Some(GroupApi::of(kind)?.advice(obstacle)));
+            let advice = advice.unwrap_or_default();
+            format!("{}{advice}", status.message.trim_end())
+        }
         error => error.to_string(),
     };
     format!("failed to {what} {kind} {name}: {why}")
@@ -263,6 +275,9 @@ pub(super) fn path(kind: &str, namespace: &str) -> String {
         "Ingress" => Ingress::url_path(&(), namespace),
         "NetworkPolicy" => NetworkPolicy::url_path(&(), namespace),
         "PodDisruptionBudget" => PodDisruptionBudget::url_path(&(), namespace),
-        _ => Pod::url_path(&(), namespace),
+        kind => match GroupApi::of(kind).zip(namespace) {
+            Some((api, namespace)) => api.path(namespace),
+            None => Pod::url_path(&(), namespace),
+        },
     }
 }

@@ -8,6 +8,7 @@ pub mod driver;
 pub mod events;
 pub mod executors;
 pub mod exposition;
+pub mod gang;
 pub mod lifecycle;
 pub mod monitoring;
 pub mod namespaces;
@@ -27,6 +28,7 @@ use api::{SparkApplicationStatus, names::label};
 use auxiliary::{AuxiliaryAction, AuxiliaryObjects, Exposure};
 use events::Event;
 use executors::ExecutorLimits;
+use gang::BatchSchedulers;
 use jiff::Timestamp;
 use pod_summary::PodSummary;
 use run::{Run, SubmissionId};
@@ -176,6 +178,12 @@ impl By {
         }
     }
 
+    const fn objects_mut(&mut self) -> &mut Objects {
+        match self {
+            Self::Native(objects) | Self::Pod { objects, .. } => objects,
+        }
+    }
+
     /// Returns the progress of the submission after all objects have been created.
     #[must_use]
     pub fn progress(&self) -> SubmissionProgress {
@@ -212,6 +220,8 @@ pub struct Policy {
     pub protects_driver_outcome: bool,
     /// How the ports of drivers can be reached.
     pub exposure: Exposure,
+    /// The batch schedulers to which applications are handed over; none if the admin has not turned this on.
+    pub batch_schedulers: Option<BatchSchedulers>,
 }
 
 impl Policy {
@@ -229,6 +239,7 @@ impl Policy {
             has_driver_pdb: false,
             protects_driver_outcome: false,
             exposure: Exposure::default(),
+            batch_schedulers: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Reduces a pod to the facts that the operator needs, about half a kilobyte. The caches contain these records instead
 //! of pods.
 
+use crate::gang;
 use api::{
     Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
@@ -56,6 +57,16 @@ pub struct PodSummary {
     /// The names of the PersistentVolumeClaims that a driver mounts, limited to those names that Spark gives to claims
     /// for a single driver.
     pub claims: Vec<String>,
+    /// The object that groups a driver with its executors for a batch scheduler.
+    pub group: Option<GroupName>,
+}
+
+/// The kind and name of the object by which a batch scheduler groups pods.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct GroupName {
+    /// The kind with its API group: `PodGroup.scheduling.volcano.sh`.
+    pub kind: String,
+    pub name: String,
 }
 
 /// The owner that controls a pod.
@@ -154,6 +165,7 @@ impl PodSummary {
                 .filter(|name| role == Some(Role::Driver) && name.contains(volume::DRIVER_CLAIM))
                 .cloned()
                 .collect(),
+            group: (role == Some(Role::Driver)).then(|| gang::group_of(&pod.metadata)).flatten(),
         }
     }
 

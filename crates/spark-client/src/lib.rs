@@ -91,7 +91,8 @@ pub struct Objects {
     pub children: Vec<Value>,
 }
 
-/// The kind and name of an object that belongs to a submission in addition to the driver's pod.
+/// The kind and name of an object that belongs to a submission in addition to the driver's pod. A kind of
+/// [`Child::AMBIGUOUS`] has the API group after it, as kubectl takes it: `PodGroup.scheduling.volcano.sh`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Child {
     pub kind: String,
@@ -99,11 +100,20 @@ pub struct Child {
 }
 
 impl Child {
+    /// The kinds that several API groups have.
+    const AMBIGUOUS: [&str; 2] = ["PodGroup", "Workload"];
+
     /// Returns the kind and name of `object`; `None` if one of them is missing.
     #[must_use]
     pub fn of(object: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        Some(Self { kind: text(&object["kind"])?, name: text(&object["metadata"]["name"])? })
+        let mut kind = text(&object["kind"])?;
+        if Self::AMBIGUOUS.contains(&&*kind)
+            && let Some((group, _)) = object["apiVersion"].as_str()?.split_once('/')
+        {
+            kind = format!("{kind}.{group}");
+        }
+        Some(Self { kind, name: text(&object["metadata"]["name"])? })
     }
 }
 

@@ -3,6 +3,7 @@
 //! if it is enabled, and the check of the permissions of a user who exposes a driver outside the cluster.
 
 mod applications;
+mod batch_schedulers;
 mod bodies;
 mod connection_limit;
 mod connections;
@@ -16,10 +17,12 @@ mod pods;
 mod quotas;
 mod review;
 mod review_metrics;
+mod reviews;
 mod threads;
 mod tls;
 
 use axum::{Router, extract::DefaultBodyLimit, routing::post};
+pub use batch_schedulers::NamedBatchSchedulers;
 use bodies::Bodies;
 use certificates::ServingCertificate;
 pub use connections::Closing;
@@ -27,8 +30,8 @@ use connections::Host;
 pub use exposure_rights::ExposureRights;
 pub use large::LargeReviews;
 pub use quotas::Quotas;
-pub use review::Reviews;
 pub use review_metrics::ReviewMetrics;
+pub use reviews::Reviews;
 use std::{io, sync::Arc, time::Duration};
 pub use threads::on_threads_of_their_own;
 pub use tls::{Tls, TlsVersion, cipher_suite};

@@ -5,12 +5,11 @@
 
 use super::{
     applications, deep,
-    exposure_rights::ExposureRights,
-    large::{LargeReviews, NotReviewed, ORDINARY},
+    large::{NotReviewed, ORDINARY},
     object::Object,
     pods,
-    quotas::Quotas,
-    review_metrics::{Outcome, ReviewMetrics, reason},
+    review_metrics::{Outcome, reason},
+    reviews::Reviews,
 };
 use api::excerpt;
 use axum::{
@@ -146,29 +145,6 @@ pub(super) struct Change<'a> {
     pub precision: Precision,
 }
 
-/// The state and settings that reviews need in addition to the request.
-#[derive(Clone)]
-pub struct Reviews {
-    /// The metrics of all reviews.
-    pub metrics: ReviewMetrics,
-    /// The check against quotas; none if quotas are not enforced.
-    pub quotas: Option<Quotas>,
-    /// The check of the permissions of users who expose drivers; none if the check is off.
-    pub exposure_rights: Option<ExposureRights>,
-    /// The precision of the times in the names of schedules' runs.
-    pub precision: Precision,
-    /// The reviews of large objects.
-    pub large: LargeReviews,
-}
-
-/// Creates reviews that read nothing from the API server.
-impl From<ReviewMetrics> for Reviews {
-    fn from(metrics: ReviewMetrics) -> Self {
-        let (precision, large) = (Precision::default(), LargeReviews::default());
-        Self { metrics, quotas: None, exposure_rights: None, precision, large }
-    }
-}
-
 /// A kind of object: its API group, its name, and the function that decides on its objects.
 type Decider = (&'static str, &'static str, fn(&Change) -> Decision);
 
@@ -188,7 +164,8 @@ pub(super) async fn mutate(State(reviews): State<Reviews>, headers: HeaderMap, b
         (GROUP, SCHEDULE, |_| Decision::ALLOWED),
     ];
     let asked = Asked { path: "/mutate", kinds: &KINDS, configuration: "MutatingWebhookConfiguration" };
-    asked.reviewed(headers, body, Reviews { quotas: None, exposure_rights: None, ..reviews }).await
+    let reviews = Reviews { quotas: None, exposure_rights: None, batch_schedulers: None, ..reviews };
+    asked.reviewed(headers, body, reviews).await
 }
 
 /// `POST /validate`: refuses objects that can never work. Otherwise like [`mutate`].
@@ -284,8 +261,11 @@ impl Asked {
         };
         let change = Change { object, old, namespace, precision: reviews.precision };
         let mut decision = request.too_deep.as_deref().map_or_else(|| decide(&change), Decision::too_deep);
+        let is_schedule = *kind == SCHEDULE;
+        if let Some(schedulers) = &reviews.batch_schedulers {
+            decision = schedulers.decided(decision, &change, is_schedule);
+        }
         if let Some(rights) = &reviews.exposure_rights {
-            let is_schedule = *kind == SCHEDULE;
             decision = rights.decided(decision, &change, is_schedule, || request.user()).await;
         }
         if let Some(quotas) = reviews.quotas.as_ref().filter(|_| *kind == APPLICATION) {
@@ -428,6 +408,7 @@ impl<'t> Verdict<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::review_metrics::ReviewMetrics;
     use axum::body::to_bytes;
     use prometheus_client::registry::Registry;
     use serde_json::{Value, json};

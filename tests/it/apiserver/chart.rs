@@ -225,9 +225,7 @@ fn every_key_is_away_from_its_default_in_some_of_the_values() {
             })
         });
     }
-    // This one can only be false.
-    let refused = ("controller.batchScheduler.enable".to_owned(), "false".to_owned());
-    assert_eq!(untouched, BTreeSet::from([refused]));
+    assert_eq!(untouched, BTreeSet::new());
 }
 
 /// Collects the path and the value of everything in `value` that is no object with fields.
@@ -275,10 +273,6 @@ fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
         (
             "controller.featureGates[0].name=LoadSparkDefaults,controller.featureGates[0].enabled=true",
             "SPARK_CONF_DIR in controller.env",
-        ),
-        (
-            "controller.batchScheduler.enable=true",
-            "controller.batchScheduler.enable: this operator does not hand",
         ),
         (
             "controller.featureGates[0].name=RestSubmitter,controller.featureGates[0].enabled=true",

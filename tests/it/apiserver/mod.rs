@@ -31,6 +31,8 @@ pub(crate) mod faults;
 pub(crate) mod fleet;
 /// Certificates that others manage, such as cert-manager.
 mod foreign;
+/// Batch schedulers get the groups by which they place pods.
+mod gangs;
 /// The API server meets every new certificate of the webhook.
 pub(crate) mod handshakes;
 /// Objects that are hard to parse.

@@ -1,5 +1,5 @@
-//! Compares the Services and Ingresses of an application with those that it should have, and decides what to do about
-//! the differences.
+//! Compares the Services and Ingresses of an application, and the PodGroup of its run, with those that it should have, and
+//! decides what to do about the differences.
 //!
 //! The comparison takes place in every reconcile of the application. So what others have edited or deleted is repaired,
 //! what the spec no longer asks for is deleted, and a new run takes over the objects of the previous run. This work
@@ -9,7 +9,12 @@ use super::{
     exposure::{ExposedPort, others, ui},
     service_and_ingress::{INGRESS, SERVICE, addresses, wanted},
 };
-use crate::{Policy, lifecycle::is_followed};
+use crate::{
+    Policy,
+    gang::{self, GroupApi},
+    lifecycle::is_followed,
+    pod_summary::{GroupName, PodSummary},
+};
 use api::{DriverInfo, SparkApplication, SparkApplicationStatus, State, names::label};
 use jiff::Timestamp;
 use k8s_openapi::api::networking::v1::IngressTLS;
@@ -31,7 +36,7 @@ pub enum AuxiliaryAction {
     Delete(Child),
 }
 
-/// A Service or an Ingress of an application, reduced to the facts on which decisions depend.
+/// A Service, an Ingress or a PodGroup of an application, reduced to the facts on which decisions depend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuxiliaryObject {
     pub child: Child,
@@ -43,6 +48,8 @@ pub struct AuxiliaryObject {
     pub cluster_ip: Option<String>,
     /// The addresses of an Ingress, as [`addresses`] returns them.
     pub addresses: Vec<String>,
+    /// What a PodGroup waits for, if it does.
+    pub waiting: Option<String>,
     /// Labels, annotations and the spec fields that the operator sets, as JSON text. Text takes less memory than parsed
     /// values: there are thousands of these objects, and only few of them are compared at a time.
     content: Box<str>,
@@ -120,6 +127,7 @@ impl AuxiliaryObject {
             terminating: !metadata["deletionTimestamp"].is_null(),
             cluster_ip: text(&object["spec"]["clusterIP"]).filter(|ip| !ip.is_empty() && ip != "None"),
             addresses: addresses(object),
+            waiting: GroupApi::of(kind).and_then(|_| gang::waiting(object)),
             content: content(kind, object).to_string().into(),
         };
         Some((text(&owner["name"])?, auxiliary))
@@ -142,6 +150,8 @@ fn content(kind: &str, object: &Value) -> Value {
             |port| json!({"name": port["name"], "port": port["port"], "targetPort": port["targetPort"]}),
         );
         json!({"type": spec["type"], "ports": ports.collect::<Vec<_>>(), "selector": spec["selector"]})
+    } else if GroupApi::of(kind).is_some() {
+        gang::content(spec)
     } else {
         json!({"rules": spec["rules"], "tls": certificates(&spec["tls"]), "ingressClassName": spec["ingressClassName"]})
     };
@@ -181,8 +191,8 @@ pub fn mend(wanted: &Value, there: &AuxiliaryObject) -> Option<Value> {
     let mut spec = Map::new();
     for (field, should) in should["spec"].as_object().into_iter().flatten() {
         let is = &is["spec"][field];
-        // The cluster may set a default ingress class if the object names none.
-        if is == should || should.is_null() && field == "ingressClassName" {
+        // The cluster may set a default ingress class if the object names none, and Volcano a default queue.
+        if is == should || should.is_null() && ["ingressClassName", "queue"].contains(&field.as_str()) {
             continue;
         }
         let value = if should.is_object() { changed(is, should, true).into() } else { should.clone() };
@@ -193,8 +203,7 @@ pub fn mend(wanted: &Value, there: &AuxiliaryObject) -> Option<Value> {
     }
     metadata.insert("name".to_owned(), there.child.name.as_str().into());
     metadata.insert("uid".to_owned(), there.uid.as_str().into());
-    let mut patch =
-        json!({"apiVersion": wanted["apiVersion"], "kind": there.child.kind, "metadata": metadata});
+    let mut patch = json!({"apiVersion": wanted["apiVersion"], "kind": wanted["kind"], "metadata": metadata});
     if !spec.is_empty() {
         patch["spec"] = spec.into();
     }
@@ -211,13 +220,14 @@ fn changed(is: &Value, should: &Value, others_go: bool) -> Map<String, Value> {
     should.into_iter().filter(|(key, value)| is.get(key) != Some(value)).chain(gone).collect()
 }
 
-/// Returns the actions for the Services and Ingresses of `application`, and after which time to compare them again.
-/// `status` is the status that is about to be recorded.
+/// Returns the actions for the Services and Ingresses of `application` and the PodGroup of its run, and after which time
+/// to compare them again. `status` is the status that is about to be recorded; `driver` is the present driver.
 #[must_use]
 pub fn plan(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
     seen: &AuxiliaryObjects,
+    driver: Option<&PodSummary>,
     now: Timestamp,
     policy: &Policy,
 ) -> (Vec<AuxiliaryAction>, Option<Duration>) {
@@ -225,7 +235,14 @@ pub fn plan(
     let mut due = Due { seen, now, wake: None };
     let own = || there(application, seen).filter(|object| !object.terminating);
     let kept = kept(application, status, policy);
-    let unwanted = own().filter(|object| !kept.contains(&object.child));
+    // A PodGroup is deleted at the end of its run, before the next run makes another one of the same name. One that is
+    // left then was made while the run ended.
+    let is_idle = matches!(state, State::Completed | State::Failed | State::Suspended);
+    let is_unwanted = |object: &&AuxiliaryObject| match GroupApi::of(&object.child.kind) {
+        Some(_) => is_idle,
+        None => !kept.contains(&object.child),
+    };
+    let unwanted = own().filter(is_unwanted);
     let mut actions: Vec<_> = unwanted
         .filter(|object| due.take_if_due(&object.child))
         .map(|object| AuxiliaryAction::Delete(object.child.clone()))
@@ -234,7 +251,11 @@ pub fn plan(
         return (actions, due.wake);
     }
     let all: BTreeMap<_, _> = there(application, seen).map(|object| (&object.child, object)).collect();
-    for object in wanted(application, status, policy) {
+    let id = status.submission_id.as_deref().unwrap_or_default();
+    let group = driver.and_then(|driver| gang::wanted(application, id, driver, policy));
+    let group =
+        group.filter(|group| Child::of(group).is_some_and(|group| !seen.unwatched.contains(&group.kind)));
+    for object in wanted(application, status, policy).into_iter().chain(group) {
         let Some(child) = Child::of(&object) else { continue };
         let next = match all.get(&child) {
             Some(there) if there.terminating => None,
@@ -256,6 +277,14 @@ fn there<'a>(
 }
 
 impl AuxiliaryObjects {
+    /// Returns what a PodGroup waits for, with its name; none if it does not wait or is not known.
+    #[must_use]
+    pub fn waiting(&self, GroupName { kind, name }: &GroupName) -> Option<String> {
+        let group =
+            self.there.iter().find(|object| object.child.kind == *kind && object.child.name == *name)?;
+        Some(format!("PodGroup {name}: {}", group.waiting.as_ref()?))
+    }
+
     /// Whether this process has created the object for the present run, for objects of kinds that are not watched.
     fn has_made(&self, child: &Child, status: &SparkApplicationStatus) -> bool {
         let made_for = || self.tries.get(child).and_then(|tried| tried.made_for.as_ref());

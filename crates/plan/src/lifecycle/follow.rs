@@ -78,7 +78,9 @@ impl Pass<'_> {
 
     /// Returns the reason why a driver is not running yet.
     fn waiting(&self, pod: &PodSummary) -> Option<String> {
+        let of_group = || self.seen.auxiliary.waiting(pod.group.as_ref()?);
         pod.waiting_for()
+            .or_else(of_group)
             .or_else(|| self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}")))
     }
 

@@ -146,7 +146,8 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     plan.events.extend(pass.without_address(&plan.status));
     pass.keep_or_release(&mut plan);
     pass.delete_old_submission_pods(&mut plan);
-    let (auxiliary, due) = auxiliary::plan(application, &plan.status, &seen.auxiliary, now, policy);
+    let (auxiliary, due) =
+        auxiliary::plan(application, &plan.status, &seen.auxiliary, pass.own_driver(), now, policy);
     plan.auxiliary = auxiliary;
     plan.wake = plan.wake.into_iter().chain(due).min();
     plan

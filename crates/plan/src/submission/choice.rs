@@ -5,6 +5,7 @@ use crate::{
     By, Policy, SubmitRequest,
     auxiliary::has_id_in_ui_path,
     events::{self, Event},
+    gang::{self, Gang},
     monitoring,
     run::Run,
     submission_pod,
@@ -116,8 +117,12 @@ pub fn choose(
     now: Timestamp,
 ) -> Result<Chosen, String> {
     let submitter = submitter(application, policy)?;
+    let Gang { application, objects: group } = gang::of(application, run.id.as_str(), policy)?;
+    let application = &*application;
     let validated = validate(application).map_err(|refusal| refusal.brief())?;
-    let chosen = |by: By, mut notes: Vec<String>| {
+    let chosen = |mut by: By, mut notes: Vec<String>| {
+        // The scheduler knows the group before its first pod.
+        by.objects_mut().children.splice(0..0, group.clone());
         notes.extend(without_webhook(application, policy));
         notes.extend(without_path(application, &by, policy));
         let request = SubmitRequest { run: run.clone(), by };

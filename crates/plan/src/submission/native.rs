@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Policy,
     auxiliary::ui_path,
-    monitoring,
+    gang, monitoring,
     pod_summary::PodSummary,
     run::Run,
     submission_pod,
@@ -68,7 +68,8 @@ pub fn objects(
 }
 
 /// Returns the objects that the operator may have created for `run` in addition to pods: those that [`objects`] returns
-/// in addition to the driver's pod, or the ConfigMap of the submission pod; and the ConfigMap of monitoring.
+/// in addition to the driver's pod, or the ConfigMap of the submission pod; the ConfigMap of monitoring; and the group of
+/// the batch scheduler.
 ///
 /// The objects are found by their names. The names follow from the application and the run, not from the admin's
 /// configuration, which may have changed since. (To find the objects by label, the operator would need the right to
@@ -102,6 +103,7 @@ pub fn children(
     };
 
     let mut named: Vec<_> = monitoring::config_map(application, run).iter().filter_map(Child::of).collect();
+    named.extend(gang::possible(application, policy, driver));
     if by_operator {
         let has_policy = Line::nearest(&application.spec.spark_version).0 >= Line::V4_2;
         named.extend(possible.into_iter().filter(|child| has_policy || child.kind != "NetworkPolicy"));

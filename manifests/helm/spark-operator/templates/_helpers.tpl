@@ -120,6 +120,17 @@ app.kubernetes.io/component: {{ .half }}
 {{- with include "spark-operator.namespaceSelector" . }}
 - {{ printf "--namespace-selector=%s" . | quote }}
 {{- end }}
+{{- with .Values.controller.batchScheduler }}
+{{- if .enable }}
+- --enable-batch-scheduler
+{{- with .kubeSchedulerNames }}
+- --kube-scheduler-names={{ join "," . }}
+{{- end }}
+{{- with .default }}
+- --default-batch-scheduler={{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- with .Values.prometheus.metrics }}
 - --enable-metrics={{ .enable }}
 {{- if .enable }}
@@ -179,6 +190,12 @@ The rules of the roles of one kind in a file of manifests/rbac, as YAML: (dict "
 {{ include "spark-operator.rules" (dict "root" . "file" "applications" "kind" "ClusterRole") }}
 {{- if .Values.controller.driverPodDisruptionBudget.enable }}
 {{ include "spark-operator.rules" (dict "root" . "file" "driver-pdb" "kind" "ClusterRole") }}
+{{- end }}
+{{- if .Values.controller.batchScheduler.enable }}
+{{ include "spark-operator.rules" (dict "root" . "file" "batch-scheduler" "kind" "ClusterRole") }}
+{{- if .Values.controller.batchScheduler.kubeSchedulerNames }}
+{{ include "spark-operator.rules" (dict "root" . "file" "coscheduling" "kind" "ClusterRole") }}
+{{- end }}
 {{- end }}
 {{- end -}}
 
@@ -465,8 +482,6 @@ controller.kubeAPIQPS: the operator does not limit its requests, the API server 
 controller.kubeAPIBurst: the operator does not limit its requests, the API server does
 controller.workqueueRateLimiter: the operator does not limit reconciles
 controller.pprof: there is no profiler in the operator
-controller.batchScheduler.default: applications run without batch schedulers
-controller.batchScheduler.kubeSchedulerNames: applications run without batch schedulers
 submitter: the operator submits applications itself, without a service
 webhook.kubeAPIQPS: the operator does not limit its requests, the API server does
 webhook.kubeAPIBurst: the operator does not limit its requests, the API server does

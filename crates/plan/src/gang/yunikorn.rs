@@ -1,0 +1,111 @@
+//! YuniKorn: two task groups in annotations of the driver. YuniKorn places pods of its own for them before it places the
+//! driver, and replaces those pods by driver and executors as they come.
+
+use super::for_roles;
+use crate::pod_requests::{PlannedPod, PodRequests};
+use api::{Role, SparkApplication, names::batch_scheduler, quantity, stated};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A task group, with the fields and in the order of Kubeflow's operator.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskGroup<'a> {
+    name: &'static str,
+    min_member: u32,
+    min_resource: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "is_empty")]
+    node_selector: &'a Value,
+    #[serde(skip_serializing_if = "is_empty")]
+    tolerations: &'a Value,
+    #[serde(skip_serializing_if = "is_empty")]
+    affinity: &'a Value,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: &'a BTreeMap<String, String>,
+}
+
+const fn task_group(role: Role) -> &'static str {
+    match role {
+        Role::Driver => "spark-driver",
+        Role::Executor => "spark-executor",
+    }
+}
+
+/// Writes the task groups and the queue into the annotations and labels of the pods of `application`.
+///
+/// # Errors
+///
+/// When a `coreRequest` is not a quantity.
+pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) -> Result<(), String> {
+    let options = application.spec.batch_scheduler_options.clone().unwrap_or_default();
+    let labelled = Role::ALL.map(|role| !role.pod(&application.spec).labels.is_empty());
+    if let Some(queue) = &options.queue {
+        for_roles(application, |_, pod| {
+            pod.labels.insert(batch_scheduler::YUNIKORN_QUEUE.to_owned(), queue.clone());
+        });
+    }
+    let mut groups = Vec::new();
+    let nothing = BTreeMap::new();
+    let roles = [(Role::Driver, &requests.driver, 1), (Role::Executor, &requests.executor, requests.initial)];
+    for ((role, planned, number), is_labelled) in roles.into_iter().zip(labelled) {
+        // YuniKorn refuses a group of no members.
+        if number > 0 {
+            groups.push(TaskGroup {
+                name: task_group(role),
+                min_member: number,
+                min_resource: resources(application, role, planned)?,
+                node_selector: &planned.spec["nodeSelector"],
+                tolerations: &planned.spec["tolerations"],
+                affinity: &planned.spec["affinity"],
+                // As in Kubeflow's operator, the label of the queue is here only where there are others.
+                labels: if is_labelled { &role.pod(&application.spec).labels } else { &nothing },
+            });
+        }
+    }
+    let groups = serde_json::to_string(&groups).expect("the groups are JSON");
+    for_roles(application, |role, pod| {
+        pod.annotations.insert(batch_scheduler::YUNIKORN_TASK_GROUP.to_owned(), task_group(role).to_owned());
+        if role == Role::Driver {
+            pod.annotations.insert(batch_scheduler::YUNIKORN_TASK_GROUPS.to_owned(), groups.clone());
+        }
+    });
+    Ok(())
+}
+
+/// Returns what each pod of the role asks for. Memory is written in MiB, and the CPU as the user has written it if no
+/// other container asks for any, as Kubeflow's operator does.
+fn resources(
+    application: &SparkApplication,
+    role: Role,
+    planned: &PlannedPod,
+) -> Result<BTreeMap<String, String>, String> {
+    let request = &role.pod(&application.spec).core_request;
+    if let Some(text) = request
+        && quantity::amount(text).is_none()
+    {
+        let role = role.as_str();
+        return Err(format!("spec.{role}.coreRequest: `{text}` is not a quantity (try `1` or `500m`)"));
+    }
+    let mut resources: BTreeMap<_, _> = super::quantities(planned.claim.requests())
+        .into_iter()
+        .map(|(name, amount)| (name, amount.as_str().unwrap_or_default().to_owned()))
+        .collect();
+    let amount = |name: &str| planned.claim.requests().get(name).copied().unwrap_or(0);
+    if let Some(text) = stated(request).filter(|text| quantity::amount(text) == Some(amount("cpu"))) {
+        resources.insert("cpu".to_owned(), text.clone());
+    }
+    const MIB: i128 = 1000 << 20;
+    if amount("memory") % MIB == 0 {
+        resources.insert("memory".to_owned(), format!("{}Mi", amount("memory") / MIB));
+    }
+    Ok(resources)
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(entries) => entries.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        value => value.is_null(),
+    }
+}

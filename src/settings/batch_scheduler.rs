@@ -1,0 +1,91 @@
+//! The flags about batch schedulers, which place the pods of an application as one group.
+
+use clap::{ArgAction, Args};
+use plan::gang::BatchSchedulers;
+
+/// To which batch schedulers applications are handed over.
+#[derive(Clone, Debug, Args)]
+pub struct BatchSchedulerSettings {
+    /// Whether applications are handed over to the batch scheduler that they name (batchScheduler): `volcano`, `yunikorn` or
+    /// one of --kube-scheduler-names. Without this, the name only becomes the schedulerName of their pods
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_ENABLE_BATCH_SCHEDULER",
+        value_name = "BOOL",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true"
+    )]
+    pub enable_batch_scheduler: bool,
+
+    /// The kube-schedulers with the coscheduling plugin of scheduler-plugins that applications may name, with commas
+    /// between them; counts with --enable-batch-scheduler
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_KUBE_SCHEDULER_NAMES",
+        value_name = "NAME",
+        value_delimiter = ',',
+        value_parser = scheduler
+    )]
+    pub kube_scheduler_names: Vec<String>,
+
+    /// The batch scheduler of applications that name none; counts with --enable-batch-scheduler [default: none]
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_DEFAULT_BATCH_SCHEDULER",
+        value_name = "NAME",
+        default_value = "",
+        value_parser = scheduler,
+        hide_default_value = true
+    )]
+    pub default_batch_scheduler: String,
+}
+
+impl BatchSchedulerSettings {
+    /// Returns the batch schedulers that applications may name; none if they are not handed over to any.
+    ///
+    /// # Errors
+    ///
+    /// When the default is not one of the batch schedulers.
+    pub fn batch_schedulers(&self) -> Result<Option<BatchSchedulers>, String> {
+        if !self.enable_batch_scheduler {
+            return Ok(None);
+        }
+        let default = Some(&self.default_batch_scheduler).filter(|name| !name.is_empty()).cloned();
+        let schedulers = BatchSchedulers::new(self.kube_scheduler_names().cloned().collect(), default);
+        schedulers.map(Some).map_err(|why| format!("--default-batch-scheduler: {why}"))
+    }
+
+    /// Returns whether PodGroups of scheduler-plugins are created.
+    #[must_use]
+    pub fn uses_coscheduling(&self) -> bool {
+        self.enable_batch_scheduler && self.kube_scheduler_names().next().is_some()
+    }
+
+    /// Returns the flags that produce these settings, without those that have their default.
+    pub(super) fn arguments(&self) -> impl Iterator<Item = String> {
+        let names = self.kube_scheduler_names().map(String::as_str).collect::<Vec<_>>().join(",");
+        let is_enabled = self.enable_batch_scheduler.then(|| "--enable-batch-scheduler".to_owned());
+        let names = (!names.is_empty()).then(|| format!("--kube-scheduler-names={names}"));
+        let default = &self.default_batch_scheduler;
+        let default = (!default.is_empty()).then(|| format!("--default-batch-scheduler={default}"));
+        [is_enabled, names, default].into_iter().flatten()
+    }
+
+    fn kube_scheduler_names(&self) -> impl Iterator<Item = &String> {
+        self.kube_scheduler_names.iter().filter(|name| !name.is_empty())
+    }
+}
+
+/// Parses the name of a scheduler, or an empty text, which the chart of Kubeflow's operator writes as `""`, quotes
+/// included.
+fn scheduler(text: &str) -> Result<String, String> {
+    let name = text.trim().trim_matches('"');
+    if name.is_empty() || plan::validation::is_object_name(name) {
+        Ok(name.to_owned())
+    } else {
+        Err("is not the name of a scheduler (try `volcano`)".to_owned())
+    }
+}

@@ -1,0 +1,314 @@
+//! Proves that the group of a batch scheduler exists before the first pod of each run, is right, and goes with the run.
+//! Volcano and scheduler-plugins cannot be had here; their definitions are written by what is known of them.
+
+use super::{
+    applications::{application, owned_by},
+    eventually,
+    kubectl::{kubectl, kubectl_refuses, kubectl_with, try_kubectl_with},
+    kubelet,
+    namespace::{Granted, Namespace, Reviewed},
+    operator::{Operator, Setup},
+    proxy::{Call, Moment, Proxy},
+    seen,
+};
+use plan::pod_requests::{PodClaim, PodRequests};
+use serde_json::{Value, json};
+use std::fs;
+
+const ENABLED: &str = "--enable-batch-scheduler";
+const NAMED: &str = "--kube-scheduler-names=coscheduler";
+const VOLCANO_RBAC: &str = "manifests/rbac/batch-scheduler.yaml";
+const COSCHEDULING_RBAC: &str = "manifests/rbac/coscheduling.yaml";
+const VOLCANO: &str = "podgroups.scheduling.volcano.sh";
+const COSCHEDULING: &str = "podgroups.scheduling.x-k8s.io";
+
+const GROUP_IS_MADE: Call = Call { method: "POST", path: "/podgroups" };
+const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
+
+/// While this value exists, the cluster has the PodGroups of both schedulers.
+struct Definitions;
+
+impl Definitions {
+    const FILE: &str = "tests/data/gang/crds.yaml";
+
+    fn begin() -> Self {
+        kubectl(&["apply", "-f", Self::FILE]);
+        kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", Self::FILE]);
+        Self
+    }
+}
+
+impl Drop for Definitions {
+    fn drop(&mut self) {
+        kubectl(&["delete", "--ignore-not-found", "-f", Self::FILE]);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn killed_at_any_write_it_makes_one_group_before_the_driver_and_both_end_with_the_run() {
+    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
+    for (kind, scheduler, name) in
+        [(VOLCANO, "volcano", "spark-pi-pg"), (COSCHEDULING, "coscheduler", "pi-pg")]
+    {
+        for (call, moment) in [
+            (GROUP_IS_MADE, Moment::Before),
+            (GROUP_IS_MADE, Moment::After),
+            (POD_IS_MADE, Moment::Before),
+            (POD_IS_MADE, Moment::After),
+        ] {
+            let namespace = Namespace::new("gang-killed").await;
+            let _definitions = Definitions::begin();
+            let proxy = Proxy::start().await;
+            let operator = with_gangs(&namespace).through(&proxy).start().await;
+            let trap = proxy.hold(call, moment);
+            namespace.apply(&of_scheduler(scheduler));
+            let held = trap.caught().await;
+            operator.kill();
+            held.close();
+
+            let operator = with_gangs(&namespace).through(&proxy).start().await;
+            let submitted = namespace.reaches("pi", "SUBMITTED").await;
+            let context = format!("{kind} {moment:?} {}", call.path);
+            let groups = groups(&namespace, kind);
+            let [group] = &groups[..] else { panic!("{context}: {groups:?}") };
+            assert_eq!(group["metadata"]["name"], name, "{context}");
+            assert_eq!(group["metadata"]["ownerReferences"], owned_by(&submitted), "{context}");
+            assert_eq!(group["spec"]["minResources"], json!({"cpu": "3", "memory": "4224Mi"}), "{context}");
+            let driver = namespace.pod("pi-driver").await.expect(&context);
+            assert_eq!(driver["spec"]["schedulerName"], scheduler, "{context}");
+            let metadata = &driver["metadata"];
+            let is_named = metadata["annotations"]["scheduling.k8s.io/group-name"] == name
+                || metadata["labels"]["scheduling.x-k8s.io/pod-group"] == name;
+            assert!(is_named, "{context}: {metadata}");
+            assert_eq!(namespace.drivers_ever().await, [metadata["uid"].as_str().unwrap()], "{context}");
+
+            kubelet::ends(&namespace, "pi-driver", 0).await;
+            namespace.reaches("pi", "COMPLETED").await;
+            assert_eq!(self::groups(&namespace, kind), Vec::<Value>::new(), "{context}");
+            drop(operator);
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn the_next_run_after_an_edit_has_a_group_of_its_own() {
+    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
+    let namespace = Namespace::new("gang-edited").await;
+    let _definitions = Definitions::begin();
+    let _operator = with_gangs(&namespace).start().await;
+    namespace.apply(&of_scheduler("volcano"));
+    namespace.reaches("pi", "SUBMITTED").await;
+    let first = groups(&namespace, VOLCANO).remove(0);
+    assert_eq!(first["spec"]["queue"], "default", "the definition's own default");
+
+    let mut edited = of_scheduler("volcano");
+    edited["spec"]["batchSchedulerOptions"] = json!({"queue": "data"});
+    edited["spec"]["executor"]["instances"] = json!(5);
+    namespace.apply(&edited);
+    eventually("the group is that of the next run", async || {
+        let groups = groups(&namespace, VOLCANO);
+        let is_new =
+            |group: &Value| group["spec"]["queue"] == "data" && group["spec"]["minResources"]["cpu"] == "6";
+        seen(matches!(&groups[..], [group] if is_new(group)), groups)
+    })
+    .await;
+    namespace.reaches("pi", "SUBMITTED").await;
+
+    // Another scheduler has another group.
+    edited["spec"]["batchScheduler"] = json!("coscheduler");
+    namespace.apply(&edited);
+    eventually("the group is that of the other scheduler", async || {
+        let groups = [groups(&namespace, VOLCANO), groups(&namespace, COSCHEDULING)];
+        seen(groups[0].is_empty() && groups[1].len() == 1, groups)
+    })
+    .await;
+    namespace.reaches("pi", "SUBMITTED").await;
+    edited["spec"]["suspend"] = json!(true);
+    namespace.apply(&edited);
+    namespace.reaches("pi", "SUSPENDED").await;
+    assert_eq!(groups(&namespace, COSCHEDULING), Vec::<Value>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_waits_for() {
+    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
+    for (kind, scheduler, name) in
+        [(VOLCANO, "volcano", "spark-pi-pg"), (COSCHEDULING, "coscheduler", "pi-pg")]
+    {
+        let namespace = Namespace::new("gang-kept").await;
+        let _definitions = Definitions::begin();
+        let _operator = with_gangs(&namespace).start().await;
+        namespace.apply(&of_scheduler(scheduler));
+        namespace.reaches("pi", "SUBMITTED").await;
+        let made = groups(&namespace, kind).remove(0);
+
+        let status = json!({"status": {"phase": "Pending", "conditions": [{
+            "type": "Unschedulable", "status": "True", "reason": "NotEnoughResources",
+            "message": "3/5 tasks in gang unschedulable: queue data is full",
+        }]}});
+        let patch =
+            ["patch", kind, name, "--subresource=status", "--type=merge", "--patch", &status.to_string()];
+        namespace.kubectl(&patch);
+        let expected = format!(
+            "PodGroup {name}: Pending since {}: NotEnoughResources: 3/5 tasks in gang unschedulable: queue data is full",
+            made["metadata"]["creationTimestamp"].as_str().unwrap()
+        );
+        namespace
+            .becomes("pi", "the status says what the group waits for", |application| {
+                application["status"]["applicationState"]["errorMessage"] == expected
+            })
+            .await;
+
+        namespace.kubectl(&["patch", kind, name, "--type=merge", "--patch", r#"{"spec":{"minMember":9}}"#]);
+        eventually("the edit is undone", async || {
+            let groups = groups(&namespace, kind);
+            seen(groups[0]["spec"] == made["spec"], groups)
+        })
+        .await;
+        namespace.kubectl(&["delete", kind, name]);
+        eventually("the group is made again", async || {
+            let groups = groups(&namespace, kind);
+            let is_new = |group: &Value| {
+                group["spec"] == made["spec"] && group["metadata"]["uid"] != made["metadata"]["uid"]
+            };
+            seen(matches!(&groups[..], [group] if is_new(group)), groups)
+        })
+        .await;
+
+        kubelet::runs(&namespace, "pi-driver").await;
+        namespace.reaches("pi", "RUNNING").await;
+        kubelet::ends(&namespace, "pi-driver", 0).await;
+        namespace.reaches("pi", "COMPLETED").await;
+        eventually("nothing is left", async || {
+            let groups = groups(&namespace, kind);
+            seen(groups.is_empty(), groups)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
+    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
+    let namespace = Namespace::new("gang-refused").await;
+    let _operator = with_gangs(&namespace).start().await;
+    for (scheduler, kind, help) in [
+        ("volcano", "PodGroup.scheduling.volcano.sh", "install Volcano, or take batchScheduler out"),
+        (
+            "coscheduler",
+            "PodGroup.scheduling.x-k8s.io",
+            "install the definitions of scheduler-plugins, or take",
+        ),
+    ] {
+        namespace.apply(&of_scheduler(scheduler));
+        let why = failure(&namespace).await;
+        assert!(why.starts_with(&format!("failed to create {kind} ")) && why.contains(help), "{why}");
+        namespace.kubectl(&["delete", "sparkapplication", "pi"]);
+    }
+
+    // The kind that is missing is found once it is there, by the next attempt.
+    let mut waiting = of_scheduler("volcano");
+    waiting["spec"]["restartPolicy"] = json!({
+        "type": "OnFailure", "onSubmissionFailureRetries": 100, "onSubmissionFailureRetryInterval": 1,
+    });
+    namespace.apply(&waiting);
+    namespace.reaches("pi", "SUBMISSION_FAILED").await;
+    let definitions = Definitions::begin();
+    namespace.reaches("pi", "SUBMITTED").await;
+    assert_eq!(groups(&namespace, VOLCANO).len(), 1);
+    namespace.kubectl(&["delete", "sparkapplication", "pi"]);
+
+    // A group of somebody else is left alone.
+    let foreign = json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "spark-pi-pg"},
+        "spec": {"minMember": 7},
+    });
+    eventually("the group of the deleted application can be replaced", async || {
+        // There is no garbage collector in this cluster.
+        namespace.kubectl(&["delete", VOLCANO, "--all"]);
+        try_kubectl_with(&foreign, &["create", "--namespace", namespace.name, "-f", "-"]).map(drop)
+    })
+    .await;
+    namespace.apply(&of_scheduler("volcano"));
+    let why = failure(&namespace).await;
+    let taken =
+        "PodGroup.scheduling.volcano.sh spark-pi-pg already exists and is not this application's: delete it";
+    assert_eq!(why, taken);
+    assert_eq!(groups(&namespace, VOLCANO)[0]["spec"]["minMember"], 7);
+    drop(definitions);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_scheduler_that_the_operator_does_not_know_is_refused_at_once() {
+    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
+    let namespace = Namespace::new("gang-unknown").await;
+    let _reviewed = Reviewed::begin();
+    let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
+    {
+        let _operator = with_gangs(&namespace).start().await;
+        let refused = kubectl_refuses(&of_scheduler("volcno"), &create);
+        let why = "spec.batchScheduler: the operator knows no batch scheduler `volcno`: write one of volcano, yunikorn, coscheduler, or have \
+                   the administrator add the name to --kube-scheduler-names";
+        assert!(refused.ends_with(why), "{refused}");
+        kubectl_with(&of_scheduler("coscheduler"), &create);
+    }
+    let _operator = Operator::start(&namespace).await;
+    let said = try_kubectl_with(&of_scheduler("volcano"), &create).unwrap();
+    assert!(said.contains("created"), "{said}");
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn the_sums_are_those_of_the_drivers_of_all_examples() {
+    let namespace = Namespace::new("gang-examples").await;
+    let _reviewed = Reviewed::begin();
+    let _operator = Operator::start(&namespace).await;
+    let mut compared = 0;
+    for entry in fs::read_dir("manifests/examples").unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        for mut example in serde_saphyr::from_multiple::<Value>(&text).unwrap() {
+            if example["kind"] != "SparkApplication" {
+                continue;
+            }
+            example["metadata"]["namespace"] = json!(namespace.name);
+            let name = example["metadata"]["name"].as_str().unwrap().to_owned();
+            namespace.apply(&example);
+            let submitted = namespace.reaches(&name, "SUBMITTED").await;
+            let expected = PodRequests::of(&serde_json::from_value(submitted.clone()).unwrap()).unwrap();
+            let driver = submitted["status"]["driverInfo"]["podName"].as_str().unwrap();
+            let driver = namespace.pod(driver).await.expect(&name);
+            let driver = PodClaim::of(serde_json::from_value(driver).unwrap());
+            assert_eq!(driver.requests(), expected.driver.claim.requests(), "{name}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 10, "{compared}");
+}
+
+/// Returns an application with two executors.
+fn of_scheduler(scheduler: &str) -> Value {
+    let mut pi = application("pi");
+    pi["spec"]["batchScheduler"] = json!(scheduler);
+    pi["spec"]["executor"] = json!({"instances": 2});
+    pi
+}
+
+fn with_gangs(namespace: &Namespace) -> Setup<'_> {
+    Operator::with(namespace).argument(ENABLED).argument(NAMED)
+}
+
+fn groups(namespace: &Namespace, kind: &str) -> Vec<Value> {
+    let list: Value = serde_json::from_str(&namespace.kubectl(&["get", kind, "-o", "json"])).unwrap();
+    list["items"].as_array().unwrap().clone()
+}
+
+/// Returns the reason why the application `pi` has failed.
+async fn failure(namespace: &Namespace) -> String {
+    let failed = namespace.reaches("pi", "FAILED").await;
+    failed["status"]["applicationState"]["errorMessage"].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,126 @@
+//! Tests what a batch scheduler is told about the pods of an application. The cases are in `tests/data/gang`.
+
+use crate::golden::{data, yaml};
+use api::{
+    SparkApplication,
+    names::{annotation, label},
+};
+use jiff::Timestamp;
+use plan::{
+    By, Policy,
+    gang::BatchSchedulers,
+    run::Run,
+    submission::{SubmissionEnvironment, Submitter, choose},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use spark_client::{Objects, read_properties};
+use std::collections::BTreeMap;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Case {
+    case: String,
+    #[serde(default)]
+    kube_schedulers: Vec<String>,
+    default: Option<String>,
+    spec: Value,
+    /// The scheduler of driver and executors.
+    scheduler: Option<String>,
+    /// API version, name and spec of the object that is created first.
+    group: Option<Value>,
+    /// The labels and annotations of driver and executors, without those that every application has, by the end of the
+    /// property that sets them.
+    #[serde(default)]
+    both: BTreeMap<String, String>,
+    #[serde(default)]
+    driver: BTreeMap<String, String>,
+    #[serde(default)]
+    executor: BTreeMap<String, String>,
+    refused: Option<String>,
+}
+
+#[test]
+fn a_batch_scheduler_gets_the_group_and_finds_its_pods_whoever_submits() {
+    for case in yaml::<Vec<Case>>(&data("gang/cases.yaml")) {
+        let (name, application) = (&case.case, application(&case.spec));
+        for submitter in [Submitter::Native, Submitter::SparkSubmit] {
+            let run = Run::next(&application);
+            let policy = Policy { submitter, ..policy(&case) };
+            let environment = SubmissionEnvironment::default();
+            let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH);
+            let by = match chosen {
+                Ok(chosen) => chosen.request.by,
+                Err(why) => {
+                    assert_eq!(Some(why), case.refused, "{name}");
+                    continue;
+                }
+            };
+            assert_eq!(case.refused, None, "{name}");
+            let (By::Native(objects) | By::Pod { objects, .. }) = by;
+            let group = objects.children.first().filter(|object| object["kind"] == "PodGroup");
+            let shown = |group: &Value| json!({"apiVersion": group["apiVersion"], "name": group["metadata"]["name"], "spec": group["spec"]});
+            assert_eq!(group.map(shown), case.group, "{name}");
+            if let Some(group) = group {
+                assert_eq!(group["metadata"]["labels"][label::SUBMISSION_ID], run.id.as_str());
+                assert_eq!(group["metadata"]["ownerReferences"][0]["uid"], "u", "{name}");
+            }
+            let properties = properties(&objects);
+            for (role, own) in [("driver", &case.driver), ("executor", &case.executor)] {
+                let all = case.both.iter().chain(own);
+                let expected: BTreeMap<_, _> = all.map(|(key, value)| (key.clone(), value.clone())).collect();
+                assert_eq!(marks(&properties, role), expected, "{name}: {role} by {submitter}");
+            }
+            if submitter == Submitter::Native {
+                let scheduler = objects.pod["spec"]["schedulerName"].as_str();
+                assert_eq!(scheduler, case.scheduler.as_deref(), "{name}");
+                let customization = json!(objects.children).to_string();
+                let told = format!(
+                    "\\\"{}\\\":\\\"{}\\\"",
+                    annotation::SCHEDULER_NAME,
+                    scheduler.unwrap_or_default()
+                );
+                assert_eq!(customization.contains(&told), scheduler.is_some(), "{name}: {customization}");
+            }
+        }
+    }
+}
+
+/// Returns the labels and annotations that the properties set on the pods of a role, without the operator's own. The key
+/// is the end of the property's key: `label.queue`.
+fn marks(properties: &BTreeMap<String, String>, role: &str) -> BTreeMap<String, String> {
+    let prefix = format!("spark.kubernetes.{role}.");
+    let mark =
+        |(key, value): (&String, &String)| Some((key.strip_prefix(&prefix)?.to_owned(), value.clone()));
+    let marks = properties.iter().filter_map(mark);
+    marks
+        .filter(|(key, _)| {
+            let name = key.strip_prefix("label.").or_else(|| key.strip_prefix("annotation."));
+            name.is_some_and(|name| !name.starts_with(annotation::PREFIX))
+        })
+        .collect()
+}
+
+fn properties(objects: &Objects) -> BTreeMap<String, String> {
+    let mut texts = objects.children.iter().filter_map(|child| child["data"]["spark.properties"].as_str());
+    let text = texts.next_back().expect("there is a ConfigMap with the properties");
+    read_properties(text).unwrap()
+}
+
+fn policy(case: &Case) -> Policy {
+    let schedulers = BatchSchedulers::new(case.kube_schedulers.clone(), case.default.clone()).unwrap();
+    Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
+}
+
+fn application(spec: &Value) -> SparkApplication {
+    let mut object = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
+        "metadata": {"name": "pi", "namespace": "default", "uid": "u"},
+        "spec": {
+            "type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "local:///app.jar", "mainClass": "Main", "image": "spark",
+            "executor": {"instances": 1},
+        },
+    });
+    json_patch::merge(&mut object["spec"], spec);
+    serde_json::from_value(object).unwrap()
+}
