@@ -58,7 +58,7 @@ pub struct PodSummary {
     /// for a single driver.
     pub claims: Vec<String>,
     /// The object that groups a driver with its executors for a batch scheduler.
-    pub group: Option<GroupName>,
+    pub group: Option<Box<GroupName>>,
 }
 
 /// The kind and name of the object by which a batch scheduler groups pods.
@@ -165,7 +165,10 @@ impl PodSummary {
                 .filter(|name| role == Some(Role::Driver) && name.contains(volume::DRIVER_CLAIM))
                 .cloned()
                 .collect(),
-            group: (role == Some(Role::Driver)).then(|| gang::group_of(&pod.metadata)).flatten(),
+            group: (role == Some(Role::Driver))
+                .then(|| gang::group_of(&pod.metadata))
+                .flatten()
+                .map(Box::new),
         }
     }
 

@@ -255,7 +255,7 @@ pub fn possible(
     driver: Option<&PodSummary>,
 ) -> Option<Child> {
     if let Some(driver) = driver {
-        let GroupName { kind, name } = driver.group.clone()?;
+        let GroupName { kind, name } = *driver.group.clone()?;
         return Some(Child { kind, name });
     }
     let settings = policy.batch_schedulers.clone().unwrap_or_default();
