@@ -104,10 +104,12 @@ pub(crate) fn call(request: &Request<Bytes>) -> (String, String) {
         [kind, name @ ..] => ("", *kind, !name.is_empty()),
         [] => ("", "", false),
     };
+    let is_of_objects = matches!(parts[..], ["api" | "apis", ..]);
     let is_watch = uri.query().is_some_and(|query| query.contains("watch=true"));
     let verb = match *request.method() {
         Method::GET if is_watch => "WATCH",
-        Method::GET if !is_named => "LIST",
+        // What is not about objects, such as `/version`, has no kind.
+        Method::GET if !is_named && is_of_objects => "LIST",
         _ => request.method().as_str(),
     };
     (format!("{verb} {kind}"), namespace.to_owned())
