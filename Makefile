@@ -14,7 +14,7 @@ export SPARK ?= 4.0.1
 # How large the operator's image may be, unpacked.
 export IMAGE_MB := 40
 
-.PHONY: help build images check fmt clippy docs deny denied manifests test test-pure test-cluster test-api test-node repeat explore soak bench recordings record demo clean
+.PHONY: help build images check fmt clippy docs deny denied manifests release test test-pure test-cluster test-api test-node repeat explore soak bench recordings record demo clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -63,6 +63,9 @@ manifests: ## Write the generated manifests anew
 	cp manifests/webhook/applications.yaml manifests/webhook/pods.yaml $(CHART)/files/webhook/
 	cp $(CHART)/values.yaml $(CHART)/files/keys.yaml
 
+release: ## Write everything that is published of this commit into the folder TO
+	.ci/release $(TO)
+
 test: test-pure test-cluster test-api test-node ## Every test level
 
 test-pure: ## Pure functions, golden files, stories, HTTPS on loopback
@@ -110,6 +113,7 @@ soak: build explore ## Fuzzing, long outages, kills at random moments, certifica
 		--nocapture soak::upgrade::replicas
 	PREVIOUS=$$(tests/previous) tests/level "soak: upgrade on a node," tests/in-cluster node cargo test --locked --offline \
 		--test it -- --ignored --nocapture soak::upgrade::on_a_node
+	tests/level "soak: release," tests/same-release
 	for line in 3.5.6 4.1.4; do \
 		SPARK=$$line tests/level "soak: Spark $$line on a node," tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=2 \
 			node::native node::submission_pods; \

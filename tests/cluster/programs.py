@@ -96,6 +96,7 @@ DEBIAN = {
         "mmdebstrap": "mmdebstrap",
         "javac": "openjdk-17-jdk-headless",
         "pip3": "python3-pip",
+        "zstd": "zstd",
     },
 }
 

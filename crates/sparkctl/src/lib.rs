@@ -24,11 +24,15 @@ mod wait;
 mod waiting;
 mod yaml;
 
+use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use cluster::ClusterFlags;
 pub use completion::complete;
 pub use failure::{Failure, exit_code};
-use std::{env, path::Path};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 /// Work with Spark applications on Kubernetes.
 #[derive(Debug, Parser)]
@@ -106,6 +110,12 @@ enum Command {
     Render(render::Flags),
     /// Print what makes a shell complete commands, flags and the names of applications
     Completion(completion::Flags),
+    /// Write a manual page of each command into a directory
+    #[command(after_help = "Example:\n  sparkctl manual ~/.local/share/man/man1")]
+    Manual {
+        #[arg(value_name = "DIRECTORY")]
+        directory: PathBuf,
+    },
 }
 
 /// Runs the command that `flags` name, and prints its result to standard output.
@@ -120,6 +130,11 @@ pub async fn run(flags: Flags) -> anyhow::Result<()> {
         Command::Render(flags) => return render::render(flags, namespace),
         Command::Validate(flags) => return create::validate(flags, namespace),
         Command::Completion(flags) => return completion::print_script(flags),
+        Command::Manual { directory } => {
+            let written = clap_mangen::generate_to(Flags::command(), directory);
+            return written
+                .with_context(|| format!("cannot write manual pages into {}", directory.display()));
+        }
         _ => {}
     }
     let cluster = flags.cluster.connect(!matches!(flags.command, Command::Create(_))).await?;
@@ -138,7 +153,7 @@ pub async fn run(flags: Flags) -> anyhow::Result<()> {
         Command::Rerun(which) => change::rerun(&cluster, which).await,
         Command::Trigger(which) => change::trigger(&cluster, which).await,
         Command::Delete(flags) => change::delete(&cluster, flags).await,
-        // The `match` above has run these three commands, which need no cluster.
-        Command::Validate(_) | Command::Render(_) | Command::Completion(_) => Ok(()),
+        // The `match` above has run these commands, which need no cluster.
+        Command::Validate(_) | Command::Render(_) | Command::Completion(_) | Command::Manual { .. } => Ok(()),
     }
 }
