@@ -12,10 +12,10 @@ pub(super) trait Api: Clone + Debug + Send + Sync + 'static {
     const VERSION: &str;
 }
 
-/// Volcano's.
+/// The API group of Volcano.
 #[derive(Clone, Debug)]
 pub(super) struct Volcano;
-/// That of the coscheduling plugin of scheduler-plugins.
+/// The API group of scheduler-plugins, for their coscheduling plugin.
 #[derive(Clone, Debug)]
 pub(super) struct Coscheduling;
 

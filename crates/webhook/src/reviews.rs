@@ -1,4 +1,4 @@
-//! What reviews need in addition to the request: metrics, and the checks that the flags turn on.
+//! The state and settings that all reviews share: metrics, and the checks that the flags turn on.
 
 use super::{
     batch_schedulers::NamedBatchSchedulers, exposure_rights::ExposureRights, large::LargeReviews,

@@ -31,7 +31,7 @@ mod schedules;
 mod sparkctl;
 /// Applications that Spark's own client submits.
 mod submission_pods;
-/// What the pods of a real Spark ask for.
+/// The sums of requests, compared with the pods that a real Spark creates.
 mod sums;
 /// A namespace of its own for a test.
 mod tenant;

@@ -48,7 +48,7 @@ pub struct AuxiliaryObject {
     pub cluster_ip: Option<String>,
     /// The addresses of an Ingress, as [`addresses`] returns them.
     pub addresses: Vec<String>,
-    /// What a PodGroup waits for, if it does.
+    /// The reason why the pods of a PodGroup are not placed yet, if they are not.
     pub waiting: Option<String>,
     /// Labels, annotations and the spec fields that the operator sets, as JSON text. Text takes less memory than parsed
     /// values: there are thousands of these objects, and only few of them are compared at a time.

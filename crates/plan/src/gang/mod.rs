@@ -58,17 +58,22 @@ impl GroupApi {
         }
     }
 
+    fn name(self) -> &'static str {
+        self.version().split('/').next().unwrap_or_default()
+    }
+
     /// Returns the kind of its PodGroups, as [`Child`] has it.
     #[must_use]
     pub fn kind(self) -> String {
-        let group = self.version().split('/').next().unwrap_or_default();
-        format!("{KIND}.{group}")
+        format!("{KIND}.{}", self.name())
     }
 
-    /// Returns the API group whose PodGroups have this kind; none if it is another kind.
+    /// Returns the API group whose PodGroups have this kind; none if it is another kind. Nothing is allocated: every event
+    /// about a Service asks.
     #[must_use]
     pub fn of(kind: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|api| api.kind() == kind)
+        let name = kind.strip_prefix(KIND)?.strip_prefix('.')?;
+        Self::ALL.into_iter().find(|api| api.name() == name)
     }
 
     /// Returns the path of the PodGroups of a namespace.

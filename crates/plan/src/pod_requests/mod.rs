@@ -26,10 +26,10 @@ use spark::Spark;
 pub struct PodRequests {
     pub driver: PlannedPod,
     pub executor: PlannedPod,
-    /// How many executors the driver creates at first.
+    /// The number of executors that the driver creates at first.
     pub initial: u32,
-    /// How many executors there can be at most. If dynamic allocation has no maximum, the initial number, but at least
-    /// 1, because the application cannot work without an executor.
+    /// The greatest number of executors. If dynamic allocation has no maximum, the initial number, but at least 1,
+    /// because the application cannot work without an executor.
     pub greatest: u32,
     /// Whether dynamic allocation changes the number of executors with the work.
     pub is_dynamic: bool,

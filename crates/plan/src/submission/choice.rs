@@ -122,7 +122,7 @@ pub fn choose(
     let validated = validate(application).map_err(|refusal| refusal.brief())?;
     let chosen = |mut by: By, mut notes: Vec<String>| {
         // The scheduler knows the group before its first pod.
-        by.objects_mut().children.splice(0..0, group.clone());
+        by.objects_mut().children.splice(0..0, group);
         notes.extend(without_webhook(application, policy));
         notes.extend(without_path(application, &by, policy));
         let request = SubmitRequest { run: run.clone(), by };
