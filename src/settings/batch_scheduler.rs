@@ -6,8 +6,9 @@ use plan::gang::BatchSchedulers;
 /// To which batch schedulers applications are handed over.
 #[derive(Clone, Debug, Args)]
 pub struct BatchSchedulerSettings {
-    /// Whether applications are handed over to the batch scheduler that they name (batchScheduler): `volcano`, `yunikorn` or
-    /// one of --kube-scheduler-names. Without this, the name only becomes the schedulerName of their pods
+    /// Whether applications are handed over to the batch scheduler that they name (batchScheduler): `volcano`,
+    /// `yunikorn`, one of --kube-scheduler-names, or `kubernetes` with --enable-kubernetes-gangs. Without this, the name
+    /// only becomes the schedulerName of their pods
     #[arg(
         long,
         env = "SPARK_OPERATOR_ENABLE_BATCH_SCHEDULER",
@@ -30,6 +31,20 @@ pub struct BatchSchedulerSettings {
         value_parser = scheduler
     )]
     pub kube_scheduler_names: Vec<String>,
+
+    /// Whether applications may name `kubernetes`: the cluster's own scheduler places driver and executors as a gang,
+    /// for which the cluster needs the feature gate GenericWorkload; counts with --enable-batch-scheduler
+    #[arg(
+        long,
+        env = "SPARK_OPERATOR_ENABLE_KUBERNETES_GANGS",
+        value_name = "BOOL",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true"
+    )]
+    pub enable_kubernetes_gangs: bool,
 
     /// The batch scheduler of applications that name none; counts with --enable-batch-scheduler [default: none]
     #[arg(
@@ -54,7 +69,8 @@ impl BatchSchedulerSettings {
             return Ok(None);
         }
         let default = Some(&self.default_batch_scheduler).filter(|name| !name.is_empty()).cloned();
-        let schedulers = BatchSchedulers::new(self.kube_scheduler_names().cloned().collect(), default);
+        let names = self.kube_scheduler_names().cloned().collect();
+        let schedulers = BatchSchedulers::new(names, self.enable_kubernetes_gangs, default);
         schedulers.map(Some).map_err(|why| format!("--default-batch-scheduler: {why}"))
     }
 
@@ -64,14 +80,21 @@ impl BatchSchedulerSettings {
         self.enable_batch_scheduler && self.kube_scheduler_names().next().is_some()
     }
 
+    /// Returns whether gangs of Kubernetes' own are created.
+    #[must_use]
+    pub const fn uses_kubernetes_gangs(&self) -> bool {
+        self.enable_batch_scheduler && self.enable_kubernetes_gangs
+    }
+
     /// Returns the flags that produce these settings, without those that have their default.
     pub(super) fn arguments(&self) -> impl Iterator<Item = String> {
         let names = self.kube_scheduler_names().map(String::as_str).collect::<Vec<_>>().join(",");
         let is_enabled = self.enable_batch_scheduler.then(|| "--enable-batch-scheduler".to_owned());
         let names = (!names.is_empty()).then(|| format!("--kube-scheduler-names={names}"));
+        let gangs = self.enable_kubernetes_gangs.then(|| "--enable-kubernetes-gangs".to_owned());
         let default = &self.default_batch_scheduler;
         let default = (!default.is_empty()).then(|| format!("--default-batch-scheduler={default}"));
-        [is_enabled, names, default].into_iter().flatten()
+        [is_enabled, names, gangs, default].into_iter().flatten()
     }
 
     fn kube_scheduler_names(&self) -> impl Iterator<Item = &String> {

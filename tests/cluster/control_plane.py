@@ -91,6 +91,22 @@ def audit_policy(cluster: Cluster, user: str) -> pathlib.Path:
     return file
 
 
+def gangs(kubernetes: str, scheduler: bool = False) -> list[str]:
+    """The flag that turns on Kubernetes' own gangs, in the versions that have them."""
+    minor = int(kubernetes.split(".")[1])
+    if minor < 36:
+        return []
+    # In 1.36 the scheduler has a gate of its own for them, which later versions do not know.
+    return ["--feature-gates=GenericWorkload=true" + (",GangScheduling=true" if scheduler and minor == 36 else "")]
+
+
+def gang_api(kubernetes: str) -> list[str]:
+    """The flag by which the API server has PodGroups, in the versions that know them."""
+    minor = int(kubernetes.split(".")[1])
+    version = {36: "v1alpha2"}.get(minor, "v1beta1")
+    return [f"--runtime-config=scheduling.k8s.io/{version}=true"] if minor >= 36 else []
+
+
 def start_etcd_and_apiserver(cluster: Cluster, level: str, kubernetes: str, audited: str | None) -> None:
     start(
         cluster, "etcd", program("etcd"),
@@ -116,6 +132,7 @@ def start_etcd_and_apiserver(cluster: Cluster, level: str, kubernetes: str, audi
         f"--service-cluster-ip-range={network.SERVICE_SUBNET}",
         "--allow-privileged=true",
         "--kubelet-preferred-address-types=InternalIP",
+        *gangs(kubernetes), *gang_api(kubernetes),
         # Without a controller-manager nobody makes the `default` accounts which this plugin requires of every pod.
         *(["--disable-admission-plugins=ServiceAccount"] if level == "api" else []),
         *([f"--audit-policy-file={audit_policy(cluster, audited)}", f"--audit-log-path={cluster.audit_log}",
@@ -144,8 +161,9 @@ def start_controllers(cluster: Cluster, kubernetes: str) -> None:
         f"--root-ca-file={keys}/ca.crt",
         f"--cluster-cidr={network.POD_SUBNET}",
         "--node-monitor-period=1s",
+        *gangs(kubernetes),
     )
-    start(cluster, "kube-scheduler", program("kube-scheduler", kubernetes), *common)
+    start(cluster, "kube-scheduler", program("kube-scheduler", kubernetes), *common, *gangs(kubernetes, scheduler=True))
 
 
 def wait_for_controllers(cluster: Cluster) -> None:

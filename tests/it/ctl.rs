@@ -41,13 +41,24 @@ fn render_shows_what_is_created_by_each_submitter_and_how_that_differs() {
 fn every_example_becomes_objects_with_a_name_and_a_namespace_and_without_owners_that_are_not_known() {
     for example in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(EXAMPLES)).unwrap() {
         let example = example.unwrap().path();
+        let text = fs::read_to_string(&example).unwrap();
+        // What a batch scheduler groups pods by is created first, natively.
+        let group: &[&str] =
+            match text.split_once("batchScheduler: ").and_then(|(_, after)| after.lines().next()) {
+                Some("volcano" | "kube-scheduler") => &["PodGroup"],
+                Some("kubernetes") => &["Workload", "PodGroup", "Pod", "Pod"],
+                _ => &[],
+            };
         // An application with a JMX exporter has one more ConfigMap.
-        let count = 4 + usize::from(fs::read_to_string(&example).unwrap().contains("jmxExporterJar"));
+        let count = 4 + usize::from(text.contains("jmxExporterJar"));
         for (submitter, driver_is_at) in [("native", count - 1), ("spark-submit", 0)] {
             let output = sparkctl(&["render", "-f", example.to_str().unwrap(), "--submitter", submitter], "");
             assert!(output.status.success(), "{}: {output:?}", example.display());
             let objects = documents(&String::from_utf8(output.stdout).unwrap());
-            let kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+            let mut kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+            if submitter == "native" {
+                assert!(kinds.drain(..group.len()).eq(group.iter().copied()), "{}", example.display());
+            }
             assert_eq!(kinds.iter().position(|kind| *kind == "Pod"), Some(driver_is_at), "{kinds:?}");
             assert_eq!(kinds.len(), count, "{kinds:?}");
             for object in objects {

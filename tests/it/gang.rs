@@ -1,6 +1,6 @@
 //! Tests what a batch scheduler is told about the pods of an application. The cases are in `tests/data/gang`.
 
-use crate::golden::{data, yaml};
+use crate::golden::{Golden, data, yaml};
 use api::{
     SparkApplication,
     names::{annotation, label},
@@ -8,13 +8,13 @@ use api::{
 use jiff::Timestamp;
 use plan::{
     By, Policy,
-    gang::BatchSchedulers,
+    gang::{BatchSchedulers, GroupApi, PodGroupVersion},
     run::Run,
     submission::{SubmissionEnvironment, Submitter, choose},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use spark_client::{Objects, read_properties};
+use spark_client::{Child, Objects, read_properties};
 use std::collections::BTreeMap;
 
 #[derive(Deserialize)]
@@ -108,7 +108,7 @@ fn properties(objects: &Objects) -> BTreeMap<String, String> {
 }
 
 fn policy(case: &Case) -> Policy {
-    let schedulers = BatchSchedulers::new(case.kube_schedulers.clone(), case.default.clone()).unwrap();
+    let schedulers = BatchSchedulers::new(case.kube_schedulers.clone(), false, case.default.clone()).unwrap();
     Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
 }
 
@@ -123,4 +123,67 @@ fn application(spec: &Value) -> SparkApplication {
     });
     json_patch::merge(&mut object["spec"], spec);
     serde_json::from_value(object).unwrap()
+}
+
+/// Kubernetes' own gangs: what is created before the driver, and what driver and executors get.
+#[test]
+fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
+    let spec = json!({
+        "batchScheduler": "kubernetes",
+        "imagePullPolicy": "Always",
+        "imagePullSecrets": ["pull"],
+        "driver": {"priorityClassName": "urgent"},
+        "executor": {
+            "instances": 2, "memory": "512m", "nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "spot", "operator": "Exists"}],
+            "gpu": {"name": "nvidia.com/gpu", "quantity": 1}, "podSecurityContext": {"runAsNonRoot": true},
+            "securityContext": {"allowPrivilegeEscalation": false},
+        },
+    });
+    let application = application(&spec);
+    let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
+    let mut golden = Golden::default();
+    for version in PodGroupVersion::ALL {
+        for submitter in [Submitter::Native, Submitter::SparkSubmit] {
+            let policy = Policy {
+                submitter,
+                batch_schedulers: Some(schedulers.clone()),
+                ..Policy::new("k8s://https://10.96.0.1:443")
+            };
+            let environment =
+                SubmissionEnvironment { pod_groups: Some(version), ..SubmissionEnvironment::default() };
+            let run = Run::next(&application);
+            let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
+            let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
+            let group = objects.children[1]["metadata"]["name"].as_str().unwrap();
+            for object in &objects.children[..2] {
+                let kind = Child::of(object).unwrap().kind;
+                assert_eq!(GroupApi::of(&kind), Some(GroupApi::Kubernetes(version)), "{kind}");
+            }
+            let version = version.api_version().rsplit('/').next().unwrap();
+            golden.compare_yaml(
+                &data(&format!("gang/kubernetes-{version}.yaml")),
+                &objects.children[..4].to_vec(),
+            );
+            let template = json!(objects.children[4..]).to_string();
+            assert!(template.contains("scheduling-gate\\\":\\\"sparkoperator.k8s.io/gang"), "{template}");
+            if submitter == Submitter::Native {
+                assert_eq!(objects.pod["spec"]["schedulingGroup"], json!({"podGroupName": group}));
+                assert_eq!(objects.pod["spec"]["schedulerName"], Value::Null);
+            } else {
+                assert_eq!(objects.pod["spec"]["schedulingGroup"], Value::Null, "it runs before the driver");
+            }
+        }
+    }
+    golden.finish();
+}
+
+#[test]
+fn without_pod_groups_in_the_cluster_the_submission_fails_with_what_helps() {
+    let application = application(&json!({"batchScheduler": "kubernetes"}));
+    let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
+    let policy = Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let environment = SubmissionEnvironment::default();
+    let run = Run::next(&application);
+    let why = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap_err();
+    assert!(why.contains("it needs Kubernetes 1.36 or later, the feature gate GenericWorkload"), "{why}");
 }

@@ -9,6 +9,7 @@ use plan::{
     auxiliary::AuxiliaryObjects,
     events::Event,
     executors::ExecutorLimits,
+    gang::Seat,
     lifecycle::{self, questions},
     pod_summary::{Phase, PodSummary},
     run::{Run, SubmissionId},
@@ -75,6 +76,9 @@ struct Seen {
     /// The submission pods, by their names.
     #[serde(default)]
     submission_pods: BTreeMap<String, Value>,
+    /// The pods that hold room for executors, by their names.
+    #[serde(default)]
+    placeholders: BTreeMap<String, Value>,
     /// The last observation of a driver that is gone.
     departed: Option<Value>,
     mount_failure: Option<String>,
@@ -365,7 +369,10 @@ fn shown(action: &Action) -> String {
         Action::DeletePod { name, uid } if name.ends_with("-submission") => {
             format!("delete submission pod {uid}")
         }
+        Action::DeletePod { name, uid } if name.contains("placeholder") => format!("delete {uid}"),
         Action::DeletePod { uid, .. } => format!("delete driver {uid}"),
+        Action::Nominate { name, node, .. } => format!("nominate {name} to {node}"),
+        Action::Ungate { name, .. } => format!("ungate {name}"),
         Action::DeleteExecutors { .. } => "delete executors".to_owned(),
         Action::Make(objects) => format!("make {} objects", objects.len()),
         Action::DeleteChildren(_) => "delete children".to_owned(),
@@ -415,6 +422,7 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
                     Driver::Unseen | Driver::Gone => None,
                 };
                 let pods = driver.into_iter().chain(&mut seen.strays).chain(&mut seen.submission_pods);
+                let pods = pods.chain(&mut seen.placeholders);
                 // A submission pod of another run is among the strays and among the submission pods.
                 let pods: Vec<_> = pods.filter(|pod| (&pod.name, &pod.uid) == (name, uid)).collect();
                 assert!(!pods.is_empty(), "{action:?} of nothing");
@@ -428,12 +436,19 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
                 Driver::Pod { pod, .. } => pod.protected = *protect,
                 other => panic!("{action:?} of {other:?}"),
             },
+            Action::Nominate { name, node, .. } => seat(&mut seen, name).nominated = Some(node.clone()),
+            Action::Ungate { name, .. } => seat(&mut seen, name).is_gated = false,
             Action::Make(_) => seen.made = true,
             // Children are not part of the observation, and a deleted application is not observed any more.
             Action::DeleteChildren(_) | Action::DeleteApplication => {}
         }
     }
     seen
+}
+
+fn seat<'a>(seen: &'a mut Observed, executor: &str) -> &'a mut Seat {
+    let executor = seen.executors.iter_mut().find(|pod| pod.name == executor).expect(executor);
+    executor.seat.as_mut().expect("it is gated")
 }
 
 /// Applies an edit to the spec. Fields that the edit removes are null.
@@ -487,6 +502,10 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         let owner = json!({"kind": "SparkApplication", "name": "pi", "uid": UID});
         record(json!({"name": name, "uid": name, "submits": true, "controller": owner}), differs, &id)
     });
+    let placeholders = seen.placeholders.iter().map(|(name, differs)| {
+        let owner = json!({"kind": "SparkApplication", "name": "pi", "uid": UID});
+        record(json!({"name": name, "uid": name, "controller": owner}), differs, &id)
+    });
     let departed = seen.departed.as_ref().map(|differs| {
         let pod = json!({"name": "pi-driver", "uid": "d1", "role": "driver"});
         Box::new(record(pod, differs, &id))
@@ -496,6 +515,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         executors: executors.collect(),
         strays: strays.collect(),
         submission_pods: submission_pods.collect(),
+        placeholders: placeholders.collect(),
         departed,
         mount_failure: seen.mount_failure.clone(),
         recorded: seen.recorded.map(|ago| now - ago),

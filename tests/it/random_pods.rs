@@ -89,7 +89,7 @@ pub fn drawn(count: u32) -> Vec<Value> {
 
 /// The changes that each annotation may make, as JSON pointers, where `@` is Spark's container. A list (`+`) may change
 /// only at its end.
-const CHANGES: [(&str, &[&str]); 27] = [
+const CHANGES: [(&str, &[&str]); 29] = [
     ("owner-reference", &["+/metadata/ownerReferences"]),
     ("env", &["+@/env"]),
     ("env-from", &["+@/envFrom"]),
@@ -106,6 +106,8 @@ const CHANGES: [(&str, &[&str]); 27] = [
     ("dns-config", &["/spec/dnsConfig"]),
     ("priority-class-name", &["/spec/priorityClassName", "/spec/priority", "/spec/preemptionPolicy"]),
     ("scheduler-name", &["/spec/schedulerName"]),
+    ("pod-group", &["/spec/schedulingGroup"]),
+    ("scheduling-gate", &["+/spec/schedulingGates"]),
     ("node-selector", &["/spec/nodeSelector/a", "/spec/nodeSelector/b"]),
     ("affinity", &["/spec/affinity"]),
     ("tolerations", &["+/spec/tolerations"]),
@@ -194,7 +196,7 @@ type Drawn = BoxedStrategy<Value>;
 type Asked = (&'static str, fn() -> Drawn);
 
 /// The values that each annotation may have.
-const ASKED: [Asked; 27] = [
+const ASKED: [Asked; 29] = [
     ("owner-reference", || {
         name().prop_map(|name| json!({"apiVersion": "v1", "kind": "K", "name": name, "uid": name})).boxed()
     }),
@@ -213,6 +215,8 @@ const ASKED: [Asked; 27] = [
     ("dns-config", || dns()),
     ("priority-class-name", || name().prop_map(Value::from).boxed()),
     ("scheduler-name", || name().prop_map(Value::from).boxed()),
+    ("pod-group", || name().prop_map(Value::from).boxed()),
+    ("scheduling-gate", || name().prop_map(Value::from).boxed()),
     ("node-selector", || btree_map(name(), name(), 0..3).prop_map(|map| json!(map)).boxed()),
     ("affinity", || affinity()),
     ("tolerations", || list(toleration())),

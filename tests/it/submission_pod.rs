@@ -32,7 +32,7 @@ fn the_pod_is_the_drivers_sister_and_reads_its_files_from_a_config_map() {
             ..Environment::default()
         };
         let submission_environment =
-            SubmissionEnvironment { defaults: "spark.default 1".to_owned(), environment };
+            SubmissionEnvironment { defaults: "spark.default 1".to_owned(), environment, pod_groups: None };
         let policy = Policy::new("k8s://https://10.96.0.1:443");
         let run = Run::next(&application);
         let Objects { pod, children } =

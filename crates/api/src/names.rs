@@ -47,6 +47,8 @@ pub mod role {
     pub const EXECUTOR: &str = "executor";
     /// A pod in which `spark-submit` runs for one run of an application.
     pub const SUBMISSION: &str = "submission";
+    /// A pod that holds room for an executor until the driver has created it.
+    pub const PLACEHOLDER: &str = "placeholder";
 }
 
 /// The annotation contract (version [`CONTRACT_VERSION`](annotation::CONTRACT_VERSION)): the annotations of a Spark pod
@@ -91,6 +93,10 @@ pub mod annotation {
     pub const PRIORITY_CLASS_NAME: &str = "sparkoperator.k8s.io/priority-class-name";
     /// Name of the scheduler that places the pod.
     pub const SCHEDULER_NAME: &str = "sparkoperator.k8s.io/scheduler-name";
+    /// Name of the PodGroup of `scheduling.k8s.io` that the pod belongs to.
+    pub const POD_GROUP: &str = "sparkoperator.k8s.io/pod-group";
+    /// Name of a scheduling gate: the pod is not placed before the gate is removed.
+    pub const SCHEDULING_GATE: &str = "sparkoperator.k8s.io/scheduling-gate";
     /// `{label: value}`: labels that a node must have.
     pub const NODE_SELECTOR: &str = "sparkoperator.k8s.io/node-selector";
     /// `Affinity`.

@@ -145,6 +145,8 @@ impl AuxiliaryIndex {
                     let groups = watch::events::<PodGroup<Coscheduling>>(client, namespaces, config, metrics);
                     self::changes(groups, kind).boxed()
                 }
+                // Their pods say what they wait for.
+                GroupApi::Kubernetes(_) => continue,
             });
         }
         stream::select_all(changes)

@@ -57,6 +57,24 @@ pub(super) async fn patch_metadata<K: Resource + Clone>(
     send_to(api, of(api).patch_metadata(name, &PatchParams::default(), patch)).await
 }
 
+/// Changes an object.
+pub(super) async fn patch<K: Resource + Clone>(
+    api: &Api<K>,
+    name: &str,
+    patch: &Patch<impl Serialize + Debug>,
+) -> kube::Result<()> {
+    send_to(api, of(api).patch(name, &PatchParams::default(), patch)).await
+}
+
+/// Changes an object's status.
+pub(super) async fn patch_status<K: Resource + Clone>(
+    api: &Api<K>,
+    name: &str,
+    patch: &Patch<impl Serialize + Debug>,
+) -> kube::Result<()> {
+    send_to(api, of(api).patch_subresource("status", name, &PatchParams::default(), patch)).await
+}
+
 /// Creates an object.
 pub(super) async fn create<K: Resource + Clone + Serialize + DeserializeOwned>(
     api: &Api<K>,

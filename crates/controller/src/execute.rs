@@ -7,7 +7,7 @@ use super::{
 };
 use api::{
     SparkApplication,
-    names::{finalizer, label, role},
+    names::{batch_scheduler, finalizer, label, role},
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -54,6 +54,8 @@ pub(super) async fn execute(
         }
         action @ (Action::DeletePod { .. }
         | Action::DeleteExecutors { .. }
+        | Action::Nominate { .. }
+        | Action::Ungate { .. }
         | Action::ProtectDriver { .. }) => about_pods(&context.client, &namespace, action).await,
     }
 }
@@ -77,6 +79,19 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
         }
         Action::ProtectDriver { name, uid, protect } => {
             ("PATCH of the driver pod's finalizers", protected(&pods, name, uid, *protect).await)
+        }
+        Action::Nominate { name, uid, node } => {
+            let patch = json!({"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}});
+            (
+                "PATCH of an executor's nomination",
+                calls::patch_status(&pods, name, &Patch::Merge(patch)).await,
+            )
+        }
+        Action::Ungate { name, uid } => {
+            // Other gates stay.
+            let gates = json!([{"$patch": "delete", "name": batch_scheduler::GATE}]);
+            let patch = json!({"metadata": {"uid": uid}, "spec": {"schedulingGates": gates}});
+            ("PATCH of an executor's gates", calls::patch(&pods, name, &Patch::Strategic(patch)).await)
         }
         _ => return Ok(()),
     };

@@ -276,7 +276,7 @@ pub(super) fn path(kind: &str, namespace: &str) -> String {
         "NetworkPolicy" => NetworkPolicy::url_path(&(), namespace),
         "PodDisruptionBudget" => PodDisruptionBudget::url_path(&(), namespace),
         kind => match GroupApi::of(kind).zip(namespace) {
-            Some((api, namespace)) => api.path(namespace),
+            Some((api, namespace)) => api.path(kind, namespace),
             None => Pod::url_path(&(), namespace),
         },
     }

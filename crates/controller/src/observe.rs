@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, Resource, ResourceExt, api::ListParams};
 use plan::{
     Driver, Observed, SubmissionProgress, driver,
+    gang::{self, PodGroupVersion},
     lifecycle::{Questions, knows_all_pods, questions},
     pod_summary::PodSummary,
     run::Run,
@@ -48,6 +49,9 @@ pub(super) async fn observe(
         progress,
         Some(SubmissionProgress::Running | SubmissionProgress::Succeeded { spark_application_id: Some(_) })
     );
+    let is_placeholder = |pod: &&PodSummary| pod.seat.as_ref().is_some_and(|seat| seat.is_placeholder);
+    let placeholders: Vec<_> = cached.values().filter(is_placeholder).cloned().collect();
+    cached.retain(|_, pod| !is_placeholder(&&*pod));
     let mut submission_pods: Vec<_> = cached.values().filter(|pod| pod.submits).cloned().collect();
     let submitting = |run: &&Run| submission_pods.iter().any(|pod| pod.submits_for(&uid, run.id.as_str()));
     if progress == Some(&SubmissionProgress::PodMade)
@@ -77,7 +81,10 @@ pub(super) async fn observe(
         _ => Driver::Unseen,
     };
     let submission_environment = match &driver {
-        Driver::Gone if asked.launch => context.submission_environment.found().await?,
+        Driver::Gone if asked.launch => SubmissionEnvironment {
+            pod_groups: pod_group_version(context, application).await?,
+            ..context.submission_environment.found().await?
+        },
         _ => SubmissionEnvironment::default(),
     };
     let starting = match &driver {
@@ -111,6 +118,7 @@ pub(super) async fn observe(
         executors: cached.into_values().filter(|pod| pod.is_of(Role::Executor, submission_id)).collect(),
         strays,
         submission_pods,
+        placeholders,
         departed,
         mount_failure,
         recorded,
@@ -171,4 +179,26 @@ async fn live_pods(
     let found = found.map_err(Error::api("LIST of the application's pods"))?;
     let record = |pod: Metadata<Pod>| PodSummary::of_metadata(pod.meta());
     Ok(found.into_iter().map(record).filter(|pod| pod.name != driver).collect())
+}
+
+/// Returns the version of the PodGroups of `scheduling.k8s.io` that the cluster has, if the submission of `application`
+/// depends on it. The cluster is asked each time: an admin may have turned them on since.
+async fn pod_group_version(
+    context: &Context,
+    application: &SparkApplication,
+) -> Result<Option<PodGroupVersion>, Error> {
+    if !gang::needs_version(application, &context.policy) {
+        return Ok(None);
+    }
+    for version in PodGroupVersion::ALL {
+        match context.client.list_api_group_resources(version.api_version()).await {
+            Ok(list) if list.resources.iter().any(|resource| resource.kind == "PodGroup") => {
+                return Ok(Some(version));
+            }
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => return Err(Error::api("discovery of scheduling.k8s.io")(error)),
+        }
+    }
+    Ok(None)
 }

@@ -61,7 +61,7 @@ impl SubmissionEnvironment {
     /// If a file or a directory exists and cannot be read.
     pub(super) async fn found(&self) -> Result<Found, Unreadable> {
         if self.spark_conf.is_none() && self.hadoop_conf.is_none() {
-            return Ok(Found { defaults: String::new(), environment: self.environment.clone() });
+            return Ok(Found { environment: self.environment.clone(), ..Found::default() });
         }
         let this = self.clone();
         spawn_blocking(move || this.read()).await.expect("reading files does not panic")
@@ -72,7 +72,7 @@ impl SubmissionEnvironment {
         environment.hadoop_conf = self.hadoop_conf.as_deref().map(texts).transpose()?;
         environment.spark_conf = self.spark_conf.as_deref().map(texts).transpose()?.unwrap_or_default();
         let defaults = environment.spark_conf.get(DEFAULTS).cloned().unwrap_or_default();
-        Ok(Found { defaults, environment })
+        Ok(Found { defaults, environment, ..Found::default() })
     }
 }
 

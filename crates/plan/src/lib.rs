@@ -50,6 +50,8 @@ pub struct Observed {
     pub strays: Vec<PodSummary>,
     /// The application's submission pods, of all runs.
     pub submission_pods: Vec<PodSummary>,
+    /// The application's placeholders, of all runs: pods that hold room for executors.
+    pub placeholders: Vec<PodSummary>,
     /// The last known state of a driver pod that no longer exists.
     pub departed: Option<Box<PodSummary>>,
     /// Why the volumes of the driver's pod or of the submission pod are not mounted. Looked up only if the pod has
@@ -140,6 +142,10 @@ pub enum Action {
     DeletePod { name: String, uid: String },
     /// Deletes all executors of a run.
     DeleteExecutors { submission_id: String },
+    /// Makes the scheduler reserve room for a pod that is not placed yet, on this node.
+    Nominate { name: String, uid: String, node: String },
+    /// Lets the scheduler place an executor: removes the gate with which it was created.
+    Ungate { name: String, uid: String },
     /// Adds the finalizer that keeps the driver's pod until its outcome is recorded, or removes that finalizer.
     ProtectDriver { name: String, uid: String, protect: bool },
     /// Deletes the application itself, unless it has changed since it was read.

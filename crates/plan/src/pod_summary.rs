@@ -1,7 +1,7 @@
 //! Reduces a pod to the facts that the operator needs, about half a kilobyte. The caches contain these records instead
 //! of pods.
 
-use crate::gang;
+use crate::gang::{self, Seat};
 use api::{
     Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
@@ -59,6 +59,8 @@ pub struct PodSummary {
     pub claims: Vec<String>,
     /// The object that groups a driver with its executors for a batch scheduler.
     pub group: Option<Box<GroupName>>,
+    /// What a placeholder or a gated executor has to do with the room that is held for it.
+    pub seat: Option<Box<Seat>>,
 }
 
 /// The kind and name of the object by which a batch scheduler groups pods.
@@ -165,10 +167,8 @@ impl PodSummary {
                 .filter(|name| role == Some(Role::Driver) && name.contains(volume::DRIVER_CLAIM))
                 .cloned()
                 .collect(),
-            group: (role == Some(Role::Driver))
-                .then(|| gang::group_of(&pod.metadata))
-                .flatten()
-                .map(Box::new),
+            group: (role == Some(Role::Driver)).then(|| gang::group_of(pod)).flatten().map(Box::new),
+            seat: Seat::of(pod).map(Box::new),
         }
     }
 

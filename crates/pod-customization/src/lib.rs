@@ -42,7 +42,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Every step, in the order in which the steps are applied.
-pub const STEPS: [Step; 27] = [
+pub const STEPS: [Step; 29] = [
     step::<owner::OwnerReferenceOfDriver>(),
     step::<env::Env>(),
     step::<env::EnvFrom>(),
@@ -59,6 +59,8 @@ pub const STEPS: [Step; 27] = [
     step::<network::DnsConfig>(),
     step::<scheduling::PriorityClassName>(),
     step::<scheduling::SchedulerName>(),
+    step::<scheduling::PodGroup>(),
+    step::<scheduling::SchedulingGate>(),
     step::<scheduling::NodeSelector>(),
     step::<scheduling::PodAffinity>(),
     step::<scheduling::Tolerations>(),

@@ -4,7 +4,7 @@ use super::{Concern, Problem, SparkPod, annotation_value::Json, entries};
 use api::{Embedded, Role, SparkApplication, names::annotation};
 use entries::OnClash;
 use k8s_openapi::api::core::v1::{Affinity, Toleration};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 pub(super) struct PriorityClassName;
@@ -46,6 +46,44 @@ impl Concern for SchedulerName {
     fn apply(pod: &mut SparkPod, scheduler: String) -> Result<(), Problem> {
         pod.spec.set("schedulerName", scheduler);
         Ok(())
+    }
+}
+
+/// The operator writes this annotation into the metadata of the application that it plans, since no field of the spec
+/// stands for it: see `plan::gang`.
+fn planned(application: &SparkApplication, key: &str) -> Option<String> {
+    application.metadata.annotations.as_ref()?.get(key).cloned()
+}
+
+pub(super) struct PodGroup;
+
+impl Concern for PodGroup {
+    const KEY: &'static str = annotation::POD_GROUP;
+    type Value = String;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<String> {
+        planned(application, Self::KEY).filter(|_| role == Role::Driver)
+    }
+
+    fn apply(pod: &mut SparkPod, group: String) -> Result<(), Problem> {
+        pod.spec.set("schedulingGroup", json!({"podGroupName": group}));
+        Ok(())
+    }
+}
+
+pub(super) struct SchedulingGate;
+
+impl Concern for SchedulingGate {
+    const KEY: &'static str = annotation::SCHEDULING_GATE;
+    type Value = String;
+
+    fn asked(application: &SparkApplication, role: Role) -> Option<String> {
+        planned(application, Self::KEY).filter(|_| role == Role::Executor)
+    }
+
+    /// Adds the gate to a pod that is not placed yet. The API server refuses new gates of pods that exist.
+    fn apply(pod: &mut SparkPod, gate: String) -> Result<(), Problem> {
+        entries::add(&mut pod.spec, "schedulingGates", vec![json!({"name": gate})], &[], OnClash::Append)
     }
 }
 

@@ -4,7 +4,8 @@ use super::{
     cluster::{Cluster, Kind},
     failure::of_call,
     show::{
-        NONE, Output, Style, columns, complain, executors, line, or_none, print, reference, short, ui, whole,
+        NONE, Output, Style, batch_scheduler, columns, complain, executors, line, or_none, print, reference,
+        short, ui, whole,
     },
 };
 use api::{Lenient, ScheduleState, ScheduledSparkApplication, SparkApplication};
@@ -114,7 +115,7 @@ fn lacking(guarded: &Guarded) -> Vec<String> {
 
 fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Result<String> {
     let is_wide = flags.output == Some(Output::Wide);
-    let row = |namespace: String, cells: [String; 6], wide: [String; 3], lack: String| {
+    let row = |namespace: String, cells: [String; 6], wide: [String; 4], lack: String| {
         let mut row = Vec::from_iter(flags.all_namespaces.then_some(namespace));
         row.extend(cells);
         row.extend(wide.into_iter().filter(|_| is_wide));
@@ -124,7 +125,7 @@ fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Resul
     let mut rows = vec![row(
         "NAMESPACE".to_owned(),
         ["NAME", "STATE", "EXECUTORS", "SUBMITTED", "ENDED", "AGE"].map(str::to_owned),
-        ["RUN", "DRIVER", "UI"].map(str::to_owned),
+        ["RUN", "DRIVER", "UI", "SCHEDULER"].map(str::to_owned),
         "EXECUTORS LACK".to_owned(),
     )];
     let wanted = applications.iter().filter(|guarded| !flags.needs_drain || !lacking(guarded).is_empty());
@@ -147,6 +148,7 @@ fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Resul
                 or_none(status.and_then(|status| status.run_ordinal.as_ref())),
                 or_none(driver.and_then(|driver| driver.pod_name.as_ref())),
                 driver.map_or_else(|| NONE.to_owned(), ui),
+                or_none(application.and_then(batch_scheduler).as_ref()),
             ],
             lacking(guarded).join(", "),
         )
@@ -251,7 +253,10 @@ mod tests {
         let application = |name: &str, kind: &str, state: &str| {
             from_value(json!({
                 "metadata": {"name": name, "namespace": "default", "creationTimestamp": "2026-11-21T10:00:00Z"},
-                "spec": {"type": kind, "sparkVersion": "4.0.1", "mainApplicationFile": "x", "driver": {}, "executor": {}},
+                "spec": {
+                    "type": kind, "sparkVersion": "4.0.1", "mainApplicationFile": "x", "driver": {}, "executor": {},
+                    "batchScheduler": "volcano", "batchSchedulerOptions": {"queue": "data"},
+                },
                 "status": {
                     "applicationState": {"state": state},
                     "driverInfo": {"podName": "pi-driver", "webUIAddress": "10.0.0.7:4040"},
@@ -279,7 +284,7 @@ mod tests {
         let wide = table(&applications[..1], &flags, style).unwrap();
         assert_eq!(
             wide.lines().nth(1).unwrap(),
-            "default     pi     RUNNING   2 running, 1 failed   1m          <none>   2h    3     pi-driver   10.0.0.7:4040"
+            "default     pi     RUNNING   2 running, 1 failed   1m          <none>   2h    3     pi-driver   10.0.0.7:4040   volcano, queue data"
         );
     }
 }

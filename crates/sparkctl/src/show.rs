@@ -1,7 +1,7 @@
 //! Formats and prints the output: columns and ages as in kubectl, colours for states only, and on a terminal only.
 
 use super::{cluster::Kind, failure::of_output, yaml};
-use api::{DriverInfo, ExecutorState, SparkApplication, State};
+use api::{DriverInfo, ExecutorState, SparkApplication, State, stated};
 use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -77,6 +77,14 @@ pub(super) fn state_and_why(application: &SparkApplication) -> String {
     let why = status.and_then(|status| status.application_state.error_message.as_deref());
     let why = why.map(|why| format!(": {}", line(why.trim_end()))).unwrap_or_default();
     format!("{}{why}", name(application.state()))
+}
+
+/// Returns the batch scheduler that the application names, and its queue; none if it names none.
+pub(super) fn batch_scheduler(application: &SparkApplication) -> Option<String> {
+    let name = stated(&application.spec.batch_scheduler)?;
+    let options = application.spec.batch_scheduler_options.as_ref();
+    let queue = options.and_then(|options| stated(&options.queue));
+    Some(queue.map_or_else(|| name.clone(), |queue| format!("{name}, queue {queue}")))
 }
 
 /// Returns the number of executors in each state: `2 running, 1 failed`.

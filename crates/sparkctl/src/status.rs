@@ -7,8 +7,8 @@ use super::{
     failure::of_call,
     log, names,
     show::{
-        NONE, Output, Style, columns, complain, executors, line, name, or_none, print, reference, short, ui,
-        whole,
+        NONE, Output, Style, batch_scheduler, columns, complain, executors, line, name, or_none, print,
+        reference, short, ui, whole,
     },
 };
 use api::{RunRecord, SparkApplication, SparkApplicationStatus, State};
@@ -96,6 +96,7 @@ fn text(
         ("Driver", Some(or_none(driver.pod_name.as_ref()))),
         ("UI", Some(ui(driver))),
         ("Executors", Some(executors(application))),
+        ("Scheduler", batch_scheduler(application)),
         ("Attempts", Some(attempts)),
     ];
     let facts: Vec<_> =

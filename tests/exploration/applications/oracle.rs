@@ -347,6 +347,9 @@ impl Oracle {
                 Act::Protect { name: number_of(name), uid: uid[1..].parse().unwrap(), protect: *protect }
             }
             Action::DeleteApplication => Act::DeleteApplication,
+            Action::Nominate { .. } | Action::Ungate { .. } => {
+                unreachable!("no application of the model is in a gang: {action:?}")
+            }
         }
     }
 
@@ -431,6 +434,7 @@ impl Oracle {
             submission_pods: submission_pods(
                 &[&seen.submission_pods[..], &[seen.live_submission_pod]].concat(),
             ),
+            placeholders: Vec::new(),
             departed: seen.departed.map(|(name, pod)| Box::new(self.driver(pod, name))),
             mount_failure: None,
             recorded: seen.has_written.then(then),

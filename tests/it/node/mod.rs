@@ -201,7 +201,7 @@ pub(crate) struct Installed;
 
 impl Installed {
     /// Adds these flags to the operator until the returned value is dropped.
-    fn with(flags: &[&str]) -> Self {
+    pub(crate) fn with(flags: &[&str]) -> Self {
         let add =
             |flag| json!({"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": flag});
         let patch = json!(flags.iter().map(add).collect::<Vec<_>>()).to_string();

@@ -5,10 +5,19 @@ pub const VOLCANO: &str = "volcano";
 /// YuniKorn's name in `spec.batchScheduler`, and the name of its scheduler.
 pub const YUNIKORN: &str = "yunikorn";
 
+/// The name in `spec.batchScheduler` of Kubernetes' own gangs, which the cluster's default scheduler places.
+pub const KUBERNETES: &str = "kubernetes";
+
 /// The API version of Volcano's PodGroups.
 pub const VOLCANO_API: &str = "scheduling.volcano.sh/v1beta1";
 /// The API version of the PodGroups of scheduler-plugins.
 pub const COSCHEDULING_API: &str = "scheduling.x-k8s.io/v1alpha1";
+/// The API version of Kubernetes' PodGroups and Workloads since 1.37.
+pub const KUBERNETES_BETA_API: &str = "scheduling.k8s.io/v1beta1";
+/// The API version of Kubernetes' PodGroups and Workloads in 1.36.
+pub const KUBERNETES_ALPHA_API: &str = "scheduling.k8s.io/v1alpha2";
+/// The scheduling gate of executors for which a placeholder holds room.
+pub const GATE: &str = "sparkoperator.k8s.io/gang";
 
 /// Annotation of pods: the name of their Volcano PodGroup.
 pub const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";

@@ -5,6 +5,7 @@
 //! application ("512m" counts as half a byte); here the sums are those of [`PodRequests`].
 
 mod coscheduling;
+mod kubernetes;
 mod volcano;
 mod yunikorn;
 
@@ -17,10 +18,12 @@ use crate::{
 use api::{
     Role, SparkApplication, SparkPodSpec,
     excerpt::{self, LONGEST_EXPLANATION},
-    names::{batch_scheduler, label},
+    names::{annotation, batch_scheduler, label, role},
     owner_reference, quantity, stated,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::api::core::v1::Pod;
+pub use kubernetes::PodGroupVersion;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use spark_client::Child;
 use std::{borrow::Cow, collections::BTreeMap};
@@ -29,6 +32,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchSchedulers {
     kube_schedulers: Vec<String>,
+    has_kubernetes: bool,
     default: Option<String>,
 }
 
@@ -39,6 +43,8 @@ pub enum BatchScheduler {
     YuniKorn,
     /// A kube-scheduler with the coscheduling plugin of scheduler-plugins.
     Coscheduling,
+    /// Kubernetes' own gangs.
+    Kubernetes,
 }
 
 /// An API group whose PodGroups the operator creates.
@@ -46,40 +52,57 @@ pub enum BatchScheduler {
 pub enum GroupApi {
     Volcano,
     Coscheduling,
+    Kubernetes(PodGroupVersion),
 }
 
 impl GroupApi {
-    const ALL: [Self; 2] = [Self::Volcano, Self::Coscheduling];
+    const ALL: [Self; 4] = [
+        Self::Volcano,
+        Self::Coscheduling,
+        Self::Kubernetes(PodGroupVersion::V1beta1),
+        Self::Kubernetes(PodGroupVersion::V1alpha2),
+    ];
 
     const fn version(self) -> &'static str {
         match self {
             Self::Volcano => batch_scheduler::VOLCANO_API,
             Self::Coscheduling => batch_scheduler::COSCHEDULING_API,
+            Self::Kubernetes(version) => version.api_version(),
         }
-    }
-
-    fn name(self) -> &'static str {
-        self.version().split('/').next().unwrap_or_default()
     }
 
     /// Returns the kind of its PodGroups, as [`Child`] has it.
     #[must_use]
     pub fn kind(self) -> String {
-        format!("{KIND}.{}", self.name())
+        self.kind_of(KIND)
     }
 
-    /// Returns the API group whose PodGroups have this kind; none if it is another kind. Nothing is allocated: every event
-    /// about a Service asks.
+    /// Returns a kind of this API group, as [`Child`] has it.
+    fn kind_of(self, kind: &str) -> String {
+        let object = json!({"apiVersion": self.version(), "kind": kind, "metadata": {"name": ""}});
+        Child::of(&object).unwrap_or_default().kind
+    }
+
+    /// Returns the API group whose PodGroups or Workloads have this kind; none if it is another kind. Nothing is
+    /// allocated: every event about a Service asks.
     #[must_use]
     pub fn of(kind: &str) -> Option<Self> {
-        let name = kind.strip_prefix(KIND)?.strip_prefix('.')?;
-        Self::ALL.into_iter().find(|api| api.name() == name)
+        let (kind, place) = kind.split_once('.')?;
+        KINDS.iter().find(|(known, _)| *known == kind)?;
+        Self::ALL.into_iter().find(|api| {
+            let (group, version) = api.version().split_once('/').unwrap_or_default();
+            match api {
+                Self::Kubernetes(_) => place.split_once('.') == Some((version, group)),
+                Self::Volcano | Self::Coscheduling => place == group,
+            }
+        })
     }
 
-    /// Returns the path of the PodGroups of a namespace.
+    /// Returns the path of the objects of `kind`, which is one of this API group, in a namespace.
     #[must_use]
-    pub fn path(self, namespace: &str) -> String {
-        format!("/apis/{}/namespaces/{namespace}/podgroups", self.version())
+    pub fn path(self, kind: &str, namespace: &str) -> String {
+        let plural = KINDS.iter().find(|(name, _)| kind.starts_with(name)).map_or("", |(_, plural)| plural);
+        format!("/apis/{}/namespaces/{namespace}/{plural}", self.version())
     }
 
     fn group(self, name: &str, spec: &Value) -> Value {
@@ -96,6 +119,9 @@ impl GroupApi {
             (Obstacle::NoKind, Self::Volcano) => "; install Volcano, or take batchScheduler out of the spec",
             (Obstacle::NoKind, Self::Coscheduling) => {
                 "; install the definitions of scheduler-plugins, or take batchScheduler out of the spec"
+            }
+            (Obstacle::NoKind, Self::Kubernetes(_)) => {
+                "; turn on the feature gate GenericWorkload, or take batchScheduler out of the spec"
             }
         }
     }
@@ -119,13 +145,18 @@ pub struct Gang<'a> {
 }
 
 impl BatchSchedulers {
-    /// Returns the settings with these names of kube-schedulers, and the scheduler of applications that name none.
+    /// Returns the settings with these names of kube-schedulers, with Kubernetes' own gangs or without, and the scheduler
+    /// of applications that name none.
     ///
     /// # Errors
     ///
     /// When `default` is not a scheduler that applications may name: the reason.
-    pub fn new(kube_schedulers: Vec<String>, default: Option<String>) -> Result<Self, String> {
-        let settings = Self { kube_schedulers, default };
+    pub fn new(
+        kube_schedulers: Vec<String>,
+        has_kubernetes: bool,
+        default: Option<String>,
+    ) -> Result<Self, String> {
+        let settings = Self { kube_schedulers, has_kubernetes, default };
         if let Some(name) = &settings.default {
             settings.named(name)?;
         }
@@ -157,9 +188,12 @@ impl BatchSchedulers {
         match name {
             batch_scheduler::VOLCANO => Ok(BatchScheduler::Volcano),
             batch_scheduler::YUNIKORN => Ok(BatchScheduler::YuniKorn),
+            batch_scheduler::KUBERNETES if self.has_kubernetes => Ok(BatchScheduler::Kubernetes),
             _ if self.kube_schedulers.iter().any(|known| known == name) => Ok(BatchScheduler::Coscheduling),
             _ => {
                 let own = [batch_scheduler::VOLCANO, batch_scheduler::YUNIKORN].into_iter();
+                let kubernetes = self.has_kubernetes.then_some(batch_scheduler::KUBERNETES);
+                let own = own.chain(kubernetes);
                 let known: Vec<_> = own.chain(self.kube_schedulers.iter().map(String::as_str)).collect();
                 Err(format!(
                     "the operator knows no batch scheduler `{name}`: write one of {}, or have the administrator add the name to \
@@ -209,15 +243,24 @@ pub fn wanted(
     policy: &Policy,
 ) -> Option<Value> {
     let named = driver.group.as_ref()?;
-    let objects = of(application, submission_id, policy).ok()?.objects.into_iter();
+    // Those of Kubernetes' own gangs need no repair: the cluster keeps them as long as they have pods, and their fields
+    // cannot be changed.
+    let objects = of(application, submission_id, None, policy).ok()?.objects.into_iter();
     // An admin may have changed the default since the driver was created.
     objects.into_iter().find(|object| {
         Child::of(object).is_some_and(|child| child.kind == named.kind && child.name == named.name)
     })
 }
 
+/// Whether it has to be known which version of PodGroups the cluster has before `application` can be submitted.
+#[must_use]
+pub fn needs_version(application: &SparkApplication, policy: &Policy) -> bool {
+    let scheduler = policy.batch_schedulers.as_ref().map(|settings| settings.of(application));
+    matches!(scheduler, Some(Ok(Some((_, BatchScheduler::Kubernetes)))))
+}
+
 /// Returns the run of `application` with this submission id as the batch scheduler wants it. Without a batch scheduler,
-/// nothing changes.
+/// nothing changes. `version` is that of Kubernetes' own PodGroups, if the cluster has them and it matters.
 ///
 /// # Errors
 ///
@@ -225,6 +268,7 @@ pub fn wanted(
 pub fn of<'a>(
     application: &'a SparkApplication,
     submission_id: &str,
+    version: Option<PodGroupVersion>,
     policy: &Policy,
 ) -> Result<Gang<'a>, String> {
     let alone = |application| Gang { application, objects: Vec::new() };
@@ -233,7 +277,8 @@ pub fn of<'a>(
         return Ok(alone(Cow::Borrowed(application)));
     };
     let mut grouped = application.clone();
-    grouped.spec.batch_scheduler = Some(name);
+    // Kubernetes' own gangs are placed by the scheduler that the roles name, or the cluster's default.
+    grouped.spec.batch_scheduler = Some(name).filter(|_| scheduler != BatchScheduler::Kubernetes);
     if scheduler.has_own_group(application) {
         return Ok(alone(Cow::Owned(grouped)));
     }
@@ -246,41 +291,66 @@ pub fn of<'a>(
             yunikorn::group(&mut grouped, &requests)?;
             Vec::new()
         }
+        BatchScheduler::Kubernetes => {
+            let version = version.ok_or_else(|| NO_POD_GROUPS.to_owned())?;
+            kubernetes::objects(&mut grouped, &requests, version, submission_id)
+        }
     };
     let objects = objects.into_iter().map(|object| owned(object, application, submission_id)).collect();
     Ok(Gang { application: Cow::Owned(grouped), objects })
 }
 
-/// Returns the object that may group the pods of a run: the one that `driver`, the run's driver, names; without a driver,
-/// the one of the next run.
+/// Returns the objects that may group the pods of the run with this submission id: those of the group that `driver`, the
+/// run's driver, names; without a driver, those that the spec asks for now.
 #[must_use]
 pub fn possible(
     application: &SparkApplication,
+    submission_id: &str,
     policy: &Policy,
     driver: Option<&PodSummary>,
-) -> Option<Child> {
-    if let Some(driver) = driver {
-        let GroupName { kind, name } = *driver.group.clone()?;
-        return Some(Child { kind, name });
+) -> Vec<Child> {
+    let Some(GroupName { kind, name }) = (match driver {
+        Some(driver) => driver.group.as_deref().cloned(),
+        None => planned(application, submission_id, policy),
+    }) else {
+        return Vec::new();
+    };
+    if !matches!(GroupApi::of(&kind), Some(GroupApi::Kubernetes(_))) {
+        return vec![Child { kind, name }];
     }
-    let settings = policy.batch_schedulers.clone().unwrap_or_default();
-    let (_, scheduler) = settings.of(application).ok()??;
+    // The cluster may have been upgraded since.
+    let kinds = PodGroupVersion::ALL
+        .into_iter()
+        .flat_map(|version| KINDS.map(|(kind, _)| GroupApi::Kubernetes(version).kind_of(kind)));
+    kinds.map(|kind| Child { kind, name: name.clone() }).collect()
+}
+
+/// Returns the PodGroup that the spec asks for.
+fn planned(application: &SparkApplication, submission_id: &str, policy: &Policy) -> Option<GroupName> {
+    let (_, scheduler) = policy.batch_schedulers.as_ref()?.of(application).ok()??;
     let (api, name) = match scheduler {
         BatchScheduler::Volcano => (GroupApi::Volcano, volcano::name(application)),
         BatchScheduler::Coscheduling => (GroupApi::Coscheduling, coscheduling::name(application)),
+        BatchScheduler::Kubernetes => {
+            (GroupApi::Kubernetes(PodGroupVersion::V1beta1), kubernetes::name(application, submission_id))
+        }
         BatchScheduler::YuniKorn => return None,
     };
-    Some(Child { kind: api.kind(), name })
+    Some(GroupName { kind: api.kind(), name })
 }
 
-/// Returns the object that groups the pod with these labels and annotations.
+/// Returns the PodGroup that the labels and annotations of a driver name.
 #[must_use]
-pub fn group_of(metadata: &ObjectMeta) -> Option<GroupName> {
+pub fn group_of(Pod { metadata, .. }: &Pod) -> Option<GroupName> {
     let named = |entries: &Option<BTreeMap<String, String>>, key: &str, api: GroupApi| {
         Some(GroupName { kind: api.kind(), name: entries.as_ref()?.get(key)?.clone() })
     };
     named(&metadata.annotations, batch_scheduler::VOLCANO_GROUP, GroupApi::Volcano)
         .or_else(|| named(&metadata.labels, batch_scheduler::COSCHEDULING_GROUP, GroupApi::Coscheduling))
+        .or_else(|| {
+            let api = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
+            named(&metadata.annotations, annotation::POD_GROUP, api)
+        })
 }
 
 /// Returns the fields of the `spec` of a PodGroup that the operator sets.
@@ -307,6 +377,41 @@ pub(crate) fn waiting(group: &Value) -> Option<String> {
     Some(excerpt::beginning(words.join(": "), LONGEST_EXPLANATION))
 }
 
+/// What a placeholder or a gated executor has to do with the room that is held for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Seat {
+    /// Whether the pod is a placeholder.
+    pub is_placeholder: bool,
+    /// Whether the gate still keeps the pod from being placed.
+    pub is_gated: bool,
+    /// The node on which the pod is placed.
+    pub node: Option<String>,
+    /// The node to which the pod is nominated.
+    pub nominated: Option<String>,
+}
+
+impl Seat {
+    /// Returns the seat of a placeholder or of a gated pod; none for any other pod.
+    #[must_use]
+    pub fn of(pod: &Pod) -> Option<Self> {
+        let spec = pod.spec.as_ref()?;
+        let is_placeholder = pod
+            .metadata
+            .labels
+            .as_ref()?
+            .get(label::SPARK_ROLE)
+            .is_some_and(|role| role == role::PLACEHOLDER);
+        let is_gated = spec.scheduling_gates.iter().flatten().any(|gate| gate.name == batch_scheduler::GATE);
+        (is_placeholder || is_gated).then(|| Self {
+            is_placeholder,
+            is_gated,
+            node: spec.node_name.clone(),
+            nominated: pod.status.as_ref().and_then(|status| status.nominated_node_name.clone()),
+        })
+    }
+}
+
 impl BatchScheduler {
     /// Whether the pods are in a group that the user has made, which the operator leaves alone.
     fn has_own_group(self, application: &SparkApplication) -> bool {
@@ -320,13 +425,18 @@ impl BatchScheduler {
                 };
                 labels.is_some_and(is_in) || is_in(&driver.labels)
             }
-            Self::YuniKorn => false,
+            Self::YuniKorn | Self::Kubernetes => false,
         }
     }
 }
 
 /// The kind of the objects that group pods, in several API groups.
 const KIND: &str = "PodGroup";
+/// The kinds of objects about groups, and their plurals.
+const KINDS: [(&str, &str); 2] = [(KIND, "podgroups"), ("Workload", "workloads")];
+/// Why no application can be in a gang of Kubernetes' own.
+const NO_POD_GROUPS: &str = "spec.batchScheduler: kubernetes: the cluster has no PodGroups of scheduling.k8s.io: it needs Kubernetes 1.36 or \
+                             later, the feature gate GenericWorkload, and scheduling.k8s.io/v1beta1 (v1alpha2 in 1.36) in --runtime-config";
 
 /// Changes the fields of each role.
 fn for_roles(application: &mut SparkApplication, mut change: impl FnMut(Role, &mut SparkPodSpec)) {
@@ -337,11 +447,13 @@ fn for_roles(application: &mut SparkApplication, mut change: impl FnMut(Role, &m
 /// Returns `object` with the owner and the labels of what the operator creates for a run.
 fn owned(mut object: Value, application: &SparkApplication, submission_id: &str) -> Value {
     let metadata = &mut object["metadata"];
-    metadata["labels"] = json!({
-        label::APP_NAME: application.metadata.name,
-        label::SUBMISSION_ID: submission_id,
-        label::CREATED_BY: "true",
-    });
+    for (label, value) in [
+        (label::APP_NAME, application.metadata.name.as_deref().unwrap_or_default()),
+        (label::SUBMISSION_ID, submission_id),
+        (label::CREATED_BY, "true"),
+    ] {
+        metadata["labels"][label] = value.into();
+    }
     metadata["ownerReferences"] = json!([owner_reference(application)]);
     object
 }

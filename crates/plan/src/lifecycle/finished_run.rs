@@ -9,6 +9,7 @@ use super::{
 use crate::{
     Action, Driver, Plan, auxiliary,
     events::{self, Event},
+    gang::GroupApi,
     monitoring,
     pod_summary::Phase,
     run::Run,
@@ -200,7 +201,7 @@ impl Pass<'_> {
         };
         if !is_ours {
             let files = submission_pod::config_map(&submission_pod::name(self.application, &run));
-            children.retain(|child| *child == monitoring);
+            children.retain(|child| *child == monitoring || GroupApi::of(&child.kind).is_some());
             children.push(files);
         }
         (!children.is_empty()).then_some(Action::DeleteChildren(children))

@@ -11,6 +11,7 @@ mod finished_run;
 mod follow;
 mod history;
 mod launch;
+mod placeholders;
 mod restart;
 mod suspension;
 mod transitions;
@@ -146,6 +147,7 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     plan.events.extend(pass.without_address(&plan.status));
     pass.keep_or_release(&mut plan);
     pass.delete_old_submission_pods(&mut plan);
+    pass.replace_placeholders(&mut plan);
     let (auxiliary, due) =
         auxiliary::plan(application, &plan.status, &seen.auxiliary, pass.own_driver(), now, policy);
     plan.auxiliary = auxiliary;

@@ -106,10 +106,25 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
     if containers.as_array().is_none_or(Vec::is_empty) {
         *containers = json!([{"name": role.container()}]);
     }
+    let of_role = conf::kubernetes(role, conf::CONTAINER_IMAGE);
+    let image = spark.properties.get(&of_role).or_else(|| spark.properties.get(conf::IMAGE));
+    let secrets = spark.properties.get(conf::IMAGE_PULL_SECRETS);
     let is_sparks = |container: &Value| container["name"] == role.container();
     let sparks = containers.as_array().and_then(|containers| containers.iter().position(is_sparks));
-    let resources = &mut containers[sparks.unwrap_or(0)]["resources"];
-    *resources = spark.resources(role, resources)?;
+    let container = &mut containers[sparks.unwrap_or(0)];
+    for (field, value) in
+        [("image", image), ("imagePullPolicy", spark.properties.get(conf::IMAGE_PULL_POLICY))]
+    {
+        if let Some(value) = value {
+            container[field] = value.into();
+        }
+    }
+    container["resources"] = spark.resources(role, &container["resources"])?;
+    if let Some(secrets) = secrets {
+        let secrets = secrets.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let secrets: Vec<_> = secrets.map(|name| json!({"name": name})).collect();
+        template["spec"]["imagePullSecrets"] = secrets.into();
+    }
     let customized = pod_customization::customized(&template);
     let customized = customized
         .map_err(|denials| failed(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))?;

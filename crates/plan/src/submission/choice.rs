@@ -117,7 +117,8 @@ pub fn choose(
     now: Timestamp,
 ) -> Result<Chosen, String> {
     let submitter = submitter(application, policy)?;
-    let Gang { application, objects: group } = gang::of(application, run.id.as_str(), policy)?;
+    let Gang { application, objects: group } =
+        gang::of(application, run.id.as_str(), submission_environment.pod_groups, policy)?;
     let application = &*application;
     let validated = validate(application).map_err(|refusal| refusal.brief())?;
     let chosen = |mut by: By, mut notes: Vec<String>| {

@@ -22,6 +22,7 @@ pub(super) mod volumes;
 
 use crate::{
     Policy, auxiliary,
+    gang::PodGroupVersion,
     run::Run,
     submission_pod::DIRECTORY,
     validation::{Invalid, Refusal, Validated},
@@ -76,6 +77,8 @@ pub struct SubmissionEnvironment {
     /// The text of `spark-defaults.conf`. All other properties override it.
     pub defaults: String,
     pub environment: Environment,
+    /// The version of the PodGroups of `scheduling.k8s.io`, if the cluster has them and the submission depends on it.
+    pub pod_groups: Option<PodGroupVersion>,
 }
 
 /// The names of the files in [`DIRECTORY`].

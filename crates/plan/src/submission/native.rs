@@ -44,7 +44,7 @@ pub fn objects(
     submission_environment: &SubmissionEnvironment,
     now: Timestamp,
 ) -> Result<(Objects, Option<String>), NotNative> {
-    let SubmissionEnvironment { defaults, environment } = submission_environment;
+    let SubmissionEnvironment { defaults, environment, .. } = submission_environment;
     let submission = native(application, run, policy, defaults, environment.clone(), now)?;
     let Objects { mut pod, mut children } = spark_client::objects(&submission)?;
     for child in &mut children {
@@ -103,7 +103,7 @@ pub fn children(
     };
 
     let mut named: Vec<_> = monitoring::config_map(application, run).iter().filter_map(Child::of).collect();
-    named.extend(gang::possible(application, policy, driver));
+    named.extend(gang::possible(application, run.id.as_str(), policy, driver));
     if by_operator {
         let has_policy = Line::nearest(&application.spec.spark_version).0 >= Line::V4_2;
         named.extend(possible.into_iter().filter(|child| has_policy || child.kind != "NetworkPolicy"));
@@ -133,7 +133,7 @@ fn planned_claims(
     policy: &Policy,
     submission_environment: &SubmissionEnvironment,
 ) -> Vec<Child> {
-    let SubmissionEnvironment { defaults, environment } = submission_environment;
+    let SubmissionEnvironment { defaults, environment, .. } = submission_environment;
     let Ok(application) = validate(application) else { return Vec::new() };
     let planned = native(application, run, policy, defaults, environment.clone(), Timestamp::UNIX_EPOCH)
         .and_then(|submission| spark_client::objects(&submission));

@@ -25,7 +25,7 @@ pub fn predicted(
     submission_environment: &SubmissionEnvironment,
     now: Timestamp,
 ) -> Result<Objects, NotNative> {
-    let SubmissionEnvironment { defaults, environment } = submission_environment;
+    let SubmissionEnvironment { defaults, environment, .. } = submission_environment;
     let mut submission = native(application, run, policy, defaults, environment.clone(), now)?;
     let command = spark_submit(application, run, policy, "");
     let command = command.map_err(|refusal| NotNative::Refused(refusal.brief()))?;

@@ -3,10 +3,11 @@
 
 use super::manifest::{Found, without_unknown_owners};
 use crate::yaml;
-use api::names::label;
+use api::names::{label, role};
 use kube::ResourceExt;
+use plan::gang::GroupApi;
 use serde_json::Value;
-use spark_client::{NotNative, Objects};
+use spark_client::{Child, NotNative, Objects};
 use std::{fmt::Write, iter};
 
 /// The mark before each line of the script that is run.
@@ -30,6 +31,7 @@ pub(super) fn spark_submit(
     found: &Found,
     notes: &[&str],
     script: &str,
+    before: &[Value],
     submission_pod: &Value,
     objects: Result<&Objects, &NotNative>,
 ) -> anyhow::Result<String> {
@@ -38,6 +40,12 @@ pub(super) fn spark_submit(
     text += "# The operator makes a ConfigMap with the files, and this pod, which mounts it:\n";
     let pod = without_unknown_owners(placed(found, submission_pod));
     text += &yaml::comment(POD, &yaml::document(&pod)?);
+    for group in before.iter().filter(|object| is_of_group(object)) {
+        let (kind, name) = (&group["kind"], &group["metadata"]["name"]);
+        let (kind, name) = (kind.as_str().unwrap_or_default(), name.as_str().unwrap_or_default());
+        writeln!(text, "# Before it, {kind} {name} for the batch scheduler:")?;
+        text += &yaml::comment(POD, &yaml::document(&without_unknown_owners(placed(found, group)))?);
+    }
     match objects {
         Ok(objects) => {
             text += "# It creates the following; names and ids that it draws at random are others there.\n";
@@ -57,6 +65,12 @@ pub(super) fn spark_submit(
         }
     }
     Ok(text)
+}
+
+/// Whether `object` is about the group of a batch scheduler.
+fn is_of_group(object: &Value) -> bool {
+    let is_placeholder = object["metadata"]["labels"][label::SPARK_ROLE] == role::PLACEHOLDER;
+    is_placeholder || Child::of(object).is_some_and(|child| GroupApi::of(&child.kind).is_some())
 }
 
 /// Whether `object` is one that the operator creates before the pod of `spark-submit`.
@@ -105,7 +119,11 @@ pub(super) fn placed(found: &Found, object: &Value) -> Value {
 fn purpose(object: &Value, pod: &Value) -> String {
     let kind = object["kind"].as_str().unwrap_or_default();
     match kind {
-        "Pod" => "Pod, the driver".to_owned(),
+        "Pod" if object == pod => "Pod, the driver".to_owned(),
+        "Pod" => "Pod, which holds room for an executor".to_owned(),
+        "PodGroup" => {
+            "PodGroup, by which the batch scheduler places driver and executors together".to_owned()
+        }
         "Service" => "Service, by whose name executors find the driver".to_owned(),
         _ => match mount_path(object, pod) {
             Some(path) => format!("{kind}, which the driver mounts at {path}"),

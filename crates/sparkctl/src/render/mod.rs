@@ -10,11 +10,12 @@ use super::{
     show::print,
 };
 use anyhow::{anyhow, bail};
-use api::names::annotation;
+use api::{SparkApplication, names::annotation};
 use clap::{ArgAction, Args};
 use jiff::Timestamp;
 use plan::{
     By, Policy,
+    gang::{BatchSchedulers, PodGroupVersion},
     run::Run,
     submission::{Chosen, SubmissionEnvironment, Submitter, choose, predicted, spark_submit},
     validation::validate,
@@ -35,7 +36,8 @@ A manifest knows no uid: ownerReferences that need one are left out, and names t
 the cluster. With its uid (`kubectl get sparkapp NAME -o yaml | sparkctl render -`) they are those of the \
 application's next run. Times are those of 1970, so that the same manifest gives the same text. What the operator's \
 own surroundings and flags add (spark-defaults.conf, files in SPARK_CONF_DIR, SPARK_USER; the web UI's Service and \
-Ingress, and the path under which it is seen) is not known here.
+Ingress, and the path under which it is seen) is not known here. An application that names a batch scheduler is taken to be \
+handed over to it, unless --enable-batch-scheduler=false is given; Kubernetes' own gangs are those of 1.37.
 
 Of a schedule, an application that it makes is rendered. Other objects are passed over.
 
@@ -60,6 +62,10 @@ pub(super) struct Flags {
     /// Whether the operator has its webhook; without it, executors are customized by their pod template
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     webhook: bool,
+
+    /// Whether the operator hands applications over to the batch scheduler that they name
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    enable_batch_scheduler: bool,
 
     /// The API server as Spark is to reach it
     #[arg(long, default_value = "k8s://https://kubernetes.default.svc:443")]
@@ -96,7 +102,7 @@ impl Flags {
                 difference::difference(found, &notes, &theirs, &ours)
             }
             By::Native(objects) => listing::native(found, &notes, &objects),
-            By::Pod { objects: Objects { pod, .. }, .. } => {
+            By::Pod { objects: Objects { pod, children }, .. } => {
                 let application = &found.application;
                 let validated = validate(application).map_err(|refusal| refused(refusal.brief()))?;
                 let command = spark_submit(validated, &Run::next(application), &self.policy(), "");
@@ -104,7 +110,9 @@ impl Flags {
                 let script = command::script(found, &command)?;
                 match self.predicted(found) {
                     Err(NotNative::Refused(why)) => bail!(refused(why)),
-                    objects => listing::spark_submit(found, &notes, &script, &pod, objects.as_ref()),
+                    objects => {
+                        listing::spark_submit(found, &notes, &script, &children, &pod, objects.as_ref())
+                    }
                 }
             }
         }
@@ -113,7 +121,8 @@ impl Flags {
     /// Returns how the application is submitted by `submitter`; without `submitter`, by the submitter that the
     /// application's annotation asks for, or that is chosen automatically.
     fn chosen(&self, found: &Found, submitter: Option<Submitter>) -> Result<Chosen, String> {
-        let (mut application, mut policy) = (found.application.clone(), self.policy());
+        let mut application = found.application.clone();
+        let mut policy = Policy { batch_schedulers: self.batch_schedulers(&application), ..self.policy() };
         if let Some(submitter) = submitter {
             policy.submitter = submitter;
             application.metadata.annotations.get_or_insert_default().remove(annotation::SUBMITTER);
@@ -127,6 +136,13 @@ impl Flags {
         predicted(application, &Run::next(&application), &self.policy(), &submission_environment(), TIME)
     }
 
+    /// Returns the batch schedulers of an operator that knows the one which `application` names.
+    fn batch_schedulers(&self, application: &SparkApplication) -> Option<BatchSchedulers> {
+        let named = application.spec.batch_scheduler.clone();
+        let all = BatchSchedulers::new(named.into_iter().collect(), true, None);
+        all.ok().filter(|_| self.enable_batch_scheduler)
+    }
+
     fn policy(&self) -> Policy {
         Policy { has_webhook: self.webhook, ..Policy::new(&self.master) }
     }
@@ -134,5 +150,9 @@ impl Flags {
 
 fn submission_environment() -> SubmissionEnvironment {
     let environment = Environment { os_user: OPERATOR.to_owned(), ..Environment::default() };
-    SubmissionEnvironment { environment, ..SubmissionEnvironment::default() }
+    SubmissionEnvironment {
+        environment,
+        pod_groups: Some(PodGroupVersion::V1beta1),
+        ..SubmissionEnvironment::default()
+    }
 }

@@ -126,6 +126,9 @@ app.kubernetes.io/component: {{ .half }}
 {{- with .kubeSchedulerNames }}
 - --kube-scheduler-names={{ join "," . }}
 {{- end }}
+{{- if .kubernetes }}
+- --enable-kubernetes-gangs
+{{- end }}
 {{- with .default }}
 - --default-batch-scheduler={{ . }}
 {{- end }}
@@ -195,6 +198,9 @@ The rules of the roles of one kind in a file of manifests/rbac, as YAML: (dict "
 {{ include "spark-operator.rules" (dict "root" . "file" "batch-scheduler" "kind" "ClusterRole") }}
 {{- if .Values.controller.batchScheduler.kubeSchedulerNames }}
 {{ include "spark-operator.rules" (dict "root" . "file" "coscheduling" "kind" "ClusterRole") }}
+{{- end }}
+{{- if .Values.controller.batchScheduler.kubernetes }}
+{{ include "spark-operator.rules" (dict "root" . "file" "kubernetes-gangs" "kind" "ClusterRole") }}
 {{- end }}
 {{- end }}
 {{- end -}}
