@@ -2,7 +2,7 @@
 
 use crate::golden::{Golden, data, yaml};
 use api::{
-    SparkApplication,
+    BatchSchedulerOptions, SparkApplication,
     names::{annotation, label},
 };
 use jiff::Timestamp;
@@ -186,4 +186,27 @@ fn without_pod_groups_in_the_cluster_the_submission_fails_with_what_helps() {
     let run = Run::next(&application);
     let why = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap_err();
     assert!(why.contains("it needs Kubernetes 1.36 or later, the feature gate GenericWorkload"), "{why}");
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Options {
+    batch_scheduler: String,
+    default: Option<String>,
+    options: BatchSchedulerOptions,
+    #[serde(default)]
+    refused: Vec<String>,
+    #[serde(default)]
+    warnings: Vec<String>,
+}
+
+#[test]
+fn options_that_the_scheduler_cannot_take_or_has_no_use_for_are_named() {
+    for case in yaml::<Vec<Options>>(&data("gang/options.yaml")) {
+        let Options { batch_scheduler, default, options, refused, warnings } = case;
+        let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, default).unwrap();
+        let found = schedulers.check("spec", &batch_scheduler, &options);
+        let said: Vec<_> = found.refused.into_iter().map(|(field, why)| format!("{field}: {why}")).collect();
+        assert_eq!((said, found.warnings), (refused, warnings), "{batch_scheduler}: {options:?}");
+    }
 }

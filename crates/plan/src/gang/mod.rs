@@ -6,6 +6,7 @@
 
 mod coscheduling;
 mod kubernetes;
+mod options;
 mod volcano;
 mod yunikorn;
 
@@ -170,15 +171,6 @@ impl BatchSchedulers {
         [GroupApi::Volcano].into_iter().chain(coscheduling).collect()
     }
 
-    /// Checks that applications may name this scheduler. An empty name means the default.
-    ///
-    /// # Errors
-    ///
-    /// When the operator does not know it: the names that there are.
-    pub fn known(&self, name: &str) -> Result<(), String> {
-        if name.is_empty() { Ok(()) } else { self.named(name).map(drop) }
-    }
-
     /// Returns the scheduler with this name.
     ///
     /// # Errors
@@ -276,6 +268,10 @@ pub fn of<'a>(
     let Some((name, scheduler)) = settings.of(application)? else {
         return Ok(alone(Cow::Borrowed(application)));
     };
+    let options = application.spec.batch_scheduler_options.clone().unwrap_or_default();
+    if let Some((field, why)) = settings.check("spec", &name, &options).refused.into_iter().next() {
+        return Err(format!("{field}: {why}"));
+    }
     let mut grouped = application.clone();
     // Kubernetes' own gangs are placed by the scheduler that the roles name, or the cluster's default.
     grouped.spec.batch_scheduler = Some(name).filter(|_| scheduler != BatchScheduler::Kubernetes);
