@@ -79,9 +79,24 @@ impl Pass<'_> {
     /// Returns the reason why a driver is not running yet.
     fn waiting(&self, pod: &PodSummary) -> Option<String> {
         let of_group = || self.seen.auxiliary.waiting(pod.group.as_ref()?);
+        let with_gang = |why| match self.obstacle_of_gang(pod) {
+            Some(other) => format!("{why}; {other}"),
+            None => why,
+        };
         pod.waiting_for()
+            .map(with_gang)
             .or_else(of_group)
             .or_else(|| self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}")))
+    }
+
+    /// Returns the message of a placeholder that waits for something else than `driver`: of a gang that does not fit, the
+    /// scheduler tells only one pod what there is too little of, and tells the others the number of pods that fit.
+    fn obstacle_of_gang(&self, driver: &PodSummary) -> Option<&str> {
+        let own = driver.waiting.as_ref()?;
+        let its = self.seen.placeholders.iter().filter(|pod| pod.submission_id == driver.submission_id);
+        its.filter_map(|pod| pod.waiting.as_ref())
+            .find(|waiting| waiting.message != own.message)
+            .and_then(|waiting| waiting.message.as_deref())
     }
 
     fn pending(&self, pod: &PodSummary) -> events::Event {
