@@ -1,6 +1,6 @@
 //! The content of the screen of `sparkctl top`: which rows, in which order, and which of them fit.
 
-use crate::show::{NONE, Style, columns, executors};
+use crate::show::{NONE, Style, batch_scheduler, columns, executors, or_none};
 use api::{Lenient, SparkApplication, State};
 use clap::ValueEnum;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -43,6 +43,7 @@ struct Row {
     executors: String,
     executor_count: usize,
     restarts: i32,
+    scheduler: Option<String>,
     created: Option<Time>,
     submitted: Option<Time>,
     ended: Option<Time>,
@@ -67,10 +68,13 @@ pub(super) struct Screen {
 const OTHER_LINES: usize = 4;
 const KEYS: &str = "q end   s sort   ↑ ↓ PgUp PgDn Home End";
 
-const HEADS: [&str; 7] = ["NAME", "STATE", "EXECUTORS", "RESTARTS", "SUBMITTED", "ENDED", "AGE"];
+const HEADS: [&str; 8] = ["NAME", "STATE", "EXECUTORS", "RESTARTS", SCHEDULER, "SUBMITTED", "ENDED", "AGE"];
+
+/// The column that is only there if some application is handed over to a batch scheduler.
+const SCHEDULER: &str = "SCHEDULER";
 
 /// The columns that a narrow screen leaves out, in this order.
-const SPARED: [&str; 2] = ["ENDED", "SUBMITTED"];
+const SPARED: [&str; 3] = [SCHEDULER, "ENDED", "SUBMITTED"];
 
 impl Screen {
     pub(super) fn new(place: String, has_namespaces: bool, order: Order) -> Self {
@@ -197,19 +201,21 @@ impl Screen {
     }
 
     fn table(&self, rows: &[(&Key, &Row)], spared: &[&str], style: Style) -> anyhow::Result<String> {
-        let row = |namespace: &str, cells: [String; 7]| {
-            let cells =
-                HEADS.iter().zip(cells).filter(|(head, _)| !spared.contains(head)).map(|(_, cell)| cell);
+        let has_schedulers = self.rows.values().any(|row| row.scheduler.is_some());
+        let is_shown = |head: &str| !spared.contains(&head) && (has_schedulers || head != SCHEDULER);
+        let row = |namespace: &str, cells: [String; 8]| {
+            let cells = HEADS.iter().zip(cells).filter(|(head, _)| is_shown(head)).map(|(_, cell)| cell);
             self.has_namespaces.then(|| namespace.to_owned()).into_iter().chain(cells).collect::<Vec<_>>()
         };
         let mut cells = vec![row("NAMESPACE", HEADS.map(str::to_owned))];
         cells.extend(rows.iter().map(|((namespace, name), application)| {
-            let Row { state, executors, restarts, created, submitted, ended, .. } = application;
+            let Row { state, executors, restarts, scheduler, created, submitted, ended, .. } = application;
             let cells = [
                 name.clone(),
                 state.map_or_else(|| UNREADABLE.to_owned(), |state| style.state(state)),
                 executors.clone(),
                 restarts.to_string(),
+                or_none(scheduler.as_ref()),
                 style.age(submitted.as_ref()),
                 style.age(ended.as_ref()),
                 style.age(created.as_ref()),
@@ -231,6 +237,7 @@ impl Row {
             executors: application.map_or_else(|| NONE.to_owned(), executors),
             executor_count: status.map(|status| status.executor_state.len()).unwrap_or_default(),
             restarts: status.map(|status| (status.execution_attempts - 1).max(0)).unwrap_or_default(),
+            scheduler: application.and_then(batch_scheduler),
             created: guarded.creation_timestamp(),
             submitted: status.and_then(|status| status.last_submission_attempt_time.clone()),
             ended: status.and_then(|status| status.termination_time.clone()),
@@ -374,6 +381,25 @@ mod tests {
             head(&mut screen, narrowest.len() - 1),
             "NAME    STATE        EXECUTORS              RESTARTS   AG"
         );
+    }
+
+    #[test]
+    fn schedulers_are_shown_if_there_are_any_and_left_out_first() {
+        let mut screen = screen(false);
+        let mut gang = in_state("gang", "SUBMITTED", "2026-11-21T11:00:00Z");
+        let spec = &mut gang.0.as_mut().unwrap().spec;
+        spec.batch_scheduler = Some("volcano".to_owned());
+        screen.take(Event::Apply(gang));
+        let whole = screen.lines(200, 20, style(false)).unwrap();
+        let heads =
+            "NAME    STATE        EXECUTORS              RESTARTS   SCHEDULER   SUBMITTED   ENDED    AGE";
+        assert_eq!(whole[2], heads);
+        assert!(whole[3].contains(" 0          <none>      <none> "), "{}", whole[3]);
+        let gang =
+            "gang    SUBMITTED    1 running, 1 pending   2          volcano     1h          <none>   2h";
+        assert!(whole.contains(&gang.to_owned()), "{whole:?}");
+        let narrow = screen.lines(heads.len() - 1, 20, style(false)).unwrap();
+        assert_eq!(narrow[2], heads.replace("SCHEDULER   ", ""));
     }
 
     #[test]
