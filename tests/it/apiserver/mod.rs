@@ -32,7 +32,7 @@ pub(crate) mod fleet;
 /// Certificates that others manage, such as cert-manager.
 mod foreign;
 /// Batch schedulers get the groups by which they place pods.
-mod gangs;
+pub(crate) mod gangs;
 /// The API server meets every new certificate of the webhook.
 pub(crate) mod handshakes;
 /// Objects that are hard to parse.
@@ -126,7 +126,7 @@ pub(crate) mod proxy;
 /// How the API server reaches the webhook.
 pub(crate) mod route;
 /// Plays the Spark driver.
-mod spark;
+pub(crate) mod spark;
 /// Plays a node that runs submission pods.
 pub(crate) mod submission_node;
 

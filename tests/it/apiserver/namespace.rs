@@ -266,7 +266,11 @@ impl Namespace {
     }
 
     pub(crate) fn api<K: Ours>(&self) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), self.name, &ApiResource::erase::<K>(&()))
+        self.of_resource(&ApiResource::erase::<K>(&()))
+    }
+
+    pub(crate) fn of_resource(&self, resource: &ApiResource) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), self.name, resource)
     }
 }
 
@@ -379,10 +383,10 @@ impl Drop for Reviewed {
 pub(super) const DRIVER_PDB_RBAC: &str = "manifests/rbac/driver-pdb.yaml";
 
 /// While this value exists, the operator has the rights in a file of `manifests/rbac` that the installation leaves out.
-pub(super) struct Granted(&'static str);
+pub(crate) struct Granted(&'static str);
 
 impl Granted {
-    pub(super) fn begin(file: &'static str) -> Self {
+    pub(crate) fn begin(file: &'static str) -> Self {
         kubectl(&["apply", "-f", file]);
         Self(file)
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Creates an executor of the pod `driver` as Spark's `ExecutorPodsAllocator` would; returns its name.
-pub(super) async fn make_executor(namespace: &Namespace, driver: &Value, id: u32) -> String {
+pub(crate) async fn make_executor(namespace: &Namespace, driver: &Value, id: u32) -> String {
     let properties = mounted(namespace, driver, "spark-conf-volume-driver", "spark.properties").await;
     let properties = decode(&properties);
     let mut pod = executor_template(namespace, driver).await;
@@ -15,8 +15,12 @@ pub(super) async fn make_executor(namespace: &Namespace, driver: &Value, id: u32
     let name = format!("{}-exec-{id}", properties["spark.app.name"]);
     pod["metadata"]["name"] = json!(name);
     for (key, value) in &properties {
-        if let Some(label) = key.strip_prefix("spark.kubernetes.executor.label.") {
-            pod["metadata"]["labels"][label] = json!(value);
+        for (prefix, field) in [("label.", "labels"), ("annotation.", "annotations")] {
+            let entry =
+                key.strip_prefix("spark.kubernetes.executor.").and_then(|key| key.strip_prefix(prefix));
+            if let Some(entry) = entry {
+                pod["metadata"][field][entry] = json!(value);
+            }
         }
     }
     let labels = &mut pod["metadata"]["labels"];

@@ -1,6 +1,8 @@
 //! Proves that the group of a batch scheduler exists before the first pod of each run, is right, and goes with the run.
 //! Volcano and scheduler-plugins cannot be had here; their definitions are written by what is known of them.
 
+pub(crate) mod group_scheduler;
+
 use super::{
     applications::{application, owned_by},
     eventually,
@@ -10,14 +12,21 @@ use super::{
     operator::{Operator, Setup},
     proxy::{Call, Moment, Proxy},
     seen,
+    spark::make_executor,
 };
+use crate::{golden::yaml, program};
+use api::SparkApplication;
+use group_scheduler::{GroupScheduler, Reads, has_ended};
+use k8s_openapi::api::core::v1::Pod;
 use plan::pod_requests::{PodClaim, PodRequests};
 use serde_json::{Value, json};
-use std::fs;
+use std::{fs, path::Path};
 
-const ENABLED: &str = "--enable-batch-scheduler";
-const NAMED: &str = "--kube-scheduler-names=coscheduler";
-const VOLCANO_RBAC: &str = "manifests/rbac/batch-scheduler.yaml";
+pub(crate) const ENABLED: &str = "--enable-batch-scheduler";
+const NAMED: &str = "--kube-scheduler-names=coscheduler,kube-scheduler";
+pub(crate) const VOLCANO_RBAC: &str = "manifests/rbac/batch-scheduler.yaml";
+pub(crate) const KUBERNETES: &str = "--enable-kubernetes-gangs";
+pub(crate) const KUBERNETES_RBAC: &str = "manifests/rbac/kubernetes-gangs.yaml";
 const COSCHEDULING_RBAC: &str = "manifests/rbac/coscheduling.yaml";
 const VOLCANO: &str = "podgroups.scheduling.volcano.sh";
 const COSCHEDULING: &str = "podgroups.scheduling.x-k8s.io";
@@ -26,12 +35,12 @@ const GROUP_IS_MADE: Call = Call { method: "POST", path: "/podgroups" };
 const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
 
 /// While this value exists, the cluster has the PodGroups of both schedulers.
-struct Definitions;
+pub(crate) struct Definitions;
 
 impl Definitions {
     const FILE: &str = "tests/data/gang/crds.yaml";
 
-    fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         kubectl(&["apply", "-f", Self::FILE]);
         kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", Self::FILE]);
         Self
@@ -129,6 +138,33 @@ async fn the_next_run_after_an_edit_has_a_group_of_its_own() {
     namespace.apply(&edited);
     namespace.reaches("pi", "SUSPENDED").await;
     assert_eq!(groups(&namespace, COSCHEDULING), Vec::<Value>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn the_run_of_a_schedule_is_in_a_group_of_the_default_scheduler() {
+    let _rights = Granted::begin(VOLCANO_RBAC);
+    let namespace = Namespace::new("gang-scheduled").await;
+    let _definitions = Definitions::begin();
+    let default = "--default-batch-scheduler=volcano";
+    let _operator = Operator::with(&namespace).argument(ENABLED).argument(default).start().await;
+    let schedule = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication", "metadata": {"name": "often"},
+        "spec": {"schedule": "@every 2s", "concurrencyPolicy": "Forbid", "template": application("pi")["spec"]},
+    });
+    namespace.apply(&schedule);
+    let run = eventually("a run is submitted", async || {
+        let runs = namespace.list::<SparkApplication>().await;
+        let submitted = |run: &&Value| run["status"]["applicationState"]["state"] == "SUBMITTED";
+        runs.iter().find(submitted).cloned().ok_or_else(|| json!(runs).to_string())
+    })
+    .await;
+    let group = groups(&namespace, VOLCANO).remove(0);
+    assert_eq!(group["metadata"]["name"], format!("spark-{}-pg", run["metadata"]["name"].as_str().unwrap()));
+    assert_eq!(group["metadata"]["ownerReferences"], owned_by(&run));
+    let driver = namespace.pod(run["status"]["driverInfo"]["podName"].as_str().unwrap()).await.unwrap();
+    assert_eq!(driver["metadata"]["annotations"]["scheduling.k8s.io/group-name"], group["metadata"]["name"]);
+    assert_eq!(driver["spec"]["schedulerName"], "volcano");
 }
 
 #[tokio::test]
@@ -252,14 +288,42 @@ async fn a_scheduler_that_the_operator_does_not_know_is_refused_at_once() {
     {
         let _operator = with_gangs(&namespace).start().await;
         let refused = kubectl_refuses(&of_scheduler("volcno"), &create);
-        let why = "spec.batchScheduler: the operator knows no batch scheduler `volcno`: write one of volcano, yunikorn, coscheduler, or have \
+        let why = "spec.batchScheduler: the operator knows no batch scheduler `volcno`: write one of volcano, yunikorn, coscheduler, kube-scheduler, or have \
                    the administrator add the name to --kube-scheduler-names";
         assert!(refused.ends_with(why), "{refused}");
         kubectl_with(&of_scheduler("coscheduler"), &create);
+        let mut nameless = of_scheduler("volcano");
+        nameless["spec"]["batchSchedulerOptions"] = json!({"queue": "Data Lake"});
+        let refused = kubectl_refuses(&nameless, &create);
+        let why = "spec.batchSchedulerOptions.queue: `Data Lake` cannot be the name of a queue: write lower-case letters, digits, `-` and `.`";
+        assert!(refused.ends_with(why), "{refused}");
+        let schedule = json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication", "metadata": {"name": "pi"},
+            "spec": {"schedule": "@daily", "template": nameless["spec"]},
+        });
+        let refused = kubectl_refuses(&schedule, &create);
+        assert!(refused.ends_with(&why.replace("spec.", "spec.template.")), "{refused}");
     }
     let _operator = Operator::start(&namespace).await;
-    let said = try_kubectl_with(&of_scheduler("volcano"), &create).unwrap();
-    assert!(said.contains("created"), "{said}");
+    let said = program::run("kubectl", &create, &of_scheduler("volcano").to_string());
+    assert!(said.status.success(), "{said:?}");
+    let warning = "Warning: spec.batchScheduler: only becomes the schedulerName of the pods, without a group: the operator runs without \
+                   --enable-batch-scheduler";
+    assert!(String::from_utf8_lossy(&said.stderr).contains(warning), "{said:?}");
+}
+
+/// This cluster is too old for them: `soak::placeholders` has one that is not.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn for_kubernetes_own_gangs_the_reason_says_what_the_cluster_needs() {
+    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(KUBERNETES_RBAC)];
+    let namespace = Namespace::new("gang-too-old").await;
+    let _operator = Operator::with(&namespace).argument(ENABLED).argument(KUBERNETES).start().await;
+    namespace.apply(&of_scheduler("kubernetes"));
+    let why = failure(&namespace).await;
+    let needed = "spec.batchScheduler: kubernetes: the cluster has no PodGroups of scheduling.k8s.io: it needs Kubernetes 1.36 or later";
+    assert!(why.starts_with(needed), "{why}");
+    assert_eq!(namespace.list::<Pod>().await, Vec::<Value>::new());
 }
 
 #[tokio::test]
@@ -290,8 +354,80 @@ async fn the_sums_are_those_of_the_drivers_of_all_examples() {
     assert!(compared > 10, "{compared}");
 }
 
+/// A scheduler that places whole groups only, by what pods and groups say. At last it places the example.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn of_five_applications_two_run_at_a_time_where_there_is_room_for_two_groups() {
+    const CORES_OF_A_GROUP: i128 = 3;
+    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
+    let _definitions = Definitions::begin();
+    for (name, reads) in
+        [("volcano", Reads::Volcano), ("yunikorn", Reads::YuniKorn), ("kube-scheduler", Reads::Coscheduling)]
+    {
+        let namespace = Namespace::new("gang-whole").await;
+        let _operator = with_gangs(&namespace).start().await;
+        // A core is left that is too little for a third group.
+        let mut scheduler = GroupScheduler::new(&namespace, name, reads, 2 * CORES_OF_A_GROUP + 1);
+        for number in 1..=5 {
+            let mut application = of_scheduler(name);
+            application["metadata"]["name"] = json!(format!("pi-{number}"));
+            namespace.apply(&application);
+        }
+        let mut most = 0;
+        eventually(&format!("all applications of {name} have ended well"), async || {
+            scheduler.schedule().await;
+            most = most.max(lives_on(&namespace).await);
+            all_have_ended_well(&namespace).await
+        })
+        .await;
+        assert_eq!(most, 2, "{name}");
+
+        let mut example: Value = yaml(Path::new(&format!("manifests/examples/spark-pi-{name}.yaml")));
+        example["metadata"]["namespace"] = json!(namespace.name);
+        namespace.apply(&example);
+        eventually(&format!("the example of {name} has ended well"), async || {
+            scheduler.schedule().await;
+            lives_on(&namespace).await;
+            all_have_ended_well(&namespace).await
+        })
+        .await;
+    }
+}
+
+async fn all_have_ended_well(namespace: &Namespace) -> Result<(), String> {
+    let applications = namespace.list::<SparkApplication>().await;
+    let states = applications.iter().map(|application| &application["status"]["applicationState"]["state"]);
+    seen(states.clone().all(|state| state == "COMPLETED"), states.collect::<Vec<_>>())
+}
+
+/// Plays kubelet and Spark for all pods that are placed: a driver creates its two executors and ends after they run.
+/// Returns the number of drivers that are placed and have not ended.
+async fn lives_on(namespace: &Namespace) -> usize {
+    let mut pods = namespace.list::<Pod>().await;
+    pods.retain(|pod| pod["spec"]["nodeName"].is_string() && !has_ended(pod));
+    let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap().to_owned();
+    let (drivers, executors): (Vec<_>, Vec<_>) =
+        pods.into_iter().partition(|pod| pod["metadata"]["labels"]["spark-role"] == "driver");
+    for driver in &drivers {
+        if driver["status"]["phase"] == "Pending" {
+            kubelet::runs(namespace, &name(driver)).await;
+            for id in 1..=2 {
+                make_executor(namespace, driver, id).await;
+            }
+        }
+        let is_its = |pod: &&Value| pod["metadata"]["ownerReferences"][0]["uid"] == driver["metadata"]["uid"];
+        let its: Vec<_> = executors.iter().filter(is_its).collect();
+        if its.len() == 2 {
+            for pod in its.into_iter().chain([driver]) {
+                kubelet::ends(namespace, &name(pod), 0).await;
+            }
+        }
+    }
+    drivers.len()
+}
+
 /// Returns an application with two executors.
-fn of_scheduler(scheduler: &str) -> Value {
+pub(crate) fn of_scheduler(scheduler: &str) -> Value {
     let mut pi = application("pi");
     pi["spec"]["batchScheduler"] = json!(scheduler);
     pi["spec"]["executor"] = json!({"instances": 2});
@@ -302,7 +438,7 @@ fn with_gangs(namespace: &Namespace) -> Setup<'_> {
     Operator::with(namespace).argument(ENABLED).argument(NAMED)
 }
 
-fn groups(namespace: &Namespace, kind: &str) -> Vec<Value> {
+pub(crate) fn groups(namespace: &Namespace, kind: &str) -> Vec<Value> {
     let list: Value = serde_json::from_str(&namespace.kubectl(&["get", kind, "-o", "json"])).unwrap();
     list["items"].as_array().unwrap().clone()
 }

@@ -1,0 +1,144 @@
+//! Plays a batch scheduler: places the pods of a group once there is room for the whole group. Of pods and groups it reads
+//! what Volcano, YuniKorn and the coscheduling plugin read, and nothing else.
+
+use crate::apiserver::namespace::Namespace;
+use api::quantity;
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// How the scheduler finds the group of a pod, and what the group asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reads {
+    /// An annotation with the name of a PodGroup of Volcano.
+    Volcano,
+    /// A label with the name of a PodGroup of scheduler-plugins.
+    Coscheduling,
+    /// The pods of one Spark application, whose first pod has the task groups in an annotation.
+    YuniKorn,
+}
+
+pub(super) struct GroupScheduler<'a> {
+    namespace: &'a Namespace,
+    /// The `schedulerName` of the pods that it places.
+    name: &'static str,
+    reads: Reads,
+    room: i128,
+    /// The CPU of each group that was let in, in thousandths of a core.
+    let_in: BTreeMap<String, i128>,
+}
+
+/// What a group asks for before one of its pods is placed.
+struct Asked {
+    members: usize,
+    cpu: i128,
+}
+
+impl<'a> GroupScheduler<'a> {
+    /// Returns a scheduler of a cluster with `cores` cores.
+    pub(super) fn new(namespace: &'a Namespace, name: &'static str, reads: Reads, cores: i128) -> Self {
+        Self { namespace, name, reads, room: cores * 1000, let_in: BTreeMap::new() }
+    }
+
+    /// Lets in the groups for which there is room by now, and places the pods of all groups that are in.
+    pub(super) async fn schedule(&mut self) {
+        let mut pods = self.namespace.list::<Pod>().await;
+        pods.retain(|pod| pod["spec"]["schedulerName"] == self.name && !has_ended(pod));
+        let mut groups = BTreeMap::<_, Vec<&Value>>::new();
+        for pod in &pods {
+            groups.entry(self.group(pod)).or_default().push(pod);
+        }
+        self.let_in.retain(|group, _| groups.contains_key(group));
+        for (group, pods) in &groups {
+            if !self.let_in.contains_key(group) {
+                let Some(Asked { members, cpu }) = self.asked(group, pods).await else { continue };
+                if pods.len() < members || self.let_in.values().sum::<i128>() + cpu > self.room {
+                    continue;
+                }
+                self.let_in.insert(group.clone(), cpu);
+                self.tell(group).await;
+            }
+            let waiting = pods.iter().filter(|pod| pod["spec"]["nodeName"].is_null());
+            stream::iter(waiting).for_each(|pod| bind(self.namespace, pod, "node")).await;
+        }
+    }
+
+    /// Returns the name of the pod's group.
+    fn group(&self, pod: &Value) -> String {
+        let metadata = &pod["metadata"];
+        let name = match self.reads {
+            Reads::Volcano => &metadata["annotations"]["scheduling.k8s.io/group-name"],
+            Reads::Coscheduling => &metadata["labels"]["scheduling.x-k8s.io/pod-group"],
+            Reads::YuniKorn => &metadata["labels"]["spark-app-selector"],
+        };
+        name.as_str().unwrap_or_else(|| panic!("{} is in no group: {metadata}", metadata["name"])).to_owned()
+    }
+
+    /// Returns what a group asks for; none while the group does not say it.
+    async fn asked(&self, group: &str, pods: &[&Value]) -> Option<Asked> {
+        let cpu = |resources: &Value| quantity::amount(resources["cpu"].as_str().unwrap()).unwrap();
+        let Some(path) = self.groups() else {
+            let said = |pod: &&Value| {
+                let text = pod["metadata"]["annotations"]["yunikorn.apache.org/task-groups"].as_str()?;
+                Some(serde_json::from_str::<Vec<Value>>(text).unwrap())
+            };
+            let task_groups = pods.iter().find_map(said)?;
+            let names =
+                |pod: &&Value| pod["metadata"]["annotations"]["yunikorn.apache.org/task-group-name"].clone();
+            assert!(pods.iter().map(names).all(|name| task_groups.iter().any(|group| group["name"] == name)));
+            let of =
+                |group: &Value| cpu(&group["minResource"]) * i128::from(group["minMember"].as_u64().unwrap());
+            return Some(Asked { members: 1, cpu: task_groups.iter().map(of).sum() });
+        };
+        let found: Value =
+            serde_json::from_str(&self.namespace.kubectl(&["get", path, group, "-o", "json"])).ok()?;
+        let spec = &found["spec"];
+        let members = usize::try_from(spec["minMember"].as_u64()?).unwrap();
+        Some(Asked { members, cpu: cpu(&spec["minResources"]) })
+    }
+
+    /// Writes into the group's status that its pods are placed.
+    async fn tell(&self, group: &str) {
+        if let Some(kind) = self.groups() {
+            let status = r#"{"status":{"phase":"Running"}}"#;
+            self.namespace.kubectl(&[
+                "patch",
+                kind,
+                group,
+                "--subresource=status",
+                "--type=merge",
+                "--patch",
+                status,
+            ]);
+        }
+    }
+
+    /// Returns the kind of the objects that describe groups, as kubectl takes it; none if pods describe them.
+    const fn groups(&self) -> Option<&'static str> {
+        match self.reads {
+            Reads::Volcano => Some(super::VOLCANO),
+            Reads::Coscheduling => Some(super::COSCHEDULING),
+            Reads::YuniKorn => None,
+        }
+    }
+}
+
+/// Places a pod on a node.
+pub(crate) async fn bind(namespace: &Namespace, pod: &Value, node: &str) {
+    let name = pod["metadata"]["name"].as_str().unwrap();
+    let binding = json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "uid": pod["metadata"]["uid"]},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    });
+    let pods = namespace.api::<Pod>();
+    let _status: Value =
+        pods.create_subresource("binding", name, &PostParams::default(), &binding).await.unwrap();
+}
+
+pub(crate) fn has_ended(pod: &Value) -> bool {
+    ["Succeeded", "Failed"].contains(&pod["status"]["phase"].as_str().unwrap())
+}
