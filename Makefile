@@ -96,8 +96,9 @@ repeat: ## Run tests against a real API server again and again, TEST=prefix of t
 explore: ## All that can happen to applications and schedules, within wider bounds than in CI
 	tests/level explore cargo test --locked --profile harness --package exploration -- --ignored --nocapture
 
-# CI has the oldest one that Kubernetes' own authors still mend.
-NEWER_KUBERNETES := 1.35.4 1.36.3 1.37.2
+# CI has the oldest one that Kubernetes' own authors still mend. The scheduler has gangs since 1.36.
+WITH_GANGS := 1.36.3 1.37.2
+NEWER_KUBERNETES := 1.35.4 $(WITH_GANGS)
 
 # What does not fit CI; each prints its result, a line that begins with `soak:`. CI's node has one line of Spark, here are others.
 soak: build explore ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
@@ -108,7 +109,7 @@ soak: build explore ## Fuzzing, long outages, kills at random moments, certifica
 	LONGEST=7200 SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level "soak: faults," tests/in-clusters soak soak::faults
 	SPARKCTL=$(RELEASE)/sparkctl SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
 		tests/level soak tests/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak:: \
-		--skip soak::spark_lines --skip soak::faults --skip soak::upgrade
+		--skip soak::spark_lines --skip soak::faults --skip soak::upgrade --skip soak::gangs --skip soak::placeholders
 	PREVIOUS=$$(tests/previous) tests/level "soak: upgrade," tests/in-cluster soak cargo test --locked --offline --test it -- --ignored \
 		--nocapture soak::upgrade::replicas
 	PREVIOUS=$$(tests/previous) tests/level "soak: upgrade on a node," tests/in-cluster node cargo test --locked --offline \
@@ -124,6 +125,12 @@ soak: build explore ## Fuzzing, long outages, kills at random moments, certifica
 	done
 	KUBERNETES=$(lastword $(NEWER_KUBERNETES)) tests/level "soak: a node of Kubernetes $(lastword $(NEWER_KUBERNETES))," tests/in-cluster node \
 		cargo test --locked --offline --test it -- --ignored --test-threads=2 node::native node::submission_pods node::tenants
+	for version in $(WITH_GANGS); do \
+		KUBERNETES=$$version tests/level "soak: placeholders in Kubernetes $$version," tests/in-cluster soak cargo test --locked --offline \
+			--test it -- --ignored --nocapture soak::placeholders; \
+		KUBERNETES=$$version tests/level "soak: gangs of Kubernetes $$version," tests/in-cluster node cargo test --locked --offline \
+			--test it -- --ignored --nocapture soak::gangs; \
+	done
 	$(CLUSTER) build --level node --watching
 	PROMETHEUS=$$($(CLUSTER) prometheus) tests/level "soak: a Prometheus that discovers pods," tests/in-cluster node \
 		cargo test --locked --offline --test it -- --ignored --test-threads=2 node::monitoring

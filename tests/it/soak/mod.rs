@@ -13,10 +13,14 @@ mod away;
 mod due_at_once;
 /// Every request fails, in every way.
 mod faults;
+/// Kubernetes' own gangs.
+pub(crate) mod gangs;
 /// The operator is killed at random moments.
 mod kills;
 /// Many applications of the largest size.
 mod large;
+/// The operator is killed while executors of Kubernetes' own gangs take the room of their placeholders.
+mod placeholders;
 /// Certificates are replaced all the time.
 mod rotation;
 /// The real `spark-submit` of each Spark line.

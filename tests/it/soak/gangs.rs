@@ -1,0 +1,167 @@
+//! Kubernetes' own gangs, placed by its own scheduler: no driver begins without room for its executors.
+
+use crate::{
+    apiserver::kubectl::{kubectl, kubectl_reads},
+    golden::{data, yaml},
+    node::{Alone, Installed, install_alone},
+};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    ops::RangeInclusive,
+    thread,
+    time::{Duration, Instant},
+};
+
+const APPLICATIONS: usize = 20;
+const EXECUTORS: usize = 4;
+/// For how many gangs the node has room.
+pub(crate) const GANGS: usize = 3;
+/// A resource of which each pod takes one: it decides alone how many pods there is room for.
+const SLOT: &str = "example.com/slot";
+const RBAC: [&str; 2] = ["manifests/rbac/batch-scheduler.yaml", "manifests/rbac/kubernetes-gangs.yaml"];
+/// How long the twenty applications may take. Each Spark process starts for several seconds of a core.
+const PATIENCE: Duration = Duration::from_secs(1800);
+
+#[test]
+#[ignore = "needs a node of Kubernetes 1.36 or later: make soak"]
+fn twenty_gangs_on_a_node_with_room_for_three_end_one_after_the_other() {
+    let _cluster = with_room();
+    let slots = (EXECUTORS + 1) * GANGS;
+
+    // Without gangs: drivers take all the room, and none of them gets an executor.
+    apply(1..=APPLICATIONS, None);
+    until("drivers have taken all the room", || {
+        pods().values().map(|app| app.drivers).sum::<usize>() == slots
+    });
+    thread::sleep(Duration::from_secs(60));
+    let stuck = pods();
+    assert_eq!(stuck.values().map(|app| app.executors).sum::<usize>(), 0, "{stuck:?}");
+    assert_eq!(completed(), 0);
+    println!("soak: without gangs {slots} drivers hold {slots} slots, and no executor runs after a minute");
+    kubectl(&["delete", "sparkapplications", "--all"]);
+    until("all pods are gone", || pods().is_empty());
+
+    let begun = Instant::now();
+    apply(1..=APPLICATIONS, Some("kubernetes"));
+    let mut most = 0;
+    while completed() < APPLICATIONS {
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{}",
+            kubectl(&["get", "sparkapplications,pods", "--output=wide"])
+        );
+        let now = pods();
+        let running = now.values().filter(|app| app.drivers > 0);
+        for app in running.clone() {
+            // A driver that is about to end has no executors any more.
+            let is_starting = app.placeholders > 0;
+            assert!(!is_starting || app.placeholders + app.executors + app.waiting >= EXECUTORS, "{now:?}");
+        }
+        most = most.max(running.count());
+        thread::sleep(Duration::from_secs(1));
+    }
+    println!(
+        "soak: {APPLICATIONS} applications of a driver and {EXECUTORS} executors ended in {} s on a node with room for {GANGS}, at most \
+         {most} drivers at a time",
+        begun.elapsed().as_secs()
+    );
+    // The cluster keeps a group until none of its pods is left.
+    until("the groups are gone", || {
+        kubectl(&["get", "podgroups.scheduling.k8s.io,workloads.scheduling.k8s.io", "--output=name"])
+            .is_empty()
+    });
+    kubectl(&["delete", "sparkapplications", "--all"]);
+
+    kubectl(&["apply", "-f", "manifests/examples/spark-pi-gang.yaml"]);
+    until("the example has ended well", || completed() == 1);
+    kubectl(&["delete", "sparkapplications", "--all"]);
+}
+
+/// Installs the operator with gangs, in a cluster whose node has room for [`GANGS`] of them.
+pub(crate) fn with_room() -> (Installed, Alone) {
+    let alone = install_alone();
+    for rbac in RBAC {
+        kubectl(&["apply", "-f", rbac]);
+    }
+    let installed = Installed::with(&["--enable-batch-scheduler", "--enable-kubernetes-gangs"]);
+    let slots = ((EXECUTORS + 1) * GANGS).to_string();
+    let node = kubectl(&["get", "nodes", "--output=name"]);
+    let status = json!({"status": {"capacity": {SLOT: slots}, "allocatable": {SLOT: slots}}});
+    kubectl(&["patch", node.trim(), "--subresource=status", "--type=merge", "--patch", &status.to_string()]);
+    (installed, alone)
+}
+
+/// What an application has on the node.
+#[derive(Debug, Default)]
+struct Placed {
+    drivers: usize,
+    executors: usize,
+    placeholders: usize,
+    /// Executors that are not placed yet.
+    waiting: usize,
+}
+
+/// Returns the pods that have not ended, by application.
+fn pods() -> BTreeMap<String, Placed> {
+    let list: Value = serde_json::from_str(&kubectl(&["get", "pods", "--output=json"])).unwrap();
+    let mut placed = BTreeMap::<_, Placed>::new();
+    for pod in list["items"].as_array().unwrap() {
+        let labels = &pod["metadata"]["labels"];
+        let Some(name) = labels["sparkoperator.k8s.io/app-name"].as_str() else { continue };
+        if ["Succeeded", "Failed"].contains(&pod["status"]["phase"].as_str().unwrap()) {
+            continue;
+        }
+        let of_app = placed.entry(name.to_owned()).or_default();
+        match (labels["spark-role"].as_str(), pod["spec"]["nodeName"].is_string()) {
+            (Some("driver"), true) => of_app.drivers += 1,
+            (Some("executor"), true) => of_app.executors += 1,
+            (Some("executor"), false) => of_app.waiting += 1,
+            (Some("placeholder"), true) => of_app.placeholders += 1,
+            _ => {}
+        }
+    }
+    placed
+}
+
+/// Returns the number of applications that have ended well.
+pub(crate) fn completed() -> usize {
+    let states =
+        kubectl(&["get", "sparkapplications", "--output=jsonpath={.items[*].status.applicationState.state}"]);
+    states.split_whitespace().filter(|state| *state == "COMPLETED").count()
+}
+
+/// Applies the applications with these numbers at once.
+pub(crate) fn apply(numbers: RangeInclusive<usize>, batch_scheduler: Option<&str>) {
+    let example: Value = yaml(&data("../../manifests/examples/spark-pi.yaml"));
+    let applications: Vec<_> = numbers
+        .map(|number| {
+            let mut pi = example.clone();
+            pi["metadata"]["name"] = json!(format!("gang-{number}"));
+            let spec = &mut pi["spec"];
+            spec["arguments"] = json!(["4"]);
+            spec["batchScheduler"] = json!(batch_scheduler);
+            spec["executor"]["instances"] = json!(EXECUTORS);
+            for role in ["driver", "executor"] {
+                let pod = &mut spec[role];
+                pod["coreRequest"] = json!("20m");
+                pod["gpu"] = json!({"name": SLOT, "quantity": 1});
+            }
+            pi
+        })
+        .collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": applications});
+    kubectl_reads(&list.to_string(), &["apply", "-f", "-"]);
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(240),
+            "{what}: {}",
+            kubectl(&["get", "pods", "--output=wide"])
+        );
+        thread::sleep(Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,134 @@
+//! Proves that executors of Kubernetes' own gangs take the room of their placeholders, whenever the operator is killed.
+//! The test plays scheduler, kubelet and driver.
+
+use crate::apiserver::{
+    eventually,
+    gangs::{
+        ENABLED, KUBERNETES, KUBERNETES_RBAC, VOLCANO_RBAC,
+        group_scheduler::{bind, has_ended},
+        groups, of_scheduler,
+    },
+    kubelet,
+    namespace::{Granted, Namespace},
+    operator::{Operator, Setup},
+    proxy::{Call, Moment, Proxy},
+    seen,
+    spark::make_executor,
+};
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
+use std::pin::pin;
+
+const KINDS: [&str; 2] = ["podgroups.scheduling.k8s.io", "workloads.scheduling.k8s.io"];
+
+#[tokio::test]
+#[ignore = "needs Kubernetes 1.36 or later: make soak"]
+async fn killed_at_any_write_each_executor_takes_the_room_of_its_placeholder_and_nothing_is_left() {
+    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(KUBERNETES_RBAC)];
+    for (method, path, says) in [
+        ("POST", "/workloads", ""),
+        ("POST", "/podgroups", ""),
+        ("POST", "/pods", "placeholder-2"),
+        ("POST", "/pods", "spark-kubernetes-driver"),
+        ("PATCH", "exec-1/status", "nominatedNodeName"),
+        ("DELETE", "placeholder-1", ""),
+        ("PATCH", "exec-1", "schedulingGates"),
+        ("DELETE", "/podgroups", ""),
+    ] {
+        for moment in [Moment::Before, Moment::After] {
+            let namespace = Namespace::new("gang-kubernetes").await;
+            let proxy = Proxy::start().await;
+            let operator = with_gangs(&namespace).through(&proxy).start().await;
+            let call = Call { method, path };
+            let trap = proxy.hold_saying(says, call, moment);
+            namespace.apply(&of_scheduler("kubernetes"));
+            let mut caught = pin!(trap.caught());
+            let held = eventually("the call is made", async || {
+                let state = lives_on(&namespace).await;
+                caught.as_mut().now_or_never().ok_or(format!("{state:?}"))
+            })
+            .await;
+            operator.kill();
+            held.close();
+            let _operator = with_gangs(&namespace).through(&proxy).start().await;
+            eventually("the application has ended and nothing of its gang is left", async || {
+                lives_on(&namespace).await
+            })
+            .await;
+            assert_eq!(namespace.drivers_ever().await.len(), 1, "{call:?} {moment:?}");
+        }
+    }
+}
+
+/// Plays what is to happen next. Returns `Ok` once the application has ended and nothing of its gang is left.
+async fn lives_on(namespace: &Namespace) -> Result<(), String> {
+    let pods = namespace.list::<Pod>().await;
+    if pods.len() >= 3 {
+        play(namespace, &pods).await;
+    }
+    let left = pods.iter().find(|pod| role(pod) == "placeholder").map(name);
+    // The controller-manager, which this cluster does not have, lets a deleted PodGroup go.
+    let is_kept = |group: &&Value| group["metadata"]["deletionTimestamp"].is_null();
+    let groups: Vec<_> = KINDS.iter().flat_map(|kind| groups(namespace, kind)).collect();
+    let kept: Vec<_> = groups.iter().filter(is_kept).map(name).collect();
+    let state = namespace.application("pi").await["status"]["applicationState"]["state"].clone();
+    seen(state == "COMPLETED" && left.is_none() && kept.is_empty(), (state, left, kept))
+}
+
+/// Plays scheduler, kubelet and driver for these pods. Executors are placed only on the node to which they are nominated.
+async fn play(namespace: &Namespace, pods: &[Value]) {
+    let of = |wanted: &'static str| pods.iter().filter(move |pod| role(pod) == wanted);
+    let is_placed = |pod: &Value| pod["spec"]["nodeName"].is_string();
+    let driver = of("driver").next();
+    // The first three pods are the gang: it is placed as a whole.
+    for (number, pod) in of("placeholder").chain(driver).enumerate().filter(|(_, pod)| !is_placed(pod)) {
+        bind(namespace, pod, &format!("node-{number}")).await;
+    }
+    for gone in of("placeholder").filter(|pod| pod["metadata"]["deletionTimestamp"].is_string()) {
+        namespace.kubectl(&[
+            "delete",
+            "pod",
+            &name(gone),
+            "--force",
+            "--grace-period=0",
+            "--ignore-not-found",
+        ]);
+    }
+    let Some(driver) = driver.filter(|driver| is_placed(driver) && !has_ended(driver)) else { return };
+    if driver["status"]["phase"] == "Pending" {
+        kubelet::runs(namespace, &name(driver)).await;
+    }
+    for (id, text) in [(1, "1"), (2, "2")] {
+        let has_id = |pod: &Value| pod["metadata"]["labels"]["spark-exec-id"] == text;
+        if !of("executor").any(has_id) {
+            let executor = make_executor(namespace, driver, id).await;
+            let gates = &namespace.pod(&executor).await.unwrap()["spec"]["schedulingGates"];
+            assert_eq!(gates[0]["name"], "sparkoperator.k8s.io/gang");
+        }
+    }
+    for executor in of("executor").filter(|pod| !is_placed(pod) && pod["spec"]["schedulingGates"].is_null()) {
+        let nominated = executor["status"]["nominatedNodeName"].as_str().expect("its room is held");
+        let is_its = |pod: &&Value| {
+            pod["metadata"]["labels"]["spark-exec-id"] == executor["metadata"]["labels"]["spark-exec-id"]
+        };
+        assert_eq!(of("placeholder").find(is_its), None, "its room is free");
+        bind(namespace, executor, nominated).await;
+        kubelet::runs(namespace, &name(executor)).await;
+    }
+    if of("executor").filter(|pod| is_placed(pod)).count() == 2 {
+        kubelet::ends(namespace, &name(driver), 0).await;
+    }
+}
+
+fn with_gangs(namespace: &Namespace) -> Setup<'_> {
+    Operator::with(namespace).argument(ENABLED).argument(KUBERNETES)
+}
+
+fn name(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+fn role(pod: &Value) -> &str {
+    pod["metadata"]["labels"]["spark-role"].as_str().unwrap_or_default()
+}
