@@ -11,7 +11,8 @@ mod stories;
 mod world;
 
 use super::{
-    namespace::Namespace,
+    gangs,
+    namespace::{Granted, Namespace},
     operator::{Operator, Setup, stand_in},
     proxy::Proxy,
     submission_node::SubmissionNode,
@@ -102,6 +103,8 @@ pub(crate) async fn tell_all(
     faults: impl Fn(Story, usize) -> Vec<Vec<(usize, Kind)>>,
 ) {
     let begun = Instant::now();
+    let _rights = Granted::begin(gangs::VOLCANO_RBAC);
+    let _definitions = gangs::Definitions::begin();
     let namespace = Namespace::new(namespace).await;
     let proxy = Proxy::start().await;
     let (director, mut kills) = Director::new();
@@ -117,7 +120,10 @@ pub(crate) async fn tell_all(
     let stage = Stage { namespace: &namespace, director, world, by_spark_submit };
     let setup = || {
         // UI Services are created in the background in any order, so that their requests could not be numbered.
-        let setup = Operator::with(&namespace).through(&proxy).argument("--enable-ui-service=false");
+        let setup = Operator::with(&namespace)
+            .through(&proxy)
+            .argument("--enable-ui-service=false")
+            .argument(gangs::ENABLED);
         if by_spark_submit { setup.by_spark_submit() } else { setup.argument("--submitter=native") }
     };
 

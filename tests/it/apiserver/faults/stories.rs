@@ -1,12 +1,12 @@
 //! The actions of users and kubelets while the API server fails, and the results that they must have.
 
-use super::{Stage, Trouble};
+use super::{Stage, Trouble, world::PodLife};
 use crate::apiserver::{applications::application, namespace::Ours};
-use api::SparkApplication;
+use api::{SparkApplication, names::label};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::{
     ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{ApiResource, DeleteParams, GroupVersionKind, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -20,16 +20,19 @@ pub(crate) enum Story {
     Success,
     RetryThenSuccess,
     EditWhileRunning,
+    /// As [`Self::EditWhileRunning`], in a group of Volcano.
+    EditGangWhileRunning,
     SuspendAndResume,
     SuspendWhileSubmitting,
     DeleteWhileSubmitting,
 }
 
 impl Story {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Success,
         Self::RetryThenSuccess,
         Self::EditWhileRunning,
+        Self::EditGangWhileRunning,
         Self::SuspendAndResume,
         Self::SuspendWhileSubmitting,
         Self::DeleteWhileSubmitting,
@@ -51,6 +54,9 @@ impl Story {
             policy["onSubmissionFailureRetries"] = json!(10);
         }
         application["spec"]["restartPolicy"] = policy;
+        if self == Self::EditGangWhileRunning {
+            application["spec"]["batchScheduler"] = json!("volcano");
+        }
         application
     }
 
@@ -60,7 +66,7 @@ impl Story {
             Self::Success => (1, &[1]),
             Self::RetryThenSuccess => (2, &[2]),
             // After an edit, attempts are counted from the beginning.
-            Self::EditWhileRunning => (2, &[1]),
+            Self::EditWhileRunning | Self::EditGangWhileRunning => (2, &[1]),
             Self::SuspendAndResume => (2, &[2]),
             // The first run may have been recorded already.
             Self::SuspendWhileSubmitting => (1, &[1, 2]),
@@ -98,6 +104,7 @@ impl Story {
 
         stage.namespace.create::<SparkApplication>(&application).await;
         let driver = world.driver_runs(name).await?;
+        self.grouped(stage, name, &driver).await?;
         let executor = world.executor(name, &driver).await;
         match self {
             Self::Success => {
@@ -109,7 +116,7 @@ impl Story {
                 world.ends(&driver, 1).await;
                 self.last_run(stage, name).await?;
             }
-            Self::EditWhileRunning => {
+            Self::EditWhileRunning | Self::EditGangWhileRunning => {
                 stage.edit(name, &json!({"arguments": ["5"]})).await;
                 self.last_run(stage, name).await?;
             }
@@ -128,10 +135,27 @@ impl Story {
         Ok(())
     }
 
+    const fn is_edited(self) -> bool {
+        matches!(self, Self::EditWhileRunning | Self::EditGangWhileRunning)
+    }
+
+    /// Checks that a driver that runs has the group of its run, if it is to have one.
+    async fn grouped(self, stage: &Stage<'_>, name: &str, driver: &PodLife) -> Result<(), Trouble> {
+        let runs = stage.groups(name).await;
+        let run = &driver.pod["metadata"]["labels"][label::SUBMISSION_ID];
+        let is_right = match &runs[..] {
+            [] => self != Self::EditGangWhileRunning,
+            [of] => of == run,
+            _ => false,
+        };
+        if is_right { Ok(()) } else { Err(Trouble::Wrong(format!("run {run} has the groups of {runs:?}"))) }
+    }
+
     async fn last_run(self, stage: &Stage<'_>, name: &str) -> Result<(), Trouble> {
         let driver = stage.world.driver_runs(name).await?;
+        self.grouped(stage, name, &driver).await?;
         let arguments = driver.pod["spec"]["containers"][0]["args"].as_array().cloned().unwrap_or_default();
-        if (arguments.last() == Some(&json!("5"))) != (self == Self::EditWhileRunning) {
+        if (arguments.last() == Some(&json!("5"))) != self.is_edited() {
             return Err(Trouble::Wrong(format!("the last driver runs {arguments:?}")));
         }
         stage.world.ends(&driver, 0).await;
@@ -175,7 +199,8 @@ impl Story {
         }
         // Objects that `spark-submit` has created are deleted with the driver's pod, and do not have the label with the
         // application's name.
-        let left = [stage.own::<Service>(name).await, stage.own::<ConfigMap>(name).await].concat();
+        let own = [stage.own::<Service>(name).await, stage.own::<ConfigMap>(name).await];
+        let left = [&own.concat()[..], &stage.groups(name).await].concat();
         if let [left, ..] = &left[..] {
             return wrong(format!("its run is over, and there is {left}"));
         }
@@ -197,6 +222,15 @@ impl Stage<'_> {
         let own = ListParams::default().labels(&format!("sparkoperator.k8s.io/app-name={name}"));
         let own = self.namespace.api::<K>().list(&own).await.unwrap();
         own.iter().map(ResourceExt::name_any).collect()
+    }
+
+    /// Returns the submission ids of the application's groups.
+    async fn groups(&self, name: &str) -> Vec<String> {
+        let kind = GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", "PodGroup");
+        let pod_groups = ApiResource::from_gvk(&kind);
+        let own = ListParams::default().labels(&format!("{}={name}", label::APP_NAME));
+        let list = self.namespace.of_resource(&pod_groups).list(&own).await.unwrap();
+        list.iter().map(|group| group.labels()[label::SUBMISSION_ID].clone()).collect()
     }
 
     async fn edit(&self, name: &str, spec: &Value) {
