@@ -202,12 +202,19 @@ impl Model {
         let Submission { run, name, progress, .. } = submission;
         let name = usize::from(name);
         match progress {
-            Progress::Begun => {
+            Progress::Begun if self.oracle.is_grouped() => (makes_group(world, run), None),
+            Progress::Begun | Progress::Grouped => {
                 world.config_maps[usize::from(run.ordinal)] = Some(run.spec);
                 (Progress::HalfMade, None)
             }
             Progress::HalfMade if world.drivers[name].is_some() => (Progress::Met, None),
-            Progress::HalfMade => (Progress::Made, self.makes_driver(world, run, name).1),
+            Progress::HalfMade => {
+                let is_alone = self.oracle.is_grouped() && world.group != Some(run);
+                let is_excused = self.config.budget.of(Trouble::Orphan) > 0;
+                let broken =
+                    (is_alone && !is_excused).then(|| "a driver is made without its group".to_owned());
+                (Progress::Made, broken.or(self.makes_driver(world, run, name).1))
+            }
             Progress::Made => (Progress::Succeeded, None),
             Progress::Met => (Progress::DriverExists, None),
             ended @ (Progress::Succeeded | Progress::DriverExists | Progress::Failed) => (ended, None),
@@ -240,6 +247,16 @@ impl Model {
 
 pub const fn edge(step: Step, world: World) -> Edge {
     Edge { step, world, broken: None }
+}
+
+/// Creates the group of a run, as `controller::objects::make` does: the group of another run is deleted first.
+pub fn makes_group(world: &mut World, run: RunNo) -> Progress {
+    if world.group.is_some_and(|of| of != run) {
+        world.group = None;
+        return Progress::Begun;
+    }
+    world.group = Some(run);
+    Progress::Grouped
 }
 
 /// Returns whether another `spark-submit` will create the driver of this run, and has not checked yet whether the

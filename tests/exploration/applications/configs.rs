@@ -5,7 +5,7 @@ use super::{
     world::{Budget, Trouble},
 };
 use api::RestartPolicyType;
-use plan::{Policy, submission::Submitter};
+use plan::{Policy, gang::BatchSchedulers, submission::Submitter};
 use serde_json::{Value, json};
 
 /// One exploration.
@@ -45,6 +45,10 @@ const CLOSED: [(Trouble, u8); 1] = [(Closure, 1)];
 const TAKEN: [(Trouble, u8); 5] = [(Kill, 1), (Crash, 1), (Refusal, 1), (Eviction, 1), (Edit, 1)];
 const WITH_EXECUTORS: [(Trouble, u8); 3] = [(Edit, 1), (Crash, 1), (Executor, 1)];
 const RESUMED: [(Trouble, u8); 2] = [(Suspend, 3), (Refusal, 1)];
+const GROUPED: [(Trouble, u8); 7] =
+    [(Edit, 1), (Suspend, 2), (Kill, 1), (NodeLoss, 1), (Crash, 1), (Fault, 1), (Refusal, 1)];
+const GROUPED_BY_POD: [(Trouble, u8); 6] =
+    [(Edit, 1), (Suspend, 2), (Kill, 1), (Crash, 1), (Refusal, 1), (Eviction, 1)];
 const LOST: [(Trouble, u8); 3] = [(NodeLoss, 1), (Edit, 1), (Suspend, 1)];
 /// Troubles after which a driver is deleted before its run is recorded, and is therefore created again.
 const ANEW: [(Trouble, u8); 3] = [(Kill, 1), (Crash, 1), (NodeLoss, 1)];
@@ -67,6 +71,13 @@ fn natively(more: u8) -> Vec<Config> {
     let ttl = json!({"timeToLiveSeconds": 60, "driverPodDisruptionBudget": true});
     let mut mortal = config("time to live and a disruption budget", (Native, Never), &ttl, both(1));
     mortal.setting.policy.has_driver_pdb = true;
+    let mut grouped = config(
+        "in a group",
+        (Native, OnFailure),
+        &json!({"batchScheduler": "volcano"}),
+        Budget::new(1 + more, &GROUPED),
+    );
+    grouped.setting.policy.batch_schedulers = Some(BatchSchedulers::default());
     let mut renamed_natively = config("renamed driver", (Native, Never), &none, renamed);
     renamed_natively.setting.names = [0, 1];
     vec![
@@ -80,6 +91,7 @@ fn natively(more: u8) -> Vec<Config> {
         config("user and faults", (Native, OnFailure), &none, both(1)),
         Config { runs: 2, ..config("executors", (Native, OnFailure), &none, with_executors) },
         renamed_natively,
+        Config { runs: 2, ..grouped },
         Config { runs: 2 + more, ..config("started always", (Native, Always), &none, both(1)) },
         Config { is_taken: true, ..config("name that is taken", (Native, OnFailure), &none, both(1)) },
         protected,
@@ -97,6 +109,9 @@ fn by_pod(more: u8) -> Vec<Config> {
     };
     let mut renamed = of("renamed driver, by spark-submit", Never, 1, &OF_RENAMED_BY_POD);
     renamed.setting.names = [0, 1];
+    let mut grouped = of("in a group, by spark-submit", OnFailure, 1, &GROUPED_BY_POD);
+    grouped.setting.spec["batchScheduler"] = json!("volcano");
+    grouped.setting.policy.batch_schedulers = Some(BatchSchedulers::default());
     let mut with_sidecar = of("submission pods with a sidecar", Never, 1, &OF_PODS_WITH_SIDECAR);
     with_sidecar.setting.has_sidecar = true;
     with_sidecar.setting.has_messages = true;
@@ -107,6 +122,7 @@ fn by_pod(more: u8) -> Vec<Config> {
         of("user and faults, by spark-submit", OnFailure, 1, &everything),
         of("its user, by spark-submit", Never, 2, &BY_USER_OF_PODS),
         renamed,
+        grouped,
         with_sidecar,
         Config { runs: 3, ..taken },
         Config {

@@ -262,6 +262,7 @@ impl explorer::Model for Model {
             executors: [None; EXECUTORS],
             submission_pods: [None; SUBMISSION_PODS],
             config_maps: [None; 8],
+            group: None,
             is_closing: false,
             operator: operator::fresh(&application),
             orphan: None,
@@ -398,6 +399,10 @@ impl explorer::Model for Model {
         if self.is_by_pod() && files.any(|(_, files)| files.is_some()) {
             return wrong("the ConfigMap of a submission pod is left");
         }
+        let grouped = Some(facts.run).filter(|_| self.oracle.is_grouped() && facts.state == State::Running);
+        if world.group != grouped.flatten() {
+            return wrong("the group is not that of a run that lasts");
+        }
         let lives = ours().filter(|pod| !pod.phase.has_ended());
         let lives: Vec<_> = lives.map(|pod| (pod.run, pod.phase)).collect();
         let is_followed = facts.state == State::Running && lives == [(facts.run, Phase::Running)];
@@ -427,7 +432,7 @@ impl explorer::Model for Model {
     }
     fn tell(&self, before: &World, edge: &Edge) -> String {
         let mut story = format!("{:?}", edge.step);
-        let World { application, drivers, executors, submission_pods, operator, .. } = &edge.world;
+        let World { application, drivers, executors, submission_pods, operator, group, .. } = &edge.world;
         if let (Step::Reconcile { .. }, Some(doing)) = (edge.step, operator.doing) {
             let decision = self.oracle.decision(doing.plan);
             let (from, to) = (operator.application.status, decision.status);
@@ -447,6 +452,9 @@ impl explorer::Model for Model {
         if submission_pods != &before.submission_pods {
             let pods = submission_pods.iter().flatten().collect::<Vec<_>>();
             write!(story, "; submission pods {pods:?}").unwrap();
+        }
+        if group != &before.group {
+            write!(story, "; group {group:?}").unwrap();
         }
         if operator.submission != before.operator.submission {
             write!(story, "; submission {:?}", operator.submission).unwrap();

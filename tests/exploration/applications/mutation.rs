@@ -4,6 +4,7 @@
 use api::{SparkApplication, State, owner_reference};
 use plan::{
     Action, Driver, Observed, Plan,
+    gang::GroupApi,
     lifecycle::questions,
     pod_summary::{Controller, Phase, PodSummary},
     spec_hash::{hash_version, spec_hash},
@@ -48,6 +49,8 @@ pub enum Mutation {
     OldSubmissionPodsIgnored,
     /// Submission pods are not deleted once their run is recorded.
     SubmissionPodsLeft,
+    /// The group of a run is not deleted with the run.
+    GroupLeft,
     /// The outcome of a submission is the outcome of the pod, whatever the pod's container reports.
     OutcomeOfPodCounts,
     /// A submission pod that was evicted counts as succeeded.
@@ -63,7 +66,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::OldExecutorsIgnored,
         Self::CachedDriverTrusted,
         Self::EmptyCacheTrusted,
@@ -84,6 +87,7 @@ impl Mutation {
         Self::GoneTakenForSuccess,
         Self::OldSubmissionPodsIgnored,
         Self::SubmissionPodsLeft,
+        Self::GroupLeft,
         Self::OutcomeOfPodCounts,
         Self::EvictedTakenForSuccess,
         Self::FailureCountsMoreThanDriver,
@@ -102,6 +106,7 @@ impl Mutation {
             | Self::EvictedTakenForSuccess
             | Self::RevocableAdopted
             | Self::HalfMadeReplaced => "faults, by spark-submit",
+            Self::GroupLeft => "in a group",
             Self::OldSubmissionPodsIgnored => "its user, by spark-submit",
             Self::FailureCountsMoreThanDriver => "renamed driver, by spark-submit",
             Self::OutcomeOfPodCounts => "submission pods with a sidecar",
@@ -203,6 +208,14 @@ impl Mutation {
                     }
                     _ => true,
                 });
+            }
+            Self::GroupLeft => {
+                plan.auxiliary.clear();
+                for action in &mut plan.actions {
+                    if let Action::DeleteChildren(children) = action {
+                        children.retain(|child| GroupApi::of(&child.kind).is_none());
+                    }
+                }
             }
             Self::EndWithoutTime => plan.status.termination_time = None,
             Self::RerunNotNoted => plan.status.last_rerun = before.last_rerun,

@@ -181,6 +181,8 @@ impl Model {
                 && recorded.is_some()
                 && operator.made_for == recorded,
             submission: submission.map(|submission| (submission.run, submission.progress)),
+            // In this model, the watch reports groups at once.
+            group: world.group,
         }
     }
 
@@ -222,7 +224,7 @@ impl Model {
         let mut broken = None;
         let goes_on = if call == Call::Failed {
             // An object that a driver can run without does not keep the driver from running.
-            matches!(now, Todo::Act(Act::Make))
+            matches!(now, Todo::Act(Act::Make | Act::DeleteGroup(_) | Act::RestoreGroup(_)))
         } else {
             match now {
                 Todo::Check => doing.is_current,
@@ -276,12 +278,13 @@ impl Model {
             Act::Make => {
                 world.operator.made_for = self.oracle.facts(before.operator.application.status).run;
             }
-            Act::DeleteConfigMaps(ordinals) => {
+            Act::DeleteChildren { config_maps, group } => {
                 for (ordinal, config_map) in world.config_maps.iter_mut().enumerate() {
-                    if ordinals & (1 << ordinal) != 0 {
+                    if config_maps & (1 << ordinal) != 0 {
                         *config_map = None;
                     }
                 }
+                world.group = world.group.filter(|_| !group);
             }
             Act::DeletePod { name, uid } => {
                 if let Some(pod) = world.drivers[usize::from(name)].as_mut().filter(|pod| pod.uid == uid) {
@@ -304,6 +307,8 @@ impl Model {
                     executor.terminating = true;
                 }
             }
+            Act::DeleteGroup(run) => world.group = world.group.filter(|of| *of != run),
+            Act::RestoreGroup(run) => world.group = Some(run),
             Act::Protect { name, uid, protect } => {
                 let pods = &mut world.drivers[usize::from(name)];
                 if let Some(pod) = pods.as_mut().filter(|pod| pod.uid == uid) {

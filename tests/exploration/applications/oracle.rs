@@ -10,13 +10,17 @@ use super::{
     world::{Application, EXECUTORS, Executor, NAMES, Pod, Progress, RunNo, SUBMISSION_PODS, SubmissionPod},
 };
 use crate::{decision::Decision, explorer::Folding};
-use api::{SparkApplication, SparkApplicationStatus, State, names::annotation};
+use api::{
+    SparkApplication, SparkApplicationStatus, State,
+    names::{annotation, label},
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::{
     Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
-    auxiliary::AuxiliaryObjects,
+    auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects},
     driver::pod_name,
+    gang::{self, GroupApi},
     lifecycle::{self, Questions, knows_all_pods, questions},
     pod_summary::Phase as PodPhase,
     run::{Run, SubmissionId},
@@ -55,6 +59,7 @@ pub struct Seen {
     pub has_written: bool,
     pub made: bool,
     pub submission: Option<(RunNo, Progress)>,
+    pub group: Option<RunNo>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,8 +78,11 @@ pub enum Act {
     },
     StopSubmission,
     Make,
-    /// The ordinals of the runs whose ConfigMaps are deleted, one bit each.
-    DeleteConfigMaps(u32),
+    DeleteChildren {
+        /// The ordinals of the runs whose ConfigMaps are deleted, one bit each.
+        config_maps: u32,
+        group: bool,
+    },
     DeletePod {
         name: u8,
         uid: u8,
@@ -84,6 +92,10 @@ pub enum Act {
         uid: u8,
     },
     DeleteExecutors(RunNo),
+    /// Deletes a group that no run needs, if it is still that of this run.
+    DeleteGroup(RunNo),
+    /// Makes the group of a run that lasts, or changes it to that of this run.
+    RestoreGroup(RunNo),
     Protect {
         name: u8,
         uid: u8,
@@ -190,6 +202,11 @@ impl Oracle {
         self.setting.policy.submitter == Submitter::Native
     }
 
+    /// Whether a batch scheduler places the pods of the application as a group.
+    pub const fn is_grouped(&self) -> bool {
+        self.setting.policy.batch_schedulers.is_some()
+    }
+
     pub fn facts(&self, status: u32) -> &Facts {
         &self.statuses[status as usize].1
     }
@@ -240,7 +257,8 @@ impl Oracle {
             unsaid(&real, &mut plan.status);
         }
         let writes = real.status.clone().unwrap_or_default() != plan.status;
-        let acts = plan.actions.iter().map(|action| self.act(action)).collect();
+        let restored = plan.auxiliary.iter().filter_map(|action| self.about_group(action, seen.group));
+        let acts = plan.actions.iter().map(|action| self.act(action)).chain(restored).collect();
         let status = self.number(plan.status);
         self.decisions.push(Decision { acts, status, writes, wrong });
         let plan = u32::try_from(self.decisions.len() - 1).unwrap();
@@ -326,7 +344,10 @@ impl Oracle {
             Action::DeleteChildren(children) => {
                 let deleted = |name: &String| children.iter().any(|child: &Child| child.name == *name);
                 let ordinals = self.config_maps.iter().filter(|(_, name)| deleted(name));
-                Act::DeleteConfigMaps(ordinals.map(|(ordinal, _)| 1 << ordinal).sum())
+                Act::DeleteChildren {
+                    config_maps: ordinals.map(|(ordinal, _)| 1 << ordinal).sum(),
+                    group: children.iter().any(|child| GroupApi::of(&child.kind).is_some()),
+                }
             }
             Action::DeletePod { name, uid } => {
                 let uid = uid[1..].parse().unwrap();
@@ -351,6 +372,27 @@ impl Oracle {
                 unreachable!("no application of the model is in a gang: {action:?}")
             }
         }
+    }
+
+    /// Returns what is done about the group of a run whose driver exists or that is over; none if the action is about
+    /// another object.
+    fn about_group(&self, action: &AuxiliaryAction, there: Option<RunNo>) -> Option<Act> {
+        match action {
+            AuxiliaryAction::Delete(child) => GroupApi::of(&child.kind).and(there).map(Act::DeleteGroup),
+            AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => {
+                let run = object["metadata"]["labels"][label::SUBMISSION_ID].clone();
+                let id: SubmissionId = serde_json::from_value(run).ok()?;
+                (object["kind"] == "PodGroup").then(|| Act::RestoreGroup(self.runs[&id]))
+            }
+        }
+    }
+
+    /// Returns the group of a run as the watch reports it.
+    fn group(&self, application: &Application, run: RunNo) -> Option<AuxiliaryObject> {
+        let real = self.real(&Application { spec: run.spec, ..*application });
+        let gang = gang::of(&real, self.ids[&run].as_str(), None, &self.setting.policy).unwrap();
+        let [group] = &gang.objects[..] else { return None };
+        AuxiliaryObject::of(&GroupApi::Volcano.kind(), group).map(|(_, group)| group)
     }
 
     /// Returns the number that stands for `status` in the states of the model.
@@ -439,13 +481,18 @@ impl Oracle {
             mount_failure: None,
             recorded: seen.has_written.then(then),
             made: seen.made,
-            auxiliary: AuxiliaryObjects::default(),
+            auxiliary: AuxiliaryObjects {
+                there: seen.group.and_then(|run| self.group(application, run)).into_iter().collect(),
+                ..AuxiliaryObjects::default()
+            },
             submission: seen.submission.map(|(run, progress)| Submission {
                 id: id(run),
                 progress: match progress {
-                    Progress::Begun | Progress::HalfMade | Progress::Made | Progress::Met => {
-                        SubmissionProgress::Running
-                    }
+                    Progress::Begun
+                    | Progress::Grouped
+                    | Progress::HalfMade
+                    | Progress::Made
+                    | Progress::Met => SubmissionProgress::Running,
                     Progress::Succeeded => made(),
                     Progress::DriverExists => SubmissionProgress::DriverExists,
                     Progress::Failed => SubmissionProgress::Failed("refused".to_owned()),

@@ -7,7 +7,8 @@ use super::{
 use api::{Role, SparkApplication};
 use plan::{
     Policy,
-    pod_summary::{Controller, Ended, Phase as PodPhase, PodSummary, Waiting},
+    gang::GroupApi,
+    pod_summary::{Controller, Ended, GroupName, Phase as PodPhase, PodSummary, Waiting},
     run::Run,
     submission::{self, SubmissionEnvironment},
     validation::validate,
@@ -28,6 +29,9 @@ impl Oracle {
             submission_id: Some(self.ids[&run].to_string()),
             controller: Some(controller("SparkApplication", "pi", UID)),
             protected: pod.protected,
+            group: self.is_grouped().then(|| {
+                Box::new(GroupName { kind: GroupApi::Volcano.kind(), name: "spark-pi-pg".to_owned() })
+            }),
             driver_config_map: Some(config_map),
             ..record
         }

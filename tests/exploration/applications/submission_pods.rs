@@ -2,7 +2,7 @@
 //! happens to the pod.
 
 use super::{
-    cluster::{edge, heard_of_driver},
+    cluster::{edge, heard_of_driver, makes_group},
     model::{Edge, Model, Step},
     world::{
         Exit, Life, Made, NAMES, Orphan, Phase, Pod, Progress, RunNo, SUBMISSION_PODS, Stage, Submission,
@@ -26,12 +26,15 @@ impl Model {
     ) -> (Progress, Option<String>) {
         let Submission { run, progress, .. } = submission;
         match progress {
-            Progress::Begun | Progress::HalfMade if world.is_closing => (Progress::Failed, None),
+            Progress::Begun | Progress::Grouped | Progress::HalfMade if world.is_closing => {
+                (Progress::Failed, None)
+            }
+            Progress::Begun if self.oracle.is_grouped() => (makes_group(world, run), None),
             // The pod of that name belongs to another owner.
             Progress::HalfMade if self.config.setting.has_foreign_submission_pod && run.ordinal == 1 => {
                 (Progress::Failed, None)
             }
-            Progress::Begun => {
+            Progress::Begun | Progress::Grouped => {
                 world.config_maps[usize::from(run.ordinal)] = Some(run.spec);
                 (Progress::HalfMade, None)
             }

@@ -27,6 +27,8 @@ pub struct World {
     /// The ConfigMaps that the operator has made, by the ordinals of runs: the spec that each was made for. A ConfigMap
     /// belongs to the driver or to the submission pod.
     pub config_maps: [Option<u8>; 8],
+    /// The run of the group by which a batch scheduler places pods. All runs have the same name for it.
+    pub group: Option<RunNo>,
     /// Whether the namespace is being deleted.
     pub is_closing: bool,
     pub operator: Operator,
@@ -212,6 +214,8 @@ pub struct Submission {
 pub enum Progress {
     /// Nothing was made.
     Begun,
+    /// The group was made.
+    Grouped,
     /// The ConfigMap was made.
     HalfMade,
     /// The pod was made too, and the operator does not know yet.
@@ -226,7 +230,7 @@ pub enum Progress {
 
 impl Progress {
     pub const fn is_running(self) -> bool {
-        matches!(self, Self::Begun | Self::HalfMade | Self::Made | Self::Met)
+        matches!(self, Self::Begun | Self::Grouped | Self::HalfMade | Self::Made | Self::Met)
     }
 }
 
