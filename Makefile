@@ -138,9 +138,14 @@ soak: build explore ## Fuzzing, long outages, kills at random moments, certifica
 # The operator that is measured is the released one. Results go to bench-results.json as well.
 bench: build ## Measure, print a table
 	cargo test --locked --profile harness --test it --no-run
+	cargo test --locked --no-run
 	$(CLUSTER) build --level api
 	OPERATOR=$(RELEASE)/spark-operator SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
-		tests/level bench tests/in-cluster bench cargo test --locked --offline --profile harness --test it -- --ignored --test-threads=1 --nocapture bench::
+		tests/level bench tests/in-cluster bench cargo test --locked --offline --profile harness --test it -- --ignored --test-threads=1 --nocapture bench:: \
+			--skip bench::gangs
+	$(CLUSTER) build --level node
+	KUBERNETES=$(lastword $(WITH_GANGS)) tests/level "bench: gangs," tests/in-cluster node cargo test --locked --offline --test it -- --ignored \
+		--nocapture bench::gangs
 
 # Any folder of recordings of real submissions: one folder a version with one file a case, or one file a version.
 recordings: ## Compare native submission with spark-submit, DIR=folder with recordings

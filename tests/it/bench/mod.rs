@@ -4,6 +4,8 @@
 
 #![expect(clippy::print_stdout, reason = "the table is what somebody waits for")]
 
+/// How long gangs take that wait for room.
+mod gangs;
 /// How late the lease is renewed.
 mod lease;
 /// How late schedules start their applications.

@@ -7,7 +7,8 @@
 use super::{Results, Usage, milliseconds};
 use crate::apiserver::{
     applications::{application, owned_by},
-    namespace::{Namespace, Ours},
+    gangs::{self, Definitions, VOLCANO_RBAC},
+    namespace::{Granted, Namespace, Ours},
     operator::{METRICS, Operator, spark_home},
     submission_node::SubmissionNode,
 };
@@ -42,6 +43,8 @@ use tokio::{task::JoinHandle, time::sleep};
 const AT_ONCE: usize = 32;
 /// The number of applications that are created one after the other, each when the one before is submitted.
 const IDLE: usize = 50;
+/// The submitter in the keys of applications that are submitted natively, each with a PodGroup of Volcano.
+const IN_GROUPS: &str = "volcano";
 /// Writes per application: two ConfigMaps, a Service, a Pod, a status and two events.
 const WRITES: f64 = 7.0;
 
@@ -53,6 +56,7 @@ async fn submissions() {
         bare(&mut results, count).await;
         by_operator(&mut results, "native", count).await;
     }
+    by_operator(&mut results, IN_GROUPS, 2_000).await;
     by_operator(&mut results, "spark_submit", 20).await;
     idle(&mut results).await;
     results.finish();
@@ -182,12 +186,16 @@ async fn by_operator(results: &mut Results, submitter: &'static str, count: usiz
         "spark_submit" => Some(SubmissionNode::of(&namespace, spark_home()).start().await),
         _ => None,
     };
+    let in_groups = submitter == IN_GROUPS;
+    let _gangs = in_groups.then(|| (Granted::begin(VOLCANO_RBAC), Definitions::begin()));
+    let by = if in_groups { "native" } else { submitter };
     let setup = Operator::with(&namespace)
-        .env("SPARK_OPERATOR_SUBMITTER", &submitter.replace('_', "-"))
+        .env("SPARK_OPERATOR_SUBMITTER", &by.replace('_', "-"))
         // The bare client creates no UI Services. The operator creates them after SUBMITTED, at two more writes for
         // each.
         .argument("--enable-ui-service=false")
         .env("RUST_LOG", "info");
+    let setup = if in_groups { setup.argument(gangs::ENABLED) } else { setup };
     let operator = setup.start().await;
     let usage = Usage::of(operator.id());
     let seen = Seen::watch(&namespace).await;
@@ -197,7 +205,11 @@ async fn by_operator(results: &mut Results, submitter: &'static str, count: usiz
         let (name, namespace, seen) = (format!("app-{i}"), &namespace, &seen);
         async move {
             seen.creates(&name);
-            namespace.create::<SparkApplication>(&application(&name)).await;
+            let mut application = application(&name);
+            if in_groups {
+                application["spec"]["batchScheduler"] = json!(IN_GROUPS);
+            }
+            namespace.create::<SparkApplication>(&application).await;
         }
     });
     all.buffer_unordered(AT_ONCE).collect::<()>().await;
