@@ -355,7 +355,8 @@ async fn list_chooses_by_labels_and_prints_what_other_programs_read() {
     // The output can be passed to `kubectl` again.
     let list: Value = serde_saphyr::from_str(&does(&["list", "-o", "yaml"], "")).unwrap();
     assert_eq!((&list["kind"], &list["items"][0]["kind"]), (&json!("List"), &json!("SparkApplication")));
-    assert!(does(&["list", "-o", "wide"], "").lines().next().unwrap().ends_with("UI"));
+    let wide = does(&["list", "-o", "wide"], "");
+    assert!(wide.lines().next().unwrap().ends_with(" SCHEDULER"), "{wide}");
 
     assert_eq!(does(&["list", "--schedule"], ""), "");
     namespace.apply(&nightly());

@@ -133,8 +133,9 @@ mod tests {
         let subject = Subject::new(&application, "spec");
         let schema = serde_json::to_value(SparkApplication::crd()).unwrap();
         let schema = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-        // The owner reference is created from the metadata of the application, not from a field of the spec.
-        let others = pod_customization::STEPS.iter().filter(|step| step.key != annotation::OWNER_REFERENCE);
+        // These are made from the metadata of the application, not from a field of the spec.
+        let of_metadata = [annotation::OWNER_REFERENCE, annotation::POD_GROUP, annotation::SCHEDULING_GATE];
+        let others = pod_customization::STEPS.iter().filter(|step| !of_metadata.contains(&step.key));
         for step in others {
             let path = field(&subject, Role::Executor, step.key, "");
             let found = path.split('.').skip(1).fold(schema, |schema, name| &schema["properties"][name]);
