@@ -9,13 +9,14 @@
 //! Executors are in no gang: the scheduler would enforce the number of members again for each executor that is replaced,
 //! and executors of an application that has shrunk would never be placed.
 
-use crate::pod_requests::{PlannedPod, PodRequests};
+use crate::pod_requests::{Amounts, PlannedPod, PodRequests};
 use api::{
     SparkApplication,
     names::{annotation, batch_scheduler, label, role},
     quantity,
 };
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The version of `scheduling.k8s.io` in which the cluster has PodGroups and Workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,25 +90,49 @@ pub(super) fn objects(
     });
     let object = |kind: &str, spec: Value| json!({"apiVersion": version.api_version(), "kind": kind, "metadata": {"name": name}, "spec": spec});
     let workload = object("Workload", json!({"controllerRef": controller, "podGroupTemplates": [template]}));
-    let placeholders = (1..=requests.initial).map(|number| placeholder(&name, number, requests));
+    let labels = &application.spec.executor.pod.labels;
+    let placeholders = (1..=requests.initial).map(|number| placeholder(&name, number, labels, requests));
     [workload, object("PodGroup", group)].into_iter().chain(placeholders).collect()
 }
 
 /// Returns the placeholder for the executor with this number: a pod that is placed like the executor, and as large.
-fn placeholder(group: &str, number: u32, requests: &PodRequests) -> Value {
+/// `labels` are those that the user gives to executors: affinities may select them.
+fn placeholder(group: &str, number: u32, labels: &BTreeMap<String, String>, requests: &PodRequests) -> Value {
     let PlannedPod { claim, spec: executor } = &requests.executor;
     let driver = &requests.driver.spec;
     let containers = executor["containers"].as_array();
     let spark = containers.and_then(|all| all.first()).unwrap_or(&Value::Null);
-    let devices = claim.requests().iter().filter(|(name, _)| name.contains('/'));
-    let limits: serde_json::Map<_, _> =
-        devices.map(|(name, amount)| (name.clone(), quantity::decimal(*amount).into())).collect();
+    // The pod states its overhead itself.
+    let overhead = |name: &str| executor["overhead"][name].as_str().and_then(quantity::amount).unwrap_or(0);
+    let asked: Amounts =
+        claim.requests().iter().map(|(name, amount)| (name.clone(), amount - overhead(name))).collect();
+    // Kubernetes requires limits of devices and huge pages, and a quota or a LimitRange those that executors have too.
+    let is_limited = |name: &str| {
+        let is_always = name == "memory" || name.starts_with("hugepages-") || name.contains('/');
+        is_always || claim.limits().contains_key(name)
+    };
+    let limit = |name: &str, amount: i128| {
+        amount.max(claim.limits().get(name).map_or(0, |limit| limit - overhead(name)))
+    };
+    let limits: Amounts = asked
+        .iter()
+        .filter(|(name, _)| is_limited(name))
+        .map(|(name, amount)| (name.clone(), limit(name, *amount)))
+        .collect();
+    let mut all_labels = labels.clone();
+    for (label, value) in [
+        (label::LAUNCHED_BY, "true".to_owned()),
+        (label::SPARK_ROLE, role::PLACEHOLDER.to_owned()),
+        (label::SPARK_EXEC_ID, number.to_string()),
+    ] {
+        all_labels.insert(label.to_owned(), value);
+    }
     let mut container = json!({
         "name": role::PLACEHOLDER,
         // The image of the executors, which the node needs anyway.
         "image": spark["image"],
         "command": ["sleep", "infinity"],
-        "resources": {"requests": super::quantities(claim.requests()), "limits": limits},
+        "resources": {"requests": super::quantities(&asked), "limits": super::quantities(&limits)},
     });
     let mut spec = json!({
         "schedulingGroup": {"podGroupName": group},
@@ -147,11 +172,7 @@ fn placeholder(group: &str, number: u32, requests: &PodRequests) -> Value {
         "kind": "Pod",
         "metadata": {
             "name": format!("{group}-placeholder-{number}"),
-            "labels": {
-                label::LAUNCHED_BY: "true",
-                label::SPARK_ROLE: role::PLACEHOLDER,
-                label::SPARK_EXEC_ID: number.to_string(),
-            },
+            "labels": all_labels,
         },
         "spec": spec,
     })

@@ -52,6 +52,12 @@ impl PodClaim {
         &self.requests
     }
 
+    /// Returns the limits of the pod, by the name of the resource. A resource that one of its containers does not limit
+    /// is limited for the others alone.
+    pub(crate) const fn limits(&self) -> &Amounts {
+        &self.limits
+    }
+
     /// Returns how much the pod uses of the resource that has the key `key` in a quota, in thousandths of a unit.
     #[must_use]
     pub fn amount(&self, key: &str) -> i128 {
