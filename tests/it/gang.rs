@@ -210,3 +210,27 @@ fn options_that_the_scheduler_cannot_take_or_has_no_use_for_are_named() {
         assert_eq!((said, found.warnings), (refused, warnings), "{batch_scheduler}: {options:?}");
     }
 }
+
+/// By these annotations the operator puts pods into groups. A user's own would put a driver into the group of another
+/// application.
+#[test]
+fn annotations_of_the_users_own_put_no_pod_into_a_group_or_behind_a_gate() {
+    let marks = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];
+    let mut application = application(&json!({}));
+    application.metadata.annotations = Some(marks.map(|mark| (mark.to_owned(), "another".to_owned())).into());
+    let policy = Policy { submitter: Submitter::Native, ..Policy::new("k8s://https://10.96.0.1:443") };
+    let run = Run::next(&application);
+    let environment = SubmissionEnvironment::default();
+    let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
+    let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
+    let made = json!([objects.pod, objects.children]).to_string();
+    assert!(marks.iter().all(|mark| !made.contains(mark)), "{made}");
+}
+
+#[test]
+fn where_gangs_are_off_the_refusal_names_their_flag() {
+    let schedulers = BatchSchedulers::new(Vec::new(), false, None).unwrap();
+    let found = schedulers.check("spec", "kubernetes", &BatchSchedulerOptions::default());
+    let why = "`kubernetes` is only possible where the administrator sets --enable-kubernetes-gangs";
+    assert_eq!(found.refused, [("spec.batchScheduler".to_owned(), why.to_owned())]);
+}

@@ -9,7 +9,7 @@ use plan::{
     auxiliary::AuxiliaryObjects,
     events::Event,
     executors::ExecutorLimits,
-    gang::Seat,
+    gang::{BatchSchedulers, Seat},
     lifecycle::{self, questions},
     pod_summary::{Phase, PodSummary},
     run::{Run, SubmissionId},
@@ -42,6 +42,7 @@ struct Admin {
     driver_pdb: bool,
     protect_driver_outcome: bool,
     executor_limit: Option<usize>,
+    kubernetes_gangs: bool,
 }
 
 #[derive(Deserialize)]
@@ -369,7 +370,9 @@ fn shown(action: &Action) -> String {
         Action::DeletePod { name, uid } if name.ends_with("-submission") => {
             format!("delete submission pod {uid}")
         }
-        Action::DeletePod { name, uid } if name.contains("placeholder") => format!("delete {uid}"),
+        Action::DeletePod { name, uid } if name.contains("placeholder") || name.contains("-exec-") => {
+            format!("delete {uid}")
+        }
         Action::DeletePod { uid, .. } => format!("delete driver {uid}"),
         Action::Nominate { name, node, .. } => format!("nominate {name} to {node}"),
         Action::Ungate { name, .. } => format!("ungate {name}"),
@@ -422,7 +425,7 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
                     Driver::Unseen | Driver::Gone => None,
                 };
                 let pods = driver.into_iter().chain(&mut seen.strays).chain(&mut seen.submission_pods);
-                let pods = pods.chain(&mut seen.placeholders);
+                let pods = pods.chain(&mut seen.placeholders).chain(&mut seen.executors);
                 // A submission pod of another run is among the strays and among the submission pods.
                 let pods: Vec<_> = pods.filter(|pod| (&pod.name, &pod.uid) == (name, uid)).collect();
                 assert!(!pods.is_empty(), "{action:?} of nothing");
@@ -438,7 +441,12 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
             },
             Action::Nominate { name, node, .. } => seat(&mut seen, name).nominated = Some(node.clone()),
             Action::Ungate { name, .. } => seat(&mut seen, name).is_gated = false,
-            Action::Make(_) => seen.made = true,
+            Action::Make(objects) => {
+                seen.made = true;
+                let pods = objects.iter().filter(|object| object["kind"] == "Pod");
+                seen.placeholders
+                    .extend(pods.map(|pod| PodSummary::of(&serde_json::from_value(pod.clone()).unwrap())));
+            }
             // Children are not part of the observation, and a deleted application is not observed any more.
             Action::DeleteChildren(_) | Action::DeleteApplication => {}
         }
@@ -553,6 +561,9 @@ fn policy(admin: Admin) -> Policy {
         default_time_to_live_seconds: admin.default_time_to_live_seconds,
         has_driver_pdb: admin.driver_pdb,
         protects_driver_outcome: admin.protect_driver_outcome,
+        batch_schedulers: admin
+            .kubernetes_gangs
+            .then(|| BatchSchedulers::new(Vec::new(), true, None).unwrap()),
         executor_limits: ExecutorLimits { count: admin.executor_limit.unwrap_or(limits.count), ..limits },
         ..Policy::new("k8s://https://10.96.0.1:443")
     }

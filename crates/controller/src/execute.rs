@@ -68,7 +68,7 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
             let done = calls::delete(&pods, name, &only(Some(uid.clone())))
                 .await
                 .map(|()| info!(pod = name, "pod deleted"));
-            ("DELETE of the driver pod", done)
+            ("DELETE of a pod", done)
         }
         Action::DeleteExecutors { submission_id } => {
             let executors =
@@ -96,6 +96,13 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
         _ => return Ok(()),
     };
     match done {
+        // The room is not reserved then, and the executor is placed all the same.
+        Err(kube::Error::Api(status))
+            if status.is_forbidden() && matches!(action, Action::Nominate { .. }) =>
+        {
+            warn!(%status, "the executor is not nominated");
+            Ok(())
+        }
         // The pod is gone already, or another pod has its name by now.
         Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
         done => done.map_err(Error::api(what)),

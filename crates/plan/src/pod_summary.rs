@@ -59,7 +59,7 @@ pub struct PodSummary {
     pub claims: Vec<String>,
     /// The object that groups a driver with its executors for a batch scheduler.
     pub group: Option<Box<GroupName>>,
-    /// What a placeholder or a gated executor has to do with the room that is held for it.
+    /// The room that a placeholder holds, or that is held for an executor.
     pub seat: Option<Box<Seat>>,
 }
 

@@ -7,6 +7,7 @@
 mod coscheduling;
 mod kubernetes;
 mod options;
+mod seat;
 mod volcano;
 mod yunikorn;
 
@@ -19,12 +20,12 @@ use crate::{
 use api::{
     Role, SparkApplication, SparkPodSpec,
     excerpt::{self, LONGEST_EXPLANATION},
-    names::{annotation, batch_scheduler, label, role},
+    names::{annotation, batch_scheduler, label},
     owner_reference, quantity, stated,
 };
 use k8s_openapi::api::core::v1::Pod;
 pub use kubernetes::PodGroupVersion;
-use serde::Deserialize;
+pub use seat::Seat;
 use serde_json::{Map, Value, json};
 use spark_client::Child;
 use std::{borrow::Cow, collections::BTreeMap};
@@ -181,6 +182,10 @@ impl BatchSchedulers {
             batch_scheduler::VOLCANO => Ok(BatchScheduler::Volcano),
             batch_scheduler::YUNIKORN => Ok(BatchScheduler::YuniKorn),
             batch_scheduler::KUBERNETES if self.has_kubernetes => Ok(BatchScheduler::Kubernetes),
+            batch_scheduler::KUBERNETES => {
+                Err("`kubernetes` is only possible where the administrator sets --enable-kubernetes-gangs"
+                    .to_owned())
+            }
             _ if self.kube_schedulers.iter().any(|known| known == name) => Ok(BatchScheduler::Coscheduling),
             _ => {
                 let own = [batch_scheduler::VOLCANO, batch_scheduler::YUNIKORN].into_iter();
@@ -235,13 +240,30 @@ pub fn wanted(
     policy: &Policy,
 ) -> Option<Value> {
     let named = driver.group.as_ref()?;
-    // Those of Kubernetes' own gangs need no repair: the cluster keeps them as long as they have pods, and their fields
-    // cannot be changed.
+    // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.
     let objects = of(application, submission_id, None, policy).ok()?.objects.into_iter();
     // An admin may have changed the default since the driver was created.
     objects.into_iter().find(|object| {
         Child::of(object).is_some_and(|child| child.kind == named.kind && child.name == named.name)
     })
+}
+
+/// Returns the placeholders of the run with this submission id whose driver is `driver`; empty if the run has none.
+#[must_use]
+pub(crate) fn placeholders(
+    application: &SparkApplication,
+    submission_id: &str,
+    driver: &PodSummary,
+    policy: &Policy,
+) -> Vec<Value> {
+    let api = driver.group.as_ref().and_then(|group| GroupApi::of(&group.kind));
+    if !matches!(api, Some(GroupApi::Kubernetes(_))) {
+        return Vec::new();
+    }
+    // They are the same in all versions.
+    let gang = of(application, submission_id, Some(PodGroupVersion::V1beta1), policy);
+    let objects = gang.map(|gang| gang.objects).unwrap_or_default();
+    objects.into_iter().filter(|object| object["kind"] == "Pod").collect()
 }
 
 /// Whether it has to be known which version of PodGroups the cluster has before `application` can be submitted.
@@ -264,18 +286,17 @@ pub fn of<'a>(
     policy: &Policy,
 ) -> Result<Gang<'a>, String> {
     let alone = |application| Gang { application, objects: Vec::new() };
-    let Some(settings) = &policy.batch_schedulers else { return Ok(alone(Cow::Borrowed(application))) };
-    let Some((name, scheduler)) = settings.of(application)? else {
-        return Ok(alone(Cow::Borrowed(application)));
-    };
+    let application = without_marks(application);
+    let Some(settings) = &policy.batch_schedulers else { return Ok(alone(application)) };
+    let Some((name, scheduler)) = settings.of(&application)? else { return Ok(alone(application)) };
     let options = application.spec.batch_scheduler_options.clone().unwrap_or_default();
     if let Some((field, why)) = settings.check("spec", &name, &options).refused.into_iter().next() {
         return Err(format!("{field}: {why}"));
     }
-    let mut grouped = application.clone();
+    let mut grouped = application.clone().into_owned();
     // Kubernetes' own gangs are placed by the scheduler that the roles name, or the cluster's default.
     grouped.spec.batch_scheduler = Some(name).filter(|_| scheduler != BatchScheduler::Kubernetes);
-    if scheduler.has_own_group(application) {
+    if scheduler.has_own_group(&application) {
         return Ok(alone(Cow::Owned(grouped)));
     }
     let requests = PodRequests::of(&grouped)
@@ -292,7 +313,7 @@ pub fn of<'a>(
             kubernetes::objects(&mut grouped, &requests, version, submission_id)
         }
     };
-    let objects = objects.into_iter().map(|object| owned(object, application, submission_id)).collect();
+    let objects = objects.into_iter().map(|object| owned(object, &application, submission_id)).collect();
     Ok(Gang { application: Cow::Owned(grouped), objects })
 }
 
@@ -373,41 +394,6 @@ pub(crate) fn waiting(group: &Value) -> Option<String> {
     Some(excerpt::beginning(words.join(": "), LONGEST_EXPLANATION))
 }
 
-/// What a placeholder or a gated executor has to do with the room that is held for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct Seat {
-    /// Whether the pod is a placeholder.
-    pub is_placeholder: bool,
-    /// Whether the gate still keeps the pod from being placed.
-    pub is_gated: bool,
-    /// The node on which the pod is placed.
-    pub node: Option<String>,
-    /// The node to which the pod is nominated.
-    pub nominated: Option<String>,
-}
-
-impl Seat {
-    /// Returns the seat of a placeholder or of a gated pod; none for any other pod.
-    #[must_use]
-    pub fn of(pod: &Pod) -> Option<Self> {
-        let spec = pod.spec.as_ref()?;
-        let is_placeholder = pod
-            .metadata
-            .labels
-            .as_ref()?
-            .get(label::SPARK_ROLE)
-            .is_some_and(|role| role == role::PLACEHOLDER);
-        let is_gated = spec.scheduling_gates.iter().flatten().any(|gate| gate.name == batch_scheduler::GATE);
-        (is_placeholder || is_gated).then(|| Self {
-            is_placeholder,
-            is_gated,
-            node: spec.node_name.clone(),
-            nominated: pod.status.as_ref().and_then(|status| status.nominated_node_name.clone()),
-        })
-    }
-}
-
 impl BatchScheduler {
     /// Whether the pods are in a group that the user has made, which the operator leaves alone.
     fn has_own_group(self, application: &SparkApplication) -> bool {
@@ -424,6 +410,19 @@ impl BatchScheduler {
             Self::YuniKorn | Self::Kubernetes => false,
         }
     }
+}
+
+/// Returns the application without the annotations by which its pods would get a group and a gate: only the operator sets
+/// them.
+fn without_marks(application: &SparkApplication) -> Cow<'_, SparkApplication> {
+    const MARKS: [&str; 2] = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];
+    let given = application.metadata.annotations.as_ref();
+    if !MARKS.iter().any(|mark| given.is_some_and(|given| given.contains_key(*mark))) {
+        return Cow::Borrowed(application);
+    }
+    let mut application = application.clone();
+    application.metadata.annotations.get_or_insert_default().retain(|key, _| !MARKS.contains(&key.as_str()));
+    Cow::Owned(application)
 }
 
 /// The kind of the objects that group pods, in several API groups.

@@ -160,7 +160,8 @@ impl Pass<'_> {
         }
         let strays = self.strays(None);
         let driver = self.own_driver();
-        if driver.is_none() && strays.is_empty() && self.seen.driver != Driver::Unseen {
+        let is_empty = strays.is_empty() && self.seen.placeholders.is_empty();
+        if driver.is_none() && is_empty && self.seen.driver != Driver::Unseen {
             return None;
         }
         Some(driver.and_then(Self::delete_pod).into_iter().chain(Self::delete_strays(&strays)).collect())

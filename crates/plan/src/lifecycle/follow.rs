@@ -89,13 +89,14 @@ impl Pass<'_> {
             .or_else(|| self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}")))
     }
 
-    /// Returns the message of a placeholder that waits for something else than `driver`: of a gang that does not fit, the
-    /// scheduler tells only one pod what there is too little of, and tells the others the number of pods that fit.
+    /// Returns the message of a placeholder that is not placed for another reason than `driver`: of a gang that does not
+    /// fit, one pod has the message which resource is short, and the others have the number of pods that fit.
     fn obstacle_of_gang(&self, driver: &PodSummary) -> Option<&str> {
-        let own = driver.waiting.as_ref()?;
+        const UNSCHEDULABLE: &str = "Unschedulable";
+        let own = driver.waiting.as_ref().filter(|waiting| waiting.reason == UNSCHEDULABLE)?;
         let its = self.seen.placeholders.iter().filter(|pod| pod.submission_id == driver.submission_id);
         its.filter_map(|pod| pod.waiting.as_ref())
-            .find(|waiting| waiting.message != own.message)
+            .find(|waiting| waiting.reason == UNSCHEDULABLE && waiting.message != own.message)
             .and_then(|waiting| waiting.message.as_deref())
     }
 

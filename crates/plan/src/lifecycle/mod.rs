@@ -376,8 +376,13 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Ac
     let drivers: Vec<_> =
         pods.iter().filter(|pod| pod.role == Some(Role::Driver) && !is_of_living(pod)).collect();
     let kept = drivers.iter().filter(|pod| pod.protected).map(|pod| release(pod));
+    // They hold room that the operator gives to nobody any more.
+    let placeholders = pods.iter().filter(|pod| pod.seat.as_ref().is_some_and(|seat| seat.is_placeholder));
+    let placeholders = placeholders.filter(|pod| !is_of_living(pod)).filter_map(Pass::delete_pod);
     if is_orphaned {
-        return kept.collect();
+        let gated = pods.iter().filter(|pod| pod.seat.as_ref().is_some_and(|seat| seat.is_gated));
+        let ungated = gated.map(|pod| Action::Ungate { name: pod.name.clone(), uid: pod.uid.clone() });
+        return kept.chain(placeholders).chain(ungated).collect();
     }
     let has_driver = |run: &str, is: &dyn Fn(&PodSummary) -> bool| {
         drivers.iter().any(|driver| driver.submission_id.as_deref() == Some(run) && is(driver))
@@ -393,5 +398,5 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Ac
     let executors = runs.into_iter().map(|run| Action::DeleteExecutors { submission_id: run.to_owned() });
     let submissions = pods.iter().filter(|pod| pod.submits && !is_of_living(pod));
     let left = drivers.iter().copied().chain(submissions).filter(|pod| is_left(pod));
-    left.filter_map(Pass::delete_pod).chain(kept).chain(executors).collect()
+    left.filter_map(Pass::delete_pod).chain(kept).chain(executors).chain(placeholders).collect()
 }

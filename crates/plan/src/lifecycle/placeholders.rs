@@ -7,83 +7,177 @@
 //! 1. The executor is nominated to the node of its placeholder. From now on, the scheduler reserves room there for it,
 //!    beside the placeholder.
 //! 2. The placeholder is deleted.
-//! 3. When it is gone, and no other placeholder of the application is about to leave that node, whose room and whose
-//!    executor the scheduler would count both, the gate is removed.
+//! 3. When it is gone, the gate is removed.
 //! 4. The scheduler places the executor on the node to which it is nominated. No pod of equal or lower priority can take
 //!    the room in between.
 //!
-//! An executor without a placeholder, such as one that replaces another, loses its gate at once.
+//! The scheduler must not try an executor on a node on which it counts another executor and that one's placeholder too: it
+//! would find no room and forget the nomination. So steps 1 and 2 wait while an executor is in step 4 on the node, and
+//! step 3 waits while another one is between steps 1 and 3 there. Other applications are not waited for.
+//!
+//! An executor without a placeholder, such as one that replaces another, loses its gate at once, and each loses it after
+//! [`LONGEST_EXCHANGE`], whatever the cluster does.
 
 use super::{Pass, is_followed};
-use crate::{Action, Plan, gang::Seat, pod_summary::PodSummary, run::Run};
-use api::{Role, State};
-use jiff::SignedDuration;
-use std::time::Duration;
+use crate::{
+    Action, Plan,
+    gang::{self, Seat},
+    pod_summary::{Phase, PodSummary},
+    run::Run,
+};
+use api::State;
+use jiff::{SignedDuration, Timestamp};
+use std::{collections::BTreeSet, time::Duration};
 
 /// How long after its driver was placed a placeholder waits for its executor. Spark creates the first executors within
-/// seconds, unless it cannot.
-const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(5);
+/// seconds after the driver has started, unless it cannot.
+const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(10);
+/// How long after its creation an executor waits for the room of its placeholder.
+const LONGEST_EXCHANGE: SignedDuration = SignedDuration::from_mins(2);
+/// How long after the creation of its driver a placeholder that is not there counts as lost. The watch reports pods
+/// later than that only if it does not work.
+const LOST: SignedDuration = SignedDuration::from_secs(30);
 
 impl Pass<'_> {
     /// Adds the actions about the placeholders and the gated executors of the application.
     pub(super) fn replace_placeholders(&self, plan: &mut Plan) {
-        let live = || self.seen.placeholders.iter().filter(|pod| !pod.terminating);
         let state = plan.status.application_state.state;
-        let followed = plan.status.submission_id.clone().filter(|_| is_followed(state));
-        let Some(run) = followed else {
+        let has_gated = self.seen.executors.iter().any(is_gated);
+        if !is_followed(state) && self.seen.placeholders.is_empty() && !has_gated {
+            return;
+        }
+        let Some(run) = plan.status.submission_id.clone().filter(|_| is_followed(state)) else {
             let next = self.is_to_be_launched(state).then(|| Run::next(self.application).id);
-            let is_left =
-                |pod: &&PodSummary| pod.submission_id.as_deref() != next.as_ref().map(|id| id.as_str());
-            plan.actions.extend(live().filter(is_left).filter_map(Self::delete_pod));
+            let is_of_next = |pod: &&PodSummary| {
+                next.as_ref().is_some_and(|id| pod.submission_id.as_deref() == Some(id.as_str()))
+            };
+            plan.actions
+                .extend(self.placeholders().filter(|pod| !is_of_next(pod)).filter_map(Self::delete_pod));
+            // They would never start, and never end.
+            let gated = self.seen.executors.iter().filter(|pod| is_gated(pod));
+            plan.actions.extend(gated.filter_map(Self::delete_pod));
             return;
         };
         let is_of_run = |pod: &&PodSummary| pod.submission_id.as_ref() == Some(&run);
-        plan.actions.extend(live().filter(|pod| !is_of_run(pod)).filter_map(Self::delete_pod));
-        for executor in self.seen.executors.iter().filter(|pod| !pod.terminating) {
-            let Some(seat) = executor.seat.as_ref().filter(|seat| seat.is_gated) else { continue };
-            plan.actions.extend(self.seat(executor, seat));
+        plan.actions.extend(self.placeholders().filter(|pod| !is_of_run(pod)).filter_map(Self::delete_pod));
+        let placeholders: Vec<_> = self.placeholders().filter(is_of_run).collect();
+        self.exchange(&placeholders, plan);
+        self.give_up_waiting(&placeholders, plan);
+        self.replace_lost(&run, plan);
+    }
+
+    /// Returns the application's placeholders, of all runs.
+    fn placeholders(&self) -> impl Iterator<Item = &PodSummary> {
+        self.seen.placeholders.iter().filter(|pod| pod.is_controlled_by(self.uid()))
+    }
+
+    /// Adds the next steps for the executors of the run and its placeholders.
+    fn exchange(&self, placeholders: &[&PodSummary], plan: &mut Plan) {
+        let executors = || self.seen.executors.iter().filter(|pod| !pod.terminating);
+        let gated = || executors().filter(|pod| is_gated(pod));
+        let its = |executor: &PodSummary| {
+            placeholders.iter().copied().find(|pod| pod.executor_id == executor.executor_id)
+        };
+        // Where executors are in step 4, and where some are between steps 1 and 3.
+        let mut trying: BTreeSet<_> = executors()
+            .filter(|pod| !is_gated(pod))
+            .filter_map(|pod| seat(pod).filter(|seat| seat.node.is_none())?.nominated.as_ref())
+            .collect();
+        let is_begun = |executor: &&PodSummary| {
+            let node = its(executor).and_then(|pod| seat(pod)?.node.as_ref());
+            node.is_some() && node == seat(executor).and_then(|seat| seat.nominated.as_ref())
+        };
+        let leaving = placeholders.iter().filter(|pod| pod.terminating);
+        let leaving = leaving.filter_map(|pod| seat(pod)?.node.as_ref());
+        let begun = gated().filter(is_begun).filter_map(|pod| seat(pod)?.nominated.as_ref());
+        let changing: BTreeSet<_> = leaving.chain(begun).collect();
+
+        for executor in gated() {
+            let Some(seat) = seat(executor) else { continue };
+            let (is_overdue, rest) = self.elapsed(executor.created, LONGEST_EXCHANGE);
+            let is_held = seat.nominated.as_ref().is_some_and(|node| changing.contains(node));
+            if is_overdue || its(executor).is_none() && !is_held {
+                trying.extend(&seat.nominated);
+                plan.actions.push(Action::Ungate { name: executor.name.clone(), uid: executor.uid.clone() });
+            } else {
+                plan.wake = plan.wake.into_iter().chain(rest).min();
+            }
         }
-        self.give_up_waiting(&run, plan);
+        for executor in gated() {
+            let Some(placeholder) = its(executor).filter(|pod| !pod.terminating) else { continue };
+            // The driver can run while a placeholder is still being bound.
+            let Some(node) = seat(placeholder).and_then(|seat| seat.node.as_ref()) else { continue };
+            if trying.contains(node) {
+                continue;
+            }
+            if !is_begun(&executor) {
+                let (name, uid) = (executor.name.clone(), executor.uid.clone());
+                plan.actions.push(Action::Nominate { name, uid, node: node.clone() });
+            }
+            plan.actions.extend(Self::delete_pod(placeholder));
+        }
+        // Spark gives each executor a higher number than all before, so that one that is missing does not come any more.
+        let newest = self.seen.executors.iter().filter_map(|pod| pod.executor_id).max();
+        let is_useless = |placeholder: &&&PodSummary| {
+            let mut same = executors().filter(|pod| pod.executor_id == placeholder.executor_id);
+            match same.next() {
+                Some(executor) => !is_gated(executor),
+                None => placeholder.executor_id <= newest,
+            }
+        };
+        plan.actions.extend(placeholders.iter().filter(is_useless).filter_map(|pod| Self::delete_pod(pod)));
     }
 
-    /// Returns the next steps for a gated executor; empty while it has to wait.
-    fn seat(&self, executor: &PodSummary, seat: &Seat) -> Vec<Action> {
-        let is_its = |pod: &&PodSummary| {
-            pod.executor_id == executor.executor_id && pod.submission_id == executor.submission_id
-        };
-        let (name, uid) = (executor.name.clone(), executor.uid.clone());
-        let Some(placeholder) = self.seen.placeholders.iter().find(is_its) else {
-            let leaves = |pod: &&PodSummary| {
-                let node = pod.seat.as_ref().and_then(|seat| seat.node.as_ref());
-                pod.terminating && node.is_some() && node == seat.nominated.as_ref()
-            };
-            let has_to_wait = self.seen.placeholders.iter().any(|pod| leaves(&pod));
-            return if has_to_wait { Vec::new() } else { vec![Action::Ungate { name, uid }] };
-        };
-        // The driver can run while a placeholder is still being bound.
-        let Some(node) = placeholder.seat.as_ref().and_then(|seat| seat.node.clone()) else {
-            return Vec::new();
-        };
-        let nominate =
-            (seat.nominated.as_ref() != Some(&node)).then_some(Action::Nominate { name, uid, node });
-        nominate.into_iter().chain(Self::delete_pod(placeholder)).collect()
-    }
-
-    /// Deletes the placeholders whose executors have not come for long.
-    fn give_up_waiting(&self, run: &str, plan: &mut Plan) {
-        let waiting: Vec<_> = self.seen.placeholders.iter().filter(|pod| !pod.terminating).collect();
-        let driver = self.own_driver().filter(|pod| pod.is_of(Role::Driver, run));
-        let Some(placed) = driver.and_then(|driver| driver.assigned).filter(|_| !waiting.is_empty()) else {
+    /// Deletes the placeholders whose executors have not been created in time.
+    fn give_up_waiting(&self, placeholders: &[&PodSummary], plan: &mut Plan) {
+        let waiting: Vec<_> = placeholders.iter().filter(|pod| !pod.terminating).collect();
+        let Some(placed) = self.own_driver().and_then(|driver| driver.assigned) else { return };
+        if waiting.is_empty() {
             return;
-        };
-        match Duration::try_from(LONGEST_WAIT - self.now.duration_since(placed)) {
-            Ok(rest) if !rest.is_zero() => plan.wake = plan.wake.into_iter().chain([rest]).min(),
-            _ => plan.actions.extend(waiting.into_iter().filter_map(Self::delete_pod)),
         }
+        match self.elapsed(Some(placed), LONGEST_WAIT) {
+            (true, _) => plan.actions.extend(waiting.into_iter().filter_map(|pod| Self::delete_pod(pod))),
+            (false, rest) => plan.wake = plan.wake.into_iter().chain(rest).min(),
+        }
+    }
+
+    /// Creates placeholders again that somebody has deleted before the gang was placed: without them, it never would be.
+    fn replace_lost(&self, run: &str, plan: &mut Plan) {
+        let Some(driver) = self.own_driver() else { return };
+        if driver.phase != Phase::Pending || driver.assigned.is_some() || driver.terminating {
+            return;
+        }
+        let mut lost = gang::placeholders(self.application, run, driver, self.policy);
+        lost.retain(|object| {
+            self.seen.placeholders.iter().all(|pod| object["metadata"]["name"] != *pod.name)
+        });
+        if lost.is_empty() {
+            return;
+        }
+        match self.elapsed(driver.created, LOST) {
+            (true, _) => plan.actions.push(Action::Make(lost)),
+            (false, rest) => plan.wake = plan.wake.into_iter().chain(rest).min(),
+        }
+    }
+
+    /// Returns whether `duration` has elapsed since `then`, and how long it takes until it has. An unknown time is long
+    /// ago.
+    fn elapsed(&self, then: Option<Timestamp>, duration: SignedDuration) -> (bool, Option<Duration>) {
+        let rest = then.map_or(SignedDuration::ZERO, |then| duration - self.now.duration_since(then));
+        let rest = Duration::try_from(rest).ok().filter(|rest| !rest.is_zero());
+        (rest.is_none(), rest)
     }
 
     /// Whether the next run may be being submitted in this state, so that its placeholders may exist.
     fn is_to_be_launched(&self, state: State) -> bool {
         matches!(state, State::New | State::PendingRerun | State::Resuming | State::SubmissionFailed)
     }
+}
+
+fn seat(pod: &PodSummary) -> Option<&Seat> {
+    pod.seat.as_deref()
+}
+
+fn is_gated(pod: &PodSummary) -> bool {
+    seat(pod).is_some_and(|seat| seat.is_gated)
 }

@@ -1,7 +1,7 @@
 //! Warns of fields that are deprecated, or that have no effect as they are written.
 
 use super::{Findings, Subject};
-use api::{RestartPolicyType, Role};
+use api::{RestartPolicyType, Role, names::batch_scheduler, stated};
 
 /// Adds the warnings about such fields. Kubeflow's operator accepts all of these fields.
 pub(super) fn fields(subject: &Subject, findings: &mut Findings) {
@@ -50,7 +50,9 @@ fn of_role(subject: &Subject, role: Role, findings: &mut Findings) {
     if pod.gpu.as_ref().is_some_and(|gpu| gpu.name.is_empty() || gpu.quantity < 1) {
         findings.warn(subject.of_role(role, "gpu"), "has no effect without a name and a quantity from 1");
     }
-    if pod.scheduler_name.is_some() && subject.spec.batch_scheduler.is_some() {
+    let batch_scheduler = stated(&subject.spec.batch_scheduler);
+    let counts = batch_scheduler.is_some_and(|name| name != batch_scheduler::KUBERNETES);
+    if pod.scheduler_name.is_some() && counts {
         let outweighs = subject.field("batchScheduler");
         findings
             .warn(subject.of_role(role, "schedulerName"), format_args!("has no effect: {outweighs} counts"));
