@@ -7,7 +7,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ops::RangeInclusive,
     thread,
     time::{Duration, Instant},
@@ -20,6 +20,8 @@ pub(crate) const GANGS: usize = 3;
 /// A resource of which each pod takes one: it decides alone how many pods there is room for.
 const SLOT: &str = "example.com/slot";
 const RBAC: [&str; 2] = ["manifests/rbac/batch-scheduler.yaml", "manifests/rbac/kubernetes-gangs.yaml"];
+/// How long a gang may be half placed.
+const SOON: Duration = Duration::from_secs(10);
 /// How long the twenty applications may take. Each Spark process starts for several seconds of a core.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
@@ -45,6 +47,9 @@ fn twenty_gangs_on_a_node_with_room_for_three_end_one_after_the_other() {
     let begun = Instant::now();
     apply(1..=APPLICATIONS, Some("kubernetes"));
     let mut most = 0;
+    let mut half_placed = BTreeMap::new();
+    // Executors for which there was no room although a placeholder had held it.
+    let mut refused = BTreeSet::new();
     while completed() < APPLICATIONS {
         assert!(
             begun.elapsed() < PATIENCE,
@@ -53,18 +58,21 @@ fn twenty_gangs_on_a_node_with_room_for_three_end_one_after_the_other() {
         );
         let now = pods();
         let running = now.values().filter(|app| app.drivers > 0);
-        for app in running.clone() {
-            // A driver that is about to end has no executors any more.
-            let is_starting = app.placeholders > 0;
-            assert!(!is_starting || app.placeholders + app.executors + app.waiting >= EXECUTORS, "{now:?}");
+        // The scheduler places the pods of a gang one after the other.
+        half_placed.retain(|name, _| now.get(name).is_some_and(Placed::is_half));
+        for (name, _) in now.iter().filter(|(_, app)| app.is_half()) {
+            let since = half_placed.entry(name.clone()).or_insert_with(Instant::now);
+            assert!(since.elapsed() < SOON, "{name} is half placed: {now:?}");
         }
+        refused.extend(now.values().flat_map(|app| app.refused.iter().cloned()));
         most = most.max(running.count());
         thread::sleep(Duration::from_secs(1));
     }
     println!(
         "soak: {APPLICATIONS} applications of a driver and {EXECUTORS} executors ended in {} s on a node with room for {GANGS}, at most \
-         {most} drivers at a time",
-        begun.elapsed().as_secs()
+         {most} drivers at a time; {} executors found their room taken at first",
+        begun.elapsed().as_secs(),
+        refused.len()
     );
     // The cluster keeps a group until none of its pods is left.
     until("the groups are gone", || {
@@ -74,7 +82,11 @@ fn twenty_gangs_on_a_node_with_room_for_three_end_one_after_the_other() {
     kubectl(&["delete", "sparkapplications", "--all"]);
 
     kubectl(&["apply", "-f", "manifests/examples/spark-pi-gang.yaml"]);
-    until("the example has ended well", || completed() == 1);
+    until("the example has ended well", || {
+        let refused: Vec<_> = pods().into_values().flat_map(|app| app.refused).collect();
+        assert_eq!(refused, Vec::<String>::new(), "no other application is on the node");
+        completed() == 1
+    });
     kubectl(&["delete", "sparkapplications", "--all"]);
 }
 
@@ -97,9 +109,17 @@ pub(crate) fn with_room() -> (Installed, Alone) {
 struct Placed {
     drivers: usize,
     executors: usize,
-    placeholders: usize,
-    /// Executors that are not placed yet.
-    waiting: usize,
+    /// Placeholders that are not placed yet.
+    unplaced: usize,
+    /// Executors without a gate for which the scheduler has found no room.
+    refused: Vec<String>,
+}
+
+impl Placed {
+    /// Whether the driver is placed and a part of its gang is not.
+    const fn is_half(&self) -> bool {
+        self.drivers > 0 && self.unplaced > 0
+    }
 }
 
 /// Returns the pods that have not ended, by application.
@@ -116,8 +136,14 @@ fn pods() -> BTreeMap<String, Placed> {
         match (labels["spark-role"].as_str(), pod["spec"]["nodeName"].is_string()) {
             (Some("driver"), true) => of_app.drivers += 1,
             (Some("executor"), true) => of_app.executors += 1,
-            (Some("executor"), false) => of_app.waiting += 1,
-            (Some("placeholder"), true) => of_app.placeholders += 1,
+            (Some("executor"), false) => {
+                let conditions = pod["status"]["conditions"].as_array();
+                let is_refused = |condition: &Value| condition["reason"] == "Unschedulable";
+                if conditions.is_some_and(|all| all.iter().any(is_refused)) {
+                    of_app.refused.push(pod["metadata"]["name"].as_str().unwrap().to_owned());
+                }
+            }
+            (Some("placeholder"), false) => of_app.unplaced += 1,
             _ => {}
         }
     }
