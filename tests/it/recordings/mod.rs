@@ -7,6 +7,7 @@ pub mod case;
 pub mod command_line;
 mod compare;
 mod rules;
+mod sums;
 
 use crate::golden::data;
 use case::Case;
