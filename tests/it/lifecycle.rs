@@ -10,7 +10,7 @@ use plan::{
     events::Event,
     executors::ExecutorLimits,
     gang::{BatchSchedulers, Seat},
-    lifecycle::{self, questions},
+    lifecycle::{self, Exchanges, questions},
     pod_summary::{Phase, PodSummary},
     run::{Run, SubmissionId},
     submission::{SubmissionEnvironment, Submitter},
@@ -80,6 +80,9 @@ struct Seen {
     /// The pods that hold room for executors, by their names.
     #[serde(default)]
     placeholders: BTreeMap<String, Value>,
+    /// Placeholders and executors of another application, by their names.
+    #[serde(default)]
+    elsewhere: BTreeMap<String, Value>,
     /// The last observation of a driver that is gone.
     departed: Option<Value>,
     mount_failure: Option<String>,
@@ -514,6 +517,11 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         let owner = json!({"kind": "SparkApplication", "name": "pi", "uid": UID});
         record(json!({"name": name, "uid": name, "controller": owner}), differs, &id)
     });
+    let elsewhere: Vec<_> = seen
+        .elsewhere
+        .iter()
+        .map(|(name, differs)| record(json!({"name": name, "uid": name}), differs, &id))
+        .collect();
     let departed = seen.departed.as_ref().map(|differs| {
         let pod = json!({"name": "pi-driver", "uid": "d1", "role": "driver"});
         Box::new(record(pod, differs, &id))
@@ -524,6 +532,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         strays: strays.collect(),
         submission_pods: submission_pods.collect(),
         placeholders: placeholders.collect(),
+        elsewhere: Exchanges::of(elsewhere.iter()),
         departed,
         mount_failure: seen.mount_failure.clone(),
         recorded: seen.recorded.map(|ago| now - ago),

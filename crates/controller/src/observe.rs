@@ -52,6 +52,9 @@ pub(super) async fn observe(
     let is_placeholder = |pod: &&PodSummary| pod.seat.as_ref().is_some_and(|seat| seat.is_placeholder);
     let placeholders: Vec<_> = cached.values().filter(is_placeholder).cloned().collect();
     cached.retain(|_, pod| !is_placeholder(&&*pod));
+    let has_gated = cached.values().any(|pod| pod.seat.as_ref().is_some_and(|seat| seat.is_gated));
+    let exchanges = || context.pods.exchanges_of_others(&namespace, &application.name_any());
+    let elsewhere = has_gated.then(exchanges).unwrap_or_default();
     let mut submission_pods: Vec<_> = cached.values().filter(|pod| pod.submits).cloned().collect();
     let submitting = |run: &&Run| submission_pods.iter().any(|pod| pod.submits_for(&uid, run.id.as_str()));
     if progress == Some(&SubmissionProgress::PodMade)
@@ -119,6 +122,7 @@ pub(super) async fn observe(
         strays,
         submission_pods,
         placeholders,
+        elsewhere,
         departed,
         mount_failure,
         recorded,

@@ -12,6 +12,7 @@ use kube::{Client, ResourceExt, runtime::watcher::Event};
 use parking_lot::RwLock;
 use plan::{
     executors,
+    lifecycle::Exchanges,
     namespaces::Namespaces,
     pod_summary::{Phase, PodSummary},
 };
@@ -76,6 +77,17 @@ impl PodIndex {
         let running = index.iter().map(|(key, pods)| (key, pods.values().filter(runs).count()));
         let some = running.filter(|(_, running)| *running > 0);
         some.map(|(key, running)| (key.clone(), u64::try_from(running).unwrap_or(u64::MAX))).collect()
+    }
+
+    /// Returns the exchanges of all applications but this one.
+    pub(super) fn exchanges_of_others(&self, namespace: &str, application: &str) -> Exchanges {
+        let mut all = Exchanges::default();
+        for ((of, name), pods) in self.pods.read().iter() {
+            if (&**of, &**name) != (namespace, application) && pods.values().any(|pod| pod.seat.is_some()) {
+                all.extend(Exchanges::of(pods.values()));
+            }
+        }
+        all
     }
 
     /// Forgets the last driver of an application that does not exist any more.

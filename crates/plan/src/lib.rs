@@ -30,6 +30,7 @@ use events::Event;
 use executors::ExecutorLimits;
 use gang::BatchSchedulers;
 use jiff::Timestamp;
+use lifecycle::Exchanges;
 use pod_summary::PodSummary;
 use run::{Run, SubmissionId};
 use serde_json::Value;
@@ -52,6 +53,8 @@ pub struct Observed {
     pub submission_pods: Vec<PodSummary>,
     /// The application's placeholders, of all runs: pods that hold room for executors.
     pub placeholders: Vec<PodSummary>,
+    /// The exchanges of other applications. Looked up only if the application has executors with a gate.
+    pub elsewhere: Exchanges,
     /// The last known state of a driver pod that no longer exists.
     pub departed: Option<Box<PodSummary>>,
     /// Why the volumes of the driver's pod or of the submission pod are not mounted. Looked up only if the pod has

@@ -13,7 +13,7 @@
 //!
 //! The scheduler must not try an executor on a node on which it counts another executor and that one's placeholder too: it
 //! would find no room and forget the nomination. So steps 1 and 2 wait while an executor is in step 4 on the node, and
-//! step 3 waits while another one is between steps 1 and 3 there. Other applications are not waited for.
+//! step 3 waits while another one is between steps 1 and 3 there, also one of another application.
 //!
 //! An executor without a placeholder, such as one that replaces another, loses its gate at once, and each loses it after
 //! [`LONGEST_EXCHANGE`], whatever the cluster does.
@@ -37,6 +37,52 @@ const LONGEST_EXCHANGE: SignedDuration = SignedDuration::from_mins(2);
 /// How long after the creation of its driver a placeholder that is not there counts as lost. The watch reports pods
 /// later than that only if it does not work.
 const LOST: SignedDuration = SignedDuration::from_secs(30);
+
+/// The pause before another look at the exchanges of other applications, which report nothing to this one.
+const A_MOMENT: Duration = Duration::from_secs(1);
+
+/// The nodes on which executors take the room of their placeholders at this moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exchanges {
+    /// Where executors are in step 4.
+    trying: BTreeSet<String>,
+    /// Where executors are between steps 1 and 3.
+    changing: BTreeSet<String>,
+}
+
+impl Exchanges {
+    /// Returns the exchanges of an application with these pods.
+    #[must_use]
+    pub fn of<'a>(pods: impl Iterator<Item = &'a PodSummary> + Clone) -> Self {
+        let placeholders = || pods.clone().filter(|pod| seat(pod).is_some_and(|seat| seat.is_placeholder));
+        let mut exchanges = Self::default();
+        let leaving = placeholders().filter(|pod| pod.terminating);
+        exchanges.changing.extend(leaving.filter_map(|pod| seat(pod)?.node.clone()));
+        for executor in pods.clone().filter(|pod| !pod.terminating) {
+            let Some(own) = seat(executor).filter(|seat| !seat.is_placeholder && seat.node.is_none()) else {
+                continue;
+            };
+            let Some(node) = own.nominated.clone() else { continue };
+            let is_its = |pod: &PodSummary| {
+                (pod.executor_id, &pod.submission_id) == (executor.executor_id, &executor.submission_id)
+            };
+            if !own.is_gated {
+                exchanges.trying.insert(node);
+            } else if placeholders()
+                .any(|pod| is_its(pod) && seat(pod).is_some_and(|seat| seat.node.as_ref() == Some(&node)))
+            {
+                exchanges.changing.insert(node);
+            }
+        }
+        exchanges
+    }
+
+    /// Adds the exchanges of another application.
+    pub fn extend(&mut self, other: Self) {
+        self.trying.extend(other.trying);
+        self.changing.extend(other.changing);
+    }
+}
 
 impl Pass<'_> {
     /// Adds the actions about the placeholders and the gated executors of the application.
@@ -78,29 +124,23 @@ impl Pass<'_> {
         let its = |executor: &PodSummary| {
             placeholders.iter().copied().find(|pod| pod.executor_id == executor.executor_id)
         };
-        // Where executors are in step 4, and where some are between steps 1 and 3.
-        let mut trying: BTreeSet<_> = executors()
-            .filter(|pod| !is_gated(pod))
-            .filter_map(|pod| seat(pod).filter(|seat| seat.node.is_none())?.nominated.as_ref())
-            .collect();
-        let is_begun = |executor: &&PodSummary| {
-            let node = its(executor).and_then(|pod| seat(pod)?.node.as_ref());
-            node.is_some() && node == seat(executor).and_then(|seat| seat.nominated.as_ref())
-        };
-        let leaving = placeholders.iter().filter(|pod| pod.terminating);
-        let leaving = leaving.filter_map(|pod| seat(pod)?.node.as_ref());
-        let begun = gated().filter(is_begun).filter_map(|pod| seat(pod)?.nominated.as_ref());
-        let changing: BTreeSet<_> = leaving.chain(begun).collect();
+        let own = Exchanges::of(self.seen.executors.iter().chain(placeholders.iter().copied()));
+        let elsewhere = &self.seen.elsewhere;
+        let mut trying: BTreeSet<_> = own.trying.iter().chain(&elsewhere.trying).collect();
 
         for executor in gated() {
             let Some(seat) = seat(executor) else { continue };
             let (is_overdue, rest) = self.elapsed(executor.created, LONGEST_EXCHANGE);
-            let is_held = seat.nominated.as_ref().is_some_and(|node| changing.contains(node));
-            if is_overdue || its(executor).is_none() && !is_held {
+            let is_in =
+                |nodes: &BTreeSet<String>| seat.nominated.as_ref().is_some_and(|node| nodes.contains(node));
+            let is_ready = its(executor).is_none() && !is_in(&own.changing);
+            if is_overdue || is_ready && !is_in(&elsewhere.changing) {
                 trying.extend(&seat.nominated);
                 plan.actions.push(Action::Ungate { name: executor.name.clone(), uid: executor.uid.clone() });
             } else {
-                plan.wake = plan.wake.into_iter().chain(rest).min();
+                // Nothing tells this application that another one is done.
+                let soon = is_ready.then_some(A_MOMENT);
+                plan.wake = plan.wake.into_iter().chain(rest).chain(soon).min();
             }
         }
         for executor in gated() {
@@ -108,9 +148,11 @@ impl Pass<'_> {
             // The driver can run while a placeholder is still being bound.
             let Some(node) = seat(placeholder).and_then(|seat| seat.node.as_ref()) else { continue };
             if trying.contains(node) {
+                let soon = elsewhere.trying.contains(node).then_some(A_MOMENT);
+                plan.wake = plan.wake.into_iter().chain(soon).min();
                 continue;
             }
-            if !is_begun(&executor) {
+            if seat(executor).and_then(|seat| seat.nominated.as_ref()) != Some(node) {
                 let (name, uid) = (executor.name.clone(), executor.uid.clone());
                 plan.actions.push(Action::Nominate { name, uid, node: node.clone() });
             }
