@@ -49,10 +49,9 @@ pub(super) async fn observe(
         progress,
         Some(SubmissionProgress::Running | SubmissionProgress::Succeeded { spark_application_id: Some(_) })
     );
-    let is_placeholder = |pod: &&PodSummary| pod.seat.as_ref().is_some_and(|seat| seat.is_placeholder);
-    let placeholders: Vec<_> = cached.values().filter(is_placeholder).cloned().collect();
-    cached.retain(|_, pod| !is_placeholder(&&*pod));
-    let has_gated = cached.values().any(|pod| pod.seat.as_ref().is_some_and(|seat| seat.is_gated));
+    let placeholders: Vec<_> = cached.values().filter(|pod| pod.is_placeholder()).cloned().collect();
+    cached.retain(|_, pod| !pod.is_placeholder());
+    let has_gated = cached.values().any(PodSummary::is_gated);
     let exchanges = || context.pods.exchanges_of_others(&namespace, &application.name_any());
     let elsewhere = has_gated.then(exchanges).unwrap_or_default();
     let mut submission_pods: Vec<_> = cached.values().filter(|pod| pod.submits).cloned().collect();

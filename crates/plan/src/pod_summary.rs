@@ -196,6 +196,18 @@ impl PodSummary {
         })
     }
 
+    /// Whether the pod is a placeholder: it holds room for an executor.
+    #[must_use]
+    pub fn is_placeholder(&self) -> bool {
+        self.seat.as_ref().is_some_and(|seat| seat.is_placeholder)
+    }
+
+    /// Whether the gate of gangs still keeps the pod from being placed.
+    #[must_use]
+    pub fn is_gated(&self) -> bool {
+        self.seat.as_ref().is_some_and(|seat| seat.is_gated)
+    }
+
     /// Whether the application with this uid controls the pod.
     #[must_use]
     pub fn is_controlled_by(&self, uid: &str) -> bool {

@@ -1,7 +1,10 @@
 //! Kubernetes' own gangs, placed by its own scheduler: no driver begins without room for its executors.
 
 use crate::{
-    apiserver::kubectl::{kubectl, kubectl_reads},
+    apiserver::{
+        gangs::group_scheduler::has_ended,
+        kubectl::{kubectl, kubectl_reads},
+    },
     golden::{data, yaml},
     node::{Alone, Installed, install_alone},
 };
@@ -129,7 +132,7 @@ fn pods() -> BTreeMap<String, Placed> {
     for pod in list["items"].as_array().unwrap() {
         let labels = &pod["metadata"]["labels"];
         let Some(name) = labels["sparkoperator.k8s.io/app-name"].as_str() else { continue };
-        if ["Succeeded", "Failed"].contains(&pod["status"]["phase"].as_str().unwrap()) {
+        if has_ended(pod) {
             continue;
         }
         let of_app = placed.entry(name.to_owned()).or_default();

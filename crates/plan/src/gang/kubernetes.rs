@@ -21,9 +21,9 @@ use std::collections::BTreeMap;
 /// The version of `scheduling.k8s.io` in which the cluster has PodGroups and Workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodGroupVersion {
-    /// That of Kubernetes 1.36.
+    /// The version of Kubernetes 1.36.
     V1alpha2,
-    /// That of Kubernetes 1.37.
+    /// The version of Kubernetes 1.37.
     V1beta1,
 }
 

@@ -1,13 +1,10 @@
 //! Checks `batchSchedulerOptions` against the scheduler that they are for.
 
 use super::{BatchScheduler, BatchSchedulers};
-use crate::validation::is_object_name;
+use crate::validation::{LONGEST_LABEL, is_label_value, is_object_name};
 use api::{BatchSchedulerOptions, quantity, stated};
 
-/// The longest value of a label, in characters.
-const LONGEST_LABEL_VALUE: usize = 63;
-
-/// What is to be said about the options of an application, each with the path of its field.
+/// The findings about the options of an application, each with the path of its field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// Why the application cannot be handed over.
@@ -57,7 +54,7 @@ impl BatchScheduler {
                 (!is_label_value(queue)).then(|| {
                     format!(
                         "`{queue}` cannot be the value of a label, as which YuniKorn reads the queue: write letters, digits, `-`, `_` and \
-                         `.`, at most {LONGEST_LABEL_VALUE}"
+                         `.`, at most {LONGEST_LABEL}"
                     )
                 })
             } else {
@@ -81,13 +78,4 @@ impl BatchScheduler {
         }
         findings
     }
-}
-
-/// Whether Kubernetes accepts `text` as the value of a label.
-fn is_label_value(text: &str) -> bool {
-    let is_alphanumeric = |c: char| c.is_ascii_alphanumeric();
-    text.len() <= LONGEST_LABEL_VALUE
-        && text.starts_with(is_alphanumeric)
-        && text.ends_with(is_alphanumeric)
-        && text.chars().all(|c| is_alphanumeric(c) || "-_.".contains(c))
 }

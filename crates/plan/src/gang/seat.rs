@@ -4,7 +4,7 @@ use api::names::{batch_scheduler, label, role};
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
 
-/// What is known of the room that a placeholder holds, or that is held for an executor.
+/// The room that a placeholder holds, or that is held for an executor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Seat {

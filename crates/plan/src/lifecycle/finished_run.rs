@@ -160,7 +160,7 @@ impl Pass<'_> {
         }
         let strays = self.strays(None);
         let driver = self.own_driver();
-        let is_empty = strays.is_empty() && self.seen.placeholders.is_empty();
+        let is_empty = strays.is_empty() && self.placeholders().next().is_none();
         if driver.is_none() && is_empty && self.seen.driver != Driver::Unseen {
             return None;
         }

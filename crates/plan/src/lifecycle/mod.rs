@@ -378,10 +378,10 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Ac
         pods.iter().filter(|pod| pod.role == Some(Role::Driver) && !is_of_living(pod)).collect();
     let kept = drivers.iter().filter(|pod| pod.protected).map(|pod| release(pod));
     // They hold room that the operator gives to nobody any more.
-    let placeholders = pods.iter().filter(|pod| pod.seat.as_ref().is_some_and(|seat| seat.is_placeholder));
+    let placeholders = pods.iter().filter(|pod| pod.is_placeholder());
     let placeholders = placeholders.filter(|pod| !is_of_living(pod)).filter_map(Pass::delete_pod);
     if is_orphaned {
-        let gated = pods.iter().filter(|pod| pod.seat.as_ref().is_some_and(|seat| seat.is_gated));
+        let gated = pods.iter().filter(|pod| pod.is_gated());
         let ungated = gated.map(|pod| Action::Ungate { name: pod.name.clone(), uid: pod.uid.clone() });
         return kept.chain(placeholders).chain(ungated).collect();
     }

@@ -29,13 +29,13 @@ use api::State;
 use jiff::{SignedDuration, Timestamp};
 use std::{collections::BTreeSet, time::Duration};
 
-/// How long after its driver was placed a placeholder waits for its executor. Spark creates the first executors within
-/// seconds after the driver has started, unless it cannot.
+/// The time that a placeholder waits for its executor, from the moment its driver was placed. Spark creates the first
+/// executors within seconds after the driver has started, unless it cannot.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(10);
-/// How long after its creation an executor waits for the room of its placeholder.
+/// The time that an executor waits for the room of its placeholder, from its creation.
 const LONGEST_EXCHANGE: SignedDuration = SignedDuration::from_mins(2);
-/// How long after the creation of its driver a placeholder that is not there counts as lost. The watch reports pods
-/// later than that only if it does not work.
+/// The time after which a placeholder that is not there counts as lost, from the creation of its driver. A watch that
+/// works reports pods earlier than that.
 const LOST: SignedDuration = SignedDuration::from_secs(30);
 
 /// The pause before another look at the exchanges of other applications, which report nothing to this one.
@@ -54,7 +54,7 @@ impl Exchanges {
     /// Returns the exchanges of an application with these pods.
     #[must_use]
     pub fn of<'a>(pods: impl Iterator<Item = &'a PodSummary> + Clone) -> Self {
-        let placeholders = || pods.clone().filter(|pod| seat(pod).is_some_and(|seat| seat.is_placeholder));
+        let placeholders = || pods.clone().filter(|pod| pod.is_placeholder());
         let mut exchanges = Self::default();
         let leaving = placeholders().filter(|pod| pod.terminating);
         exchanges.changing.extend(leaving.filter_map(|pod| seat(pod)?.node.clone()));
@@ -88,8 +88,10 @@ impl Pass<'_> {
     /// Adds the actions about the placeholders and the gated executors of the application.
     pub(super) fn replace_placeholders(&self, plan: &mut Plan) {
         let state = plan.status.application_state.state;
-        let has_gated = self.seen.executors.iter().any(is_gated);
-        if !is_followed(state) && self.seen.placeholders.is_empty() && !has_gated {
+        let has_gated = self.seen.executors.iter().any(PodSummary::is_gated);
+        // A run whose placeholders are all lost has only a driver that waits, in a group.
+        let is_grouped = self.own_driver().is_some_and(|driver| driver.group.is_some());
+        if self.seen.placeholders.is_empty() && !has_gated && !is_grouped {
             return;
         }
         let Some(run) = plan.status.submission_id.clone().filter(|_| is_followed(state)) else {
@@ -99,8 +101,8 @@ impl Pass<'_> {
             };
             plan.actions
                 .extend(self.placeholders().filter(|pod| !is_of_next(pod)).filter_map(Self::delete_pod));
-            // They would never start, and never end.
-            let gated = self.seen.executors.iter().filter(|pod| is_gated(pod));
+            // An executor with the gate would never start, and never end.
+            let gated = self.seen.executors.iter().filter(|pod| pod.is_gated());
             plan.actions.extend(gated.filter_map(Self::delete_pod));
             return;
         };
@@ -113,14 +115,14 @@ impl Pass<'_> {
     }
 
     /// Returns the application's placeholders, of all runs.
-    fn placeholders(&self) -> impl Iterator<Item = &PodSummary> {
+    pub(super) fn placeholders(&self) -> impl Iterator<Item = &PodSummary> {
         self.seen.placeholders.iter().filter(|pod| pod.is_controlled_by(self.uid()))
     }
 
     /// Adds the next steps for the executors of the run and its placeholders.
     fn exchange(&self, placeholders: &[&PodSummary], plan: &mut Plan) {
         let executors = || self.seen.executors.iter().filter(|pod| !pod.terminating);
-        let gated = || executors().filter(|pod| is_gated(pod));
+        let gated = || executors().filter(|pod| pod.is_gated());
         let its = |executor: &PodSummary| {
             placeholders.iter().copied().find(|pod| pod.executor_id == executor.executor_id)
         };
@@ -163,7 +165,7 @@ impl Pass<'_> {
         let is_useless = |placeholder: &&&PodSummary| {
             let mut same = executors().filter(|pod| pod.executor_id == placeholder.executor_id);
             match same.next() {
-                Some(executor) => !is_gated(executor),
+                Some(executor) => !executor.is_gated(),
                 None => placeholder.executor_id <= newest,
             }
         };
@@ -218,8 +220,4 @@ impl Pass<'_> {
 
 fn seat(pod: &PodSummary) -> Option<&Seat> {
     pod.seat.as_deref()
-}
-
-fn is_gated(pod: &PodSummary) -> bool {
-    seat(pod).is_some_and(|seat| seat.is_gated)
 }

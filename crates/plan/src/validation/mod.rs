@@ -31,6 +31,7 @@ use api::{
     with_defaults,
 };
 pub use names::is_object_name;
+pub(crate) use names::{LONGEST_LABEL, is_label_value};
 pub use schedule::shortest_named_run;
 use std::{fmt::Display, ops::Deref};
 

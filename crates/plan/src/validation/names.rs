@@ -7,7 +7,7 @@ use api::{ScheduledSparkApplication, SparkApplication, names::conf};
 use cron::Schedule;
 
 /// Kubernetes' limit, in characters, for the values of labels, the names of Services and many others.
-const LONGEST_LABEL: usize = 63;
+pub(crate) const LONGEST_LABEL: usize = 63;
 /// Kubernetes' limit for most names, in characters.
 const LONGEST_NAME: usize = 253;
 
@@ -99,6 +99,15 @@ fn is_label(name: &str) -> bool {
 #[must_use]
 pub fn is_object_name(name: &str) -> bool {
     name.len() <= LONGEST_NAME && name.split('.').all(is_segment)
+}
+
+/// Whether Kubernetes accepts `text` as the value of a label.
+pub(crate) fn is_label_value(text: &str) -> bool {
+    let is_alphanumeric = |c: char| c.is_ascii_alphanumeric();
+    text.len() <= LONGEST_LABEL
+        && text.starts_with(is_alphanumeric)
+        && text.ends_with(is_alphanumeric)
+        && text.chars().all(|c| is_alphanumeric(c) || "-_.".contains(c))
 }
 
 /// Whether `name` can be one part of a DNS-1123 subdomain, between two dots.

@@ -9,7 +9,7 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// How the scheduler finds the group of a pod, and what the group asks for.
+/// The marks by which the scheduler finds the group of a pod, and the size of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
     /// An annotation with the name of a PodGroup of Volcano.
