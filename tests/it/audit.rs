@@ -23,7 +23,7 @@ use std::{
 const OF_OWNER_REFERENCES: &str = "/finalizers";
 
 /// API group, resource with its subresource, and verb.
-type Right = (String, String, String);
+pub type Right = (String, String, String);
 
 #[test]
 #[ignore = "needs the audit logs of kube-apiserver: make test"]
@@ -53,17 +53,21 @@ fn used(log: &str) -> BTreeSet<Right> {
     lines.map_while(Result::ok).filter_map(right).collect()
 }
 
-/// Returns all rights that the manifests grant when every flag that adds rights is set, but --enable-kubernetes-gangs: the
-/// API servers of this level are too old to be asked what it is for.
+/// Returns all rights that the manifests grant when every flag that adds rights is set, but --enable-kubernetes-gangs:
+/// the API servers of this level are too old to be asked what it is for, and `soak::placeholders` looks at its rights.
 fn granted() -> BTreeSet<Right> {
-    let flags = [
+    granted_with(&[
         "--enable-driver-pdb",
         "--enable-resource-quota-enforcement",
         "--namespace-selector=any",
         "--enable-batch-scheduler",
         "--kube-scheduler-names=any",
-    ];
-    let arguments = ["spark-operator", "manifests"].into_iter().chain(flags);
+    ])
+}
+
+/// Returns all rights that the manifests grant for these flags.
+pub fn granted_with(flags: &[&str]) -> BTreeSet<Right> {
+    let arguments = ["spark-operator", "manifests"].iter().chain(flags);
     let Command::Manifests(settings) = Flags::parse_from(arguments).command else {
         unreachable!("`manifests` was asked for")
     };

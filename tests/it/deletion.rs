@@ -1,7 +1,12 @@
-//! Tests what the operator does with the pods of an application that is being deleted or no longer exists.
+//! Tests what the operator does with the pods of an application that is being deleted or no longer exists, or that the
+//! operator ceases to drive.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use plan::{Action, lifecycle::after_deletion, pod_summary::PodSummary};
+use plan::{
+    Action, Policy,
+    lifecycle::{after_deletion, leave},
+    pod_summary::PodSummary,
+};
 use serde_json::{Value, from_value, json};
 
 #[test]
@@ -45,15 +50,54 @@ fn pods_that_are_kept_on_purpose_stay() {
     }
 }
 
+#[test]
+fn placeholders_go_with_their_application() {
+    let old = json!({"uid": "old", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["orphan"]});
+    let of = |controller: Value| placeholder(&controller);
+    let owner = |kind: &str, uid: &str| json!({"kind": kind, "name": "pi", "uid": uid});
+    let pods = [
+        of(owner("SparkApplication", "old")),
+        of(owner("SparkApplication", "new")),
+        of(owner("ReplicaSet", "web")),
+    ];
+    let there = json!({"uid": "new"});
+    assert_eq!(told(&pods, Some(&there)), ["delete placeholder of old"]);
+    // The executors of orphans live on, and the garbage collector may have removed the owner already.
+    let orphans = [of(Value::Null), of(owner("ReplicaSet", "web")), gated()];
+    assert_eq!(told(&orphans, Some(&old)), ["delete placeholder of nobody", "ungate exec"]);
+}
+
+#[test]
+fn executors_of_a_gang_that_nobody_drives_any_more_take_what_room_there_is() {
+    let is_placed = json!({"protected": true, "assigned": "2026-01-01T00:00:00Z"});
+    let own = placeholder(&json!({"kind": "SparkApplication", "name": "pi", "uid": "old"}));
+    let other = placeholder(&json!({"kind": "ReplicaSet", "name": "pi", "uid": "web"}));
+    let left = |driver: PodSummary| {
+        let pods = [driver, own.clone(), other.clone(), gated(), executor("run-of-old")];
+        shown(leave(&pods, "old", &Policy::new("k8s://https://10.0.0.1:443")))
+    };
+    let expected = ["release driver of old", "delete placeholder of old", "ungate exec"];
+    assert_eq!(left(driver("old", &is_placed)), expected);
+    // The scheduler places the gang with its placeholders, or not at all.
+    let waits = driver("old", &json!({"protected": true}));
+    assert_eq!(left(waits), ["release driver of old", "ungate exec"]);
+}
+
 fn told(pods: &[PodSummary], there: Option<&Value>) -> Vec<String> {
     let there: Option<ObjectMeta> = there.map(|there| from_value(there.clone()).unwrap());
-    let told = after_deletion(pods, there.as_ref()).into_iter().map(|action| match action {
+    shown(after_deletion(pods, there.as_ref()))
+}
+
+fn shown(actions: Vec<Action>) -> Vec<String> {
+    let shown = actions.into_iter().map(|action| match action {
+        Action::DeletePod { name, uid } if name == "placeholder" => format!("delete placeholder of {uid}"),
         Action::DeletePod { uid, .. } => format!("delete driver of {uid}"),
         Action::ProtectDriver { uid, protect: false, .. } => format!("release driver of {uid}"),
         Action::DeleteExecutors { submission_id } => format!("delete executors of {submission_id}"),
+        Action::Ungate { name, .. } => format!("ungate {name}"),
         other => panic!("{other:?}"),
     });
-    told.collect()
+    shown.collect()
 }
 
 /// Returns the driver of the application with the uid `uid`. The driver pod has the same uid.
@@ -74,4 +118,16 @@ fn driver(uid: &str, differs: &Value) -> PodSummary {
 
 fn executor(run: &str) -> PodSummary {
     from_value(json!({"name": "exec", "application": "pi", "role": "executor", "submissionId": run})).unwrap()
+}
+
+/// Returns a placeholder of this owner. The pod has the same uid as the owner.
+fn placeholder(controller: &Value) -> PodSummary {
+    let uid = controller["uid"].as_str().unwrap_or("nobody");
+    let seat = json!({"isPlaceholder": true, "node": "n1"});
+    let pod = json!({"name": "placeholder", "uid": uid, "application": "pi", "controller": controller, "seat": seat});
+    from_value(pod).unwrap()
+}
+
+fn gated() -> PodSummary {
+    PodSummary { seat: from_value(json!({"isGated": true})).unwrap(), ..executor("run-of-old") }
 }

@@ -1,5 +1,5 @@
-//! Proves that executors of Kubernetes' own gangs take the room of their placeholders, whenever the operator is killed.
-//! The test plays scheduler, kubelet and driver.
+//! Proves that executors of Kubernetes' own gangs take the room of their placeholders, whenever the operator is killed,
+//! and that it uses all rights that it has for them. The test plays scheduler, kubelet and driver.
 
 use crate::apiserver::{
     eventually,
@@ -15,10 +15,16 @@ use crate::apiserver::{
     seen,
     spark::make_executor,
 };
+use crate::audit::{Right, granted_with};
 use futures::FutureExt;
+use hyper::http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
-use std::pin::pin;
+use std::{
+    collections::BTreeSet,
+    pin::pin,
+    sync::{Arc, Mutex},
+};
 
 const KINDS: [&str; 2] = ["podgroups.scheduling.k8s.io", "workloads.scheduling.k8s.io"];
 
@@ -26,6 +32,7 @@ const KINDS: [&str; 2] = ["podgroups.scheduling.k8s.io", "workloads.scheduling.k
 #[ignore = "needs Kubernetes 1.36 or later: make soak"]
 async fn killed_at_any_write_each_executor_takes_the_room_of_its_placeholder_and_nothing_is_left() {
     let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(KUBERNETES_RBAC)];
+    let used = Arc::new(Mutex::new(BTreeSet::new()));
     for (method, path, says) in [
         ("POST", "/workloads", ""),
         ("POST", "/podgroups", ""),
@@ -39,6 +46,11 @@ async fn killed_at_any_write_each_executor_takes_the_room_of_its_placeholder_and
         for moment in [Moment::Before, Moment::After] {
             let namespace = Namespace::new("gang-kubernetes").await;
             let proxy = Proxy::start().await;
+            let using = Arc::clone(&used);
+            proxy.guarded_by(Box::new(move |request| {
+                using.lock().unwrap().extend(right(request.method(), request.uri().path()));
+                Vec::new()
+            }));
             let operator = with_gangs(&namespace).through(&proxy).start().await;
             let call = Call { method, path };
             let trap = proxy.hold_saying(says, call, moment);
@@ -59,6 +71,31 @@ async fn killed_at_any_write_each_executor_takes_the_room_of_its_placeholder_and
             assert_eq!(namespace.drivers_ever().await.len(), 1, "{call:?} {moment:?}");
         }
     }
+    let granted = |flags: &[&str]| granted_with(&[&[ENABLED], flags].concat());
+    let granted = granted(&[KUBERNETES]).difference(&granted(&[])).cloned().collect::<BTreeSet<_>>();
+    let unused: Vec<_> = granted.difference(&used.lock().unwrap()).cloned().collect();
+    assert!(!granted.is_empty() && unused.is_empty(), "granted by {KUBERNETES}, and not used: {unused:?}");
+}
+
+/// Returns the right that a request about one object in a namespace needs.
+fn right(method: &Method, path: &str) -> Option<Right> {
+    let (api, object) = path.split_once("/namespaces/")?;
+    let group = api.strip_prefix("/apis/").and_then(|api| api.split('/').next()).unwrap_or_default();
+    let parts: Vec<_> = object.split('/').skip(1).collect();
+    let (resource, is_named) = match *parts {
+        [resource] => (resource.to_owned(), false),
+        [resource, _] => (resource.to_owned(), true),
+        [resource, _, subresource] => (format!("{resource}/{subresource}"), true),
+        _ => return None,
+    };
+    let verb = match (method.as_str(), is_named) {
+        ("GET", true) => "get",
+        ("POST", false) => "create",
+        ("PATCH", true) => "patch",
+        ("DELETE", true) => "delete",
+        _ => return None,
+    };
+    Some((group.to_owned(), resource, verb.to_owned()))
 }
 
 /// Plays what is to happen next. Returns `Ok` once the application has ended and nothing of its gang is left.

@@ -347,12 +347,26 @@ fn driver_name(pass: &Pass) -> String {
 
 /// Returns the actions for `pods` of the application with this uid when the operator stops driving its namespace: the
 /// finalizer is removed from all drivers, because this operator will not record their outcome. A driver may have the
-/// finalizer although its record in the cache does not show it yet.
+/// finalizer although its record in the cache does not show it yet. Executors that wait for the room of placeholders
+/// take it as they can: if no other operator drives the namespace, nobody gives it to them.
 #[must_use]
 pub fn leave(pods: &[PodSummary], uid: &str, policy: &Policy) -> Vec<Action> {
-    let drivers = pods.iter().filter(|pod| pod.role == Some(Role::Driver) && pod.is_controlled_by(uid));
-    let kept = drivers.filter(|pod| pod.protected || policy.protects_driver_outcome);
-    kept.map(release).collect()
+    let is_own = |pod: &&PodSummary| pod.is_controlled_by(uid);
+    let drivers: Vec<_> = pods.iter().filter(|pod| pod.role == Some(Role::Driver)).filter(is_own).collect();
+    let kept = drivers.iter().filter(|pod| pod.protected || policy.protects_driver_outcome);
+    // A gang that is not placed yet is placed with its placeholders, or not at all.
+    let is_placed = drivers.iter().any(|driver| driver.assigned.is_some());
+    let placeholders = pods.iter().filter(|pod| is_placed && pod.is_placeholder()).filter(is_own);
+    kept.map(|driver| release(driver))
+        .chain(placeholders.filter_map(Pass::delete_pod))
+        .chain(ungate_all(pods))
+        .collect()
+}
+
+/// Lets the executors among `pods` be placed wherever there is room.
+fn ungate_all(pods: &[PodSummary]) -> impl Iterator<Item = Action> {
+    let gated = pods.iter().filter(|pod| pod.is_gated());
+    gated.map(|pod| Action::Ungate { name: pod.name.clone(), uid: pod.uid.clone() })
 }
 
 fn release(driver: &PodSummary) -> Action {
@@ -377,13 +391,12 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Ac
     let drivers: Vec<_> =
         pods.iter().filter(|pod| pod.role == Some(Role::Driver) && !is_of_living(pod)).collect();
     let kept = drivers.iter().filter(|pod| pod.protected).map(|pod| release(pod));
-    // They hold room that the operator gives to nobody any more.
-    let placeholders = pods.iter().filter(|pod| pod.is_placeholder());
+    // They hold room that the operator gives to nobody any more. Those of orphans may have lost their owner already.
+    let placeholders =
+        pods.iter().filter(|pod| pod.is_placeholder() && (pod.controller.is_none() || is_left(pod)));
     let placeholders = placeholders.filter(|pod| !is_of_living(pod)).filter_map(Pass::delete_pod);
     if is_orphaned {
-        let gated = pods.iter().filter(|pod| pod.is_gated());
-        let ungated = gated.map(|pod| Action::Ungate { name: pod.name.clone(), uid: pod.uid.clone() });
-        return kept.chain(placeholders).chain(ungated).collect();
+        return kept.chain(placeholders).chain(ungate_all(pods)).collect();
     }
     let has_driver = |run: &str, is: &dyn Fn(&PodSummary) -> bool| {
         drivers.iter().any(|driver| driver.submission_id.as_deref() == Some(run) && is(driver))
