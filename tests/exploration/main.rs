@@ -13,6 +13,8 @@ mod applications;
 mod budget;
 /// Plans of the decision core, as the models see them.
 mod decision;
+/// Explores all that can happen while executors take the room of their placeholders.
+mod exchanges;
 /// Visits every state that a model can reach, once.
 mod explorer;
 /// Explores all that can happen to one schedule.

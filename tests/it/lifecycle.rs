@@ -10,7 +10,7 @@ use plan::{
     events::Event,
     executors::ExecutorLimits,
     gang::{BatchSchedulers, Seat},
-    lifecycle::{self, Exchanges, questions},
+    lifecycle::{self, Exchanges, Nominations, questions},
     pod_summary::{Phase, PodSummary},
     run::{Run, SubmissionId},
     submission::{SubmissionEnvironment, Submitter},
@@ -83,6 +83,9 @@ struct Seen {
     /// Placeholders and executors of another application, by their names.
     #[serde(default)]
     elsewhere: BTreeMap<String, Value>,
+    /// The nodes to which executors were nominated, which the watch has not reported yet.
+    #[serde(default)]
+    nominations: BTreeMap<String, String>,
     /// The last observation of a driver that is gone.
     departed: Option<Value>,
     mount_failure: Option<String>,
@@ -533,6 +536,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         submission_pods: submission_pods.collect(),
         placeholders: placeholders.collect(),
         elsewhere: Exchanges::of(elsewhere.iter()),
+        nominations: Nominations(seen.nominations.clone()),
         departed,
         mount_failure: seen.mount_failure.clone(),
         recorded: seen.recorded.map(|ago| now - ago),

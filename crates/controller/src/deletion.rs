@@ -230,6 +230,7 @@ mod tests {
             events,
             workload: Workloads::new(&mut registry, 1).applications,
             memory: ReconcileMemory::default(),
+            exchange_turns: ExchangeTurns::default(),
             applications: reflector::store().0,
             turns: Semaphore::new(1),
             server_time: Arc::new(|| None),

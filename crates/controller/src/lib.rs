@@ -13,6 +13,7 @@ mod claim_metrics;
 mod deletion;
 mod error;
 mod events;
+mod exchange_turns;
 mod execute;
 mod kube_runtime_workaround;
 mod mount_failures;
@@ -46,6 +47,7 @@ pub use claim_metrics::ClaimMetrics;
 use deletion::Deletions;
 use error::Error;
 use events::Events;
+use exchange_turns::ExchangeTurns;
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use kube::{
@@ -136,6 +138,7 @@ struct Context {
     events: Events,
     workload: Workload,
     memory: ReconcileMemory,
+    exchange_turns: ExchangeTurns,
     /// The cache of applications, fed by the watch.
     applications: reflector::Store<Watched>,
     /// The permits to reconcile, first come, first served. kube's controller alone would pick any of the waiting
@@ -256,6 +259,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         events,
         workload: workload.clone(),
         memory: ReconcileMemory::default(),
+        exchange_turns: ExchangeTurns::default(),
         applications: reader.clone(),
         turns: Semaphore::new(usize::from(concurrency)),
         server_time,

@@ -12,7 +12,7 @@ use kube::{Api, Resource, ResourceExt, api::ListParams};
 use plan::{
     Driver, Observed, SubmissionProgress, driver,
     gang::{self, PodGroupVersion},
-    lifecycle::{Questions, knows_all_pods, questions},
+    lifecycle::{Exchanges, Nominations, Questions, knows_all_pods, questions},
     pod_summary::PodSummary,
     run::Run,
     submission::SubmissionEnvironment,
@@ -51,9 +51,6 @@ pub(super) async fn observe(
     );
     let placeholders: Vec<_> = cached.values().filter(|pod| pod.is_placeholder()).cloned().collect();
     cached.retain(|_, pod| !pod.is_placeholder());
-    let has_gated = cached.values().any(PodSummary::is_gated);
-    let exchanges = || context.pods.exchanges_of_others(&namespace, &application.name_any());
-    let elsewhere = has_gated.then(exchanges).unwrap_or_default();
     let mut submission_pods: Vec<_> = cached.values().filter(|pod| pod.submits).cloned().collect();
     let submitting = |run: &&Run| submission_pods.iter().any(|pod| pod.submits_for(&uid, run.id.as_str()));
     if progress == Some(&SubmissionProgress::PodMade)
@@ -121,7 +118,9 @@ pub(super) async fn observe(
         strays,
         submission_pods,
         placeholders,
-        elsewhere,
+        // Collected with the decision: see `ExchangeTurns`.
+        elsewhere: Exchanges::default(),
+        nominations: Nominations::default(),
         departed,
         mount_failure,
         recorded,

@@ -84,7 +84,7 @@ impl PodIndex {
         let mut all = Exchanges::default();
         for ((of, name), pods) in self.pods.read().iter() {
             if (&**of, &**name) != (namespace, application) && pods.values().any(|pod| pod.seat.is_some()) {
-                all.extend(Exchanges::of(pods.values()));
+                all.extend(&Exchanges::of(pods.values()));
             }
         }
         all

@@ -112,10 +112,12 @@ impl Context {
         }
 
         self.metrics.seen(application, now, self.policy.executor_limits);
-        let seen = observe::observe(self, application, now).await?;
+        let mut seen = observe::observe(self, application, now).await?;
         self.memory.driver_ended(&uid, lifecycle::ended_driver(application, &seen.driver));
         let Plan { actions, status, events, auxiliary, wake } =
-            lifecycle::next(application, &seen, now, &self.policy);
+            self.exchange_turns.decide(&self.pods, application, &mut seen, |seen| {
+                lifecycle::next(application, seen, now, &self.policy)
+            });
         Span::current().record("submission_id", status.submission_id.as_deref());
         if actions.iter().any(|action| matches!(action, Act::Submit(_)))
             && !self.is_current(application).await?
@@ -178,6 +180,7 @@ impl Context {
         self.metrics.forget(uid);
         self.auxiliary_worker.forget(uid);
         self.memory.forget(uid);
+        self.exchange_turns.forget(uid);
     }
 
     /// Forgets, once the watch has listed all applications, what is remembered of all others: the watch does not report
@@ -195,6 +198,7 @@ impl Context {
                 self.submitter.forget_others(&uids);
                 self.metrics.forget_others(&uids);
                 self.auxiliary_worker.forget_others(&uids);
+                self.exchange_turns.forget_others(&uids);
                 self.memory.list_ends(&uids);
                 self.pods.forget_others(&names);
             }

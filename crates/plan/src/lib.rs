@@ -30,7 +30,7 @@ use events::Event;
 use executors::ExecutorLimits;
 use gang::BatchSchedulers;
 use jiff::Timestamp;
-use lifecycle::Exchanges;
+use lifecycle::{Exchanges, Nominations};
 use pod_summary::PodSummary;
 use run::{Run, SubmissionId};
 use serde_json::Value;
@@ -55,6 +55,8 @@ pub struct Observed {
     pub placeholders: Vec<PodSummary>,
     /// The exchanges of other applications. Looked up only if the application has executors with a gate.
     pub elsewhere: Exchanges,
+    /// The nominations of the application's own executors that the watch has not reported yet.
+    pub nominations: Nominations,
     /// The last known state of a driver pod that no longer exists.
     pub departed: Option<Box<PodSummary>>,
     /// Why the volumes of the driver's pod or of the submission pod are not mounted. Looked up only if the pod has

@@ -17,7 +17,7 @@ mod suspension;
 mod transitions;
 mod unrecorded_run;
 
-pub use placeholders::Exchanges;
+pub use placeholders::{Exchanges, Nominations};
 pub use transitions::{TRANSITIONS, Transition, diagram, interruptions};
 
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};

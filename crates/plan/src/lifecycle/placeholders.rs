@@ -12,8 +12,8 @@
 //!    the room in between.
 //!
 //! The scheduler must not try an executor on a node on which it counts another executor and that one's placeholder too: it
-//! would find no room and forget the nomination. So steps 1 and 2 wait while an executor is in step 4 on the node, and
-//! step 3 waits while another one is between steps 1 and 3 there, also one of another application.
+//! would find no room and forget the nomination. So step 1 waits while another executor is to be placed on the node next
+//! (steps 3 and 4), and step 3 waits while another one is between steps 1 and 3 there, also one of another application.
 //!
 //! An executor without a placeholder, such as one that replaces another, loses its gate at once, and each loses it after
 //! [`LONGEST_EXCHANGE`], whatever the cluster does.
@@ -27,7 +27,10 @@ use crate::{
 };
 use api::State;
 use jiff::{SignedDuration, Timestamp};
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// The time that a placeholder waits for its executor, from the moment its driver was placed. Spark creates the first
 /// executors within seconds after the driver has started, unless it cannot.
@@ -44,10 +47,10 @@ const A_MOMENT: Duration = Duration::from_secs(1);
 /// The nodes on which executors take the room of their placeholders at this moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exchanges {
-    /// Where executors are in step 4.
-    trying: BTreeSet<String>,
+    /// Where executors are in step 4, or about to be: nothing but the gate keeps them from it.
+    pub trying: BTreeSet<String>,
     /// Where executors are between steps 1 and 3.
-    changing: BTreeSet<String>,
+    pub changing: BTreeSet<String>,
 }
 
 impl Exchanges {
@@ -66,21 +69,49 @@ impl Exchanges {
             let is_its = |pod: &PodSummary| {
                 (pod.executor_id, &pod.submission_id) == (executor.executor_id, &executor.submission_id)
             };
-            if !own.is_gated {
-                exchanges.trying.insert(node);
-            } else if placeholders()
-                .any(|pod| is_its(pod) && seat(pod).is_some_and(|seat| seat.node.as_ref() == Some(&node)))
-            {
-                exchanges.changing.insert(node);
-            }
+            let mut placeholders = placeholders().filter(|pod| is_its(pod)).filter_map(seat);
+            let has_placeholder = placeholders.any(|seat| seat.node.as_ref() == Some(&node));
+            let nodes =
+                if own.is_gated && has_placeholder { &mut exchanges.changing } else { &mut exchanges.trying };
+            nodes.insert(node);
         }
         exchanges
     }
 
+    /// Adds exchanges that have begun and that the watch has not reported yet.
+    pub fn changes(&mut self, nominations: &Nominations) {
+        self.changing.extend(nominations.0.values().cloned());
+    }
+
     /// Adds the exchanges of another application.
-    pub fn extend(&mut self, other: Self) {
-        self.trying.extend(other.trying);
-        self.changing.extend(other.changing);
+    pub fn extend(&mut self, other: &Self) {
+        self.trying.extend(other.trying.iter().cloned());
+        self.changing.extend(other.changing.iter().cloned());
+    }
+}
+
+/// The nominations that were decided for an application and that the watch has not reported yet: the nodes, by the uids
+/// of the executors.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nominations(pub BTreeMap<String, String>);
+
+impl Nominations {
+    /// Forgets those that the watch has reported, and those of executors that do not need them any more.
+    pub fn are_reported(&mut self, executors: &[PodSummary]) {
+        self.0.retain(|uid, node| {
+            let mut gated = executors.iter().filter(|pod| pod.is_gated() && !pod.terminating);
+            let executor = gated.find(|pod| pod.uid == *uid).and_then(seat);
+            executor.is_some_and(|seat| seat.nominated.as_ref() != Some(node))
+        });
+    }
+
+    /// Adds those among `actions`.
+    pub fn are_decided(&mut self, actions: &[Action]) {
+        for action in actions {
+            if let Action::Nominate { uid, node, .. } = action {
+                self.0.insert(uid.clone(), node.clone());
+            }
+        }
     }
 }
 
@@ -126,7 +157,8 @@ impl Pass<'_> {
         let its = |executor: &PodSummary| {
             placeholders.iter().copied().find(|pod| pod.executor_id == executor.executor_id)
         };
-        let own = Exchanges::of(self.seen.executors.iter().chain(placeholders.iter().copied()));
+        let mut own = Exchanges::of(self.seen.executors.iter().chain(placeholders.iter().copied()));
+        own.changes(&self.seen.nominations);
         let elsewhere = &self.seen.elsewhere;
         let mut trying: BTreeSet<_> = own.trying.iter().chain(&elsewhere.trying).collect();
 
@@ -149,12 +181,14 @@ impl Pass<'_> {
             let Some(placeholder) = its(executor).filter(|pod| !pod.terminating) else { continue };
             // The driver can run while a placeholder is still being bound.
             let Some(node) = seat(placeholder).and_then(|seat| seat.node.as_ref()) else { continue };
-            if trying.contains(node) {
-                let soon = elsewhere.trying.contains(node).then_some(A_MOMENT);
-                plan.wake = plan.wake.into_iter().chain(soon).min();
-                continue;
-            }
             if seat(executor).and_then(|seat| seat.nominated.as_ref()) != Some(node) {
+                // An exchange that has begun goes on: those that wait to be placed wait for its end.
+                let has_begun = self.seen.nominations.0.get(&executor.uid) == Some(node);
+                if trying.contains(node) && !has_begun {
+                    let soon = elsewhere.trying.contains(node).then_some(A_MOMENT);
+                    plan.wake = plan.wake.into_iter().chain(soon).min();
+                    continue;
+                }
                 let (name, uid) = (executor.name.clone(), executor.uid.clone());
                 plan.actions.push(Action::Nominate { name, uid, node: node.clone() });
             }

@@ -1,0 +1,369 @@
+//! Defines what can happen next in a state, and which states and steps are wrong.
+//!
+//! The scheduler is modelled after kube-scheduler 1.37: it tries a nominated pod on its node first, counts there all pods
+//! that are placed, also terminating ones, and all others that are nominated to the node, also gated ones; a pod that
+//! does not fit loses its nomination.
+
+use super::{
+    mutation::Mutation,
+    oracle::{Act, Oracle, Question, exchanges},
+    world::{
+        APPLICATIONS, Budget, Doing, Elapsed, Executor, LAG, NODES, Nodes, Operator, Place, Placeholder,
+        SEATS, Seat, Seats, Trouble, Wake, World, places,
+    },
+};
+use crate::explorer;
+
+pub struct Config {
+    pub name: &'static str,
+    /// The node of each placeholder, of each application. A node has room for its placeholders and nothing else.
+    pub nodes: [[u8; SEATS]; APPLICATIONS],
+    /// The largest number of changes that the watch has yet to report.
+    pub lag: usize,
+    pub budget: Budget,
+}
+
+pub struct Model<'a> {
+    config: &'a Config,
+    mutation: Option<Mutation>,
+    oracle: Oracle,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    DriverCreates(Place),
+    HeardOf(Place),
+    Reconcile { application: usize, elapsed: Elapsed },
+    GoesOn { application: usize, call: Call },
+    PlaceholderGoes(Place),
+    Tried(Place),
+    RivalTried,
+    Crash,
+    ExecutorDeleted(Place),
+    PlaceholderEvicted(Place),
+}
+
+/// The outcome of a request of the operator to the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    Answered,
+    /// The request did not reach the API server.
+    Failed,
+    /// The API server carried out the request, but the response was lost.
+    Unheard,
+}
+
+type Edge = explorer::Edge<Step, World>;
+
+impl<'a> Model<'a> {
+    pub fn new(config: &'a Config, mutation: Option<Mutation>) -> Self {
+        Self { config, mutation, oracle: Oracle::new(mutation) }
+    }
+
+    /// Returns how much room a node has for a pod beside those that are placed or nominated there. `tried` is the
+    /// executor for which there is to be room.
+    fn room(&self, world: &World, node: u8, tried: Option<Place>) -> i32 {
+        let mut room = i32::from(world.rival != Some(node)) - 1;
+        for place @ (application, seat) in places() {
+            let Seat { placeholder, executor } = world.seats[application][seat];
+            let is_here = self.config.nodes[application][seat] == node;
+            let is_held = is_here && placeholder != Placeholder::Gone;
+            let is_taken = match executor {
+                Executor::Placed(on) => on == node,
+                Executor::Waiting { nominated, .. } => nominated == Some(node) && tried != Some(place),
+                Executor::Unborn | Executor::Deleted => false,
+            };
+            room += i32::from(is_here) - i32::from(is_held) - i32::from(is_taken);
+        }
+        room
+    }
+
+    fn has_room(&self, world: &World, node: u8, tried: Option<Place>) -> bool {
+        self.room(world, node, tried) > 0
+    }
+
+    /// The scheduler tries an executor.
+    fn tried(&self, before: &World, place: Place) -> Option<Edge> {
+        let (application, seat) = place;
+        let Executor::Waiting { is_gated: false, nominated } = before.seats[application][seat].executor
+        else {
+            return None;
+        };
+        let nodes = nominated.into_iter().chain(0..NODES as u8);
+        let node = nodes.into_iter().find(|node| self.has_room(before, *node, Some(place)));
+        let mut world = *before;
+        world.seats[application][seat].executor = match node {
+            Some(node) => Executor::Placed(node),
+            None => Executor::Waiting { is_gated: false, nominated: None },
+        };
+        let is_lost = nominated.is_none() || node != nominated;
+        let broken = (is_lost && !before.is_excused)
+            .then(|| "an executor is tried and its room is not free".to_owned());
+        (world != *before || broken.is_some()).then_some(Edge { step: Step::Tried(place), world, broken })
+    }
+
+    /// The scheduler tries a pod of somebody else.
+    fn rival_tried(&self, before: &World) -> Option<Edge> {
+        let node = (0..NODES as u8).find(|node| self.has_room(before, *node, None));
+        let node = node.filter(|_| before.rival.is_none())?;
+        let broken = (!before.is_excused).then(|| "somebody takes the room of an executor".to_owned());
+        Some(Edge { step: Step::RivalTried, world: World { rival: Some(node), ..*before }, broken })
+    }
+
+    /// The operator observes and decides. Returns none if that changes nothing.
+    fn reconcile(&mut self, before: &World, application: usize, elapsed: Elapsed) -> Option<World> {
+        let mut world = *before;
+        let operator = &mut world.operator;
+        let is_looked_at = operator.is_awake[application]
+            || match operator.wakes[application] {
+                Wake::Never => false,
+                Wake::Soon => true,
+                Wake::Later => elapsed != Elapsed::Nothing,
+            };
+        if operator.doing[application].is_some() || !is_looked_at {
+            return None;
+        }
+        let seats = operator.seats[application];
+        let has_gated = seats.iter().any(|seat| seat.executor.is_gated());
+        let mut elsewhere = Nodes::default();
+        if has_gated {
+            for other in (0..APPLICATIONS).filter(|other| *other != application) {
+                let (seats, nominations) = (&operator.seats[other], operator.nominations[other]);
+                let Nodes { trying, changing } = exchanges(seats, self.config.nodes[other], nominations);
+                elsewhere.trying |= trying;
+                elsewhere.changing |= changing;
+            }
+        }
+        let nominations = if has_gated { operator.nominations[application] } else { [None; SEATS] };
+        let nodes = self.config.nodes[application];
+        let plan = self.oracle.ask(&Question { seats, nodes, elsewhere, nominations, elapsed });
+        let answer = self.oracle.answer(plan);
+        let is_forgotten = self.mutation == Some(Mutation::DecisionsForgotten);
+        operator.nominations[application] = if is_forgotten { [None; SEATS] } else { answer.nominations };
+        operator.is_awake[application] = false;
+        operator.wakes[application] = answer.wake;
+        operator.doing[application] = (!answer.acts.is_empty()).then_some(Doing { plan, done: 0 });
+        (world != *before).then_some(world)
+    }
+
+    /// Carries out the next action of a reconcile.
+    fn goes_on(&self, before: &World, application: usize, call: Call) -> Option<Edge> {
+        let doing = before.operator.doing[application]?;
+        let acts = &self.oracle.answer(doing.plan).acts;
+        let mut world = if call == Call::Answered { *before } else { before.troubled(Trouble::Fault)? };
+        if call != Call::Failed {
+            let seats = &mut world.seats[application];
+            match acts[usize::from(doing.done)] {
+                Act::Nominate { seat, node } => {
+                    if let Executor::Waiting { nominated, .. } = &mut seats[seat].executor {
+                        *nominated = Some(node);
+                    }
+                }
+                Act::Ungate(seat) => {
+                    if let Executor::Waiting { is_gated, .. } = &mut seats[seat].executor {
+                        *is_gated = false;
+                    }
+                }
+                Act::DeletePlaceholder(seat) if seats[seat].placeholder == Placeholder::Placed => {
+                    seats[seat].placeholder = Placeholder::Terminating;
+                }
+                Act::DeletePlaceholder(_) => {}
+                Act::DeleteExecutor(_) => unreachable!("the run goes on"),
+            }
+        }
+        let done = doing.done + 1;
+        let goes_on = call == Call::Answered && usize::from(done) < acts.len();
+        world.operator.doing[application] = goes_on.then_some(Doing { done, ..doing });
+        world.operator.is_awake[application] |= call != Call::Answered;
+        Some(Edge { step: Step::GoesOn { application, call }, world, broken: None })
+    }
+
+    fn driver_creates(before: &World, application: usize) -> Option<Edge> {
+        let seats = &before.seats[application];
+        let seat = seats.iter().position(|seat| seat.executor == Executor::Unborn)?;
+        let mut world = *before;
+        world.seats[application][seat].executor = Executor::Waiting { is_gated: true, nominated: None };
+        Some(Edge { step: Step::DriverCreates((application, seat)), world, broken: None })
+    }
+
+    /// The watch reports the oldest change that it has not reported.
+    fn heard_of(before: &World) -> Option<Edge> {
+        let (place @ (application, seat), now) = before.unheard[0]?;
+        let mut world = *before;
+        world.unheard.rotate_left(1);
+        world.unheard[LAG - 1] = None;
+        world.operator.seats[application][seat] = now;
+        world.operator.is_awake[application] = true;
+        Some(Edge { step: Step::HeardOf(place), world, broken: None })
+    }
+
+    fn placeholder_goes(before: &World, place @ (application, seat): Place) -> Option<Edge> {
+        let mut world = *before;
+        let placeholder = &mut world.seats[application][seat].placeholder;
+        let is_going = *placeholder == Placeholder::Terminating;
+        *placeholder = Placeholder::Gone;
+        is_going.then_some(Edge { step: Step::PlaceholderGoes(place), world, broken: None })
+    }
+
+    fn troubles(&mut self, world: &World, out: &mut Vec<Edge>) {
+        if let Some(mut next) = world.troubled(Trouble::Crash) {
+            next.operator = operator(next.seats);
+            next.unheard = [None; LAG];
+            out.push(Edge { step: Step::Crash, world: next, broken: None });
+        }
+        if let Some(delayed) = world.troubled(Trouble::Delay) {
+            for application in 0..APPLICATIONS {
+                for elapsed in [Elapsed::Exchange, Elapsed::Wait] {
+                    if let Some(next) = self.reconcile(&delayed, application, elapsed) {
+                        let next = World { is_excused: true, ..next };
+                        out.push(Edge {
+                            step: Step::Reconcile { application, elapsed },
+                            world: next,
+                            broken: None,
+                        });
+                    }
+                }
+            }
+        }
+        for place @ (application, seat) in places() {
+            let Seat { placeholder, executor } = world.seats[application][seat];
+            if let Executor::Waiting { .. } | Executor::Placed(_) = executor
+                && let Some(mut next) = world.troubled(Trouble::Deletion)
+            {
+                next.seats[application][seat].executor = Executor::Deleted;
+                next.is_excused = true;
+                out.push(Edge { step: Step::ExecutorDeleted(place), world: next, broken: None });
+            }
+            if placeholder == Placeholder::Placed
+                && let Some(mut next) = world.troubled(Trouble::Eviction)
+            {
+                next.seats[application][seat].placeholder = Placeholder::Terminating;
+                next.is_excused = true;
+                out.push(Edge { step: Step::PlaceholderEvicted(place), world: next, broken: None });
+            }
+        }
+    }
+
+    /// Returns the next step that needs no timer of minutes.
+    fn soon(&mut self, world: &World) -> Option<Edge> {
+        let goes_on = || (0..APPLICATIONS).find_map(|of| self.goes_on(world, of, Call::Answered));
+        if let Some(edge) = Self::heard_of(world).or_else(goes_on) {
+            return Some(edge);
+        }
+        for application in 0..APPLICATIONS {
+            let elapsed = Elapsed::Nothing;
+            if let Some(next) = self.reconcile(world, application, elapsed) {
+                return Some(Edge {
+                    step: Step::Reconcile { application, elapsed },
+                    world: next,
+                    broken: None,
+                });
+            }
+        }
+        let tried = || places().find_map(|place| self.tried(world, place));
+        let goes = || places().find_map(|place| Self::placeholder_goes(world, place));
+        let creates = || (0..APPLICATIONS).find_map(|application| Self::driver_creates(world, application));
+        self.rival_tried(world).or_else(tried).or_else(goes).or_else(creates)
+    }
+}
+
+/// Returns an operator that has just started.
+const fn operator(seats: [Seats; APPLICATIONS]) -> Operator {
+    Operator {
+        seats,
+        nominations: [[None; SEATS]; APPLICATIONS],
+        doing: [None; APPLICATIONS],
+        is_awake: [true; APPLICATIONS],
+        wakes: [Wake::Never; APPLICATIONS],
+    }
+}
+
+impl explorer::Model for Model<'_> {
+    type World = World;
+    type Step = Step;
+
+    fn beginning(&self) -> World {
+        let seat = Seat { placeholder: Placeholder::Placed, executor: Executor::Unborn };
+        let seats = [[seat; SEATS]; APPLICATIONS];
+        World {
+            seats,
+            unheard: [None; LAG],
+            operator: operator(seats),
+            rival: None,
+            is_excused: false,
+            left: self.config.budget,
+        }
+    }
+
+    fn edges(&mut self, world: &World, out: &mut Vec<Edge>) {
+        for application in 0..APPLICATIONS {
+            for call in [Call::Answered, Call::Failed, Call::Unheard] {
+                out.extend(self.goes_on(world, application, call));
+            }
+            let elapsed = Elapsed::Nothing;
+            if let Some(next) = self.reconcile(world, application, elapsed) {
+                out.push(Edge { step: Step::Reconcile { application, elapsed }, world: next, broken: None });
+            }
+            out.extend(Self::driver_creates(world, application));
+        }
+        for place in places() {
+            out.extend(self.tried(world, place));
+            out.extend(Self::placeholder_goes(world, place));
+        }
+        out.extend(Self::heard_of(world));
+        out.extend(self.rival_tried(world));
+        self.troubles(world, out);
+        let lag = self.config.lag;
+        out.retain_mut(|edge| edge.step == Step::Crash || edge.world.reports_changes_since(world, lag));
+    }
+
+    fn fair(&mut self, world: &World) -> Option<Edge> {
+        if let Some(mut edge) = self.soon(world) {
+            edge.world.reports_changes_since(world, self.config.lag);
+            return Some(edge);
+        }
+        for elapsed in [Elapsed::Exchange, Elapsed::Wait] {
+            for application in 0..APPLICATIONS {
+                let Some(next) = self.reconcile(world, application, elapsed) else { continue };
+                let is_late = next.operator.doing[application].is_some() && !world.is_excused;
+                let broken = is_late.then(|| "only a timer of minutes helps".to_owned());
+                return Some(Edge { step: Step::Reconcile { application, elapsed }, world: next, broken });
+            }
+        }
+        None
+    }
+
+    fn rests(&mut self, world: &World) -> Result<(), String> {
+        for (application, seat) in places() {
+            let Seat { placeholder, executor } = world.seats[application][seat];
+            if placeholder != Placeholder::Gone {
+                return Err("a placeholder is left".to_owned());
+            }
+            match executor {
+                Executor::Placed(node)
+                    if node == self.config.nodes[application][seat] || world.is_excused => {}
+                Executor::Deleted => {}
+                // Somebody has taken its room.
+                Executor::Waiting { is_gated: false, .. } if world.is_excused && world.rival.is_some() => {}
+                executor => return Err(format!("nothing happens any more, and an executor is {executor:?}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self, before: &World, edge: &Edge) -> String {
+        let mut story = format!("{:?}", edge.step);
+        if let Step::Reconcile { application, .. } = edge.step
+            && let Some(doing) = edge.world.operator.doing[application]
+        {
+            story += &format!(": {:?}", self.oracle.answer(doing.plan).acts);
+        }
+        for place @ (application, seat) in places() {
+            let (was, is) = (before.seats[application][seat], edge.world.seats[application][seat]);
+            if was != is {
+                story += &format!("; {place:?} {is:?}");
+            }
+        }
+        story
+    }
+}

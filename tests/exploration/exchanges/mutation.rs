@@ -1,0 +1,53 @@
+//! Defines bugs that the exploration must find. Each bug is made on purpose: in the input of the decision core, in its
+//! plan, or in what is remembered of it.
+
+use plan::{Action, Observed, Plan, lifecycle::Exchanges};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// The exchanges of other applications are not looked at.
+    OthersIgnored,
+    /// Nominations count only once the watch has reported them.
+    DecisionsForgotten,
+    /// A placeholder that is being deleted counts as gone.
+    TerminatingTakenForGone,
+    /// No room is reserved for executors.
+    NotNominated,
+    /// Nobody looks again whether another application is done.
+    NoTimer,
+    /// Placeholders whose executors are placed stay.
+    PlaceholdersLeft,
+}
+
+impl Mutation {
+    pub const ALL: [Self; 6] = [
+        Self::OthersIgnored,
+        Self::DecisionsForgotten,
+        Self::TerminatingTakenForGone,
+        Self::NotNominated,
+        Self::NoTimer,
+        Self::PlaceholdersLeft,
+    ];
+
+    /// Applies the bug to the input of the decision core.
+    pub fn of_question(self, seen: &mut Observed) {
+        match self {
+            Self::OthersIgnored => seen.elsewhere = Exchanges::default(),
+            Self::TerminatingTakenForGone => seen.placeholders.retain(|pod| !pod.terminating),
+            _ => {}
+        }
+    }
+
+    /// Applies the bug to the plan of the decision core.
+    pub fn of_plan(self, plan: &mut Plan) {
+        match self {
+            Self::NotNominated => plan.actions.retain(|action| !matches!(action, Action::Nominate { .. })),
+            Self::NoTimer => plan.wake = None,
+            Self::PlaceholdersLeft => {
+                let nominates = plan.actions.iter().any(|action| matches!(action, Action::Nominate { .. }));
+                plan.actions.retain(|action| nominates || !matches!(action, Action::DeletePod { .. }));
+            }
+            _ => {}
+        }
+    }
+}

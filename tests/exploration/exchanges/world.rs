@@ -1,0 +1,173 @@
+//! Defines a state of the model: the executors of two applications and their placeholders, the operator's memory, and
+//! what may still go wrong.
+
+use crate::budget::{self, Kind};
+
+pub const APPLICATIONS: usize = 2;
+/// The number of executors of each application.
+pub const SEATS: usize = 2;
+pub const NODES: usize = 2;
+/// The largest number of changes that the watch has yet to report, in the widest exploration.
+pub const LAG: usize = 4;
+
+/// An application and one of its seats.
+pub type Place = (usize, usize);
+
+/// The seats of one application.
+pub type Seats = [Seat; SEATS];
+
+/// The node to which the executor of each seat was nominated.
+pub type Nominated = [Option<u8>; SEATS];
+
+/// A state of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct World {
+    /// The pods as the API server has them.
+    pub seats: [Seats; APPLICATIONS],
+    /// What the watch has yet to report, the oldest first.
+    pub unheard: [Option<(Place, Seat)>; LAG],
+    pub operator: Operator,
+    /// Where the pod of somebody else is placed, which takes any room that is not held.
+    pub rival: Option<u8>,
+    /// Whether something has happened after which an executor may lose its room.
+    pub is_excused: bool,
+    pub left: Budget,
+}
+
+/// An executor and its placeholder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seat {
+    pub placeholder: Placeholder,
+    pub executor: Executor,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Placeholder {
+    Placed,
+    /// The placeholder is being deleted, and its room is still taken.
+    Terminating,
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Executor {
+    /// The driver has not created the executor yet.
+    Unborn,
+    Waiting {
+        is_gated: bool,
+        nominated: Option<u8>,
+    },
+    /// The executor is placed on this node.
+    Placed(u8),
+    /// Somebody has deleted the executor.
+    Deleted,
+}
+
+impl Executor {
+    pub const fn is_gated(self) -> bool {
+        matches!(self, Self::Waiting { is_gated: true, .. })
+    }
+}
+
+/// The memory of the operator process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Operator {
+    /// The operator's copies of the pods.
+    pub seats: [Seats; APPLICATIONS],
+    /// The nominations that were decided and that the watch has not reported.
+    pub nominations: [Nominated; APPLICATIONS],
+    pub doing: [Option<Doing>; APPLICATIONS],
+    /// Whether an application is to be looked at: its pods have changed, or its last reconcile has failed.
+    pub is_awake: [bool; APPLICATIONS],
+    /// When an application is looked at again although nothing changes.
+    pub wakes: [Wake; APPLICATIONS],
+}
+
+/// The nodes of `plan::lifecycle::Exchanges`, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Nodes {
+    pub trying: u8,
+    pub changing: u8,
+}
+
+/// A reconcile that has decided but has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Doing {
+    pub plan: u32,
+    /// The number of actions that are done.
+    pub done: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wake {
+    Never,
+    /// Within a second.
+    Soon,
+    Later,
+}
+
+/// The time that has elapsed since executors and drivers were created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Elapsed {
+    Nothing,
+    /// So much that no executor waits for its room any more.
+    Exchange,
+    /// So much that no placeholder waits for its executor any more.
+    Wait,
+}
+
+/// An event that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Trouble {
+    /// The operator is killed.
+    Crash,
+    /// A request of the operator fails, or its response is lost.
+    Fault,
+    /// Timers elapse while a node or the operator is slow.
+    Delay,
+    /// An executor is deleted.
+    Deletion,
+    /// A placeholder is deleted by somebody else.
+    Eviction,
+}
+
+impl Kind for Trouble {
+    const ALL: &'static [Self] = &[Self::Crash, Self::Fault, Self::Delay, Self::Deletion, Self::Eviction];
+
+    fn number(self) -> usize {
+        self as usize
+    }
+}
+
+/// The numbers of troubles that may still come.
+pub type Budget = budget::Budget<Trouble, { Trouble::ALL.len() }>;
+
+impl World {
+    /// Returns this world with one trouble less to come; none if no trouble of this kind may come any more.
+    pub fn troubled(&self, trouble: Trouble) -> Option<Self> {
+        let mut world = *self;
+        world.left.take(trouble)?;
+        world.left.all = world.left.all.checked_sub(1)?;
+        if world.left.all == 0 {
+            world.left = Budget::new(0, &[]);
+        }
+        Some(world)
+    }
+
+    /// Queues the changes since `before` for the watch. Returns false if the watch is more than `lag` changes behind.
+    pub fn reports_changes_since(&mut self, before: &Self, lag: usize) -> bool {
+        let differs = |(application, seat): &Place| {
+            before.seats[*application][*seat] != self.seats[*application][*seat]
+        };
+        for place @ (application, seat) in places().filter(differs) {
+            let mut free = self.unheard[..lag].iter_mut().filter(|unheard| unheard.is_none());
+            let Some(free) = free.next() else { return false };
+            *free = Some((place, self.seats[application][seat]));
+        }
+        true
+    }
+}
+
+pub fn places() -> impl Iterator<Item = Place> {
+    (0..APPLICATIONS).flat_map(|application| (0..SEATS).map(move |seat| (application, seat)))
+}
