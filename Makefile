@@ -93,7 +93,7 @@ repeat: ## Run tests against a real API server again and again, TEST=prefix of t
 	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/in-clusters repeat $(TEST) $(or $(TIMES),20)
 
 # One trouble more than in CI: some hundred times as many states, and years of 40,000 schedules.
-explore: ## All that can happen to applications and schedules, within wider bounds than in CI
+explore: ## All that can happen to applications, schedules and executors of gangs, within wider bounds than in CI
 	tests/level explore cargo test --locked --profile harness --package exploration -- --ignored --nocapture
 
 # CI has the oldest one that Kubernetes' own authors still mend. The scheduler has gangs since 1.36.
