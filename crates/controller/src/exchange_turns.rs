@@ -18,26 +18,26 @@ impl ExchangeTurns {
         &self,
         pods: &PodIndex,
         application: &SparkApplication,
+        uid: &str,
         seen: &mut Observed,
         decide: impl FnOnce(&Observed) -> Plan,
     ) -> Plan {
-        let uid = application.uid().unwrap_or_default();
         let mut decided = self.0.lock();
         if !seen.executors.iter().any(PodSummary::is_gated) {
-            decided.remove(&uid);
+            decided.remove(uid);
             drop(decided);
             return decide(seen);
         }
         let namespace = application.namespace().unwrap_or_default();
         seen.elsewhere = pods.exchanges_of_others(&namespace, &application.name_any());
-        for (_, nominations) in decided.iter().filter(|(of, _)| **of != uid) {
-            seen.elsewhere.changes(nominations);
+        for (_, nominations) in decided.iter().filter(|(of, _)| *of != uid) {
+            seen.elsewhere.add_begun(nominations);
         }
-        let nominations = decided.entry(uid).or_default();
-        nominations.are_reported(&seen.executors);
+        let nominations = decided.entry(uid.to_owned()).or_default();
+        nominations.forget_reported(&seen.executors);
         seen.nominations.clone_from(nominations);
         let plan = decide(seen);
-        nominations.are_decided(&plan.actions);
+        nominations.add(&plan.actions);
         plan
     }
 

@@ -115,7 +115,7 @@ impl Context {
         let mut seen = observe::observe(self, application, now).await?;
         self.memory.driver_ended(&uid, lifecycle::ended_driver(application, &seen.driver));
         let Plan { actions, status, events, auxiliary, wake } =
-            self.exchange_turns.decide(&self.pods, application, &mut seen, |seen| {
+            self.exchange_turns.decide(&self.pods, application, &uid, &mut seen, |seen| {
                 lifecycle::next(application, seen, now, &self.policy)
             });
         Span::current().record("submission_id", status.submission_id.as_deref());

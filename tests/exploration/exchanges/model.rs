@@ -63,7 +63,7 @@ impl<'a> Model<'a> {
     /// Returns how much room a node has for a pod beside those that are placed or nominated there. `tried` is the
     /// executor for which there is to be room.
     fn room(&self, world: &World, node: u8, tried: Option<Place>) -> i32 {
-        let mut room = i32::from(world.rival != Some(node)) - 1;
+        let mut room = -i32::from(world.rival == Some(node));
         for place @ (application, seat) in places() {
             let Seat { placeholder, executor } = world.seats[application][seat];
             let is_here = self.config.nodes[application][seat] == node;

@@ -106,7 +106,7 @@ impl Oracle {
             };
         let mut plan = lifecycle::next(&self.application, &seen, now, &self.policy);
         let mut nominations = seen.nominations.clone();
-        nominations.are_decided(&plan.actions);
+        nominations.add(&plan.actions);
         if let Some(mutation) = self.mutation {
             mutation.of_plan(&mut plan);
         }
@@ -127,7 +127,7 @@ impl Oracle {
 pub fn exchanges(seats: &Seats, nodes: [u8; SEATS], decided: Nominated) -> Nodes {
     let pods: Vec<_> = executors(seats).into_iter().chain(placeholders(seats, nodes)).collect();
     let mut exchanges = Exchanges::of(pods.iter());
-    exchanges.changes(&nominations(decided));
+    exchanges.add_begun(&nominations(decided));
     bits(&exchanges)
 }
 
@@ -156,7 +156,7 @@ fn observed(question: &Question) -> Observed {
     let Nodes { trying, changing } = question.elsewhere;
     let executors = executors(&question.seats);
     let mut nominations = nominations(question.nominations);
-    nominations.are_reported(&executors);
+    nominations.forget_reported(&executors);
     Observed {
         driver: Driver::Pod { pod: Box::new(driver), complete: true },
         executors,
@@ -178,18 +178,18 @@ fn observed(question: &Question) -> Observed {
 
 fn executors(seats: &Seats) -> Vec<PodSummary> {
     let executor = |(seat, Seat { executor, .. }): (usize, &Seat)| {
-        let (phase, seat_of) = match *executor {
+        let (phase, room) = match *executor {
             Executor::Unborn | Executor::Deleted => return None,
             Executor::Placed(_) => (Phase::Running, None),
             Executor::Waiting { is_gated, nominated } => {
                 let nominated = nominated.map(node_name);
                 let is_tried = is_gated || nominated.is_some();
-                let seat = gang::Seat { is_gated, nominated, ..gang::Seat::default() };
-                (Phase::Pending, is_tried.then(|| Box::new(seat)))
+                let room = gang::Seat { is_gated, nominated, ..gang::Seat::default() };
+                (Phase::Pending, is_tried.then(|| Box::new(room)))
             }
         };
         let role = Some(api::Role::Executor);
-        Some(PodSummary { role, phase, seat: seat_of, controller: None, ..pod("executor", seat) })
+        Some(PodSummary { role, phase, seat: room, controller: None, ..pod("executor", seat) })
     };
     seats.iter().enumerate().filter_map(executor).collect()
 }
@@ -197,10 +197,10 @@ fn executors(seats: &Seats) -> Vec<PodSummary> {
 fn placeholders(seats: &Seats, nodes: [u8; SEATS]) -> Vec<PodSummary> {
     let placeholder = |(seat, Seat { placeholder, .. }): (usize, &Seat)| {
         let node = Some(node_name(nodes[seat]));
-        let place = gang::Seat { is_placeholder: true, node, ..gang::Seat::default() };
+        let room = gang::Seat { is_placeholder: true, node, ..gang::Seat::default() };
         let terminating = *placeholder == Placeholder::Terminating;
         let is_there = *placeholder != Placeholder::Gone;
-        is_there.then(|| PodSummary { terminating, seat: Some(Box::new(place)), ..pod("placeholder", seat) })
+        is_there.then(|| PodSummary { terminating, seat: Some(Box::new(room)), ..pod("placeholder", seat) })
     };
     seats.iter().enumerate().filter_map(placeholder).collect()
 }

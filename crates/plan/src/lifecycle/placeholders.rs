@@ -79,7 +79,7 @@ impl Exchanges {
     }
 
     /// Adds exchanges that have begun and that the watch has not reported yet.
-    pub fn changes(&mut self, nominations: &Nominations) {
+    pub fn add_begun(&mut self, nominations: &Nominations) {
         self.changing.extend(nominations.0.values().cloned());
     }
 
@@ -97,7 +97,7 @@ pub struct Nominations(pub BTreeMap<String, String>);
 
 impl Nominations {
     /// Forgets those that the watch has reported, and those of executors that do not need them any more.
-    pub fn are_reported(&mut self, executors: &[PodSummary]) {
+    pub fn forget_reported(&mut self, executors: &[PodSummary]) {
         self.0.retain(|uid, node| {
             let mut gated = executors.iter().filter(|pod| pod.is_gated() && !pod.terminating);
             let executor = gated.find(|pod| pod.uid == *uid).and_then(seat);
@@ -105,8 +105,8 @@ impl Nominations {
         });
     }
 
-    /// Adds those among `actions`.
-    pub fn are_decided(&mut self, actions: &[Action]) {
+    /// Adds the nominations among `actions`.
+    pub fn add(&mut self, actions: &[Action]) {
         for action in actions {
             if let Action::Nominate { uid, node, .. } = action {
                 self.0.insert(uid.clone(), node.clone());
@@ -158,7 +158,7 @@ impl Pass<'_> {
             placeholders.iter().copied().find(|pod| pod.executor_id == executor.executor_id)
         };
         let mut own = Exchanges::of(self.seen.executors.iter().chain(placeholders.iter().copied()));
-        own.changes(&self.seen.nominations);
+        own.add_begun(&self.seen.nominations);
         let elsewhere = &self.seen.elsewhere;
         let mut trying: BTreeSet<_> = own.trying.iter().chain(&elsewhere.trying).collect();
 
