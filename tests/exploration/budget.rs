@@ -37,6 +37,14 @@ impl<K: Kind, const N: usize> Budget<K, N> {
         self.each[kind.number()]
     }
 
+    /// Returns this budget without one trouble of this kind; none if no more may come. All budgets without any trouble are
+    /// equal, so that states which differ only in troubles that cannot come are one.
+    pub fn without(mut self, kind: K) -> Option<Self> {
+        self.take(kind)?;
+        self.all = self.all.checked_sub(1)?;
+        Some(if self.all == 0 { Self::new(0, &[]) } else { self })
+    }
+
     /// Subtracts one trouble of this kind; none if no more may come. The total `all` is left as it is.
     pub fn take(&mut self, kind: K) -> Option<()> {
         let left = &mut self.each[kind.number()];

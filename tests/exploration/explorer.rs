@@ -1,10 +1,12 @@
 //! Visits every state (`World`) that a model can reach, and checks each. The search is breadth first, so that an error
 //! is shown with the shortest sequence of steps that leads to it.
 
+use crate::say;
 use std::{
     collections::{HashMap, HashSet},
-    fmt::Debug,
+    fmt::{Debug, Display},
     hash::{BuildHasherDefault, Hash, Hasher},
+    time::Instant,
 };
 
 /// The largest number of steps after which a model without further troubles must have come to rest.
@@ -41,6 +43,19 @@ pub struct Edge<S, W> {
 }
 
 pub type EdgeOf<M> = Edge<<M as Model>::Step, <M as Model>::World>;
+
+/// Explores `model`, prints how much there was to explore, and fails with the story if an invariant is broken. `bounds`
+/// describes the limits of the exploration.
+pub fn explore_and_report<M: Model>(name: &str, bounds: &impl Display, model: &mut M) -> Found {
+    let begun = Instant::now();
+    let found = explore(model);
+    let Found { worlds, edges, .. } = found;
+    say(&format!("explored: {name}: {worlds} states, {edges} steps, {bounds}, {:.0?}", begun.elapsed()));
+    if let Some(broken) = &found.broken {
+        panic!("{name}: {}\n{}", broken.why, broken.story);
+    }
+    found
+}
 
 /// The result of an exploration.
 pub struct Found {

@@ -20,7 +20,10 @@ mod records;
 mod submission_pods;
 mod world;
 
-use crate::{explorer::explore, say};
+use crate::{
+    explorer::{explore, explore_and_report},
+    say,
+};
 use api::State;
 use configs::{Config, configs};
 use model::Model;
@@ -33,7 +36,6 @@ use std::{
     panic::resume_unwind,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
-    time::Instant,
 };
 
 #[test]
@@ -49,19 +51,9 @@ fn every_world_within_wider_reach_is_as_it_should_be() {
 
 fn explore_all(configs: &[Config]) {
     let explored = on_all_processors(configs, |config| {
-        let begun = Instant::now();
         let mut model = Model::new(config, None);
-        let found = explore(&mut model);
         let Config { name, runs, budget, .. } = config;
-        say(&format!(
-            "explored: {name}: {} states, {} steps, {runs} runs, {budget}, {:.0?}",
-            found.worlds,
-            found.edges,
-            begun.elapsed()
-        ));
-        if let Some(broken) = found.broken {
-            panic!("{name}: {}\n{}", broken.why, broken.story);
-        }
+        let found = explore_and_report(name, &format!("{runs} runs, {budget}"), &mut model);
         (model.seen.take(), found.worlds, found.edges)
     });
     let mut transitions = BTreeSet::new();

@@ -334,18 +334,17 @@ pub type Budget = budget::Budget<Trouble, { Trouble::ALL.len() }>;
 impl World {
     /// Returns this world with one trouble less to come; none if no trouble of this kind may come any more.
     pub fn troubled(&self, trouble: Trouble) -> Option<Self> {
-        let mut world = *self;
-        let left = &mut world.left;
-        left.take(trouble)?;
+        let mut left = self.left;
         // Executors do not count as trouble: only their number is limited.
-        if trouble != Trouble::Executor {
-            left.all = left.all.checked_sub(1)?;
+        if trouble == Trouble::Executor {
+            left.take(trouble)?;
+        } else {
+            left = left.without(trouble)?;
             if left.all == 0 {
-                let executors = left.of(Trouble::Executor);
-                *left = Budget::new(0, &[(Trouble::Executor, executors)]);
+                left = Budget::new(0, &[(Trouble::Executor, self.left.of(Trouble::Executor))]);
             }
         }
-        Some(world)
+        Some(Self { left, ..*self })
     }
 
     /// Marks the application as changed on the API server, so that the operator's copy is not current.

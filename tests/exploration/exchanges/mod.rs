@@ -9,10 +9,12 @@ mod mutation;
 mod oracle;
 mod world;
 
-use crate::{explorer::explore, say};
+use crate::{
+    explorer::{explore, explore_and_report},
+    say,
+};
 use model::{Config, Model};
 use mutation::Mutation;
-use std::time::Instant;
 use world::{
     Budget,
     Trouble::{Crash, Delay, Deletion, Eviction, Fault},
@@ -31,18 +33,8 @@ fn each_executor_takes_the_room_of_its_placeholder_in_any_world_within_wider_rea
 
 fn explore_all(configs: &[Config]) {
     for config in configs {
-        let begun = Instant::now();
-        let found = explore(&mut Model::new(config, None));
         let Config { name, budget, .. } = config;
-        say(&format!(
-            "explored: exchanges, {name}: {} states, {} steps, {budget}, {:.0?}",
-            found.worlds,
-            found.edges,
-            begun.elapsed()
-        ));
-        if let Some(broken) = found.broken {
-            panic!("{name}: {}\n{}", broken.why, broken.story);
-        }
+        explore_and_report(&format!("exchanges, {name}"), budget, &mut Model::new(config, None));
     }
 }
 

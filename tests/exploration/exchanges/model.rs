@@ -60,9 +60,9 @@ impl<'a> Model<'a> {
         Self { config, mutation, oracle: Oracle::new(mutation) }
     }
 
-    /// Returns how much room a node has for a pod beside those that are placed or nominated there. `tried` is the
-    /// executor for which there is to be room.
-    fn room(&self, world: &World, node: u8, tried: Option<Place>) -> i32 {
+    /// Whether a node has room for a pod beside those that are placed or nominated there. `tried` is the place of the
+    /// pod if it is an executor.
+    fn has_room(&self, world: &World, node: u8, tried: Option<Place>) -> bool {
         let mut room = -i32::from(world.rival == Some(node));
         for place @ (application, seat) in places() {
             let Seat { placeholder, executor } = world.seats[application][seat];
@@ -75,11 +75,7 @@ impl<'a> Model<'a> {
             };
             room += i32::from(is_here) - i32::from(is_held) - i32::from(is_taken);
         }
-        room
-    }
-
-    fn has_room(&self, world: &World, node: u8, tried: Option<Place>) -> bool {
-        self.room(world, node, tried) > 0
+        room > 0
     }
 
     /// The scheduler tries an executor.

@@ -13,7 +13,7 @@ pub enum Mutation {
     TerminatingTakenForGone,
     /// No room is reserved for executors.
     NotNominated,
-    /// Nobody looks again whether another application is done.
+    /// An application that waits for another one is not looked at again.
     NoTimer,
     /// Placeholders whose executors are placed stay.
     PlaceholdersLeft,

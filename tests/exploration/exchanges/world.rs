@@ -24,10 +24,10 @@ pub type Nominated = [Option<u8>; SEATS];
 pub struct World {
     /// The pods as the API server has them.
     pub seats: [Seats; APPLICATIONS],
-    /// What the watch has yet to report, the oldest first.
+    /// The changes that the watch has yet to report, the oldest first.
     pub unheard: [Option<(Place, Seat)>; LAG],
     pub operator: Operator,
-    /// Where the pod of somebody else is placed, which takes any room that is not held.
+    /// The node of a pod of another owner, which takes any room that is not held; none if the pod is not placed.
     pub rival: Option<u8>,
     /// Whether something has happened after which an executor may lose its room.
     pub is_excused: bool,
@@ -59,7 +59,7 @@ pub enum Executor {
     },
     /// The executor is placed on this node.
     Placed(u8),
-    /// Somebody has deleted the executor.
+    /// The executor was deleted.
     Deleted,
 }
 
@@ -79,7 +79,7 @@ pub struct Operator {
     pub doing: [Option<Doing>; APPLICATIONS],
     /// Whether an application is to be looked at: its pods have changed, or its last reconcile has failed.
     pub is_awake: [bool; APPLICATIONS],
-    /// When an application is looked at again although nothing changes.
+    /// The time after which an application is looked at again although nothing changes.
     pub wakes: [Wake; APPLICATIONS],
 }
 
@@ -110,9 +110,9 @@ pub enum Wake {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Elapsed {
     Nothing,
-    /// So much that no executor waits for its room any more.
+    /// Longer than an executor waits for its room.
     Exchange,
-    /// So much that no placeholder waits for its executor any more.
+    /// Longer than a placeholder waits for its executor.
     Wait,
 }
 
@@ -145,13 +145,7 @@ pub type Budget = budget::Budget<Trouble, { Trouble::ALL.len() }>;
 impl World {
     /// Returns this world with one trouble less to come; none if no trouble of this kind may come any more.
     pub fn troubled(&self, trouble: Trouble) -> Option<Self> {
-        let mut world = *self;
-        world.left.take(trouble)?;
-        world.left.all = world.left.all.checked_sub(1)?;
-        if world.left.all == 0 {
-            world.left = Budget::new(0, &[]);
-        }
-        Some(world)
+        Some(Self { left: self.left.without(trouble)?, ..*self })
     }
 
     /// Queues the changes since `before` for the watch. Returns false if the watch is more than `lag` changes behind.

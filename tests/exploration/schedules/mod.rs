@@ -12,11 +12,13 @@ mod operator;
 mod oracle;
 mod world;
 
-use crate::{explorer::explore, say};
+use crate::{
+    explorer::{explore, explore_and_report},
+    say,
+};
 use model::{Config, Model};
 use mutation::Mutation;
 use serde_json::{Value, json};
-use std::time::Instant;
 use world::{
     Budget,
     Trouble::{self, Crash, Deletion, Edit, Fault, Foreign, PutBack, Suspend, Trigger},
@@ -36,18 +38,9 @@ fn no_slot_is_started_twice_in_any_world_within_wider_reach() {
 fn explore_all(configs: &[Config]) {
     let (mut worlds, mut edges) = (0, 0);
     for config in configs {
-        let begun = Instant::now();
-        let found = explore(&mut Model::new(config, None));
         let Config { name, budget, .. } = config;
-        say(&format!(
-            "explored: schedule, {name}: {} states, {} steps, {budget}, {:.0?}",
-            found.worlds,
-            found.edges,
-            begun.elapsed()
-        ));
-        if let Some(broken) = found.broken {
-            panic!("{name}: {}\n{}", broken.why, broken.story);
-        }
+        let name = format!("schedule, {name}");
+        let found = explore_and_report(&name, budget, &mut Model::new(config, None));
         worlds += found.worlds;
         edges += found.edges;
     }

@@ -139,14 +139,7 @@ pub type Budget = budget::Budget<Trouble, { Trouble::ALL.len() }>;
 impl World {
     /// Returns this world with one trouble less to come; none if no trouble of this kind may come any more.
     pub fn troubled(&self, trouble: Trouble) -> Option<Self> {
-        let mut world = *self;
-        let left = &mut world.left;
-        left.take(trouble)?;
-        left.all = left.all.checked_sub(1)?;
-        if left.all == 0 {
-            *left = Budget::new(0, &[]);
-        }
-        Some(world)
+        Some(Self { left: self.left.without(trouble)?, ..*self })
     }
 
     /// Marks the schedule as changed on the API server, so that the operator's copy is not current.
