@@ -20,7 +20,9 @@ pub(super) fn difference(
     theirs: &Objects,
     ours: &Objects,
 ) -> anyhow::Result<String> {
-    let theirs = iter::once(&theirs.pod).chain(&theirs.children);
+    // The operator creates the objects of the group before the first pod, whoever submits.
+    let group = ours.children.iter().filter(|object| listing::is_of_group(object));
+    let theirs = group.chain(iter::once(&theirs.pod)).chain(&theirs.children);
     let ours = ours.children.iter().chain(iter::once(&ours.pod));
     let [theirs, ours] = [shown(found, theirs)?, shown(found, ours)?];
 

@@ -68,7 +68,7 @@ pub(super) fn spark_submit(
 }
 
 /// Whether `object` is about the group of a batch scheduler.
-fn is_of_group(object: &Value) -> bool {
+pub(super) fn is_of_group(object: &Value) -> bool {
     let is_placeholder = object["metadata"]["labels"][label::SPARK_ROLE] == role::PLACEHOLDER;
     is_placeholder || Child::of(object).is_some_and(|child| GroupApi::of(&child.kind).is_some())
 }

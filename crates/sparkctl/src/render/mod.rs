@@ -14,8 +14,8 @@ use api::{SparkApplication, names::annotation};
 use clap::{ArgAction, Args};
 use jiff::Timestamp;
 use plan::{
-    By, Policy,
-    gang::{BatchSchedulers, PodGroupVersion},
+    By, Policy, SubmitRequest,
+    gang::{self, BatchSchedulers, PodGroupVersion},
     run::Run,
     submission::{Chosen, SubmissionEnvironment, Submitter, choose, predicted, spark_submit},
     validation::validate,
@@ -94,21 +94,27 @@ impl Flags {
             anyhow!("{} cannot be {what}: {why}", found.title)
         };
         let submitter = if self.diff { Some(Submitter::Native) } else { self.submitter };
-        let Chosen { request, events } = self.chosen(found, submitter).map_err(refused)?;
+        let Chosen { request: SubmitRequest { run, by }, events } =
+            self.chosen(found, submitter).map_err(refused)?;
         let notes: Vec<_> = events.iter().map(|event| event.note.as_str()).collect();
-        match request.by {
+        // As in `choose`, spark-submit is given the application as the batch scheduler wants it. The run remains that of
+        // the application as it is written: the spec with the marks of the group has another hash.
+        let policy = self.policy(&found.application);
+        let pod_groups = submission_environment().pod_groups;
+        let gang = gang::of(&found.application, run.id.as_str(), pod_groups, &policy).map_err(refused)?;
+        let application = validate(&gang.application).map_err(|refusal| refused(refusal.brief()))?;
+        let prediction = || predicted(application, &run, &policy, &submission_environment(), TIME);
+        match by {
             By::Native(ours) if self.diff => {
-                let theirs = self.predicted(found).map_err(|why| refused(why.to_string()))?;
+                let theirs = prediction().map_err(|why| refused(why.to_string()))?;
                 difference::difference(found, &notes, &theirs, &ours)
             }
             By::Native(objects) => listing::native(found, &notes, &objects),
             By::Pod { objects: Objects { pod, children }, .. } => {
-                let application = &found.application;
-                let validated = validate(application).map_err(|refusal| refused(refusal.brief()))?;
-                let command = spark_submit(validated, &Run::next(application), &self.policy(), "");
+                let command = spark_submit(application, &run, &policy, "");
                 let command = command.map_err(|refusal| refused(refusal.brief()))?;
                 let script = command::script(found, &command)?;
-                match self.predicted(found) {
+                match prediction() {
                     Err(NotNative::Refused(why)) => bail!(refused(why)),
                     objects => {
                         listing::spark_submit(found, &notes, &script, &children, &pod, objects.as_ref())
@@ -122,18 +128,12 @@ impl Flags {
     /// application's annotation asks for, or that is chosen automatically.
     fn chosen(&self, found: &Found, submitter: Option<Submitter>) -> Result<Chosen, String> {
         let mut application = found.application.clone();
-        let mut policy = Policy { batch_schedulers: self.batch_schedulers(&application), ..self.policy() };
+        let mut policy = self.policy(&application);
         if let Some(submitter) = submitter {
             policy.submitter = submitter;
             application.metadata.annotations.get_or_insert_default().remove(annotation::SUBMITTER);
         }
         choose(&application, &Run::next(&application), &submission_environment(), &policy, TIME)
-    }
-
-    fn predicted(&self, found: &Found) -> Result<Objects, NotNative> {
-        let application = validate(&found.application);
-        let application = application.map_err(|refusal| NotNative::Refused(refusal.brief()))?;
-        predicted(application, &Run::next(&application), &self.policy(), &submission_environment(), TIME)
     }
 
     /// Returns the batch schedulers of an operator that knows the one which `application` names.
@@ -143,8 +143,12 @@ impl Flags {
         all.ok().filter(|_| self.enable_batch_scheduler)
     }
 
-    fn policy(&self) -> Policy {
-        Policy { has_webhook: self.webhook, ..Policy::new(&self.master) }
+    fn policy(&self, application: &SparkApplication) -> Policy {
+        Policy {
+            has_webhook: self.webhook,
+            batch_schedulers: self.batch_schedulers(application),
+            ..Policy::new(&self.master)
+        }
     }
 }
 
