@@ -81,6 +81,8 @@ fn a_batch_scheduler_gets_the_group_and_finds_its_pods_whoever_submits() {
                     scheduler.unwrap_or_default()
                 );
                 assert_eq!(customization.contains(&told), scheduler.is_some(), "{name}: {customization}");
+            } else {
+                assert_eq!(objects.pod["spec"]["schedulerName"], Value::Null, "{name}: it is in no group");
             }
         }
     }
@@ -175,6 +177,35 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
         }
     }
     golden.finish();
+}
+
+/// The submission pod is in no group. For such a pod Volcano creates a group in its default queue, which may be full.
+#[test]
+fn a_submission_pod_is_placed_by_the_scheduler_of_its_driver_but_by_no_batch_scheduler() {
+    let gangs = BatchSchedulers::new(Vec::new(), true, None).unwrap();
+    let own = json!({"schedulerName": "own"});
+    let configured = json!({"spark.kubernetes.driver.scheduler.name": "volcano"});
+    for (spec, batch_schedulers, expected) in [
+        (json!({"driver": own}), None, Some("own")),
+        (json!({"batchScheduler": "volcano"}), None, None),
+        (json!({"batchScheduler": "volcano", "sparkConf": configured}), None, None),
+        (json!({"batchScheduler": "kubernetes", "driver": own}), Some(gangs), Some("own")),
+    ] {
+        let application = application(&spec);
+        let policy = Policy {
+            submitter: Submitter::SparkSubmit,
+            batch_schedulers,
+            ..Policy::new("k8s://https://10.96.0.1:443")
+        };
+        let environment = SubmissionEnvironment {
+            pod_groups: Some(PodGroupVersion::V1beta1),
+            ..SubmissionEnvironment::default()
+        };
+        let run = Run::next(&application);
+        let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
+        let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
+        assert_eq!(objects.pod["spec"]["schedulerName"].as_str(), expected, "{spec}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::{
 use api::{
     Role, SparkApplication,
     names::{conf, container, env, submit_conf, volume},
-    quantity, with_defaults,
+    quantity, stated, with_defaults,
 };
 use serde_json::{Map, Value, json};
 use spark_client::{existing_volumes, list_elements};
@@ -24,6 +24,8 @@ const TMP: &str = "/tmp";
 /// How many seconds `spark-submit` may continue once its pod is deleted. `spark-submit` has nothing to clean up: the
 /// operator replaces objects of an incomplete submission.
 const GRACE_SECONDS: u8 = 2;
+/// The field with the name of the scheduler that places the pod.
+const SCHEDULER_NAME: &str = "schedulerName";
 
 /// The fields that the submission pod copies from the driver's pod: they decide where a pod may run, as which user, and
 /// how it resolves names.
@@ -38,7 +40,7 @@ const SHARED: [&str; 14] = [
     "os",
     "priorityClassName",
     "runtimeClassName",
-    "schedulerName",
+    SCHEDULER_NAME,
     "securityContext",
     "serviceAccountName",
     "tolerations",
@@ -96,6 +98,13 @@ pub(super) fn spec(
     }
     let mut pod = Value::Object(pod);
     scheduling(&mut pod, properties);
+    // The submission pod is not part of the gang, so it has neither group nor queue. For such a pod Volcano creates a
+    // group in its default queue. Where that queue is full or closed, the driver would never be created.
+    if stated(&application.spec.batch_scheduler).is_some()
+        && let Some(fields) = pod.as_object_mut()
+    {
+        fields.remove(SCHEDULER_NAME);
+    }
     pod["containers"] = json!([submit]);
     pod["volumes"] = volumes.into();
     pod["restartPolicy"] = "Never".into();
@@ -164,7 +173,7 @@ fn scheduling(pod: &mut Value, properties: &BTreeMap<String, String>) {
     let account = conf::service_account(Role::Driver);
     for (field, keys) in [
         ("serviceAccountName", &[account.as_str()][..]),
-        ("schedulerName", &[submit_conf::DRIVER_SCHEDULER_NAME, submit_conf::SCHEDULER_NAME]),
+        (SCHEDULER_NAME, &[submit_conf::DRIVER_SCHEDULER_NAME, submit_conf::SCHEDULER_NAME]),
     ] {
         if let Some(value) = keys.iter().find_map(|key| properties.get(*key)) {
             pod[field] = value.as_str().into();
