@@ -8,7 +8,8 @@ use api::{
 use jiff::Timestamp;
 use plan::{
     By, Policy,
-    gang::{BatchSchedulers, GroupApi, PodGroupVersion},
+    gang::{BatchSchedulers, GroupApi, PodGroupVersion, possible},
+    pod_summary::PodSummary,
     run::Run,
     submission::{SubmissionEnvironment, Submitter, choose},
 };
@@ -177,6 +178,37 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
         }
     }
     golden.finish();
+}
+
+/// The annotations of the contract are removed where no webhook reads them, but the operator reads this one.
+#[test]
+fn without_the_webhook_too_the_operator_recognises_the_group_of_a_driver_that_spark_submit_has_created() {
+    let application = application(&json!({"batchScheduler": "kubernetes"}));
+    let policy = Policy {
+        submitter: Submitter::SparkSubmit,
+        has_webhook: false,
+        batch_schedulers: Some(BatchSchedulers::new(Vec::new(), true, None).unwrap()),
+        ..Policy::new("k8s://https://10.96.0.1:443")
+    };
+    let environment = SubmissionEnvironment {
+        pod_groups: Some(PodGroupVersion::V1beta1),
+        ..SubmissionEnvironment::default()
+    };
+    let run = Run::next(&application);
+    let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
+    let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
+    let group = objects.children.iter().find(|object| object["kind"] == "PodGroup").unwrap();
+    let group = Child::of(group).unwrap();
+    let mut templates =
+        objects.children.iter().filter_map(|child| child["data"]["driver-pod-template.yaml"].as_str());
+    let template: Value = serde_json::from_str(templates.next().unwrap()).unwrap();
+    assert_eq!(template["metadata"]["annotations"], json!({annotation::POD_GROUP: group.name}));
+    assert_eq!(template["spec"]["schedulingGroup"], json!({"podGroupName": group.name}));
+
+    // Spark keeps the annotations of the template.
+    let driver = PodSummary::of(&serde_json::from_value(template).unwrap());
+    let children = possible(&application, run.id.as_str(), &policy, Some(&driver));
+    assert!(children.contains(&group), "{children:?}");
 }
 
 /// The submission pod is in no group. For such a pod Volcano creates a group in its default queue, which may be full.

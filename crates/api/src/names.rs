@@ -93,7 +93,8 @@ pub mod annotation {
     pub const PRIORITY_CLASS_NAME: &str = "sparkoperator.k8s.io/priority-class-name";
     /// Name of the scheduler that places the pod.
     pub const SCHEDULER_NAME: &str = "sparkoperator.k8s.io/scheduler-name";
-    /// Name of the PodGroup of `scheduling.k8s.io` that the pod belongs to.
+    /// Name of the PodGroup of `scheduling.k8s.io` that the pod belongs to, on the driver only. By this annotation the
+    /// operator recognises the group that it has made for a driver, so drivers have it without the webhook too.
     pub const POD_GROUP: &str = "sparkoperator.k8s.io/pod-group";
     /// Name of a scheduling gate: the pod is not placed before the gate is removed.
     pub const SCHEDULING_GATE: &str = "sparkoperator.k8s.io/scheduling-gate";

@@ -84,7 +84,7 @@ fn keeps_last_words(containers: &mut Value, role: Role) {
 }
 
 /// Returns the pod template of `role` for the case that no webhook customizes the pods: all customizations are applied
-/// to the template itself.
+/// to the template itself, and the contract's annotations are removed, except the one that names the driver's group.
 ///
 /// # Errors
 ///
@@ -103,7 +103,10 @@ pub(super) fn customized(
     let mut customized = pod_customization::customized(&template)
         .map_err(|denials| denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
     if let Some(annotations) = customized["metadata"]["annotations"].as_object_mut() {
-        annotations.retain(|key, _| !pod_customization::is_of_contract(key));
+        // What the annotations ask for has been done, so nobody has to read them any more. Only the name of the group
+        // is more than that: by this annotation the operator recognises the group of a driver that exists, see
+        // `gang::group_of`.
+        annotations.retain(|key, _| key == annotation::POD_GROUP || !pod_customization::is_of_contract(key));
     }
     Ok(customized)
 }
