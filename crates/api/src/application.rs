@@ -120,8 +120,8 @@ pub struct SparkApplicationSpec {
     /// Metrics of driver and executors for Prometheus.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<MonitoringSpec>,
-    /// Batch scheduler that places the pods together: `volcano`, `yunikorn` or a kube-scheduler that the
-    /// operator knows.
+    /// Batch scheduler that places the pods together: `volcano`, `yunikorn`, `kubernetes` or a
+    /// kube-scheduler that the operator knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_scheduler: Option<String>,
     /// What the batch scheduler is told.
