@@ -45,9 +45,19 @@ fn pods_that_are_kept_on_purpose_stay() {
         json!({"uid": "old", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["orphan"]});
     assert_eq!(told(&pods, Some(&orphaning)), ["release driver of old"]);
     for controller in [Value::Null, json!({"kind": "ReplicaSet", "name": "pi", "uid": "web"})] {
-        let orphaned = [driver("old", &json!({"controller": controller})), executor("run-of-old")];
+        let driver = driver("old", &json!({"controller": controller}));
+        let orphaned = [driver.clone(), executor("run-of-old")];
         assert_eq!(told(&orphaned, None), Vec::<String>::new());
+        // The driver goes on creating executors with the gate of gangs.
+        let new = json!({"uid": "new"});
+        for there in [None, Some(&new)] {
+            assert_eq!(told(&[driver.clone(), gated()], there), ["ungate exec"]);
+        }
     }
+    assert_eq!(
+        told(&[driver("new", &json!({})), gated_of("run-of-new")], Some(&json!({"uid": "new"}))),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -129,5 +139,9 @@ fn placeholder(controller: &Value) -> PodSummary {
 }
 
 fn gated() -> PodSummary {
-    PodSummary { seat: from_value(json!({"isGated": true})).unwrap(), ..executor("run-of-old") }
+    gated_of("run-of-old")
+}
+
+fn gated_of(run: &str) -> PodSummary {
+    PodSummary { seat: from_value(json!({"isGated": true})).unwrap(), ..executor(run) }
 }

@@ -8,15 +8,15 @@ use api::{
 use jiff::Timestamp;
 use plan::{
     By, Policy,
-    gang::{BatchSchedulers, GroupApi, PodGroupVersion, possible},
+    gang::{BatchSchedulers, GroupApi, PodGroupVersion, Seat, possible},
     pod_summary::PodSummary,
     run::Run,
-    submission::{SubmissionEnvironment, Submitter, choose},
+    submission::{Chosen, SubmissionEnvironment, Submitter, choose},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use spark_client::{Child, Objects, read_properties};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -156,6 +156,7 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
                 SubmissionEnvironment { pod_groups: Some(version), ..SubmissionEnvironment::default() };
             let run = Run::next(&application);
             let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
+            let placeholders = chosen.request.placeholders.iter().map(|(_, pod)| pod);
             let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
             let group = objects.children[1]["metadata"]["name"].as_str().unwrap();
             for object in &objects.children[..2] {
@@ -165,9 +166,9 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
             let version = version.api_version().rsplit('/').next().unwrap();
             golden.compare_yaml(
                 &data(&format!("gang/kubernetes-{version}.yaml")),
-                &objects.children[..4].to_vec(),
+                &objects.children[..2].iter().cloned().chain(placeholders).collect::<Vec<_>>(),
             );
-            let template = json!(objects.children[4..]).to_string();
+            let template = json!(objects.children[2..]).to_string();
             assert!(template.contains("scheduling-gate\\\":\\\"sparkoperator.k8s.io/gang"), "{template}");
             if submitter == Submitter::Native {
                 assert_eq!(objects.pod["spec"]["schedulingGroup"], json!({"podGroupName": group}));
@@ -249,6 +250,146 @@ fn without_pod_groups_in_the_cluster_the_submission_fails_with_what_helps() {
     let run = Run::next(&application);
     let why = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap_err();
     assert!(why.contains("it needs Kubernetes 1.36 or later, the feature gate GenericWorkload"), "{why}");
+}
+
+/// A placeholder is built for each executor: a number without a bound would take the operator's memory.
+#[test]
+fn a_gang_with_more_executors_than_there_may_be_placeholders_is_refused_with_the_number() {
+    let gang = |spec: &Value| chosen_by_kubernetes(spec, &json!({}));
+    let placeholders = |spec: &Value| gang(spec).map(|chosen| chosen.request.placeholders.iter().count());
+    assert_eq!(placeholders(&json!({"executor": {"instances": 1000}})), Ok(1000));
+    for spec in [
+        json!({"executor": {"instances": 2_000_000_000}}),
+        json!({"dynamicAllocation": {"enabled": true, "initialExecutors": 1001}}),
+    ] {
+        let why = placeholders(&spec).unwrap_err();
+        assert!(
+            why.contains("kubernetes: holds room for at most 1000 executors, and the driver creates"),
+            "{why}"
+        );
+    }
+}
+
+/// The scheduler places placeholders by the labels that the executors will have, as far as users set them.
+#[test]
+fn placeholders_have_the_labels_that_the_user_gives_to_executors_in_any_way() {
+    let spec = json!({
+        "executor": {
+            "instances": 2, "labels": {"by-field": "x", "spark-role": "executor"},
+            "template": {"metadata": {"labels": {"by-template": "x"}}},
+        },
+        "sparkConf": {"spark.kubernetes.executor.label.by-property": "x"},
+    });
+    let chosen = chosen_by_kubernetes(&spec, &json!({"by-application": "x"})).unwrap();
+    let (number, placeholder) = chosen.request.placeholders.iter().last().unwrap();
+    assert_eq!(number, 2);
+    let labels = json!({
+        "by-field": "x", "by-template": "x", "by-property": "x", "by-application": "x",
+        "spark-role": "placeholder", "spark-exec-id": "2",
+        label::APP_NAME: "pi", label::SUBMISSION_ID: chosen.request.run.id.as_str(), label::LAUNCHED_BY: "true", label::CREATED_BY: "true",
+    });
+    assert_eq!(placeholder["metadata"]["labels"], labels);
+}
+
+/// Returns how an application is submitted in a gang of Kubernetes' own. `labels` are those of the application.
+fn chosen_by_kubernetes(spec: &Value, labels: &Value) -> Result<Chosen, String> {
+    let mut application = application(spec);
+    application.spec.batch_scheduler = Some("kubernetes".to_owned());
+    application.metadata.labels = serde_json::from_value(labels.clone()).unwrap();
+    let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
+    let policy = Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let pod_groups = Some(PodGroupVersion::V1beta1);
+    let environment = SubmissionEnvironment { pod_groups, ..SubmissionEnvironment::default() };
+    choose(&application, &Run::next(&application), &environment, &policy, Timestamp::UNIX_EPOCH)
+}
+
+#[test]
+fn a_name_that_makes_too_long_a_label_is_refused_before_any_pod() {
+    let mut application = application(&json!({"batchScheduler": "coscheduler"}));
+    let mut why = |length: usize| {
+        application.metadata.name = Some("x".repeat(length));
+        let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], false, None).unwrap();
+        let policy =
+            Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+        let environment = SubmissionEnvironment::default();
+        choose(&application, &Run::next(&application), &environment, &policy, Timestamp::UNIX_EPOCH).err()
+    };
+    assert_eq!(why(60), None);
+    let why = why(61).unwrap();
+    assert!(
+        why.starts_with("metadata.name: the pods would have the label scheduling.x-k8s.io/pod-group=x"),
+        "{why}"
+    );
+}
+
+/// What a driver names is deleted when the run is over only if the operator has made it. The name is part of a URL, and
+/// it comes from a label or an annotation, which the user can write too.
+#[test]
+fn only_groups_with_the_operators_own_names_are_deleted_with_a_run() {
+    let application = application(&json!({}));
+    let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None).unwrap();
+    let policy = Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let names = |driver: Option<Value>| {
+        let driver = driver
+            .map(|metadata| PodSummary::of(&serde_json::from_value(json!({"metadata": metadata})).unwrap()));
+        let all = possible(&application, "abcdefgh-run", &policy, driver.as_ref()).into_iter();
+        let names: BTreeSet<_> =
+            all.map(|child| format!("{} {}", child.kind.split('.').next().unwrap(), child.name)).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let marked = |labels: Value, annotations: Value| {
+        let mut all = json!({"spark-role": "driver"});
+        json_patch::merge(&mut all, &labels);
+        Some(json!({"labels": all, "annotations": annotations}))
+    };
+    const VOLCANO: &str = "scheduling.k8s.io/group-name";
+    assert_eq!(names(marked(json!({}), json!({VOLCANO: "spark-pi-pg"}))), "PodGroup spark-pi-pg");
+    for own in ["", "mine", "my group", "../pods"] {
+        assert_eq!(names(marked(json!({}), json!({VOLCANO: own}))), "", "{own}");
+        assert_eq!(names(marked(json!({"scheduling.x-k8s.io/pod-group": own}), json!({}))), "", "{own}");
+    }
+    assert_eq!(names(marked(json!({"scheduling.x-k8s.io/pod-group": "pi-pg"}), json!({}))), "PodGroup pi-pg");
+    let both = marked(
+        json!({"scheduling.x-k8s.io/pod-group": "pi-pg", label::APP_NAME: "pi"}),
+        json!({VOLCANO: "mine"}),
+    );
+    assert_eq!(names(both), "PodGroup pi-pg");
+    // A mark that is left from another scheduler does not hide that of Kubernetes' own gangs.
+    let both = json!({VOLCANO: "mine", annotation::POD_GROUP: "pi-abcdefgh"});
+    assert_eq!(names(marked(json!({}), both)), "PodGroup pi-abcdefgh, Workload pi-abcdefgh");
+    // Without a driver, the spec that it had may not be known any more.
+    let any = "PodGroup pi-abcdefgh, PodGroup pi-pg, PodGroup spark-pi-pg, Workload pi-abcdefgh";
+    assert_eq!(names(None), any);
+}
+
+/// Whoever may create pods can write what makes a pod look like a placeholder, and any node into it.
+#[test]
+fn a_placeholder_holds_room_only_once_the_kubelet_has_accepted_it() {
+    let seat = |differs: Value| {
+        let mut pod = json!({
+            "metadata": {"labels": {"spark-role": "placeholder"}},
+            "spec": {"nodeName": "n1", "containers": [{"name": "a", "resources": {"limits": {"cpu": "1"}, "requests": {"memory": "1Ki"}}}]},
+        });
+        json_patch::merge(&mut pod, &differs);
+        Seat::of(&serde_json::from_value(pod).unwrap()).unwrap()
+    };
+    assert_eq!(seat(json!({})).node, None);
+    let accepted = seat(json!({"status": {"startTime": "2026-11-21T08:00:00Z"}}));
+    assert_eq!(accepted.node.as_deref(), Some("n1"));
+    let requests = BTreeMap::from([("cpu".to_owned(), 1000), ("memory".to_owned(), 1_024_000)]);
+    assert_eq!(accepted.requests, requests);
+
+    let gates = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>();
+    let executor = |cpu: &str, names: &[&str]| {
+        let resources = json!([{"name": "a", "resources": {"requests": {"cpu": cpu}}}]);
+        let spec = json!({"nodeName": null, "containers": resources, "schedulingGates": gates(names)});
+        seat(json!({"metadata": {"labels": {"spark-role": "executor"}}, "spec": spec}))
+    };
+    let gate = "sparkoperator.k8s.io/gang";
+    assert!(executor("1", &[gate]).fits_into(&accepted));
+    assert!(!executor("1100m", &[gate]).fits_into(&accepted));
+    let gated = [&[gate][..], &[gate, "tenant/hold"]].map(|gates| executor("1", gates));
+    assert_eq!(gated.map(|seat| (seat.is_gated, seat.has_other_gates)), [(true, false), (true, true)]);
 }
 
 #[derive(Deserialize)]

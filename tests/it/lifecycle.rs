@@ -10,7 +10,7 @@ use plan::{
     events::Event,
     executors::ExecutorLimits,
     gang::{BatchSchedulers, Seat},
-    lifecycle::{self, Exchanges, Nominations, questions},
+    lifecycle::{self, Exchanges, Wait, Waits, questions},
     pod_summary::{Phase, PodSummary},
     run::{Run, SubmissionId},
     submission::{SubmissionEnvironment, Submitter},
@@ -86,6 +86,9 @@ struct Seen {
     /// The nodes to which executors were nominated, which the watch has not reported yet.
     #[serde(default)]
     nominations: BTreeMap<String, String>,
+    /// When the operator first saw executors with their gates, if not at their creation.
+    #[serde(default)]
+    waiting_since: BTreeMap<String, Timestamp>,
     /// The last observation of a driver that is gone.
     departed: Option<Value>,
     mount_failure: Option<String>,
@@ -384,6 +387,7 @@ fn shown(action: &Action) -> String {
         Action::Ungate { name, .. } => format!("ungate {name}"),
         Action::DeleteExecutors { .. } => "delete executors".to_owned(),
         Action::Make(objects) => format!("make {} objects", objects.len()),
+        Action::MakePlaceholders { numbers, .. } => format!("make placeholders {numbers:?}"),
         Action::DeleteChildren(_) => "delete children".to_owned(),
         Action::ProtectDriver { uid, protect, .. } => {
             format!("{} driver {uid}", if *protect { "protect" } else { "release" })
@@ -447,11 +451,11 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
             },
             Action::Nominate { name, node, .. } => seat(&mut seen, name).nominated = Some(node.clone()),
             Action::Ungate { name, .. } => seat(&mut seen, name).is_gated = false,
-            Action::Make(objects) => {
-                seen.made = true;
-                let pods = objects.iter().filter(|object| object["kind"] == "Pod");
-                seen.placeholders
-                    .extend(pods.map(|pod| PodSummary::of(&serde_json::from_value(pod.clone()).unwrap())));
+            Action::Make(_) => seen.made = true,
+            Action::MakePlaceholders { placeholders, numbers } => {
+                let made = numbers.iter().map(|number| placeholders.with_number(*number));
+                let made = made.map(|pod| PodSummary::of(&serde_json::from_value(pod).unwrap()));
+                seen.placeholders.extend(made);
             }
             // Children are not part of the observation, and a deleted application is not observed any more.
             Action::DeleteChildren(_) | Action::DeleteApplication => {}
@@ -529,14 +533,20 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         let pod = json!({"name": "pi-driver", "uid": "d1", "role": "driver"});
         Box::new(record(pod, differs, &id))
     });
+    let executors: Vec<_> = executors.collect();
+    let gated = executors.iter().filter(|pod| pod.is_gated());
+    let waits = gated.map(|pod| {
+        let since = seen.waiting_since.get(&pod.name).copied().or(pod.created).unwrap_or(now);
+        (pod.uid.clone(), Wait { since, nominated: seen.nominations.get(&pod.name).cloned() })
+    });
     Observed {
         driver,
-        executors: executors.collect(),
+        executors: executors.clone(),
         strays: strays.collect(),
         submission_pods: submission_pods.collect(),
         placeholders: placeholders.collect(),
-        elsewhere: Exchanges::of(elsewhere.iter()),
-        nominations: Nominations(seen.nominations.clone()),
+        exchanges_of_others: Exchanges::of(elsewhere.iter()),
+        waits: Waits(waits.collect()),
         departed,
         mount_failure: seen.mount_failure.clone(),
         recorded: seen.recorded.map(|ago| now - ago),

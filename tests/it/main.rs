@@ -20,6 +20,7 @@ mod customization;
 mod dashboards;
 mod deletion;
 mod docs;
+mod exchanges;
 mod exposure;
 mod failure;
 mod fuzz;

@@ -145,7 +145,7 @@ impl AuxiliaryIndex {
                     let groups = watch::events::<PodGroup<Coscheduling>>(client, namespaces, config, metrics);
                     self::changes(groups, kind).boxed()
                 }
-                // Their pods say what they wait for.
+                // Not watched: the pods of these groups report what the group waits for.
                 GroupApi::Kubernetes(_) => continue,
             });
         }

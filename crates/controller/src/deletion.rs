@@ -141,7 +141,8 @@ impl Context {
 
     /// Stops driving an application in a namespace that is not chosen, or that another operator drives. The pods
     /// continue to run, this process forgets the application, the operator's finalizer is removed from its drivers, and
-    /// no executor waits for the room of a placeholder any more.
+    /// the executors that there are lose the gate of gangs. Executors that are created later keep it until an operator drives
+    /// the namespace.
     ///
     /// The finalizer is removed once, and only from drivers of applications that this process has driven: another
     /// operator may drive the namespace by now, and its finalizer has the same name. If the other operator has already

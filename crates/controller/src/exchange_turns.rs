@@ -1,53 +1,46 @@
-//! Lets the executors of several applications take the room of their placeholders in turn: see `plan::lifecycle`.
+//! Decides about applications with gated executors one at a time: see `plan::lifecycle`.
 
 use super::pods::PodIndex;
 use api::SparkApplication;
+use jiff::Timestamp;
 use kube::ResourceExt;
 use parking_lot::Mutex;
-use plan::{Observed, Plan, lifecycle::Nominations, pod_summary::PodSummary};
-use std::collections::{HashMap, HashSet};
+use plan::{Observed, Plan, lifecycle::ExchangeMemory, pod_summary::PodSummary};
+use std::collections::HashSet;
 
-/// The exchanges that have begun and that no cache shows yet, by the uids of applications.
+/// What is remembered of exchanges. The lock is held while an application with gated executors is decided about.
 #[derive(Default)]
-pub(super) struct ExchangeTurns(Mutex<HashMap<String, Nominations>>);
+pub(super) struct ExchangeTurns(Mutex<ExchangeMemory>);
 
 impl ExchangeTurns {
-    /// Decides about an application, with the exchanges of all others in view. If it has executors to exchange, nothing is
-    /// decided about the exchanges of others at the same time.
+    /// Decides about an application by `decide`. If the application has gated executors, `seen` gets the exchanges of all
+    /// others, and nothing is decided about those at the same time.
     pub fn decide(
         &self,
         pods: &PodIndex,
         application: &SparkApplication,
-        uid: &str,
         seen: &mut Observed,
+        now: Timestamp,
         decide: impl FnOnce(&Observed) -> Plan,
     ) -> Plan {
-        let mut decided = self.0.lock();
+        let uid = application.uid().unwrap_or_default();
         if !seen.executors.iter().any(PodSummary::is_gated) {
-            decided.remove(uid);
-            drop(decided);
+            self.forget(&uid);
             return decide(seen);
         }
+        let mut memory = self.0.lock();
         let namespace = application.namespace().unwrap_or_default();
-        seen.elsewhere = pods.exchanges_of_others(&namespace, &application.name_any());
-        for (_, nominations) in decided.iter().filter(|(of, _)| *of != uid) {
-            seen.elsewhere.add_begun(nominations);
-        }
-        let nominations = decided.entry(uid.to_owned()).or_default();
-        nominations.forget_reported(&seen.executors);
-        seen.nominations.clone_from(nominations);
-        let plan = decide(seen);
-        nominations.add(&plan.actions);
-        plan
+        let others = pods.blockers_of_others(&namespace, &application.name_any());
+        memory.decide(&uid, seen, others, now, decide)
     }
 
-    /// Forgets an application that is gone, or about to be.
+    /// Forgets an application that has no gated executors, is gone, or is about to be.
     pub fn forget(&self, uid: &str) {
-        self.0.lock().remove(uid);
+        self.0.lock().forget(uid);
     }
 
     /// Forgets all applications that are not `listed`.
     pub fn forget_others(&self, listed: &HashSet<String>) {
-        self.0.lock().retain(|uid, _| listed.contains(uid));
+        self.0.lock().waits.retain(|uid, _| listed.contains(uid));
     }
 }

@@ -14,7 +14,10 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, Patch, Preconditions},
 };
-use plan::{Action, events};
+use plan::{
+    Action,
+    events::{self, Event},
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -37,7 +40,15 @@ pub(super) async fn execute(
             Ok(())
         }
         Action::Make(objects) => {
-            make(context, application, &objects).await;
+            let run = run_of(application);
+            if make(context, application, objects.into_iter(), events::not_made).await {
+                context.memory.with(&uid, |note| note.made_for = Some(run));
+            }
+            Ok(())
+        }
+        Action::MakePlaceholders { placeholders, numbers } => {
+            let lost = numbers.into_iter().map(|number| placeholders.with_number(number));
+            make(context, application, lost, events::placeholder_not_made).await;
             Ok(())
         }
         Action::DeleteChildren(children) => {
@@ -125,28 +136,39 @@ async fn protected(pods: &Api<Pod>, name: &str, uid: &str, protect: bool) -> Res
     calls::patch_metadata(pods, name, &Patch::Merge(patch)).await
 }
 
-/// Creates objects that an application can run without. After the first failure, reports it to the user by an event and
-/// skips the remaining objects.
-async fn make(context: &Context, application: &SparkApplication, objects: &[Value]) {
+/// Creates objects without which the application goes on. After the first failure, reports it to the user by the event
+/// `not_made` and skips the remaining objects. Returns whether all objects exist.
+async fn make(
+    context: &Context,
+    application: &SparkApplication,
+    objects: impl Iterator<Item = Value>,
+    not_made: fn(&str) -> Event,
+) -> bool {
     /// How long the creation of one object may take. The next reconcile retries.
     const PATIENCE: Duration = Duration::from_secs(5);
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
-    let run = application.status.as_ref().and_then(|status| status.submission_id.clone()).unwrap_or_default();
     for object in objects {
-        let made =
-            timeout(PATIENCE, objects::make(&context.client, &namespace, &uid, object, &InFlight::default()))
-                .await;
+        let made = timeout(
+            PATIENCE,
+            objects::make(&context.client, &namespace, &uid, &object, &InFlight::default()),
+        )
+        .await;
         let why = match made {
             Ok(Ok(())) => continue,
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("failed to create {}: the API server does not answer", object["kind"]),
         };
         warn!(why, "not made");
-        context.events.send(application, &run, &events::not_made(&why), super::now()).await;
-        return;
+        context.events.send(application, &run_of(application), &not_made(&why), super::now()).await;
+        return false;
     }
-    context.memory.with(&uid, |note| note.made_for = Some(run));
+    true
+}
+
+/// Returns the id of the recorded run.
+fn run_of(application: &SparkApplication) -> String {
+    application.status.as_ref().and_then(|status| status.submission_id.clone()).unwrap_or_default()
 }
 
 /// Deletes an application if `preconditions` hold. An application that is gone counts as deleted.

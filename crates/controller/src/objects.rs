@@ -16,7 +16,7 @@ use k8s_openapi::api::{
 use kube::{Client, Resource, ResourceExt, api::PostParams, core::Request};
 use plan::gang::{GroupApi, Obstacle};
 use serde_json::Value;
-use spark_client::{Child, Objects};
+use spark_client::Child;
 use std::time::Duration;
 use tokio::{
     sync::{Mutex, MutexGuard},
@@ -50,45 +50,28 @@ impl InFlight {
     }
 }
 
-/// Creates `objects` in `namespace` for the application with the uid `owner`.
+/// Creates the driver in `namespace`, the last object of a submission.
 ///
 /// # Errors
 ///
-/// If the API server refuses an object, or an object with the name belongs to another owner, or a pod with the driver's
-/// name exists. The objects that were made before the error stay.
-pub(super) async fn create(
+/// If the API server refuses the driver, or a pod with its name exists.
+pub(super) async fn make_driver(
     client: &Client,
     namespace: &str,
-    owner: &str,
-    objects: &Objects,
+    driver: &Value,
     in_flight: &InFlight,
 ) -> Result<(), Error> {
-    make_all(client, namespace, owner, objects.children.iter(), in_flight).await?;
-    match post(client, namespace, &objects.pod, in_flight).await {
+    match post(client, namespace, driver, in_flight).await {
         Err(error) if already_exists(&error) => Err(Error::DriverExists),
-        made => made.map_err(|error| failed("create", &objects.pod, &error)),
+        made => made.map_err(|error| failed("create", driver, &error)),
     }
 }
 
-/// Creates `children` in this order. A child that an earlier attempt has created counts as created.
+/// Creates a child in `namespace` for the application with the uid `owner`, unless an earlier attempt has created it.
 ///
 /// # Errors
 ///
-/// As for [`create`].
-pub(super) async fn make_all(
-    client: &Client,
-    namespace: &str,
-    owner: &str,
-    children: impl Iterator<Item = &Value>,
-    in_flight: &InFlight,
-) -> Result<(), Error> {
-    for child in children {
-        make(client, namespace, owner, child, in_flight).await?;
-    }
-    Ok(())
-}
-
-/// Creates a child, unless an earlier attempt has created it.
+/// If the API server refuses the object, or an object with the name belongs to another owner.
 pub(super) async fn make(
     client: &Client,
     namespace: &str,

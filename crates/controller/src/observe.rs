@@ -12,7 +12,7 @@ use kube::{Api, Resource, ResourceExt, api::ListParams};
 use plan::{
     Driver, Observed, SubmissionProgress, driver,
     gang::{self, PodGroupVersion},
-    lifecycle::{Exchanges, Nominations, Questions, knows_all_pods, questions},
+    lifecycle::{Exchanges, Questions, Waits, knows_all_pods, questions},
     pod_summary::PodSummary,
     run::Run,
     submission::SubmissionEnvironment,
@@ -119,8 +119,8 @@ pub(super) async fn observe(
         submission_pods,
         placeholders,
         // Collected with the decision: see `ExchangeTurns`.
-        elsewhere: Exchanges::default(),
-        nominations: Nominations::default(),
+        exchanges_of_others: Exchanges::default(),
+        waits: Waits::default(),
         departed,
         mount_failure,
         recorded,

@@ -12,7 +12,7 @@ use kube::{Client, ResourceExt, runtime::watcher::Event};
 use parking_lot::RwLock;
 use plan::{
     executors,
-    lifecycle::Exchanges,
+    lifecycle::Blocker,
     namespaces::Namespaces,
     pod_summary::{Phase, PodSummary},
 };
@@ -23,7 +23,7 @@ use std::{
 use tokio::sync::watch as state;
 use tracing::warn;
 
-/// The driver, executor and submission pods that the API server has reported.
+/// The drivers, executors, submission pods and placeholders that the API server has reported.
 #[derive(Debug)]
 pub struct PodIndex {
     pods: ApplicationIndex<PodSummary>,
@@ -79,12 +79,12 @@ impl PodIndex {
         some.map(|(key, running)| (key.clone(), u64::try_from(running).unwrap_or(u64::MAX))).collect()
     }
 
-    /// Returns the exchanges of all applications but this one.
-    pub(super) fn exchanges_of_others(&self, namespace: &str, application: &str) -> Exchanges {
-        let mut all = Exchanges::default();
+    /// Returns the pods of all applications but this one for which executors on their nodes wait.
+    pub(super) fn blockers_of_others(&self, namespace: &str, application: &str) -> Vec<Blocker> {
+        let mut all = Vec::new();
         for ((of, name), pods) in self.pods.read().iter() {
             if (&**of, &**name) != (namespace, application) && pods.values().any(|pod| pod.seat.is_some()) {
-                all.extend(&Exchanges::of(pods.values()));
+                all.extend(Blocker::among(pods.values()));
             }
         }
         all

@@ -79,7 +79,8 @@ impl Context {
     ///  3. Count the application in the metrics. (no client)
     ///  4. Ask the plan which facts matter ([`lifecycle::questions`]) and collect them from the caches; ask the API
     ///     server only for a fact that a cache cannot know. (client)
-    ///  5. Decide ([`lifecycle::next`]): actions, status, events, auxiliary objects, time to wait. (no client)
+    ///  5. Decide ([`lifecycle::next`]): actions, status, events, auxiliary objects, time to wait. Applications with gated
+    ///     executors are decided about one at a time. (no client)
     ///  6. Before a submission, check that the cached copy of the application is current. (client)
     ///  7. Carry out the actions. Each can be repeated after a crash. (client)
     ///  8. Write the status, after the actions, so that a crash between the two repeats an action that does no harm
@@ -115,7 +116,7 @@ impl Context {
         let mut seen = observe::observe(self, application, now).await?;
         self.memory.driver_ended(&uid, lifecycle::ended_driver(application, &seen.driver));
         let Plan { actions, status, events, auxiliary, wake } =
-            self.exchange_turns.decide(&self.pods, application, &uid, &mut seen, |seen| {
+            self.exchange_turns.decide(&self.pods, application, &mut seen, now, |seen| {
                 lifecycle::next(application, seen, now, &self.policy)
             });
         Span::current().record("submission_id", status.submission_id.as_deref());

@@ -12,7 +12,7 @@ use api::SparkApplication;
 use kube::{Client, ResourceExt};
 use panics::caught;
 use parking_lot::Mutex;
-use plan::{By, Submission, SubmissionProgress, SubmitRequest};
+use plan::{By, Submission, SubmissionProgress, SubmitRequest, gang::Placeholders};
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -106,7 +106,7 @@ impl Submitter {
 
     /// Starts a submission, unless it is running already. Ends an older submission of the same application.
     pub(super) fn start(&self, application: &SparkApplication, request: SubmitRequest) {
-        let SubmitRequest { run, by } = request;
+        let SubmitRequest { run, by, placeholders } = request;
         let uid = application.uid().unwrap_or_default();
         let cancel = CancellationToken::new();
         let mut submissions = self.submissions.lock();
@@ -133,7 +133,7 @@ impl Submitter {
             let namespace = application.namespace.as_deref().unwrap_or_default();
             let in_flight = InFlight::default();
             let submit = async {
-                let submitted = caught(means.submit(namespace, &uid, by, &in_flight)).await;
+                let submitted = caught(means.submit(namespace, &uid, by, &placeholders, &in_flight)).await;
                 submitted.unwrap_or_else(|bug| SubmissionProgress::Failed(bug.to_string()))
             };
             let given_up = async {
@@ -205,7 +205,14 @@ impl Drop for Submitter {
 
 impl Means {
     /// Creates the objects for the application with this uid in `namespace`.
-    async fn submit(&self, namespace: &str, uid: &str, by: By, in_flight: &InFlight) -> SubmissionProgress {
+    async fn submit(
+        &self,
+        namespace: &str,
+        uid: &str,
+        by: By,
+        placeholders: &Placeholders,
+        in_flight: &InFlight,
+    ) -> SubmissionProgress {
         let mut measured = self.metrics.waiting(by.submitter());
         if let By::Pod { fallback: Some(reason), .. } = &by {
             self.metrics.fell_back(*reason);
@@ -214,15 +221,17 @@ impl Means {
             webhook_probe.reached(namespace).await;
         }
         let make = async {
+            let (By::Native(objects) | By::Pod { objects, .. }) = &by;
+            for child in &objects.children {
+                objects::make(&self.client, namespace, uid, child, in_flight).await?;
+            }
+            for (_, placeholder) in placeholders.iter() {
+                objects::make(&self.client, namespace, uid, &placeholder, in_flight).await?;
+            }
             match &by {
-                By::Native(objects) => {
-                    objects::create(&self.client, namespace, uid, objects, in_flight).await
-                }
+                By::Native(_) => objects::make_driver(&self.client, namespace, &objects.pod, in_flight).await,
                 // A submission pod of this run may exist already, in any state: that pod is used.
-                By::Pod { objects, .. } => {
-                    let all = objects.children.iter().chain([&objects.pod]);
-                    objects::make_all(&self.client, namespace, uid, all, in_flight).await
-                }
+                By::Pod { .. } => objects::make(&self.client, namespace, uid, &objects.pod, in_flight).await,
             }
         };
         let made = self.slots.within(namespace, || measured.begun(), make).await;
@@ -297,7 +306,11 @@ mod tests {
         .unwrap();
         let object = |kind: &str| json!({"kind": kind, "metadata": {"name": "pi"}});
         let objects = Objects { pod: object("Pod"), children: vec![object("ConfigMap")] };
-        let request = SubmitRequest { run: Run::next(&application), by: By::Pod { objects, fallback: None } };
+        let request = SubmitRequest {
+            run: Run::next(&application),
+            by: By::Pod { objects, fallback: None },
+            placeholders: Placeholders::default(),
+        };
         submitter.start(&application, request);
 
         arrived.notified().await;

@@ -173,6 +173,13 @@ pub fn not_made(why: &str) -> Event {
     Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", note)
 }
 
+/// Returns the event for a placeholder that is lost and could not be created again.
+#[must_use]
+pub fn placeholder_not_made(why: &str) -> Event {
+    let note = format!("{why}; it is tried again, and until then driver and placeholders wait");
+    Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", note)
+}
+
 /// Returns the event for a port of the driver that cannot be reached in the way that the user or the admin has
 /// configured.
 pub(super) fn not_exposed(why: &str) -> Event {

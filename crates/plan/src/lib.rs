@@ -28,9 +28,9 @@ use api::{SparkApplicationStatus, names::label};
 use auxiliary::{AuxiliaryAction, AuxiliaryObjects, Exposure};
 use events::Event;
 use executors::ExecutorLimits;
-use gang::BatchSchedulers;
+use gang::{BatchSchedulers, Placeholders};
 use jiff::Timestamp;
-use lifecycle::{Exchanges, Nominations};
+use lifecycle::{Exchanges, Waits};
 use pod_summary::PodSummary;
 use run::{Run, SubmissionId};
 use serde_json::Value;
@@ -54,9 +54,9 @@ pub struct Observed {
     /// The application's placeholders, of all runs: pods that hold room for executors.
     pub placeholders: Vec<PodSummary>,
     /// The exchanges of other applications. Looked up only if the application has executors with a gate.
-    pub elsewhere: Exchanges,
-    /// The nominations of the application's own executors that the watch has not reported yet.
-    pub nominations: Nominations,
+    pub exchanges_of_others: Exchanges,
+    /// What is remembered of the application's executors with a gate.
+    pub waits: Waits,
     /// The last known state of a driver pod that no longer exists.
     pub departed: Option<Box<PodSummary>>,
     /// Why the volumes of the driver's pod or of the submission pod are not mounted. Looked up only if the pod has
@@ -141,6 +141,8 @@ pub enum Action {
     StopSubmission,
     /// Creates these objects, unless they exist. If that fails, the run goes on without them.
     Make(Vec<Value>),
+    /// Creates the placeholders with these numbers, unless they exist.
+    MakePlaceholders { placeholders: Box<Placeholders>, numbers: Vec<u32> },
     /// Deletes those of the listed objects that exist. The operator has created them for a run in addition to its pods.
     DeleteChildren(Vec<Child>),
     /// Deletes the pod with this name if it still has this uid.
@@ -162,6 +164,8 @@ pub enum Action {
 pub struct SubmitRequest {
     pub run: Run,
     pub by: By,
+    /// The placeholders that are created before the pod, and after all other objects.
+    pub placeholders: Placeholders,
 }
 
 /// Who creates the objects of a run.

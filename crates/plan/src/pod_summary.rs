@@ -15,7 +15,7 @@ use k8s_openapi::{
 use kube_core::Resource;
 use serde::Deserialize;
 
-/// A driver, executor or submission pod.
+/// A driver, executor, submission pod or placeholder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct PodSummary {
@@ -23,7 +23,7 @@ pub struct PodSummary {
     pub uid: String,
     /// The label `sparkoperator.k8s.io/app-name`: the name of the SparkApplication.
     pub application: Option<String>,
-    /// Driver or executor; none for a submission pod.
+    /// Driver or executor; none for a submission pod or a placeholder.
     #[serde(with = "role_word")]
     pub role: Option<Role>,
     /// Whether the pod is a submission pod: a pod in which `spark-submit` runs.

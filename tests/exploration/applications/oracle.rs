@@ -21,7 +21,7 @@ use plan::{
     auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects},
     driver::pod_name,
     gang::{self, GroupApi},
-    lifecycle::{self, Exchanges, Nominations, Questions, knows_all_pods, questions},
+    lifecycle::{self, Exchanges, Questions, Waits, knows_all_pods, questions},
     pod_summary::Phase as PodPhase,
     run::{Run, SubmissionId},
     spec_hash::spec_hash,
@@ -368,7 +368,7 @@ impl Oracle {
                 Act::Protect { name: number_of(name), uid: uid[1..].parse().unwrap(), protect: *protect }
             }
             Action::DeleteApplication => Act::DeleteApplication,
-            Action::Nominate { .. } | Action::Ungate { .. } => {
+            Action::MakePlaceholders { .. } | Action::Nominate { .. } | Action::Ungate { .. } => {
                 unreachable!("no application of the model is in a gang: {action:?}")
             }
         }
@@ -477,8 +477,8 @@ impl Oracle {
                 &[&seen.submission_pods[..], &[seen.live_submission_pod]].concat(),
             ),
             placeholders: Vec::new(),
-            elsewhere: Exchanges::default(),
-            nominations: Nominations::default(),
+            exchanges_of_others: Exchanges::default(),
+            waits: Waits::default(),
             departed: seen.departed.map(|(name, pod)| Box::new(self.driver(pod, name))),
             mount_failure: None,
             recorded: seen.has_written.then(then),

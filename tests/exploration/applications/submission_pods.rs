@@ -16,7 +16,7 @@ impl Model {
         !self.oracle.is_native()
     }
 
-    /// Creates the next object of a submission by `spark-submit`, as `controller::objects::make_all` does: the
+    /// Creates the next object of a submission by `spark-submit`, as `controller::submitter` does: the
     /// ConfigMap, then the pod. If another run of the application has left a pod under the same name, the old pod is
     /// deleted first, and the submission waits until it is gone.
     pub fn makes_submission_pod(

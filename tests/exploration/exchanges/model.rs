@@ -6,10 +6,10 @@
 
 use super::{
     mutation::Mutation,
-    oracle::{Act, Oracle, Question, exchanges},
+    oracle::{Act, Known, Oracle, Question},
     world::{
-        APPLICATIONS, Budget, Doing, Elapsed, Executor, LAG, NODES, Nodes, Operator, Place, Placeholder,
-        SEATS, Seat, Seats, Trouble, Wake, World, places,
+        APPLICATIONS, Budget, Doing, Elapsed, Executor, LAG, NODES, Operator, PAIRS, Pair, Pairs, Place,
+        Placeholder, Trouble, Wake, World, places,
     },
 };
 use crate::explorer;
@@ -17,7 +17,7 @@ use crate::explorer;
 pub struct Config {
     pub name: &'static str,
     /// The node of each placeholder, of each application. A node has room for its placeholders and nothing else.
-    pub nodes: [[u8; SEATS]; APPLICATIONS],
+    pub nodes: [[u8; PAIRS]; APPLICATIONS],
     /// The largest number of changes that the watch has yet to report.
     pub lag: usize,
     pub budget: Budget,
@@ -25,7 +25,6 @@ pub struct Config {
 
 pub struct Model<'a> {
     config: &'a Config,
-    mutation: Option<Mutation>,
     oracle: Oracle,
 }
 
@@ -57,16 +56,21 @@ type Edge = explorer::Edge<Step, World>;
 
 impl<'a> Model<'a> {
     pub fn new(config: &'a Config, mutation: Option<Mutation>) -> Self {
-        Self { config, mutation, oracle: Oracle::new(mutation) }
+        Self { config, oracle: Oracle::new(mutation) }
+    }
+
+    /// Returns the node of a placeholder.
+    const fn home(&self, (application, pair): Place) -> u8 {
+        self.config.nodes[application as usize][pair as usize]
     }
 
     /// Whether a node has room for a pod beside those that are placed or nominated there. `tried` is the place of the
     /// pod if it is an executor.
     fn has_room(&self, world: &World, node: u8, tried: Option<Place>) -> bool {
         let mut room = -i32::from(world.rival == Some(node));
-        for place @ (application, seat) in places() {
-            let Seat { placeholder, executor } = world.seats[application][seat];
-            let is_here = self.config.nodes[application][seat] == node;
+        for place in places() {
+            let Pair { placeholder, executor } = world.pair(place);
+            let is_here = self.home(place) == node;
             let is_held = is_here && placeholder != Placeholder::Gone;
             let is_taken = match executor {
                 Executor::Placed(on) => on == node,
@@ -80,21 +84,22 @@ impl<'a> Model<'a> {
 
     /// The scheduler tries an executor.
     fn tried(&self, before: &World, place: Place) -> Option<Edge> {
-        let (application, seat) = place;
-        let Executor::Waiting { is_gated: false, nominated } = before.seats[application][seat].executor
-        else {
+        let Executor::Waiting { is_gated: false, nominated } = before.pair(place).executor else {
             return None;
         };
         let nodes = nominated.into_iter().chain(0..NODES as u8);
         let node = nodes.into_iter().find(|node| self.has_room(before, *node, Some(place)));
         let mut world = *before;
-        world.seats[application][seat].executor = match node {
+        world.pair_mut(place).executor = match node {
             Some(node) => Executor::Placed(node),
             None => Executor::Waiting { is_gated: false, nominated: None },
         };
         let is_lost = nominated.is_none() || node != nominated;
-        let broken = (is_lost && !before.is_excused)
-            .then(|| "an executor is tried and its room is not free".to_owned());
+        // It takes no room but one that is given up.
+        let is_excused =
+            before.is_excused(self.home(place)) && node.is_none_or(|node| before.is_excused(node));
+        let broken =
+            (is_lost && !is_excused).then(|| "an executor is tried and its room is not free".to_owned());
         (world != *before || broken.is_some()).then_some(Edge { step: Step::Tried(place), world, broken })
     }
 
@@ -102,7 +107,7 @@ impl<'a> Model<'a> {
     fn rival_tried(&self, before: &World) -> Option<Edge> {
         let node = (0..NODES as u8).find(|node| self.has_room(before, *node, None));
         let node = node.filter(|_| before.rival.is_none())?;
-        let broken = (!before.is_excused).then(|| "somebody takes the room of an executor".to_owned());
+        let broken = (!before.is_excused(node)).then(|| "somebody takes the room of an executor".to_owned());
         Some(Edge { step: Step::RivalTried, world: World { rival: Some(node), ..*before }, broken })
     }
 
@@ -119,23 +124,15 @@ impl<'a> Model<'a> {
         if operator.doing[application].is_some() || !is_looked_at {
             return None;
         }
-        let seats = operator.seats[application];
-        let has_gated = seats.iter().any(|seat| seat.executor.is_gated());
-        let mut elsewhere = Nodes::default();
-        if has_gated {
-            for other in (0..APPLICATIONS).filter(|other| *other != application) {
-                let (seats, nominations) = (&operator.seats[other], operator.nominations[other]);
-                let Nodes { trying, changing } = exchanges(seats, self.config.nodes[other], nominations);
-                elsewhere.trying |= trying;
-                elsewhere.changing |= changing;
-            }
-        }
-        let nominations = if has_gated { operator.nominations[application] } else { [None; SEATS] };
-        let nodes = self.config.nodes[application];
-        let plan = self.oracle.ask(&Question { seats, nodes, elsewhere, nominations, elapsed });
+        let known = |of: usize| Known {
+            pairs: operator.pairs[of],
+            nodes: self.config.nodes[of],
+            nominations: operator.nominations[of],
+        };
+        let question = Question { own: known(application), other: known(1 - application), elapsed };
+        let plan = self.oracle.ask(&question);
         let answer = self.oracle.answer(plan);
-        let is_forgotten = self.mutation == Some(Mutation::DecisionsForgotten);
-        operator.nominations[application] = if is_forgotten { [None; SEATS] } else { answer.nominations };
+        operator.nominations[application] = answer.nominations;
         operator.is_awake[application] = false;
         operator.wakes[application] = answer.wake;
         operator.doing[application] = (!answer.acts.is_empty()).then_some(Doing { plan, done: 0 });
@@ -148,20 +145,20 @@ impl<'a> Model<'a> {
         let acts = &self.oracle.answer(doing.plan).acts;
         let mut world = if call == Call::Answered { *before } else { before.troubled(Trouble::Fault)? };
         if call != Call::Failed {
-            let seats = &mut world.seats[application];
+            let pairs = &mut world.pairs[application];
             match acts[usize::from(doing.done)] {
-                Act::Nominate { seat, node } => {
-                    if let Executor::Waiting { nominated, .. } = &mut seats[seat].executor {
+                Act::Nominate { pair, node } => {
+                    if let Executor::Waiting { nominated, .. } = &mut pairs[pair].executor {
                         *nominated = Some(node);
                     }
                 }
-                Act::Ungate(seat) => {
-                    if let Executor::Waiting { is_gated, .. } = &mut seats[seat].executor {
+                Act::Ungate(pair) => {
+                    if let Executor::Waiting { is_gated, .. } = &mut pairs[pair].executor {
                         *is_gated = false;
                     }
                 }
-                Act::DeletePlaceholder(seat) if seats[seat].placeholder == Placeholder::Placed => {
-                    seats[seat].placeholder = Placeholder::Terminating;
+                Act::DeletePlaceholder(pair) if pairs[pair].placeholder == Placeholder::Placed => {
+                    pairs[pair].placeholder = Placeholder::Terminating;
                 }
                 Act::DeletePlaceholder(_) => {}
                 Act::DeleteExecutor(_) => unreachable!("the run goes on"),
@@ -175,27 +172,28 @@ impl<'a> Model<'a> {
     }
 
     fn driver_creates(before: &World, application: usize) -> Option<Edge> {
-        let seats = &before.seats[application];
-        let seat = seats.iter().position(|seat| seat.executor == Executor::Unborn)?;
+        let mut own = places().filter(|place| usize::from(place.0) == application);
+        let place = own.find(|place| before.pair(*place).executor == Executor::Unborn)?;
         let mut world = *before;
-        world.seats[application][seat].executor = Executor::Waiting { is_gated: true, nominated: None };
-        Some(Edge { step: Step::DriverCreates((application, seat)), world, broken: None })
+        world.pair_mut(place).executor = Executor::Waiting { is_gated: true, nominated: None };
+        Some(Edge { step: Step::DriverCreates(place), world, broken: None })
     }
 
     /// The watch reports the oldest change that it has not reported.
     fn heard_of(before: &World) -> Option<Edge> {
-        let (place @ (application, seat), now) = before.unheard[0]?;
+        let (place @ (application, pair), now) = before.unheard[0]?;
         let mut world = *before;
         world.unheard.rotate_left(1);
         world.unheard[LAG - 1] = None;
-        world.operator.seats[application][seat] = now;
+        let (application, pair) = (usize::from(application), usize::from(pair));
+        world.operator.pairs[application][pair] = now;
         world.operator.is_awake[application] = true;
         Some(Edge { step: Step::HeardOf(place), world, broken: None })
     }
 
-    fn placeholder_goes(before: &World, place @ (application, seat): Place) -> Option<Edge> {
+    fn placeholder_goes(before: &World, place: Place) -> Option<Edge> {
         let mut world = *before;
-        let placeholder = &mut world.seats[application][seat].placeholder;
+        let placeholder = &mut world.pair_mut(place).placeholder;
         let is_going = *placeholder == Placeholder::Terminating;
         *placeholder = Placeholder::Gone;
         is_going.then_some(Edge { step: Step::PlaceholderGoes(place), world, broken: None })
@@ -203,38 +201,34 @@ impl<'a> Model<'a> {
 
     fn troubles(&mut self, world: &World, out: &mut Vec<Edge>) {
         if let Some(mut next) = world.troubled(Trouble::Crash) {
-            next.operator = operator(next.seats);
+            next.operator = operator(next.pairs);
             next.unheard = [None; LAG];
             out.push(Edge { step: Step::Crash, world: next, broken: None });
         }
         if let Some(delayed) = world.troubled(Trouble::Delay) {
             for application in 0..APPLICATIONS {
-                for elapsed in [Elapsed::Exchange, Elapsed::Wait] {
-                    if let Some(next) = self.reconcile(&delayed, application, elapsed) {
-                        let next = World { is_excused: true, ..next };
-                        out.push(Edge {
-                            step: Step::Reconcile { application, elapsed },
-                            world: next,
-                            broken: None,
-                        });
-                    }
+                for elapsed in LATE {
+                    let Some(mut next) = self.reconcile(&delayed, application, elapsed) else { continue };
+                    self.config.nodes[application].iter().for_each(|node| next.excuse(*node));
+                    let step = Step::Reconcile { application, elapsed };
+                    out.push(Edge { step, world: next, broken: None });
                 }
             }
         }
-        for place @ (application, seat) in places() {
-            let Seat { placeholder, executor } = world.seats[application][seat];
+        for place in places() {
+            let Pair { placeholder, executor } = world.pair(place);
             if let Executor::Waiting { .. } | Executor::Placed(_) = executor
                 && let Some(mut next) = world.troubled(Trouble::Deletion)
             {
-                next.seats[application][seat].executor = Executor::Deleted;
-                next.is_excused = true;
+                next.pair_mut(place).executor = Executor::Deleted;
+                next.excuse(self.home(place));
                 out.push(Edge { step: Step::ExecutorDeleted(place), world: next, broken: None });
             }
             if placeholder == Placeholder::Placed
                 && let Some(mut next) = world.troubled(Trouble::Eviction)
             {
-                next.seats[application][seat].placeholder = Placeholder::Terminating;
-                next.is_excused = true;
+                next.pair_mut(place).placeholder = Placeholder::Terminating;
+                next.excuse(self.home(place));
                 out.push(Edge { step: Step::PlaceholderEvicted(place), world: next, broken: None });
             }
         }
@@ -263,11 +257,14 @@ impl<'a> Model<'a> {
     }
 }
 
+/// The times after which timers of minutes elapse.
+const LATE: [Elapsed; 3] = [Elapsed::Patience, Elapsed::Exchange, Elapsed::Wait];
+
 /// Returns an operator that has just started.
-const fn operator(seats: [Seats; APPLICATIONS]) -> Operator {
+const fn operator(pairs: [Pairs; APPLICATIONS]) -> Operator {
     Operator {
-        seats,
-        nominations: [[None; SEATS]; APPLICATIONS],
+        pairs,
+        nominations: [[None; PAIRS]; APPLICATIONS],
         doing: [None; APPLICATIONS],
         is_awake: [true; APPLICATIONS],
         wakes: [Wake::Never; APPLICATIONS],
@@ -279,14 +276,14 @@ impl explorer::Model for Model<'_> {
     type Step = Step;
 
     fn beginning(&self) -> World {
-        let seat = Seat { placeholder: Placeholder::Placed, executor: Executor::Unborn };
-        let seats = [[seat; SEATS]; APPLICATIONS];
+        let pair = Pair { placeholder: Placeholder::Placed, executor: Executor::Unborn };
+        let pairs = [[pair; PAIRS]; APPLICATIONS];
         World {
-            seats,
+            pairs,
             unheard: [None; LAG],
-            operator: operator(seats),
+            operator: operator(pairs),
             rival: None,
-            is_excused: false,
+            excused: 0,
             left: self.config.budget,
         }
     }
@@ -318,10 +315,10 @@ impl explorer::Model for Model<'_> {
             edge.world.reports_changes_since(world, self.config.lag);
             return Some(edge);
         }
-        for elapsed in [Elapsed::Exchange, Elapsed::Wait] {
+        for elapsed in LATE {
             for application in 0..APPLICATIONS {
                 let Some(next) = self.reconcile(world, application, elapsed) else { continue };
-                let is_late = next.operator.doing[application].is_some() && !world.is_excused;
+                let is_late = next.operator.doing[application].is_some() && world.excused == 0;
                 let broken = is_late.then(|| "only a timer of minutes helps".to_owned());
                 return Some(Edge { step: Step::Reconcile { application, elapsed }, world: next, broken });
             }
@@ -330,17 +327,17 @@ impl explorer::Model for Model<'_> {
     }
 
     fn rests(&mut self, world: &World) -> Result<(), String> {
-        for (application, seat) in places() {
-            let Seat { placeholder, executor } = world.seats[application][seat];
+        for place in places() {
+            let Pair { placeholder, executor } = world.pair(place);
             if placeholder != Placeholder::Gone {
                 return Err("a placeholder is left".to_owned());
             }
+            let is_excused = world.is_excused(self.home(place));
             match executor {
-                Executor::Placed(node)
-                    if node == self.config.nodes[application][seat] || world.is_excused => {}
+                Executor::Placed(node) if node == self.home(place) || is_excused => {}
                 Executor::Deleted => {}
                 // Somebody has taken its room.
-                Executor::Waiting { is_gated: false, .. } if world.is_excused && world.rival.is_some() => {}
+                Executor::Waiting { is_gated: false, .. } if is_excused && world.rival.is_some() => {}
                 executor => return Err(format!("nothing happens any more, and an executor is {executor:?}")),
             }
         }
@@ -354,8 +351,8 @@ impl explorer::Model for Model<'_> {
         {
             story += &format!(": {:?}", self.oracle.answer(doing.plan).acts);
         }
-        for place @ (application, seat) in places() {
-            let (was, is) = (before.seats[application][seat], edge.world.seats[application][seat]);
+        for place in places() {
+            let (was, is) = (before.pair(place), edge.world.pair(place));
             if was != is {
                 story += &format!("; {place:?} {is:?}");
             }

@@ -32,7 +32,7 @@ impl Mutation {
     /// Applies the bug to the input of the decision core.
     pub fn of_question(self, seen: &mut Observed) {
         match self {
-            Self::OthersIgnored => seen.elsewhere = Exchanges::default(),
+            Self::OthersIgnored => seen.exchanges_of_others = Exchanges::default(),
             Self::TerminatingTakenForGone => seen.placeholders.retain(|pod| !pod.terminating),
             _ => {}
         }

@@ -3,7 +3,7 @@
 
 use super::{
     mutation::Mutation,
-    world::{Elapsed, Executor, NODES, Nodes, Nominated, Placeholder, SEATS, Seat, Seats, Wake},
+    world::{Elapsed, Executor, Nominated, PAIRS, Pair, Pairs, Placeholder, Wake},
 };
 use crate::template;
 use api::SparkApplication;
@@ -12,43 +12,47 @@ use plan::{
     Action, Driver, Observed, Policy,
     auxiliary::AuxiliaryObjects,
     gang,
-    lifecycle::{self, Exchanges, Nominations},
+    lifecycle::{self, Blocker, ExchangeMemory, Exchanges, Wait, Waits},
     pod_summary::{Controller, Phase, PodSummary},
     submission::SubmissionEnvironment,
 };
 use serde_json::json;
-use std::{
-    array,
-    collections::{BTreeSet, HashMap},
-    time::Duration,
-};
+use std::{array, collections::HashMap, time::Duration};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
+/// The uid of the other application.
+const OTHER: &str = "6c1f0b5e-0000-4000-8000-000000000002";
 const RUN: &str = "run-1";
 
-/// A question: the seats of an application as the operator knows them, their nodes, and the exchanges of others.
+/// A question: what the operator knows of the application that it decides about and of the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Question {
-    pub seats: Seats,
-    pub nodes: [u8; SEATS],
-    pub elsewhere: Nodes,
-    pub nominations: Nominated,
+    pub own: Known,
+    pub other: Known,
     pub elapsed: Elapsed,
+}
+
+/// What the operator knows of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Known {
+    pub pairs: Pairs,
+    /// The nodes of the placeholders.
+    pub nodes: [u8; PAIRS],
+    pub nominations: Nominated,
 }
 
 /// An answer, in the form in which the model carries it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub acts: Vec<Act>,
-    /// The nominations that the watch has yet to report.
     pub nominations: Nominated,
     pub wake: Wake,
 }
 
-/// An action about the executor or the placeholder of a seat.
+/// An action about the executor or the placeholder of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    Nominate { seat: usize, node: u8 },
+    Nominate { pair: usize, node: u8 },
     DeletePlaceholder(usize),
     DeleteExecutor(usize),
     Ungate(usize),
@@ -94,55 +98,75 @@ impl Oracle {
         if let Some(number) = self.known.get(question) {
             return *number;
         }
-        let mut seen = observed(question);
-        if let Some(mutation) = self.mutation {
-            mutation.of_question(&mut seen);
-        }
         let now = then()
             + match question.elapsed {
                 Elapsed::Nothing => SignedDuration::ZERO,
+                Elapsed::Patience => SignedDuration::from_secs(90),
                 Elapsed::Exchange => SignedDuration::from_mins(3),
                 Elapsed::Wait => SignedDuration::from_mins(11),
             };
-        let mut plan = lifecycle::next(&self.application, &seen, now, &self.policy);
-        let mut nominations = seen.nominations.clone();
-        nominations.add(&plan.actions);
-        if let Some(mutation) = self.mutation {
-            mutation.of_plan(&mut plan);
-        }
+        let next = |seen: &Observed| {
+            let mut seen = seen.clone();
+            if let Some(mutation) = self.mutation {
+                mutation.of_question(&mut seen);
+            }
+            let mut plan = lifecycle::next(&self.application, &seen, now, &self.policy);
+            if let Some(mutation) = self.mutation {
+                mutation.of_plan(&mut plan);
+            }
+            plan
+        };
+        let mut seen = observed(&question.own);
+        let known = [(UID, question.own), (OTHER, question.other)];
+        let others = Blocker::among(pods(&question.other).iter());
+        // All that there is was seen at the beginning.
+        let mut memory = ExchangeMemory {
+            waits: known.map(|(uid, known)| (uid.to_owned(), waits(&known))).into(),
+            blockers: others.iter().map(|blocker| (blocker.uid.clone(), then())).collect(),
+        };
+        let plan = if seen.executors.iter().any(PodSummary::is_gated) {
+            memory.decide(UID, &mut seen, others, now, next)
+        } else {
+            memory.forget(UID);
+            next(&seen)
+        };
+        let is_forgotten = self.mutation == Some(Mutation::DecisionsForgotten);
+        let remembered = memory.waits.get(UID).filter(|_| !is_forgotten);
         let wake = match plan.wake {
             None => Wake::Never,
             Some(wake) if wake <= Duration::from_secs(1) => Wake::Soon,
             Some(_) => Wake::Later,
         };
         let acts = plan.actions.iter().map(act).collect();
-        self.answers.push(Answer { acts, nominations: nominated(&nominations), wake });
+        self.answers.push(Answer { acts, nominations: remembered.map_or([None; PAIRS], nominated), wake });
         let number = u32::try_from(self.answers.len() - 1).unwrap();
         self.known.insert(*question, number);
         number
     }
 }
 
-/// Returns the exchanges of an application with these seats.
-pub fn exchanges(seats: &Seats, nodes: [u8; SEATS], decided: Nominated) -> Nodes {
-    let pods: Vec<_> = executors(seats).into_iter().chain(placeholders(seats, nodes)).collect();
-    let mut exchanges = Exchanges::of(pods.iter());
-    exchanges.add_begun(&nominations(decided));
-    bits(&exchanges)
+/// Returns what the operator remembers of an application. All executors wait since the beginning.
+fn waits(known: &Known) -> Waits {
+    let wait = |number: usize| {
+        let nominated = known.nominations[number].map(node_name);
+        let is_known = nominated.is_some() || known.pairs[number].executor.is_gated();
+        is_known.then(|| (pod("executor", number).uid, Wait { since: then(), nominated }))
+    };
+    Waits((0..PAIRS).filter_map(wait).collect())
 }
 
-fn nominations(nominated: Nominated) -> Nominations {
-    let nominations = nominated.iter().enumerate();
-    let nominations =
-        nominations.filter_map(|(seat, node)| Some((pod("executor", seat).uid, node_name((*node)?))));
-    Nominations(nominations.collect())
+fn nominated(waits: &Waits) -> Nominated {
+    array::from_fn(|number| {
+        let wait = waits.0.get(&pod("executor", number).uid)?;
+        wait.nominated.as_deref().map(self::number)
+    })
 }
 
-fn nominated(nominations: &Nominations) -> Nominated {
-    array::from_fn(|seat| nominations.0.get(&pod("executor", seat).uid).map(|node| number(node)))
+fn pods(known: &Known) -> Vec<PodSummary> {
+    executors(&known.pairs).into_iter().chain(placeholders(&known.pairs, known.nodes)).collect()
 }
 
-fn observed(question: &Question) -> Observed {
+fn observed(known: &Known) -> Observed {
     let driver = PodSummary {
         name: "pi-driver".to_owned(),
         role: Some(api::Role::Driver),
@@ -151,20 +175,14 @@ fn observed(question: &Question) -> Observed {
         assigned: Some(then()),
         ..pod("driver", 0)
     };
-    let names =
-        |bits: u8| (0..).take(NODES).filter(move |node| bits & (1 << node) != 0).map(node_name).collect();
-    let Nodes { trying, changing } = question.elsewhere;
-    let executors = executors(&question.seats);
-    let mut nominations = nominations(question.nominations);
-    nominations.forget_reported(&executors);
     Observed {
         driver: Driver::Pod { pod: Box::new(driver), complete: true },
-        executors,
+        executors: executors(&known.pairs),
         strays: Vec::new(),
         submission_pods: Vec::new(),
-        placeholders: placeholders(&question.seats, question.nodes),
-        elsewhere: Exchanges { trying: names(trying), changing: names(changing) },
-        nominations,
+        placeholders: placeholders(&known.pairs, known.nodes),
+        exchanges_of_others: Exchanges::default(),
+        waits: Waits::default(),
         departed: None,
         mount_failure: None,
         recorded: None,
@@ -176,8 +194,8 @@ fn observed(question: &Question) -> Observed {
     }
 }
 
-fn executors(seats: &Seats) -> Vec<PodSummary> {
-    let executor = |(seat, Seat { executor, .. }): (usize, &Seat)| {
+fn executors(pairs: &Pairs) -> Vec<PodSummary> {
+    let executor = |(number, Pair { executor, .. }): (usize, &Pair)| {
         let (phase, room) = match *executor {
             Executor::Unborn | Executor::Deleted => return None,
             Executor::Placed(_) => (Phase::Running, None),
@@ -189,32 +207,32 @@ fn executors(seats: &Seats) -> Vec<PodSummary> {
             }
         };
         let role = Some(api::Role::Executor);
-        Some(PodSummary { role, phase, seat: room, controller: None, ..pod("executor", seat) })
+        Some(PodSummary { role, phase, seat: room, controller: None, ..pod("executor", number) })
     };
-    seats.iter().enumerate().filter_map(executor).collect()
+    pairs.iter().enumerate().filter_map(executor).collect()
 }
 
-fn placeholders(seats: &Seats, nodes: [u8; SEATS]) -> Vec<PodSummary> {
-    let placeholder = |(seat, Seat { placeholder, .. }): (usize, &Seat)| {
-        let node = Some(node_name(nodes[seat]));
+fn placeholders(pairs: &Pairs, nodes: [u8; PAIRS]) -> Vec<PodSummary> {
+    let placeholder = |(number, Pair { placeholder, .. }): (usize, &Pair)| {
+        let node = Some(node_name(nodes[number]));
         let room = gang::Seat { is_placeholder: true, node, ..gang::Seat::default() };
         let terminating = *placeholder == Placeholder::Terminating;
         let is_there = *placeholder != Placeholder::Gone;
-        is_there.then(|| PodSummary { terminating, seat: Some(Box::new(room)), ..pod("placeholder", seat) })
+        is_there.then(|| PodSummary { terminating, seat: Some(Box::new(room)), ..pod("placeholder", number) })
     };
-    seats.iter().enumerate().filter_map(placeholder).collect()
+    pairs.iter().enumerate().filter_map(placeholder).collect()
 }
 
-/// Returns a pod of the application. Its uid is its name, which ends in the number of the seat.
-fn pod(what: &str, seat: usize) -> PodSummary {
-    let name = format!("{what}-{seat}");
+/// Returns a pod of the application. Its uid is its name, which ends in the number of the pair.
+fn pod(what: &str, number: usize) -> PodSummary {
+    let name = format!("{what}-{number}");
     PodSummary {
         uid: name.clone(),
         name,
         application: Some("pi".to_owned()),
         submission_id: Some(RUN.to_owned()),
         // Spark's numbers begin with 1.
-        executor_id: Some(seat as u64 + 1),
+        executor_id: Some(number as u64 + 1),
         controller: Some(Controller {
             kind: "SparkApplication".to_owned(),
             name: "pi".to_owned(),
@@ -226,21 +244,16 @@ fn pod(what: &str, seat: usize) -> PodSummary {
 }
 
 fn act(action: &Action) -> Act {
-    let seat = |name: &str| name.rsplit_once('-').unwrap().1.parse().unwrap();
+    let pair = |name: &str| name.rsplit_once('-').unwrap().1.parse().unwrap();
     match action {
-        Action::Nominate { name, node, .. } => Act::Nominate { seat: seat(name), node: number(node) },
-        Action::Ungate { name, .. } => Act::Ungate(seat(name)),
+        Action::Nominate { name, node, .. } => Act::Nominate { pair: pair(name), node: number(node) },
+        Action::Ungate { name, .. } => Act::Ungate(pair(name)),
         Action::DeletePod { name, .. } if name.starts_with("placeholder") => {
-            Act::DeletePlaceholder(seat(name))
+            Act::DeletePlaceholder(pair(name))
         }
-        Action::DeletePod { name, .. } => Act::DeleteExecutor(seat(name)),
+        Action::DeletePod { name, .. } => Act::DeleteExecutor(pair(name)),
         other => panic!("{other:?}"),
     }
-}
-
-fn bits(exchanges: &Exchanges) -> Nodes {
-    let bits = |names: &BTreeSet<String>| names.iter().map(|name| 1 << number(name)).sum();
-    Nodes { trying: bits(&exchanges.trying), changing: bits(&exchanges.changing) }
 }
 
 fn node_name(node: u8) -> String {

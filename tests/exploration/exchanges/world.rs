@@ -5,38 +5,38 @@ use crate::budget::{self, Kind};
 
 pub const APPLICATIONS: usize = 2;
 /// The number of executors of each application.
-pub const SEATS: usize = 2;
+pub const PAIRS: usize = 2;
 pub const NODES: usize = 2;
 /// The largest number of changes that the watch has yet to report, in the widest exploration.
-pub const LAG: usize = 4;
+pub const LAG: usize = 3;
 
-/// An application and one of its seats.
-pub type Place = (usize, usize);
+/// An application and one of its pairs. Not of the type `usize`, which the fingerprint of a state ignores.
+pub type Place = (u8, u8);
 
-/// The seats of one application.
-pub type Seats = [Seat; SEATS];
+/// The pairs of one application.
+pub type Pairs = [Pair; PAIRS];
 
-/// The node to which the executor of each seat was nominated.
-pub type Nominated = [Option<u8>; SEATS];
+/// The node to which the executor of each pair was nominated, if the watch has not reported that.
+pub type Nominated = [Option<u8>; PAIRS];
 
 /// A state of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct World {
     /// The pods as the API server has them.
-    pub seats: [Seats; APPLICATIONS],
+    pub pairs: [Pairs; APPLICATIONS],
     /// The changes that the watch has yet to report, the oldest first.
-    pub unheard: [Option<(Place, Seat)>; LAG],
+    pub unheard: [Option<(Place, Pair)>; LAG],
     pub operator: Operator,
     /// The node of a pod of another owner, which takes any room that is not held; none if the pod is not placed.
     pub rival: Option<u8>,
-    /// Whether something has happened after which an executor may lose its room.
-    pub is_excused: bool,
+    /// The nodes, one bit each, on which something has happened after which executors may lose their rooms.
+    pub excused: u8,
     pub left: Budget,
 }
 
 /// An executor and its placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Seat {
+pub struct Pair {
     pub placeholder: Placeholder,
     pub executor: Executor,
 }
@@ -73,21 +73,13 @@ impl Executor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Operator {
     /// The operator's copies of the pods.
-    pub seats: [Seats; APPLICATIONS],
-    /// The nominations that were decided and that the watch has not reported.
+    pub pairs: [Pairs; APPLICATIONS],
     pub nominations: [Nominated; APPLICATIONS],
     pub doing: [Option<Doing>; APPLICATIONS],
     /// Whether an application is to be looked at: its pods have changed, or its last reconcile has failed.
     pub is_awake: [bool; APPLICATIONS],
     /// The time after which an application is looked at again although nothing changes.
     pub wakes: [Wake; APPLICATIONS],
-}
-
-/// The nodes of `plan::lifecycle::Exchanges`, one bit each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Nodes {
-    pub trying: u8,
-    pub changing: u8,
 }
 
 /// A reconcile that has decided but has not ended.
@@ -110,6 +102,8 @@ pub enum Wake {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Elapsed {
     Nothing,
+    /// Longer than an executor waits for other applications.
+    Patience,
     /// Longer than an executor waits for its room.
     Exchange,
     /// Longer than a placeholder waits for its executor.
@@ -148,20 +142,37 @@ impl World {
         Some(Self { left: self.left.without(trouble)?, ..*self })
     }
 
+    pub const fn is_excused(&self, node: u8) -> bool {
+        self.excused & (1 << node) != 0
+    }
+
+    pub const fn excuse(&mut self, node: u8) {
+        self.excused |= 1 << node;
+    }
+
+    pub const fn pair(&self, (application, pair): Place) -> Pair {
+        self.pairs[application as usize][pair as usize]
+    }
+
+    pub const fn pair_mut(&mut self, (application, pair): Place) -> &mut Pair {
+        &mut self.pairs[application as usize][pair as usize]
+    }
+
     /// Queues the changes since `before` for the watch. Returns false if the watch is more than `lag` changes behind.
     pub fn reports_changes_since(&mut self, before: &Self, lag: usize) -> bool {
-        let differs = |(application, seat): &Place| {
-            before.seats[*application][*seat] != self.seats[*application][*seat]
-        };
-        for place @ (application, seat) in places().filter(differs) {
+        for place in places() {
+            let now = self.pair(place);
+            if now == before.pair(place) {
+                continue;
+            }
             let mut free = self.unheard[..lag].iter_mut().filter(|unheard| unheard.is_none());
             let Some(free) = free.next() else { return false };
-            *free = Some((place, self.seats[application][seat]));
+            *free = Some((place, now));
         }
         true
     }
 }
 
 pub fn places() -> impl Iterator<Item = Place> {
-    (0..APPLICATIONS).flat_map(|application| (0..SEATS).map(move |seat| (application, seat)))
+    (0..APPLICATIONS as u8).flat_map(|application| (0..PAIRS as u8).map(move |pair| (application, pair)))
 }

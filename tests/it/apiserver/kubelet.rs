@@ -9,6 +9,9 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+/// When the kubelet has accepted a pod, and its containers have started.
+const START: &str = "2026-01-01T00:00:00Z";
+
 /// Reports that the pod's containers run.
 pub(crate) async fn runs(namespace: &Namespace, pod: &str) {
     report(namespace, pod, running).await;
@@ -86,7 +89,7 @@ async fn report(namespace: &Namespace, pod: &str, status: impl FnOnce(&Value) ->
 
 /// Returns the status of a pod with `spec` whose containers run.
 pub(crate) fn running(spec: &Value) -> Value {
-    status(spec, "Running", &json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}))
+    status(spec, "Running", &json!({"running": {"startedAt": START}}))
 }
 
 /// Returns the status of a pod with `spec` whose containers have ended with this exit code.
@@ -100,5 +103,5 @@ fn status(spec: &Value, phase: &str, state: &Value) -> Value {
     let statuses: Vec<_> = containers
         .map(|container| json!({"name": container["name"], "image": "", "imageID": "", "state": state}))
         .collect();
-    json!({"phase": phase, "containerStatuses": statuses})
+    json!({"phase": phase, "startTime": START, "containerStatuses": statuses})
 }

@@ -30,7 +30,8 @@ const KINDS: [&str; 2] = ["podgroups.scheduling.k8s.io", "workloads.scheduling.k
 
 #[tokio::test]
 #[ignore = "needs Kubernetes 1.36 or later: make soak"]
-async fn killed_at_any_write_each_executor_takes_the_room_of_its_placeholder_and_nothing_is_left() {
+async fn killed_around_each_write_about_its_gang_each_executor_takes_the_room_of_its_placeholder_and_nothing_is_left()
+ {
     let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(KUBERNETES_RBAC)];
     let used = Arc::new(Mutex::new(BTreeSet::new()));
     for (method, path, says) in [
@@ -121,6 +122,9 @@ async fn play(namespace: &Namespace, pods: &[Value]) {
     // The first three pods are the gang: it is placed as a whole.
     for (number, pod) in of("placeholder").chain(driver).enumerate().filter(|(_, pod)| !is_placed(pod)) {
         bind(namespace, pod, &format!("node-{number}")).await;
+        if role(pod) == "placeholder" {
+            kubelet::runs(namespace, &name(pod)).await;
+        }
     }
     for gone in of("placeholder").filter(|pod| pod["metadata"]["deletionTimestamp"].is_string()) {
         namespace.kubectl(&[

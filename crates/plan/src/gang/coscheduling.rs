@@ -8,18 +8,36 @@ use serde_json::{Value, json};
 
 /// Returns the name of the PodGroup, which is that of Kubeflow's operator.
 pub(super) fn name(application: &SparkApplication) -> String {
-    format!("{}-pg", application.metadata.name.as_deref().unwrap_or_default())
+    name_of(application.metadata.name.as_deref().unwrap_or_default())
+}
+
+/// Returns the name of the PodGroup of the application with this name.
+pub(super) fn name_of(application: &str) -> String {
+    format!("{application}-pg")
 }
 
 /// Puts the pods of `application` into their PodGroup, and returns the PodGroup.
 ///
-/// `minMember` is 1: the driver creates its executors, so that it has to start alone. The plugin lets the group in once
-/// the cluster has room for `minResources`, which includes the executors.
-pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) -> Value {
+/// `minMember` is 1, because the driver starts before its executors exist. The plugin lets the group in once the cluster
+/// has room for `minResources`, which includes the executors.
+///
+/// # Errors
+///
+/// When the name of the PodGroup is too long for a label.
+pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) -> Result<Value, String> {
+    const LONGEST: usize = 63;
     let name = name(application);
+    if name.len() > LONGEST {
+        return Err(format!(
+            "metadata.name: the pods would have the label {}={name}, and a label has at most {LONGEST} characters: take a \
+             name of at most {} characters",
+            batch_scheduler::COSCHEDULING_GROUP,
+            LONGEST - "-pg".len()
+        ));
+    }
     for_roles(application, |_, pod| {
         pod.labels.insert(batch_scheduler::COSCHEDULING_GROUP.to_owned(), name.clone());
     });
     let resources = quantities(&requests.initial_sum());
-    GroupApi::Coscheduling.group(&name, &json!({"minMember": 1, "minResources": resources}))
+    Ok(GroupApi::Coscheduling.group(&name, &json!({"minMember": 1, "minResources": resources})))
 }

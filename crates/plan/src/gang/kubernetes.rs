@@ -1,10 +1,10 @@
 //! Kubernetes' own gangs: a PodGroup of `scheduling.k8s.io` for each run, which the cluster's scheduler places as a whole.
 //!
-//! The scheduler counts pods that exist, and executors exist only once their driver runs. A gang of the driver alone would
-//! let drivers fill the cluster that find no room for their executors; a gang with the executors would never begin. So
-//! the operator creates a placeholder for each executor that the driver creates at first: a pod of the same size that
-//! does nothing. Driver and placeholders are the gang. Executors are created with a scheduling gate, and each takes the
-//! room of its placeholder: see `lifecycle::placeholders`.
+//! The scheduler counts pods that exist, and executors exist only once their driver runs. If only the driver were in the
+//! gang, drivers would fill the cluster and find no room for their executors. If the executors were in it too, it would
+//! never have enough pods. So the operator creates a placeholder for each executor that the driver creates at first: a
+//! pod of the same size that does nothing. Driver and placeholders are the gang. Executors are created with a scheduling
+//! gate, and each takes the room of its placeholder: see `lifecycle::exchanges`.
 //!
 //! Executors are in no gang: the scheduler would enforce the number of members again for each executor that is replaced,
 //! and executors of an application that has shrunk would never be placed.
@@ -16,7 +16,6 @@ use api::{
     quantity,
 };
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// The version of `scheduling.k8s.io` in which the cluster has PodGroups and Workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +40,52 @@ impl PodGroupVersion {
     }
 }
 
+/// The greatest number of placeholders of one run.
+const MOST: u32 = 1000;
+/// The time after which the kubelet ends a placeholder, in seconds. It matters only where no operator runs:
+/// elsewhere, the placeholder is deleted before.
+const LONGEST_LIFE: u32 = 15 * 60;
+
+/// The placeholders of a run, which differ only in their numbers. There may be many of them, so each is built when it is
+/// needed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Placeholders {
+    /// A placeholder without its name and without its number.
+    pod: Value,
+    group: String,
+    count: u32,
+}
+
+impl Placeholders {
+    /// Returns the placeholders with their numbers, which are those of their executors.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, Value)> {
+        (1..=self.count).map(|number| (number, self.with_number(number)))
+    }
+
+    /// Returns the placeholder for the executor with this number.
+    #[must_use]
+    pub fn with_number(&self, number: u32) -> Value {
+        let mut pod = self.pod.clone();
+        pod["metadata"]["name"] = self.name(number).into();
+        pod["metadata"]["labels"][label::SPARK_EXEC_ID] = number.to_string().into();
+        pod
+    }
+
+    /// Returns the numbers of the placeholders whose names `is_there` does not know.
+    pub fn missing(&self, is_there: impl Fn(&str) -> bool) -> Vec<u32> {
+        (1..=self.count).filter(|number| !is_there(&self.name(*number))).collect()
+    }
+
+    fn name(&self, number: u32) -> String {
+        format!("{}-placeholder-{number}", self.group)
+    }
+
+    /// Applies `change` to each placeholder.
+    pub(super) fn map(self, change: impl FnOnce(Value) -> Value) -> Self {
+        if self.count == 0 { self } else { Self { pod: change(self.pod), ..self } }
+    }
+}
+
 /// The name of the only template in the Workload.
 const TEMPLATE: &str = "driver-and-executors";
 
@@ -51,22 +96,33 @@ pub(super) fn name(application: &SparkApplication, submission_id: &str) -> Strin
     format!("{name}-{}", submission_id.get(..8).unwrap_or(submission_id))
 }
 
-/// Puts the driver of `application` into its PodGroup and gates its executors. Returns the Workload, the PodGroup and the
-/// placeholders, in the order in which they are created.
+/// Puts the driver of `application` into its PodGroup and gates its executors. Returns the Workload and the PodGroup, and
+/// the placeholders, which are created after them.
+///
+/// # Errors
+///
+/// When there would be too many placeholders.
 pub(super) fn objects(
     application: &mut SparkApplication,
     requests: &PodRequests,
     version: PodGroupVersion,
     submission_id: &str,
-) -> Vec<Value> {
+) -> Result<(Vec<Value>, Placeholders), String> {
+    let count = requests.initial;
+    if count > MOST {
+        return Err(format!(
+            "spec.batchScheduler: kubernetes: holds room for at most {MOST} executors, and the driver creates {count} at \
+             first: let it create fewer (spec.executor.instances, or spec.dynamicAllocation.initialExecutors and \
+             minExecutors), or take another batch scheduler"
+        ));
+    }
     let name = name(application, submission_id);
     let annotations = application.metadata.annotations.get_or_insert_default();
     annotations.insert(annotation::POD_GROUP.to_owned(), name.clone());
     annotations.insert(annotation::SCHEDULING_GATE.to_owned(), batch_scheduler::GATE.to_owned());
 
     let class = &requests.driver.spec["priorityClassName"];
-    let mut template =
-        json!({"schedulingPolicy": {"gang": {"minCount": requests.initial.saturating_add(1)}}});
+    let mut template = json!({"schedulingPolicy": {"gang": {"minCount": count + 1}}});
     // The scheduler of 1.37 places no pods whose priority differs from that of their group; 1.36 does not know the field
     // unless another feature gate is on.
     if version == PodGroupVersion::V1beta1 && !class.is_null() {
@@ -90,15 +146,13 @@ pub(super) fn objects(
     });
     let object = |kind: &str, spec: Value| json!({"apiVersion": version.api_version(), "kind": kind, "metadata": {"name": name}, "spec": spec});
     let workload = object("Workload", json!({"controllerRef": controller, "podGroupTemplates": [template]}));
-    let labels = &application.spec.executor.pod.labels;
-    let placeholders = (1..=requests.initial).map(|number| placeholder(&name, number, labels, requests));
-    [workload, object("PodGroup", group)].into_iter().chain(placeholders).collect()
+    let placeholders = Placeholders { pod: placeholder(&name, requests), group: name.clone(), count };
+    Ok((vec![workload, object("PodGroup", group)], placeholders))
 }
 
-/// Returns the placeholder for the executor with this number: a pod that is placed like the executor, and as large.
-/// `labels` are those that the user gives to executors: affinities may select them.
-fn placeholder(group: &str, number: u32, labels: &BTreeMap<String, String>, requests: &PodRequests) -> Value {
-    let PlannedPod { claim, spec: executor } = &requests.executor;
+/// Returns a placeholder without its name and without its number: a pod that is placed like an executor, and as large.
+fn placeholder(group: &str, requests: &PodRequests) -> Value {
+    let PlannedPod { claim, labels, spec: executor } = &requests.executor;
     let driver = &requests.driver.spec;
     let containers = executor["containers"].as_array();
     let spark = containers.and_then(|all| all.first()).unwrap_or(&Value::Null);
@@ -119,14 +173,12 @@ fn placeholder(group: &str, number: u32, labels: &BTreeMap<String, String>, requ
         .filter(|(name, _)| is_limited(name))
         .map(|(name, amount)| (name.clone(), limit(name, *amount)))
         .collect();
-    let mut all_labels = labels.clone();
-    for (label, value) in [
-        (label::LAUNCHED_BY, "true".to_owned()),
-        (label::SPARK_ROLE, role::PLACEHOLDER.to_owned()),
-        (label::SPARK_EXEC_ID, number.to_string()),
-    ] {
-        all_labels.insert(label.to_owned(), value);
-    }
+    // Affinities may select the user's labels. The operator's own are left out: by them it would take the placeholder for
+    // an executor.
+    let mut labels = labels.clone();
+    labels.retain(|name, _| !name.starts_with(annotation::PREFIX));
+    labels.insert(label::LAUNCHED_BY.to_owned(), "true".to_owned());
+    labels.insert(label::SPARK_ROLE.to_owned(), role::PLACEHOLDER.to_owned());
     let mut container = json!({
         "name": role::PLACEHOLDER,
         // The image of the executors, which the node needs anyway.
@@ -137,9 +189,9 @@ fn placeholder(group: &str, number: u32, labels: &BTreeMap<String, String>, requ
     let mut spec = json!({
         "schedulingGroup": {"podGroupName": group},
         "restartPolicy": "Never",
-        // At once would be too early: the kubelet counts a pod until its containers have ended, and would refuse the
-        // executor.
+        // Not 0: the kubelet counts a pod until its containers have ended, and would refuse the executor.
         "terminationGracePeriodSeconds": 1,
+        "activeDeadlineSeconds": LONGEST_LIFE,
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
     });
@@ -170,10 +222,7 @@ fn placeholder(group: &str, number: u32, labels: &BTreeMap<String, String>, requ
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "name": format!("{group}-placeholder-{number}"),
-            "labels": all_labels,
-        },
+        "metadata": {"labels": labels},
         "spec": spec,
     })
 }

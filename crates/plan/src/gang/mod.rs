@@ -24,7 +24,7 @@ use api::{
     owner_reference, quantity, stated,
 };
 use k8s_openapi::api::core::v1::Pod;
-pub use kubernetes::PodGroupVersion;
+pub use kubernetes::{Placeholders, PodGroupVersion};
 pub use seat::Seat;
 use serde_json::{Map, Value, json};
 use spark_client::Child;
@@ -85,8 +85,8 @@ impl GroupApi {
         Child::of(&object).unwrap_or_default().kind
     }
 
-    /// Returns the API group whose PodGroups or Workloads have this kind; none if it is another kind. Nothing is
-    /// allocated: every event about a Service asks.
+    /// Returns the API group whose PodGroups or Workloads have this kind; none if it is another kind.
+    /// Allocates nothing, because it is called for every event of a Service.
     #[must_use]
     pub fn of(kind: &str) -> Option<Self> {
         let (kind, place) = kind.split_once('.')?;
@@ -139,11 +139,12 @@ pub enum Obstacle {
 }
 
 /// A run that is about to be submitted: the application with the labels and annotations by which the scheduler finds its
-/// pods, and the objects that are created before its first pod.
+/// pods, the objects that are created before its first pod, and the placeholders, which are created before the driver.
 #[derive(Debug)]
 pub struct Gang<'a> {
     pub application: Cow<'a, SparkApplication>,
     pub objects: Vec<Value>,
+    pub placeholders: Placeholders,
 }
 
 impl BatchSchedulers {
@@ -241,6 +242,9 @@ pub fn wanted(
 ) -> Option<Value> {
     let named = driver.group.as_ref()?;
     // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.
+    if matches!(GroupApi::of(&named.kind), Some(GroupApi::Kubernetes(_))) {
+        return None;
+    }
     let objects = of(application, submission_id, None, policy).ok()?.objects.into_iter();
     // An admin may have changed the default since the driver was created.
     objects.into_iter().find(|object| {
@@ -255,15 +259,14 @@ pub(crate) fn placeholders(
     submission_id: &str,
     driver: &PodSummary,
     policy: &Policy,
-) -> Vec<Value> {
+) -> Placeholders {
     let api = driver.group.as_ref().and_then(|group| GroupApi::of(&group.kind));
     if !matches!(api, Some(GroupApi::Kubernetes(_))) {
-        return Vec::new();
+        return Placeholders::default();
     }
     // They are the same in all versions.
     let gang = of(application, submission_id, Some(PodGroupVersion::V1beta1), policy);
-    let objects = gang.map(|gang| gang.objects).unwrap_or_default();
-    objects.into_iter().filter(|object| object["kind"] == "Pod").collect()
+    gang.map(|gang| gang.placeholders).unwrap_or_default()
 }
 
 /// Whether it has to be known which version of PodGroups the cluster has before `application` can be submitted.
@@ -285,7 +288,8 @@ pub fn of<'a>(
     version: Option<PodGroupVersion>,
     policy: &Policy,
 ) -> Result<Gang<'a>, String> {
-    let alone = |application| Gang { application, objects: Vec::new() };
+    let alone =
+        |application| Gang { application, objects: Vec::new(), placeholders: Placeholders::default() };
     let application = without_marks(application);
     let Some(settings) = &policy.batch_schedulers else { return Ok(alone(application)) };
     let Some((name, scheduler)) = settings.of(&application)? else { return Ok(alone(application)) };
@@ -301,24 +305,29 @@ pub fn of<'a>(
     }
     let requests = PodRequests::of(&grouped)
         .map_err(|error| Refusal(error.findings("the sums of the batch scheduler")).brief())?;
+    let mut placeholders = Placeholders::default();
     let objects = match scheduler {
         BatchScheduler::Volcano => vec![volcano::group(&mut grouped, &requests)],
-        BatchScheduler::Coscheduling => vec![coscheduling::group(&mut grouped, &requests)],
+        BatchScheduler::Coscheduling => vec![coscheduling::group(&mut grouped, &requests)?],
         BatchScheduler::YuniKorn => {
             yunikorn::group(&mut grouped, &requests)?;
             Vec::new()
         }
         BatchScheduler::Kubernetes => {
             let version = version.ok_or_else(|| NO_POD_GROUPS.to_owned())?;
-            kubernetes::objects(&mut grouped, &requests, version, submission_id)
+            let objects;
+            (objects, placeholders) = kubernetes::objects(&mut grouped, &requests, version, submission_id)?;
+            objects
         }
     };
-    let objects = objects.into_iter().map(|object| owned(object, &application, submission_id)).collect();
-    Ok(Gang { application: Cow::Owned(grouped), objects })
+    let own = |object| owned(object, &application, submission_id);
+    let (objects, placeholders) = (objects.into_iter().map(own).collect(), placeholders.map(own));
+    Ok(Gang { application: Cow::Owned(grouped), objects, placeholders })
 }
 
-/// Returns the objects that may group the pods of the run with this submission id: those of the group that `driver`, the
-/// run's driver, names; without a driver, those that the spec asks for now.
+/// Returns the objects that the operator may have made to group the pods of the run with this submission id: those of the
+/// group that `driver`, the run's driver, names; without a driver, those of every scheduler that applications may name,
+/// because the spec may have been edited since.
 #[must_use]
 pub fn possible(
     application: &SparkApplication,
@@ -326,48 +335,56 @@ pub fn possible(
     policy: &Policy,
     driver: Option<&PodSummary>,
 ) -> Vec<Child> {
-    let Some(GroupName { kind, name }) = (match driver {
-        Some(driver) => driver.group.as_deref().cloned(),
-        None => planned(application, submission_id, policy),
-    }) else {
-        return Vec::new();
+    let kubernetes = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
+    let named = |api: GroupApi| match api {
+        GroupApi::Volcano => volcano::name(application),
+        GroupApi::Coscheduling => coscheduling::name(application),
+        GroupApi::Kubernetes(_) => kubernetes::name(application, submission_id),
     };
-    if !matches!(GroupApi::of(&kind), Some(GroupApi::Kubernetes(_))) {
-        return vec![Child { kind, name }];
-    }
-    // The cluster may have been upgraded since.
-    let kinds = PodGroupVersion::ALL
-        .into_iter()
-        .flat_map(|version| KINDS.map(|(kind, _)| GroupApi::Kubernetes(version).kind_of(kind)));
-    kinds.map(|kind| Child { kind, name: name.clone() }).collect()
-}
-
-/// Returns the PodGroup that the spec asks for.
-fn planned(application: &SparkApplication, submission_id: &str, policy: &Policy) -> Option<GroupName> {
-    let (_, scheduler) = policy.batch_schedulers.as_ref()?.of(application).ok()??;
-    let (api, name) = match scheduler {
-        BatchScheduler::Volcano => (GroupApi::Volcano, volcano::name(application)),
-        BatchScheduler::Coscheduling => (GroupApi::Coscheduling, coscheduling::name(application)),
-        BatchScheduler::Kubernetes => {
-            (GroupApi::Kubernetes(PodGroupVersion::V1beta1), kubernetes::name(application, submission_id))
+    let apis: Vec<_> = match (driver, &policy.batch_schedulers) {
+        (Some(driver), _) => {
+            let group = driver.group.as_deref();
+            let api = group.and_then(|group| Some((GroupApi::of(&group.kind)?, &group.name)));
+            // Another name is that of a group of the user's own.
+            api.filter(|(api, name)| **name == named(*api)).map(|(api, _)| api).into_iter().collect()
         }
-        BatchScheduler::YuniKorn => return None,
+        (None, Some(settings)) => {
+            let own = settings.has_kubernetes.then_some(kubernetes);
+            settings.group_apis().into_iter().chain(own).collect()
+        }
+        (None, None) => Vec::new(),
     };
-    Some(GroupName { kind: api.kind(), name })
+    let children = |api: GroupApi| match api {
+        GroupApi::Volcano | GroupApi::Coscheduling => vec![Child { kind: api.kind(), name: named(api) }],
+        // The cluster may have been upgraded since.
+        GroupApi::Kubernetes(_) => {
+            let kinds = PodGroupVersion::ALL
+                .into_iter()
+                .flat_map(|version| KINDS.map(|(kind, _)| GroupApi::Kubernetes(version).kind_of(kind)));
+            kinds.map(|kind| Child { kind, name: named(api) }).collect()
+        }
+    };
+    apis.into_iter().flat_map(children).collect()
 }
 
-/// Returns the PodGroup that the labels and annotations of a driver name.
+/// Returns the PodGroup that the labels and annotations of a driver name. Only the operator sets the annotation of
+/// Kubernetes' own gangs.
 #[must_use]
 pub fn group_of(Pod { metadata, .. }: &Pod) -> Option<GroupName> {
     let named = |entries: &Option<BTreeMap<String, String>>, key: &str, api: GroupApi| {
         Some(GroupName { kind: api.kind(), name: entries.as_ref()?.get(key)?.clone() })
     };
-    named(&metadata.annotations, batch_scheduler::VOLCANO_GROUP, GroupApi::Volcano)
-        .or_else(|| named(&metadata.labels, batch_scheduler::COSCHEDULING_GROUP, GroupApi::Coscheduling))
-        .or_else(|| {
-            let api = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
-            named(&metadata.annotations, annotation::POD_GROUP, api)
-        })
+    let kubernetes = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
+    if let Some(own) = named(&metadata.annotations, annotation::POD_GROUP, kubernetes) {
+        return Some(own);
+    }
+    let volcano = named(&metadata.annotations, batch_scheduler::VOLCANO_GROUP, GroupApi::Volcano);
+    let coscheduling = named(&metadata.labels, batch_scheduler::COSCHEDULING_GROUP, GroupApi::Coscheduling);
+    // A driver can be in the operator's group of one scheduler and have the user's mark of another one.
+    let application = metadata.labels.as_ref().and_then(|labels| labels.get(label::APP_NAME));
+    let is_operators =
+        |group: &GroupName| application.is_some_and(|name| group.name == coscheduling::name_of(name));
+    coscheduling.clone().filter(is_operators).or(volcano).or(coscheduling)
 }
 
 /// Returns the fields of the `spec` of a PodGroup that the operator sets.

@@ -1,5 +1,6 @@
 //! The room of one executor, as its placeholder and the executor itself show it.
 
+use crate::pod_requests::{Amounts, PodClaim};
 use api::names::{batch_scheduler, label, role};
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
@@ -12,10 +13,15 @@ pub struct Seat {
     pub is_placeholder: bool,
     /// Whether the gate still keeps the pod from being placed.
     pub is_gated: bool,
-    /// The node on which the pod is placed.
+    /// Whether the pod has gates of others, too.
+    pub has_other_gates: bool,
+    /// The node on which the pod is placed. A placeholder holds room only once the kubelet has accepted it, and a client
+    /// can write any node into the pod before: until then none.
     pub node: Option<String>,
     /// The node to which the pod is nominated.
     pub nominated: Option<String>,
+    /// What a placeholder or a gated pod asks for.
+    pub requests: Amounts,
 }
 
 impl Seat {
@@ -23,21 +29,35 @@ impl Seat {
     /// other pod.
     #[must_use]
     pub fn of(pod: &Pod) -> Option<Self> {
-        let spec = pod.spec.as_ref()?;
+        let (spec, status) = (pod.spec.as_ref()?, pod.status.as_ref());
         let is_placeholder = pod
             .metadata
             .labels
             .as_ref()?
             .get(label::SPARK_ROLE)
             .is_some_and(|role| role == role::PLACEHOLDER);
-        let is_gated = spec.scheduling_gates.iter().flatten().any(|gate| gate.name == batch_scheduler::GATE);
-        let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_ref());
+        let gates = || spec.scheduling_gates.iter().flatten();
+        let is_gated = gates().any(|gate| gate.name == batch_scheduler::GATE);
+        let nominated = status.and_then(|status| status.nominated_node_name.as_ref());
         let is_tried = nominated.is_some() && spec.node_name.is_none();
-        (is_placeholder || is_gated || is_tried).then(|| Self {
+        // The kubelet writes the time.
+        let is_accepted = status.is_some_and(|status| status.start_time.is_some());
+        let holds_room = is_placeholder || is_gated;
+        (holds_room || is_tried).then(|| Self {
             is_placeholder,
             is_gated,
-            node: spec.node_name.clone(),
+            has_other_gates: gates().any(|gate| gate.name != batch_scheduler::GATE),
+            node: spec.node_name.clone().filter(|_| is_accepted || !is_placeholder),
             nominated: nominated.cloned(),
+            requests: if holds_room { PodClaim::requests_of(spec) } else { Amounts::new() },
         })
+    }
+
+    /// Whether an executor with this seat asks for no more than `placeholder` holds. Otherwise, whoever may create pods
+    /// could make the operator reserve more room on a node than they have there.
+    #[must_use]
+    pub fn fits_into(&self, placeholder: &Self) -> bool {
+        let has = |name: &String| placeholder.requests.get(name).copied().unwrap_or(0);
+        self.requests.iter().all(|(name, amount)| *amount <= has(name))
     }
 }

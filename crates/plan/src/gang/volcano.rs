@@ -12,8 +12,8 @@ pub(super) fn name(application: &SparkApplication) -> String {
 
 /// Puts the pods of `application` into their PodGroup, and returns the PodGroup.
 ///
-/// `minMember` is 1: the driver creates its executors, so that it has to start alone. Volcano lets the group in once
-/// the cluster and the queue have room for `minResources`, which includes the executors.
+/// `minMember` is 1, because the driver starts before its executors exist. Volcano lets the group in once the cluster and
+/// the queue have room for `minResources`, which includes the executors.
 pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) -> Value {
     let name = name(application);
     for_roles(application, |_, pod| {

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Action, Driver, Plan, auxiliary,
     events::{self, Event},
-    gang::GroupApi,
+    gang::{self, GroupApi},
     monitoring,
     pod_summary::Phase,
     run::Run,
@@ -189,7 +189,8 @@ impl Pass<'_> {
             // for any spec is included.
             let possible = spark_client::possible_children(self.name(), &run.ids());
             let files = submission_pod::config_map(&submission_pod::name(self.application, &run));
-            let possible = possible.into_iter().chain([monitoring.clone(), files]);
+            let groups = gang::possible(self.application, run.id.as_str(), self.policy, None);
+            let possible = possible.into_iter().chain([monitoring.clone(), files]).chain(groups);
             let others = possible.filter(|child| !children.contains(child)).collect::<Vec<_>>();
             children.extend(others);
         }

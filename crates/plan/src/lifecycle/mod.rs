@@ -7,6 +7,7 @@
 
 mod conditions;
 mod edits;
+mod exchanges;
 mod finished_run;
 mod follow;
 mod history;
@@ -17,7 +18,7 @@ mod suspension;
 mod transitions;
 mod unrecorded_run;
 
-pub use placeholders::{Exchanges, Nominations};
+pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Wait, Waits};
 pub use transitions::{TRANSITIONS, Transition, diagram, interruptions};
 
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
@@ -348,13 +349,13 @@ fn driver_name(pass: &Pass) -> String {
 /// Returns the actions for `pods` of the application with this uid when the operator stops driving its namespace: the
 /// finalizer is removed from all drivers, because this operator will not record their outcome. A driver may have the
 /// finalizer although its record in the cache does not show it yet. Executors that wait for the room of placeholders
-/// take it as they can: if no other operator drives the namespace, nobody gives it to them.
+/// lose their gate, because no operator would remove it later; the scheduler places them wherever there is room.
 #[must_use]
 pub fn leave(pods: &[PodSummary], uid: &str, policy: &Policy) -> Vec<Action> {
     let is_own = |pod: &&PodSummary| pod.is_controlled_by(uid);
     let drivers: Vec<_> = pods.iter().filter(|pod| pod.role == Some(Role::Driver)).filter(is_own).collect();
     let kept = drivers.iter().filter(|pod| pod.protected || policy.protects_driver_outcome);
-    // A gang that is not placed yet is placed with its placeholders, or not at all.
+    // A gang that is not placed yet is placed with its placeholders, or not at all. The kubelet ends them after a while.
     let is_placed = drivers.iter().any(|driver| driver.assigned.is_some());
     let placeholders = pods.iter().filter(|pod| is_placed && pod.is_placeholder()).filter(is_own);
     kept.map(|driver| release(driver))
@@ -364,8 +365,8 @@ pub fn leave(pods: &[PodSummary], uid: &str, policy: &Policy) -> Vec<Action> {
 }
 
 /// Lets the executors among `pods` be placed wherever there is room.
-fn ungate_all(pods: &[PodSummary]) -> impl Iterator<Item = Action> {
-    let gated = pods.iter().filter(|pod| pod.is_gated());
+fn ungate_all<'a>(pods: impl IntoIterator<Item = &'a PodSummary>) -> impl Iterator<Item = Action> {
+    let gated = pods.into_iter().filter(|pod| pod.is_gated());
     gated.map(|pod| Action::Ungate { name: pod.name.clone(), uid: pod.uid.clone() })
 }
 
@@ -401,6 +402,11 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Ac
     let has_driver = |run: &str, is: &dyn Fn(&PodSummary) -> bool| {
         drivers.iter().any(|driver| driver.submission_id.as_deref() == Some(run) && is(driver))
     };
+    // A driver that was kept goes on creating executors with the gate.
+    let is_kept = |pod: &&PodSummary| {
+        pod.submission_id.as_deref().is_some_and(|run| has_driver(run, &|driver| !is_left(driver)))
+    };
+    let ungated = ungate_all(pods.iter().filter(is_kept));
     // A new application with the same name may have executors of its own.
     let is_over = |run: &&str| match living {
         None => !has_driver(run, &|driver| !is_left(driver)),
@@ -412,5 +418,10 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Ac
     let executors = runs.into_iter().map(|run| Action::DeleteExecutors { submission_id: run.to_owned() });
     let submissions = pods.iter().filter(|pod| pod.submits && !is_of_living(pod));
     let left = drivers.iter().copied().chain(submissions).filter(|pod| is_left(pod));
-    left.filter_map(Pass::delete_pod).chain(kept).chain(executors).chain(placeholders).collect()
+    left.filter_map(Pass::delete_pod)
+        .chain(kept)
+        .chain(executors)
+        .chain(placeholders)
+        .chain(ungated)
+        .collect()
 }

@@ -20,6 +20,7 @@ use k8s_openapi::api::core::v1::Pod;
 pub use pod_claim::{Amounts, PodClaim, is_counted};
 use serde_json::{Value, json};
 use spark::Spark;
+use std::collections::BTreeMap;
 
 /// The pods that an application will have, and how many of them.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct PodRequests {
 #[derive(Clone, Debug)]
 pub struct PlannedPod {
     pub claim: PodClaim,
+    /// The labels of the pod, except those that Spark adds beside `spark-role`.
+    pub labels: BTreeMap<String, String>,
     /// The `spec` of the pod, as far as template and customizations determine it, with the resources that Spark sets.
     pub spec: Value,
 }
@@ -130,7 +133,11 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
         .map_err(|denials| failed(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))?;
     let spec = customized["spec"].clone();
     let pod: Pod = serde_json::from_value(customized).map_err(|error| failed(error.to_string()))?;
-    Ok(PlannedPod { claim: PodClaim::of(pod), spec })
+    let mut labels = pod.metadata.labels.clone().unwrap_or_default();
+    let prefix = conf::kubernetes(role, conf::LABEL_PREFIX);
+    let of_properties = spark.properties.prefixed(&prefix);
+    labels.extend(of_properties.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    Ok(PlannedPod { claim: PodClaim::of(pod), labels, spec })
 }
 
 impl Error {

@@ -46,6 +46,11 @@ impl PodClaim {
         }
     }
 
+    /// Returns what a pod with this spec asks for, by the name of the resource.
+    pub(crate) fn requests_of(spec: &PodSpec) -> Amounts {
+        total(spec, requests)
+    }
+
     /// Returns what the pod asks for, by the name of the resource: what the scheduler has to find room for.
     #[must_use]
     pub const fn requests(&self) -> &Amounts {

@@ -117,7 +117,7 @@ pub fn choose(
     now: Timestamp,
 ) -> Result<Chosen, String> {
     let submitter = submitter(application, policy)?;
-    let Gang { application, objects: group } =
+    let Gang { application, objects: group, placeholders } =
         gang::of(application, run.id.as_str(), submission_environment.pod_groups, policy)?;
     let application = &*application;
     let validated = validate(application).map_err(|refusal| refusal.brief())?;
@@ -126,7 +126,7 @@ pub fn choose(
         by.objects_mut().children.splice(0..0, group);
         notes.extend(without_webhook(application, policy));
         notes.extend(without_path(application, &by, policy));
-        let request = SubmitRequest { run: run.clone(), by };
+        let request = SubmitRequest { run: run.clone(), by, placeholders };
         Chosen { request, events: notes.iter().map(|note| events::submission_note(note)).collect() }
     };
     let by_pod = |fallback| {

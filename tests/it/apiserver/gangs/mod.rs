@@ -33,6 +33,7 @@ const COSCHEDULING: &str = "podgroups.scheduling.x-k8s.io";
 
 const GROUP_IS_MADE: Call = Call { method: "POST", path: "/podgroups" };
 const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
+const STATUS_IS_WRITTEN: Call = Call { method: "PATCH", path: "/sparkapplications/pi/status" };
 
 /// While this value exists, the cluster has the PodGroups of both schedulers.
 pub(crate) struct Definitions;
@@ -55,17 +56,16 @@ impl Drop for Definitions {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn killed_at_any_write_it_makes_one_group_before_the_driver_and_both_end_with_the_run() {
+async fn killed_around_any_write_of_a_submission_it_makes_one_group_before_the_driver_and_both_end_with_the_run()
+ {
     let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
     for (kind, scheduler, name) in
         [(VOLCANO, "volcano", "spark-pi-pg"), (COSCHEDULING, "coscheduler", "pi-pg")]
     {
-        for (call, moment) in [
-            (GROUP_IS_MADE, Moment::Before),
-            (GROUP_IS_MADE, Moment::After),
-            (POD_IS_MADE, Moment::Before),
-            (POD_IS_MADE, Moment::After),
-        ] {
+        let calls = [GROUP_IS_MADE, POD_IS_MADE, STATUS_IS_WRITTEN];
+        for (call, moment) in
+            calls.into_iter().flat_map(|call| [(call, Moment::Before), (call, Moment::After)])
+        {
             let namespace = Namespace::new("gang-killed").await;
             let _definitions = Definitions::begin();
             let proxy = Proxy::start().await;

@@ -1,0 +1,345 @@
+//! Gives executors of a gang the room that placeholders hold for them: see `gang::kubernetes`.
+//!
+//! A placeholder holds room for the executor with its number. The executor is created with a scheduling gate, so that
+//! the scheduler does not try it. The exchange of the two takes four steps, of which each is decided from what exists,
+//! so that a crash repeats at most one:
+//!
+//! 1. The executor is nominated to the node of its placeholder. From now on, the scheduler reserves room there for it,
+//!    beside the placeholder.
+//! 2. The placeholder is deleted.
+//! 3. When it is gone, the gate is removed.
+//! 4. The scheduler places the executor on the node to which it is nominated. No pod of equal or lower priority can take
+//!    the room in between.
+//!
+//! While a node has both a nominated executor and its placeholder, the scheduler counts that room twice. Any executor
+//! that it tries there finds no room and loses its nomination. So step 1 waits while another executor is to be placed on
+//! the node next (steps 3 and 4), and step 3 waits while another one is between steps 1 and 3 there. This applies to
+//! pods of other applications too, but to none of them for longer than [`PATIENCE`]: a tenant could keep it there.
+//!
+//! An executor without a placeholder, such as one that replaces another, loses its gate at once, and each loses it after
+//! [`LONGEST_EXCHANGE`], whatever the cluster does.
+
+use super::Pass;
+use crate::{
+    Action, Observed, Plan,
+    gang::Seat,
+    pod_summary::{Phase, PodSummary},
+};
+use jiff::{SignedDuration, Timestamp};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    time::Duration,
+};
+
+/// The time for which a pod of another application keeps executors waiting, from the moment this process first saw it do
+/// so.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
+/// The time that an executor waits for the room of its placeholder, from the moment this process first saw it.
+const LONGEST_EXCHANGE: SignedDuration = SignedDuration::from_mins(2);
+/// The pause before another look at the exchanges of other applications, which report nothing to this one.
+const A_MOMENT: Duration = Duration::from_secs(1);
+
+/// The nodes on which executors take the room of their placeholders at this moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exchanges {
+    /// The nodes with an executor that is nominated, is not placed yet, and has lost its placeholder or its gate.
+    pub to_be_placed: BTreeSet<String>,
+    /// The nodes with a placeholder that is being deleted, or about to be.
+    pub under_way: BTreeSet<String>,
+}
+
+/// A pod for which executors on a node wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocker {
+    pub uid: String,
+    pub node: String,
+    /// Whether the pod is an executor to be placed on the node next; otherwise, whether an exchange is under way there.
+    pub is_to_be_placed: bool,
+}
+
+impl Blocker {
+    /// Returns the pods among those of an application for which executors wait.
+    pub fn among<'a>(pods: impl Iterator<Item = &'a PodSummary> + Clone) -> Vec<Self> {
+        let placeholders = || {
+            let all = pods.clone().filter(|pod| pod.is_placeholder());
+            all.filter_map(|pod| Some((pod, seat(pod)?.node.as_ref()?)))
+        };
+        let leaving = placeholders().filter(|(pod, _)| pod.terminating);
+        let leaving = leaving.map(|(pod, node)| Self::new(pod, node, false));
+        let held: HashSet<_> =
+            placeholders().map(|(pod, node)| (pod.executor_id, &pod.submission_id, node)).collect();
+        let executors = pods.clone().filter(|pod| !pod.terminating).filter_map(|executor| {
+            let own = seat(executor).filter(|seat| !seat.is_placeholder && seat.node.is_none())?;
+            // The scheduler does not try a pod that has a gate of others.
+            let node = own.nominated.as_ref().filter(|_| !own.has_other_gates)?;
+            let has_placeholder = held.contains(&(executor.executor_id, &executor.submission_id, node));
+            Some(Self::new(executor, node, !(own.is_gated && has_placeholder)))
+        });
+        leaving.chain(executors).collect()
+    }
+
+    fn new(pod: &PodSummary, node: &str, is_to_be_placed: bool) -> Self {
+        Self { uid: pod.uid.clone(), node: node.to_owned(), is_to_be_placed }
+    }
+}
+
+impl Exchanges {
+    /// Returns the exchanges of an application with these pods.
+    #[must_use]
+    pub fn of<'a>(pods: impl Iterator<Item = &'a PodSummary> + Clone) -> Self {
+        let mut exchanges = Self::default();
+        Blocker::among(pods).into_iter().for_each(|blocker| exchanges.add(blocker));
+        exchanges
+    }
+
+    fn add(&mut self, Blocker { node, is_to_be_placed, .. }: Blocker) {
+        if is_to_be_placed { &mut self.to_be_placed } else { &mut self.under_way }.insert(node);
+    }
+
+    /// Adds exchanges that have begun and that the watch has not reported yet.
+    fn add_begun(&mut self, waits: &Waits) {
+        self.under_way.extend(waits.0.values().filter_map(|wait| wait.nominated.clone()));
+    }
+}
+
+/// What is remembered of the executors of one application that have a gate, by their uids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waits(pub BTreeMap<String, Wait>);
+
+/// What is remembered of an executor with a gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// When the operator first saw the executor with its gate.
+    pub since: Timestamp,
+    /// The node to which the executor was nominated, if the watch has not reported that yet.
+    pub nominated: Option<String>,
+}
+
+impl Waits {
+    /// Forgets the executors that have no gate any more and the nominations that the watch has reported, and adds the
+    /// executors that are new.
+    fn update(&mut self, executors: &[PodSummary], now: Timestamp) {
+        let gated = executors.iter().filter(|pod| pod.is_gated() && !pod.terminating);
+        let gated: HashMap<_, _> = gated.map(|pod| (&*pod.uid, pod)).collect();
+        self.0.retain(|uid, _| gated.contains_key(&**uid));
+        for (uid, pod) in gated {
+            let wait = self.0.entry(uid.to_owned()).or_insert(Wait { since: now, nominated: None });
+            if nominated(pod) == wait.nominated.as_ref() {
+                wait.nominated = None;
+            }
+        }
+    }
+
+    /// Adds the nominations among `actions`.
+    fn add(&mut self, actions: &[Action]) {
+        for action in actions {
+            if let Action::Nominate { uid, node, .. } = action
+                && let Some(wait) = self.0.get_mut(uid)
+            {
+                wait.nominated = Some(node.clone());
+            }
+        }
+    }
+}
+
+/// What is remembered of the exchanges of all applications.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExchangeMemory {
+    /// What is remembered of executors, by the uids of their applications.
+    pub waits: HashMap<String, Waits>,
+    /// When a pod for which executors of other applications wait was first seen, by its uid.
+    pub blockers: HashMap<String, Timestamp>,
+}
+
+impl ExchangeMemory {
+    /// Decides about the application with this uid, whose executors have gates, with the exchanges of all others in view:
+    /// those that the caches show (`others`), and those that have begun and that no cache shows yet. `decide` returns
+    /// the plan. Between two calls, what the first one has decided must not be forgotten: the exchanges of two
+    /// applications would begin on one node in the same moment.
+    pub fn decide(
+        &mut self,
+        uid: &str,
+        seen: &mut Observed,
+        others: Vec<Blocker>,
+        now: Timestamp,
+        decide: impl FnOnce(&Observed) -> Plan,
+    ) -> Plan {
+        let own = Blocker::among(seen.executors.iter().chain(&seen.placeholders));
+        let there: HashSet<_> = own.iter().chain(&others).map(|blocker| &*blocker.uid).collect();
+        self.blockers.retain(|uid, _| there.contains(&**uid));
+        let mut exchanges = Exchanges::default();
+        for blocker in others {
+            let since = *self.blockers.entry(blocker.uid.clone()).or_insert(now);
+            if now.duration_since(since) < PATIENCE {
+                exchanges.add(blocker);
+            }
+        }
+        for (_, waits) in self.waits.iter().filter(|(of, _)| *of != uid) {
+            exchanges.add_begun(waits);
+        }
+        seen.exchanges_of_others = exchanges;
+        let waits = self.waits.entry(uid.to_owned()).or_default();
+        waits.update(&seen.executors, now);
+        seen.waits.clone_from(waits);
+        let plan = decide(seen);
+        waits.add(&plan.actions);
+        plan
+    }
+
+    /// Forgets an application that has no executor with a gate any more.
+    pub fn forget(&mut self, uid: &str) {
+        self.waits.remove(uid);
+    }
+}
+
+/// The exchanges of one application, while its next steps are decided.
+struct Exchanging<'a> {
+    pass: &'a Pass<'a>,
+    /// The placeholders that hold room, by the numbers of their executors.
+    placeholders: HashMap<u64, &'a PodSummary>,
+    /// The uids of the executors to which these placeholders belong, by their numbers.
+    takers: HashMap<u64, &'a str>,
+    own: Exchanges,
+}
+
+impl Pass<'_> {
+    /// Adds the next steps for the executors of the run and its placeholders.
+    pub(super) fn exchange(&self, placeholders: &[&PodSummary], plan: &mut Plan) {
+        let mut own = Exchanges::of(self.seen.executors.iter().chain(placeholders.iter().copied()));
+        own.add_begun(&self.seen.waits);
+        let holding = placeholders.iter().filter(|pod| !has_ended(pod));
+        let by_number = holding.filter_map(|pod| Some((pod.executor_id?, *pod))).collect();
+        let exchanging = Exchanging { pass: self, placeholders: by_number, takers: self.takers(), own };
+        let ungated = exchanging.remove_gates(plan);
+        exchanging.begin(&ungated, plan);
+        self.delete_useless(placeholders, plan);
+    }
+
+    /// Deletes the placeholders whose executors do not need them any more, or never come.
+    fn delete_useless(&self, placeholders: &[&PodSummary], plan: &mut Plan) {
+        let executors: HashMap<_, _> = self.live_executors().map(|pod| (pod.executor_id, pod)).collect();
+        // Spark gives each executor a higher number than all before, so that one that is missing does not come any more.
+        let newest = self.seen.executors.iter().filter_map(|pod| pod.executor_id).max();
+        let is_useless = |placeholder: &&&PodSummary| match executors.get(&placeholder.executor_id) {
+            Some(executor) => !executor.is_gated(),
+            None => placeholder.executor_id <= newest,
+        };
+        let useless = placeholders.iter().filter(|pod| is_useless(pod) || has_ended(pod));
+        plan.actions.extend(useless.filter_map(|pod| Self::delete_pod(pod)));
+    }
+
+    /// Returns the uids of the executors to which placeholders belong. Spark gives each number to one executor. Among
+    /// several, the one whose exchange has begun is chosen, or else the oldest: together they have the room of one.
+    fn takers(&self) -> HashMap<u64, &str> {
+        let mut takers = HashMap::new();
+        let mut gated: Vec<_> = self.gated().collect();
+        gated.sort_by_key(|(pod, seat)| {
+            let has_begun =
+                seat.nominated.is_some() || self.wait(pod).is_some_and(|wait| wait.nominated.is_some());
+            (!has_begun, pod.created, &pod.uid)
+        });
+        for (executor, _) in gated {
+            if let Some(number) = executor.executor_id {
+                takers.entry(number).or_insert(&*executor.uid);
+            }
+        }
+        takers
+    }
+
+    fn gated(&self) -> impl Iterator<Item = (&PodSummary, &Seat)> {
+        self.live_executors().filter(|pod| pod.is_gated()).filter_map(|pod| Some((pod, seat(pod)?)))
+    }
+
+    fn wait(&self, executor: &PodSummary) -> Option<&Wait> {
+        self.seen.waits.0.get(&executor.uid)
+    }
+
+    pub(super) fn live_executors(&self) -> impl Iterator<Item = &PodSummary> {
+        self.seen.executors.iter().filter(|pod| !pod.terminating)
+    }
+}
+
+impl<'a> Exchanging<'a> {
+    /// Removes the gates of executors whose placeholders are gone. Returns the uids of these executors, and the nodes on
+    /// which they are to be placed.
+    fn remove_gates(&self, plan: &mut Plan) -> Ungated<'a> {
+        let mut ungated = Ungated::default();
+        for (executor, seat) in self.pass.gated() {
+            let since = self.pass.wait(executor).map_or(self.pass.now, |wait| wait.since);
+            let (is_overdue, rest) = self.pass.elapsed(Some(since), LONGEST_EXCHANGE);
+            let is_in = |exchanges: &Exchanges| {
+                seat.nominated.as_ref().is_some_and(|node| exchanges.under_way.contains(node))
+            };
+            let is_ready = self.placeholder_of(executor, seat).is_none() && !is_in(&self.own);
+            if is_overdue || is_ready && !is_in(&self.pass.seen.exchanges_of_others) {
+                ungated.uids.insert(&executor.uid);
+                ungated.nodes.extend(&seat.nominated);
+                let (name, uid) = (executor.name.clone(), executor.uid.clone());
+                plan.actions.push(Action::Ungate { name, uid });
+            } else {
+                // No watch event of this application reports the end of another application's exchange.
+                let soon = is_ready.then_some(A_MOMENT);
+                plan.wake = plan.wake.into_iter().chain(rest).chain(soon).min();
+            }
+        }
+        ungated
+    }
+
+    /// Begins the exchange of each executor whose placeholder holds room on a node where no executor is to be placed.
+    fn begin(&self, ungated: &Ungated, plan: &mut Plan) {
+        let others = &self.pass.seen.exchanges_of_others;
+        // Nothing is reserved for an executor that has gates of others too, until they are gone.
+        let is_next =
+            |(pod, seat): &(&PodSummary, &Seat)| !seat.has_other_gates && !ungated.uids.contains(&*pod.uid);
+        for (executor, seat) in self.pass.gated().filter(is_next) {
+            let placeholder = self.placeholder_of(executor, seat).filter(|pod| !pod.terminating);
+            let Some(placeholder) = placeholder else { continue };
+            // The driver can run before a placeholder has its node.
+            let Some(node) = self::seat(placeholder).and_then(|seat| seat.node.as_ref()) else { continue };
+            if seat.nominated.as_ref() != Some(node) {
+                let is_busy = self.own.to_be_placed.contains(node)
+                    || ungated.nodes.contains(node)
+                    || others.to_be_placed.contains(node);
+                // An exchange that has begun goes on: those that wait to be placed wait for its end.
+                let has_begun =
+                    self.pass.wait(executor).is_some_and(|wait| wait.nominated.as_ref() == Some(node));
+                if is_busy && !has_begun {
+                    let soon = others.to_be_placed.contains(node).then_some(A_MOMENT);
+                    plan.wake = plan.wake.into_iter().chain(soon).min();
+                    continue;
+                }
+                let (name, uid) = (executor.name.clone(), executor.uid.clone());
+                plan.actions.push(Action::Nominate { name, uid, node: node.clone() });
+            }
+            plan.actions.extend(Pass::delete_pod(placeholder));
+        }
+    }
+
+    /// Returns the placeholder whose room this executor can take.
+    fn placeholder_of(&self, executor: &PodSummary, own: &Seat) -> Option<&'a PodSummary> {
+        let number =
+            executor.executor_id.filter(|number| self.takers.get(number) == Some(&&*executor.uid))?;
+        let placeholder = self.placeholders.get(&number).copied();
+        placeholder.filter(|pod| seat(pod).is_some_and(|seat| own.fits_into(seat)))
+    }
+}
+
+/// The executors whose gates a plan removes.
+#[derive(Default)]
+struct Ungated<'a> {
+    uids: BTreeSet<&'a str>,
+    nodes: BTreeSet<&'a String>,
+}
+
+/// Whether the pod has ended, so that it holds no room any more.
+fn has_ended(pod: &PodSummary) -> bool {
+    matches!(pod.phase, Phase::Succeeded | Phase::Failed)
+}
+
+fn seat(pod: &PodSummary) -> Option<&Seat> {
+    pod.seat.as_deref()
+}
+
+fn nominated(pod: &PodSummary) -> Option<&String> {
+    seat(pod)?.nominated.as_ref()
+}
