@@ -7,7 +7,7 @@ use api::{
 };
 use jiff::Timestamp;
 use plan::{
-    By, Policy,
+    By, Policy, SubmitRequest,
     gang::{BatchSchedulers, GroupApi, PodGroupVersion, Seat, possible},
     pod_summary::PodSummary,
     run::Run,
@@ -156,7 +156,7 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
                 SubmissionEnvironment { pod_groups: Some(version), ..SubmissionEnvironment::default() };
             let run = Run::next(&application);
             let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
-            let placeholders = chosen.request.placeholders.iter().map(|(_, pod)| pod);
+            let placeholders = chosen.request.placeholders.iter();
             let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
             let group = objects.children[1]["metadata"]["name"].as_str().unwrap();
             for object in &objects.children[..2] {
@@ -185,19 +185,9 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
 #[test]
 fn without_the_webhook_too_the_operator_recognises_the_group_of_a_driver_that_spark_submit_has_created() {
     let application = application(&json!({"batchScheduler": "kubernetes"}));
-    let policy = Policy {
-        submitter: Submitter::SparkSubmit,
-        has_webhook: false,
-        batch_schedulers: Some(BatchSchedulers::new(Vec::new(), true, None).unwrap()),
-        ..Policy::new("k8s://https://10.96.0.1:443")
-    };
-    let environment = SubmissionEnvironment {
-        pod_groups: Some(PodGroupVersion::V1beta1),
-        ..SubmissionEnvironment::default()
-    };
-    let run = Run::next(&application);
-    let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
-    let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
+    let policy = Policy { submitter: Submitter::SparkSubmit, has_webhook: false, ..with_kubernetes() };
+    let SubmitRequest { run, by, .. } = chosen(&application, &policy).unwrap().request;
+    let (By::Native(objects) | By::Pod { objects, .. }) = by;
     let group = objects.children.iter().find(|object| object["kind"] == "PodGroup").unwrap();
     let group = Child::of(group).unwrap();
     let mut templates =
@@ -225,18 +215,9 @@ fn a_submission_pod_is_placed_by_the_scheduler_of_its_driver_but_by_no_batch_sch
         (json!({"batchScheduler": "kubernetes", "driver": own}), Some(gangs), Some("own")),
     ] {
         let application = application(&spec);
-        let policy = Policy {
-            submitter: Submitter::SparkSubmit,
-            batch_schedulers,
-            ..Policy::new("k8s://https://10.96.0.1:443")
-        };
-        let environment = SubmissionEnvironment {
-            pod_groups: Some(PodGroupVersion::V1beta1),
-            ..SubmissionEnvironment::default()
-        };
-        let run = Run::next(&application);
-        let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
-        let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
+        let policy = Policy { submitter: Submitter::SparkSubmit, batch_schedulers, ..with_kubernetes() };
+        let by = chosen(&application, &policy).unwrap().request.by;
+        let (By::Native(objects) | By::Pod { objects, .. }) = by;
         assert_eq!(objects.pod["spec"]["schedulerName"].as_str(), expected, "{spec}");
     }
 }
@@ -281,8 +262,8 @@ fn placeholders_have_the_labels_that_the_user_gives_to_executors_in_any_way() {
         "sparkConf": {"spark.kubernetes.executor.label.by-property": "x"},
     });
     let chosen = chosen_by_kubernetes(&spec, &json!({"by-application": "x"})).unwrap();
-    let (number, placeholder) = chosen.request.placeholders.iter().last().unwrap();
-    assert_eq!(number, 2);
+    let placeholders: Vec<_> = chosen.request.placeholders.iter().collect();
+    let [_, placeholder] = &placeholders[..] else { panic!("{placeholders:?}") };
     let labels = json!({
         "by-field": "x", "by-template": "x", "by-property": "x", "by-application": "x",
         "spark-role": "placeholder", "spark-exec-id": "2",
@@ -296,11 +277,20 @@ fn chosen_by_kubernetes(spec: &Value, labels: &Value) -> Result<Chosen, String> 
     let mut application = application(spec);
     application.spec.batch_scheduler = Some("kubernetes".to_owned());
     application.metadata.labels = serde_json::from_value(labels.clone()).unwrap();
-    let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
-    let policy = Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    chosen(&application, &with_kubernetes())
+}
+
+/// Returns how an application is submitted in a cluster that has PodGroups of Kubernetes' own.
+fn chosen(application: &SparkApplication, policy: &Policy) -> Result<Chosen, String> {
     let pod_groups = Some(PodGroupVersion::V1beta1);
     let environment = SubmissionEnvironment { pod_groups, ..SubmissionEnvironment::default() };
-    choose(&application, &Run::next(&application), &environment, &policy, Timestamp::UNIX_EPOCH)
+    choose(application, &Run::next(application), &environment, policy, Timestamp::UNIX_EPOCH)
+}
+
+/// Returns the policy of an operator with Kubernetes' own gangs.
+fn with_kubernetes() -> Policy {
+    let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
+    Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use plan::{Observed, Plan, lifecycle::ExchangeMemory, pod_summary::PodSummary};
 use std::collections::HashSet;
 
-/// What is remembered of exchanges. The lock is held while an application with gated executors is decided about.
+/// The memory of exchanges. The lock is held while an application with gated executors is decided about.
 #[derive(Default)]
 pub(super) struct ExchangeTurns(Mutex<ExchangeMemory>);
 

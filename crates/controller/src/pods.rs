@@ -10,12 +10,7 @@ use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt, runtime::watcher::Event};
 use parking_lot::RwLock;
-use plan::{
-    executors,
-    lifecycle::Blocker,
-    namespaces::Namespaces,
-    pod_summary::{Phase, PodSummary},
-};
+use plan::{executors, lifecycle::Blocker, namespaces::Namespaces, pod_summary::PodSummary};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
@@ -65,7 +60,7 @@ impl PodIndex {
         let key = (namespace.to_owned(), application.to_owned());
         let index = self.pods.read();
         let mut pods = index.get(&key).into_iter().flat_map(BTreeMap::values);
-        pods.any(|pod| !matches!(pod.phase, Phase::Succeeded | Phase::Failed))
+        pods.any(|pod| !pod.has_ended())
     }
 
     /// Returns the number of running executors for each application that has any.

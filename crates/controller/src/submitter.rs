@@ -225,7 +225,7 @@ impl Means {
             for child in &objects.children {
                 objects::make(&self.client, namespace, uid, child, in_flight).await?;
             }
-            for (_, placeholder) in placeholders.iter() {
+            for placeholder in placeholders.iter() {
                 objects::make(&self.client, namespace, uid, &placeholder, in_flight).await?;
             }
             match &by {

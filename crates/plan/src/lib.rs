@@ -55,7 +55,7 @@ pub struct Observed {
     pub placeholders: Vec<PodSummary>,
     /// The exchanges of other applications. Looked up only if the application has executors with a gate.
     pub exchanges_of_others: Exchanges,
-    /// What is remembered of the application's executors with a gate.
+    /// The operator's memory of the application's gated executors.
     pub waits: Waits,
     /// The last known state of a driver pod that no longer exists.
     pub departed: Option<Box<PodSummary>>,

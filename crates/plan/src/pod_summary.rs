@@ -202,6 +202,12 @@ impl PodSummary {
         self.seat.as_ref().is_some_and(|seat| seat.is_placeholder)
     }
 
+    /// Whether the pod has ended: it holds no room on its node any more.
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+
     /// Whether the gate of gangs still keeps the pod from being placed.
     #[must_use]
     pub fn is_gated(&self) -> bool {

@@ -32,7 +32,7 @@ pub struct Question {
     pub elapsed: Elapsed,
 }
 
-/// What the operator knows of an application.
+/// An application as the operator knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Known {
     pub pairs: Pairs,

@@ -57,9 +57,9 @@ pub struct Placeholders {
 }
 
 impl Placeholders {
-    /// Returns the placeholders with their numbers, which are those of their executors.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, Value)> {
-        (1..=self.count).map(|number| (number, self.with_number(number)))
+    /// Returns the placeholders in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = Value> {
+        (1..=self.count).map(|number| self.with_number(number))
     }
 
     /// Returns the placeholder for the executor with this number.

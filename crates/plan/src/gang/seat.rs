@@ -20,7 +20,7 @@ pub struct Seat {
     pub node: Option<String>,
     /// The node to which the pod is nominated.
     pub nominated: Option<String>,
-    /// What a placeholder or a gated pod asks for.
+    /// The requests of a placeholder or of a gated pod, by the name of the resource, in thousandths of a unit.
     pub requests: Amounts,
 }
 

@@ -20,11 +20,7 @@
 //! [`LONGEST_EXCHANGE`], whatever the cluster does.
 
 use super::Pass;
-use crate::{
-    Action, Observed, Plan,
-    gang::Seat,
-    pod_summary::{Phase, PodSummary},
-};
+use crate::{Action, Observed, Plan, gang::Seat, pod_summary::PodSummary};
 use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -102,11 +98,11 @@ impl Exchanges {
     }
 }
 
-/// What is remembered of the executors of one application that have a gate, by their uids.
+/// The operator's memory of the gated executors of one application, by their uids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waits(pub BTreeMap<String, Wait>);
 
-/// What is remembered of an executor with a gate.
+/// The operator's memory of a gated executor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// When the operator first saw the executor with its gate.
@@ -142,12 +138,12 @@ impl Waits {
     }
 }
 
-/// What is remembered of the exchanges of all applications.
+/// The operator's memory of the exchanges of all applications.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExchangeMemory {
-    /// What is remembered of executors, by the uids of their applications.
+    /// The memory of gated executors, by the uids of their applications.
     pub waits: HashMap<String, Waits>,
-    /// When a pod for which executors of other applications wait was first seen, by its uid.
+    /// The time at which a pod for which executors of other applications wait was first seen, by the uid of the pod.
     pub blockers: HashMap<String, Timestamp>,
 }
 
@@ -207,7 +203,7 @@ impl Pass<'_> {
     pub(super) fn exchange(&self, placeholders: &[&PodSummary], plan: &mut Plan) {
         let mut own = Exchanges::of(self.seen.executors.iter().chain(placeholders.iter().copied()));
         own.add_begun(&self.seen.waits);
-        let holding = placeholders.iter().filter(|pod| !has_ended(pod));
+        let holding = placeholders.iter().filter(|pod| !pod.has_ended());
         let by_number = holding.filter_map(|pod| Some((pod.executor_id?, *pod))).collect();
         let exchanging = Exchanging { pass: self, placeholders: by_number, takers: self.takers(), own };
         let ungated = exchanging.remove_gates(plan);
@@ -224,7 +220,7 @@ impl Pass<'_> {
             Some(executor) => !executor.is_gated(),
             None => placeholder.executor_id <= newest,
         };
-        let useless = placeholders.iter().filter(|pod| is_useless(pod) || has_ended(pod));
+        let useless = placeholders.iter().filter(|pod| is_useless(pod) || pod.has_ended());
         plan.actions.extend(useless.filter_map(|pod| Self::delete_pod(pod)));
     }
 
@@ -246,7 +242,7 @@ impl Pass<'_> {
         takers
     }
 
-    fn gated(&self) -> impl Iterator<Item = (&PodSummary, &Seat)> {
+    pub(super) fn gated(&self) -> impl Iterator<Item = (&PodSummary, &Seat)> {
         self.live_executors().filter(|pod| pod.is_gated()).filter_map(|pod| Some((pod, seat(pod)?)))
     }
 
@@ -254,7 +250,7 @@ impl Pass<'_> {
         self.seen.waits.0.get(&executor.uid)
     }
 
-    pub(super) fn live_executors(&self) -> impl Iterator<Item = &PodSummary> {
+    fn live_executors(&self) -> impl Iterator<Item = &PodSummary> {
         self.seen.executors.iter().filter(|pod| !pod.terminating)
     }
 }
@@ -274,8 +270,7 @@ impl<'a> Exchanging<'a> {
             if is_overdue || is_ready && !is_in(&self.pass.seen.exchanges_of_others) {
                 ungated.uids.insert(&executor.uid);
                 ungated.nodes.extend(&seat.nominated);
-                let (name, uid) = (executor.name.clone(), executor.uid.clone());
-                plan.actions.push(Action::Ungate { name, uid });
+                plan.actions.push(Pass::ungate(executor));
             } else {
                 // No watch event of this application reports the end of another application's exchange.
                 let soon = is_ready.then_some(A_MOMENT);
@@ -329,11 +324,6 @@ impl<'a> Exchanging<'a> {
 struct Ungated<'a> {
     uids: BTreeSet<&'a str>,
     nodes: BTreeSet<&'a String>,
-}
-
-/// Whether the pod has ended, so that it holds no room any more.
-fn has_ended(pod: &PodSummary) -> bool {
-    matches!(pod.phase, Phase::Succeeded | Phase::Failed)
 }
 
 fn seat(pod: &PodSummary) -> Option<&Seat> {

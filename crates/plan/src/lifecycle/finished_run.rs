@@ -11,7 +11,6 @@ use crate::{
     events::{self, Event},
     gang::{self, GroupApi},
     monitoring,
-    pod_summary::Phase,
     run::Run,
     submission, submission_pod,
 };
@@ -85,7 +84,7 @@ impl Pass<'_> {
     fn without_late_driver(&self) -> Vec<Action> {
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
         if let Some(earlier) = self.own_driver().filter(|driver| !driver.is_of(Role::Driver, recorded)) {
-            let lives = !matches!(earlier.phase, Phase::Succeeded | Phase::Failed);
+            let lives = !earlier.has_ended();
             return Some(earlier).filter(|_| lives).and_then(Self::delete_pod).into_iter().collect();
         }
         let run = history::run(&self.status, self.status.run_ordinal.unwrap_or_default());

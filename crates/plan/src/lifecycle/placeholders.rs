@@ -57,8 +57,7 @@ impl Pass<'_> {
 
     /// Deletes the placeholders whose executors have not been created in time.
     fn give_up_waiting(&self, placeholders: &[&PodSummary], plan: &mut Plan) {
-        let created: BTreeSet<_> =
-            self.live_executors().filter(|pod| pod.is_gated()).map(|pod| pod.executor_id).collect();
+        let created: BTreeSet<_> = self.gated().map(|(pod, _)| pod.executor_id).collect();
         let is_waiting = |pod: &&&PodSummary| !pod.terminating && !created.contains(&pod.executor_id);
         let waiting: Vec<_> = placeholders.iter().filter(is_waiting).collect();
         let Some(placed) = self.own_driver().and_then(|driver| driver.assigned) else { return };

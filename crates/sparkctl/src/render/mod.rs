@@ -96,7 +96,6 @@ impl Flags {
         let submitter = if self.diff { Some(Submitter::Native) } else { self.submitter };
         let Chosen { request: SubmitRequest { run, by, placeholders }, events } =
             self.chosen(found, submitter).map_err(refused)?;
-        let placeholders = placeholders.iter().map(|(_, pod)| pod);
         let notes: Vec<_> = events.iter().map(|event| event.note.as_str()).collect();
         // As in `choose`, spark-submit is given the application as the batch scheduler wants it. The run remains that of
         // the application as it is written: the spec with the marks of the group has another hash.
@@ -111,11 +110,11 @@ impl Flags {
                 difference::difference(found, &notes, &theirs, &ours)
             }
             By::Native(mut objects) => {
-                objects.children.extend(placeholders);
+                objects.children.extend(placeholders.iter());
                 listing::native(found, &notes, &objects)
             }
             By::Pod { objects: Objects { pod, mut children }, .. } => {
-                children.extend(placeholders);
+                children.extend(placeholders.iter());
                 let command = spark_submit(application, &run, &policy, "");
                 let command = command.map_err(|refusal| refused(refusal.brief()))?;
                 let script = command::script(found, &command)?;
