@@ -21,6 +21,7 @@ use controller::{
     self, ApplicationMetrics, ClaimMetrics, ReadMetrics, ScheduleMetrics, Setup, SubmissionEnvironment,
     SubmissionMetrics, SubmitterSettings, Workloads,
 };
+use futures::FutureExt;
 use jiff::tz::TimeZone;
 use kube::{
     Client, Config,
@@ -38,7 +39,10 @@ use std::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use webhook::{self, ExposureRights, LargeReviews, NamedBatchSchedulers, Quotas, ReviewMetrics, Reviews};
+use webhook::{
+    self, ExposureRights, LargeReviews, NamedBatchSchedulers, Quotas, ReadSubmissionEnvironment,
+    ReviewMetrics, Reviews,
+};
 
 /// How long a watch may go without an answer before the liveness probe fails. A watch begins anew every minute; after a
 /// failure it is retried at least every two minutes.
@@ -145,6 +149,13 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     };
 
     let quotas = settings.installation.enable_resource_quota_enforcement;
+    let submission_environment: ReadSubmissionEnvironment = {
+        let files = setup.submission_environment.clone();
+        Arc::new(move || {
+            let files = files.clone();
+            async move { files.found().await.map_err(|unreadable| unreadable.to_string()) }.boxed()
+        })
+    };
     let checks_exposure = settings.installation.check_exposure_rights;
     let webhook = webhook.map(|tcp| {
         let certificate = Arc::new(ServingCertificate::default());
@@ -155,7 +166,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         let metrics = ReviewMetrics::new(&mut registry);
         let reviews = Reviews {
             metrics,
-            quotas: quotas.then(|| Quotas::new(client.clone(), setup.policy.clone())),
+            quotas: quotas.then(|| Quotas::new(client.clone(), setup.policy.clone(), submission_environment)),
             exposure_rights: checks_exposure.then(|| ExposureRights::new(client.clone())),
             precision,
             // The flags of the webhook of Kubeflow's operator do not say which ones there are.

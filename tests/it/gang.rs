@@ -272,6 +272,46 @@ fn placeholders_have_the_labels_that_the_user_gives_to_executors_in_any_way() {
     assert_eq!(placeholder["metadata"]["labels"], labels);
 }
 
+/// What the admin's `spark-defaults.conf` sets counts exactly as if the application set it, and less than what it sets.
+#[test]
+fn the_sums_contain_what_the_admins_defaults_set() {
+    let defaults = "spark.driver.memoryOverhead 1g\nspark.executor.memoryOverhead=2g\nspark.dynamicAllocation.enabled true\n\
+                    spark.dynamicAllocation.initialExecutors 3\nspark.kubernetes.executor.request.cores 250m\n\
+                    spark.kubernetes.executor.label.by-default x\nspark.executor.memory 9g\n";
+    let as_conf: BTreeMap<_, _> = read_properties(defaults)
+        .unwrap()
+        .into_iter()
+        .filter(|(key, _)| key != "spark.executor.memory")
+        .collect();
+    let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None).unwrap();
+    let policy = Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    for scheduler in ["volcano", "yunikorn", "coscheduler", "kubernetes"] {
+        let submitted = |conf: &Value, defaults: &str| {
+            let executor = json!({"memory": "512m", "instances": null});
+            let spec = json!({"batchScheduler": scheduler, "executor": executor, "sparkConf": conf});
+            let environment = SubmissionEnvironment {
+                pod_groups: Some(PodGroupVersion::V1beta1),
+                defaults: defaults.to_owned(),
+                ..SubmissionEnvironment::default()
+            };
+            let application = application(&spec);
+            // Another spec has another submission id.
+            let run = Run::next(&self::application(&json!({})));
+            let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
+            let placeholders: Vec<_> = chosen.request.placeholders.iter().collect();
+            let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
+            let marks = ["driver", "executor"].map(|role| marks(&properties(&objects), role));
+            let groups: Vec<_> =
+                objects.children.into_iter().filter(|child| child["kind"] != "ConfigMap").collect();
+            (groups, placeholders, marks)
+        };
+        let by_defaults = submitted(&json!({}), defaults);
+        assert_eq!(by_defaults, submitted(&json!(as_conf), ""), "{scheduler}");
+        assert_ne!(by_defaults, submitted(&json!({}), ""), "{scheduler}");
+        assert_eq!(by_defaults.1.len(), if scheduler == "kubernetes" { 3 } else { 0 });
+    }
+}
+
 /// Returns how an application is submitted in a gang of Kubernetes' own. `labels` are those of the application.
 fn chosen_by_kubernetes(spec: &Value, labels: &Value) -> Result<Chosen, String> {
     let mut application = application(spec);

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use plan::{
     Policy,
     quota::{exceeded, needs_room},
+    submission::SubmissionEnvironment,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -141,10 +142,32 @@ fn a_submission_pod_needs_room_beside_the_driver() {
 
 /// Returns the messages about the quotas that `new` would exceed.
 fn said(old: Option<&SparkApplication>, new: &SparkApplication, quotas: &[ResourceQuota]) -> Vec<String> {
-    exceeded(old, new, quotas, &Policy::new("k8s://https://10.96.0.1:443"))
-        .iter()
-        .map(ToString::to_string)
-        .collect()
+    said_with(old, new, quotas, &SubmissionEnvironment::default())
+}
+
+fn said_with(
+    old: Option<&SparkApplication>,
+    new: &SparkApplication,
+    quotas: &[ResourceQuota],
+    environment: &SubmissionEnvironment,
+) -> Vec<String> {
+    let policy = Policy::new("k8s://https://10.96.0.1:443");
+    exceeded(old, new, quotas, environment, &policy).iter().map(ToString::to_string).collect()
+}
+
+/// What the admin's `spark-defaults.conf` sets counts unless the application overrides it.
+#[test]
+fn the_admins_defaults_count() {
+    let environment = SubmissionEnvironment {
+        defaults: "spark.executor.memoryOverhead 1g\nspark.driver.memoryOverhead 1g\n".to_owned(),
+        ..SubmissionEnvironment::default()
+    };
+    let spec = json!({"driver": {"memoryOverhead": "512m"}});
+    let application = two_executors(spec.as_object().unwrap(), &Value::Null);
+    let quota = quota(&json!({"name": "team", "hard": {"requests.memory": "5Gi"}}));
+    let said = said_with(None, &application, &[quota], &environment);
+    let asked = "the application asks for 5632Mi (driver 1536Mi, 2 executors 2Gi each)";
+    assert!(said[0].contains(asked), "{said:?}");
 }
 
 fn two_executors(spec: &Map<String, Value>, status: &Value) -> SparkApplication {

@@ -70,7 +70,7 @@ use reconcile_memory::ReconcileMemory;
 pub use schedules::ScheduleMetrics;
 use schedules::{Children, Occasions};
 use std::{sync::Arc, time::Duration};
-pub use submission_environment::SubmissionEnvironment;
+pub use submission_environment::{SubmissionEnvironment, Unreadable};
 pub use submission_metrics::SubmissionMetrics;
 use submitter::Submitter;
 pub use submitter::SubmitterSettings;

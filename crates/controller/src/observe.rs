@@ -84,6 +84,7 @@ pub(super) async fn observe(
             pod_groups: pod_group_version(context, application).await?,
             ..context.submission_environment.found().await?
         },
+        Driver::Pod { pod, .. } if pod.group.is_some() => context.submission_environment.found().await?,
         _ => SubmissionEnvironment::default(),
     };
     let starting = match &driver {

@@ -59,7 +59,7 @@ impl SubmissionEnvironment {
     /// # Errors
     ///
     /// If a file or a directory exists and cannot be read.
-    pub(super) async fn found(&self) -> Result<Found, Unreadable> {
+    pub async fn found(&self) -> Result<Found, Unreadable> {
         if self.spark_conf.is_none() && self.hadoop_conf.is_none() {
             return Ok(Found { environment: self.environment.clone(), ..Found::default() });
         }

@@ -70,7 +70,8 @@ pub struct Observed {
     pub auxiliary: AuxiliaryObjects,
     /// The progress of the submission that was last started for this application, as far as this process knows.
     pub submission: Option<Submission>,
-    /// The admin's settings for a submission; empty if no submission is due.
+    /// The admin's settings for a submission. Looked up only if a submission is due or the driver is in a group, whose
+    /// size depends on them.
     pub submission_environment: SubmissionEnvironment,
     /// The time by the API server's clock, rounded down to the second; none before the first answer of the API server.
     pub server_time: Option<Timestamp>,

@@ -59,6 +59,7 @@ pub fn exceeded(
     old: Option<&SparkApplication>,
     new: &SparkApplication,
     quotas: &[ResourceQuota],
+    submission_environment: &SubmissionEnvironment,
     policy: &Policy,
 ) -> Vec<Invalid> {
     let mut limits: Vec<_> =
@@ -67,11 +68,11 @@ pub fn exceeded(
         return Vec::new();
     }
     limits.sort_by_key(|limit| (limit.quota.metadata.name.as_ref(), limit.key));
-    let claim = match Claim::of(new, policy) {
+    let claim = match Claim::of(new, submission_environment, policy) {
         Ok(claim) => claim,
         Err(error) => return error.findings("the ResourceQuotas of the namespace"),
     };
-    let own = old.and_then(|old| Some(Claim::of(old, policy).ok()?.at_present(old)));
+    let own = old.and_then(|old| Some(Claim::of(old, submission_environment, policy).ok()?.at_present(old)));
     limits.into_iter().filter_map(|limit| limit.exceeded_by(&claim, own.as_ref())).collect()
 }
 
@@ -90,12 +91,28 @@ pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
     )
 }
 
+/// Returns the message that no application is admitted because the admin's settings for submissions cannot be read, on
+/// which the size of its pods depends.
+#[must_use]
+pub fn unknown(namespace: &str, why: &str) -> String {
+    format!(
+        "nobody knows whether the ResourceQuotas of namespace {namespace} have room, because the operator {why}; have the \
+         administrator mend that, or run the operator without --enable-resource-quota-enforcement"
+    )
+}
+
 impl Claim {
     /// Returns the pods that the application can have, with its greatest number of executors.
-    fn of(application: &SparkApplication, policy: &Policy) -> Result<Self, Error> {
-        let PodRequests { driver, executor, greatest, is_dynamic, .. } = PodRequests::of(application)?;
+    fn of(
+        application: &SparkApplication,
+        submission_environment: &SubmissionEnvironment,
+        policy: &Policy,
+    ) -> Result<Self, Error> {
+        let PodRequests { driver, executor, greatest, is_dynamic, .. } =
+            PodRequests::of(application, &submission_environment.defaults)?;
+        let submission = submission_pod(application, submission_environment, policy);
         Ok(Self {
-            submission: submission_pod(application, policy).map(|each| Pods { each, number: 1 }),
+            submission: submission.map(|each| Pods { each, number: 1 }),
             driver: Pods { each: driver.claim, number: 1 },
             executors: Pods { each: executor.claim, number: greatest },
             is_dynamic,
@@ -126,12 +143,16 @@ impl Claim {
 
 /// Returns the submission pod; none if the operator creates the driver itself. None is also returned for an application
 /// that cannot be submitted at all: the user is informed when the submission is tried.
-fn submission_pod(application: &SparkApplication, policy: &Policy) -> Option<PodClaim> {
+fn submission_pod(
+    application: &SparkApplication,
+    submission_environment: &SubmissionEnvironment,
+    policy: &Policy,
+) -> Option<PodClaim> {
     let mut application = application.clone();
     // An application that is not stored yet has no uid, but the owner references of its pods need one.
     application.metadata.uid.get_or_insert_with(|| "not stored yet".to_owned());
     let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
-    let chosen = choose(&application, &run, &SubmissionEnvironment::default(), policy, now).ok()?;
+    let chosen = choose(&application, &run, submission_environment, policy, now).ok()?;
     let By::Pod { objects, .. } = chosen.request.by else { return None };
     serde_json::from_value(objects.pod).ok().map(PodClaim::of)
 }

@@ -29,7 +29,7 @@ pub use connections::Closing;
 use connections::Host;
 pub use exposure_rights::ExposureRights;
 pub use large::LargeReviews;
-pub use quotas::Quotas;
+pub use quotas::{Quotas, ReadSubmissionEnvironment};
 pub use review_metrics::ReviewMetrics;
 pub use reviews::Reviews;
 use std::{io, sync::Arc, time::Duration};

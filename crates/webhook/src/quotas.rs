@@ -6,23 +6,38 @@ use super::{
     review::{Change, Decision},
 };
 use api::{Lenient, SparkApplication};
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{Api, Client, api::ListParams};
-use plan::{Policy, quota, validation::Refusal};
+use plan::{
+    Policy, quota,
+    submission::SubmissionEnvironment,
+    validation::{Invalid, Refusal},
+};
+use std::sync::Arc;
 use tokio::time::timeout;
 
-/// The client that reads quotas, and the policy by which applications are submitted: it decides which resources their
+/// Reads the admin's settings for submissions as they are now, or returns why that is not possible.
+pub type ReadSubmissionEnvironment =
+    Arc<dyn Fn() -> BoxFuture<'static, Result<SubmissionEnvironment, String>> + Send + Sync>;
+
+/// The client that reads quotas, and the settings by which applications are submitted: they decide which resources their
 /// pods request.
 #[derive(Clone)]
 pub struct Quotas {
     client: Client,
     policy: Policy,
+    submission_environment: ReadSubmissionEnvironment,
 }
 
 impl Quotas {
     #[must_use]
-    pub const fn new(client: Client, policy: Policy) -> Self {
-        Self { client, policy }
+    pub const fn new(
+        client: Client,
+        policy: Policy,
+        submission_environment: ReadSubmissionEnvironment,
+    ) -> Self {
+        Self { client, policy, submission_environment }
     }
 
     /// Checks an application against the quotas of its namespace. Returns `decision`, or a refusal if a quota would be
@@ -39,18 +54,33 @@ impl Quotas {
         if !quota::needs_room(old.as_ref(), &new) {
             return Decision::Allowed { warnings };
         }
-        let quotas = match self.read(change.namespace).await {
-            Ok(quotas) => quotas,
+        let exceeded = match self.exceeded(old.as_ref(), &new, change.namespace).await {
+            Ok(exceeded) => exceeded,
             Err(message) => {
                 return Decision::Refused { subjects: vec!["ResourceQuota".to_owned()], message, warnings };
             }
         };
-        let exceeded = quota::exceeded(old.as_ref(), &new, &quotas, &self.policy);
         if exceeded.is_empty() {
             return Decision::Allowed { warnings };
         }
         let subjects = exceeded.iter().map(|exceeded| exceeded.field.clone()).collect();
         Decision::Refused { subjects, message: Refusal(exceeded).to_string(), warnings }
+    }
+
+    /// Returns what `new` would exceed, or the reason why no application is allowed while that is unknown.
+    async fn exceeded(
+        &self,
+        old: Option<&SparkApplication>,
+        new: &SparkApplication,
+        namespace: &str,
+    ) -> Result<Vec<Invalid>, String> {
+        let quotas = self.read(namespace).await?;
+        if quotas.is_empty() {
+            return Ok(Vec::new());
+        }
+        let submission_environment = (self.submission_environment)().await;
+        let submission_environment = submission_environment.map_err(|why| quota::unknown(namespace, &why))?;
+        Ok(quota::exceeded(old, new, &quotas, &submission_environment, &self.policy))
     }
 
     /// Returns the quotas of a namespace, or the reason why no application is allowed while the quotas are unknown.

@@ -390,7 +390,7 @@ impl Oracle {
     /// Returns the group of a run as the watch reports it.
     fn group(&self, application: &Application, run: RunNo) -> Option<AuxiliaryObject> {
         let real = self.real(&Application { spec: run.spec, ..*application });
-        let gang = gang::of(&real, self.ids[&run].as_str(), None, &self.setting.policy).unwrap();
+        let gang = gang::of(&real, self.ids[&run].as_str(), None, "", &self.setting.policy).unwrap();
         let [group] = &gang.objects[..] else { return None };
         AuxiliaryObject::of(&GroupApi::Volcano.kind(), group).map(|(_, group)| group)
     }

@@ -13,6 +13,7 @@ use super::{
 };
 use k8s_openapi::api::core::v1::ResourceQuota;
 use serde_json::{Value, json};
+use std::fs;
 
 const ENFORCED: &str = "--enable-resource-quota-enforcement";
 const RBAC: &str = "manifests/rbac/quota.yaml";
@@ -66,6 +67,36 @@ async fn an_application_is_refused_if_there_is_no_room_for_it_and_let_in_if_ther
     quota.is_used(&namespace, &json!({"pods": "1", "requests.memory": "1408Mi"})).await;
     edited(json!({"suspend": false, "executor": {"instances": 5}})).unwrap_err();
     edited(json!({"suspend": false})).unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_the_admins_defaults_ask_for_counts_and_nothing_is_let_in_while_they_cannot_be_read() {
+    let namespace = Namespace::new("quota-defaults").await;
+    let _reviewed = Reviewed::begin();
+    let _allowed = Granted::begin(RBAC);
+    let directory = namespace.folder.join("conf");
+    fs::create_dir(&directory).unwrap();
+    let setup = Operator::with(&namespace).argument(ENFORCED);
+    let _operator = setup.env("SPARK_CONF_DIR", directory.to_str().unwrap()).start().await;
+    let _quota = Quota::begin(&namespace).await;
+    let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
+    kubectl_with(&of_executors(2), &create);
+
+    fs::write(directory.join("spark-defaults.conf"), "spark.executor.memoryOverhead 1g\n").unwrap();
+    let refused = kubectl_refuses(&of_executors(2), &create);
+    let asked = "requests.memory: the application asks for 5504Mi (driver 1408Mi, 2 executors 2Gi each); of 8Gi, 3Gi are used";
+    assert!(refused.contains(asked), "{refused}");
+
+    fs::remove_dir_all(&directory).unwrap();
+    fs::write(&directory, "no directory").unwrap();
+    let refused = kubectl_refuses(&of_executors(2), &create);
+    let expected = format!(
+        "{DENIED}nobody knows whether the ResourceQuotas of namespace quota-defaults have room, because the operator cannot read {}: \
+         Not a directory (os error 20); have the administrator mend that, or run the operator without {ENFORCED}",
+        directory.display()
+    );
+    assert!(refused.ends_with(&expected), "{refused}");
 }
 
 #[tokio::test]

@@ -48,7 +48,7 @@ fn the_sums_are_those_of_the_pods_that_spark_makes() {
         (name, job)
     });
     for (name, job) in jobs {
-        let expected = PodRequests::of(&serde_json::from_value(job).unwrap()).unwrap();
+        let expected = PodRequests::of(&serde_json::from_value(job).unwrap(), "").unwrap();
         for (role, planned) in [("driver", &expected.driver), ("executor", &expected.executor)] {
             let selector = format!("sparkoperator.k8s.io/app-name={name},spark-role={role}");
             until(&format!("{name} has a pod of the {role}"), || {

@@ -13,7 +13,7 @@ use crate::{
     Policy,
     gang::{self, GroupApi},
     lifecycle::is_followed,
-    pod_summary::{GroupName, PodSummary},
+    pod_summary::GroupName,
 };
 use api::{DriverInfo, SparkApplication, SparkApplicationStatus, State, names::label};
 use jiff::Timestamp;
@@ -221,13 +221,14 @@ fn changed(is: &Value, should: &Value, others_go: bool) -> Map<String, Value> {
 }
 
 /// Returns the actions for the Services and Ingresses of `application` and the PodGroup of its run, and after which time
-/// to compare them again. `status` is the status that is about to be recorded; `driver` is the present driver.
+/// to compare them again. `status` is the status that is about to be recorded; `group` is the PodGroup that its run
+/// should have.
 #[must_use]
 pub fn plan(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
     seen: &AuxiliaryObjects,
-    driver: Option<&PodSummary>,
+    group: Option<Value>,
     now: Timestamp,
     policy: &Policy,
 ) -> (Vec<AuxiliaryAction>, Option<Duration>) {
@@ -251,8 +252,6 @@ pub fn plan(
         return (actions, due.wake);
     }
     let all: BTreeMap<_, _> = there(application, seen).map(|object| (&object.child, object)).collect();
-    let id = status.submission_id.as_deref().unwrap_or_default();
-    let group = driver.and_then(|driver| gang::wanted(application, id, driver, policy));
     let group =
         group.filter(|group| Child::of(group).is_some_and(|group| !seen.unwatched.contains(&group.kind)));
     for object in wanted(application, status, policy).into_iter().chain(group) {

@@ -232,12 +232,14 @@ pub fn names_without_effect(root: &str, name: &str, has_options: bool) -> Option
 }
 
 /// Returns the PodGroup that the run with this submission id should have while `driver`, its driver, exists; none if the
-/// driver is in no group, or in one that the operator has not made.
+/// driver is in no group, or in one that the operator has not made. `defaults` is the text of the admin's
+/// `spark-defaults.conf` as it is now; that of the time when the run was submitted is not known any more.
 #[must_use]
 pub fn wanted(
     application: &SparkApplication,
     submission_id: &str,
     driver: &PodSummary,
+    defaults: &str,
     policy: &Policy,
 ) -> Option<Value> {
     let named = driver.group.as_ref()?;
@@ -245,7 +247,7 @@ pub fn wanted(
     if matches!(GroupApi::of(&named.kind), Some(GroupApi::Kubernetes(_))) {
         return None;
     }
-    let objects = of(application, submission_id, None, policy).ok()?.objects.into_iter();
+    let objects = of(application, submission_id, None, defaults, policy).ok()?.objects.into_iter();
     // An admin may have changed the default since the driver was created.
     objects.into_iter().find(|object| {
         Child::of(object).is_some_and(|child| child.kind == named.kind && child.name == named.name)
@@ -258,6 +260,7 @@ pub(crate) fn placeholders(
     application: &SparkApplication,
     submission_id: &str,
     driver: &PodSummary,
+    defaults: &str,
     policy: &Policy,
 ) -> Placeholders {
     let api = driver.group.as_ref().and_then(|group| GroupApi::of(&group.kind));
@@ -265,7 +268,7 @@ pub(crate) fn placeholders(
         return Placeholders::default();
     }
     // They are the same in all versions.
-    let gang = of(application, submission_id, Some(PodGroupVersion::V1beta1), policy);
+    let gang = of(application, submission_id, Some(PodGroupVersion::V1beta1), defaults, policy);
     gang.map(|gang| gang.placeholders).unwrap_or_default()
 }
 
@@ -277,7 +280,8 @@ pub fn needs_version(application: &SparkApplication, policy: &Policy) -> bool {
 }
 
 /// Returns the run of `application` with this submission id as the batch scheduler wants it. Without a batch scheduler,
-/// nothing changes. `version` is that of Kubernetes' own PodGroups, if the cluster has them and it matters.
+/// nothing changes. `version` is that of Kubernetes' own PodGroups, if the cluster has them and it matters; `defaults` is
+/// the text of the admin's `spark-defaults.conf`.
 ///
 /// # Errors
 ///
@@ -286,6 +290,7 @@ pub fn of<'a>(
     application: &'a SparkApplication,
     submission_id: &str,
     version: Option<PodGroupVersion>,
+    defaults: &str,
     policy: &Policy,
 ) -> Result<Gang<'a>, String> {
     let alone =
@@ -303,7 +308,7 @@ pub fn of<'a>(
     if scheduler.has_own_group(&application) {
         return Ok(alone(Cow::Owned(grouped)));
     }
-    let requests = PodRequests::of(&grouped)
+    let requests = PodRequests::of(&grouped, defaults)
         .map_err(|error| Refusal(error.findings("the sums of the batch scheduler")).brief())?;
     let mut placeholders = Placeholders::default();
     let objects = match scheduler {

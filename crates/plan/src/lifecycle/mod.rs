@@ -25,7 +25,7 @@ use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
 use crate::{
     auxiliary, driver,
     events::{self, Event},
-    executors,
+    executors, gang,
     pod_summary::PodSummary,
     takeover,
 };
@@ -34,6 +34,7 @@ use driver::DriverState;
 use edits::Edit;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
 use std::{collections::BTreeSet, time::Duration};
 
 /// The pause before the next reconcile when a change is expected: long enough that the watch usually reports the change
@@ -150,8 +151,8 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     pass.keep_or_release(&mut plan);
     pass.delete_old_submission_pods(&mut plan);
     pass.replace_placeholders(&mut plan);
-    let (auxiliary, due) =
-        auxiliary::plan(application, &plan.status, &seen.auxiliary, pass.own_driver(), now, policy);
+    let group = pass.group(&plan.status);
+    let (auxiliary, due) = auxiliary::plan(application, &plan.status, &seen.auxiliary, group, now, policy);
     plan.auxiliary = auxiliary;
     plan.wake = plan.wake.into_iter().chain(due).min();
     plan
@@ -256,6 +257,13 @@ impl Pass<'_> {
             Driver::Pod { pod, .. } if pod.is_controlled_by(self.uid()) => Some(pod),
             Driver::Pod { .. } | Driver::Unseen | Driver::Gone => None,
         }
+    }
+
+    /// Returns the PodGroup that the run in `status` should have; none if its driver is in no group of the operator's.
+    fn group(&self, status: &SparkApplicationStatus) -> Option<Value> {
+        let id = status.submission_id.as_deref().unwrap_or_default();
+        let defaults = &self.seen.submission_environment.defaults;
+        gang::wanted(self.application, id, self.own_driver()?, defaults, self.policy)
     }
 
     /// Returns the action that deletes a pod; none if the pod is being deleted already.

@@ -76,7 +76,8 @@ impl Pass<'_> {
         if driver.phase != Phase::Pending || driver.assigned.is_some() || driver.terminating {
             return;
         }
-        let placeholders = gang::placeholders(self.application, run, driver, self.policy);
+        let defaults = &self.seen.submission_environment.defaults;
+        let placeholders = gang::placeholders(self.application, run, driver, defaults, self.policy);
         let there: BTreeSet<_> = self.seen.placeholders.iter().map(|pod| &*pod.name).collect();
         let numbers = placeholders.missing(|name| there.contains(name));
         if numbers.is_empty() {

@@ -58,14 +58,15 @@ pub enum Error {
 }
 
 impl PodRequests {
-    /// Returns the pods of the next run of `application`.
+    /// Returns the pods of the next run of `application`. `defaults` is the text of the admin's `spark-defaults.conf`,
+    /// which all other properties override.
     ///
     /// # Errors
     ///
     /// When the pods cannot be determined: see [`Error`].
-    pub fn of(application: &SparkApplication) -> Result<Self, Error> {
+    pub fn of(application: &SparkApplication, defaults: &str) -> Result<Self, Error> {
         validate(application).map_err(Error::Refused)?;
-        let (properties, [driver, executor]) = starting_point(application);
+        let (properties, [driver, executor]) = starting_point(application, defaults);
         let spec = &application.spec;
         let (version, main_file) = (&spec.spark_version, &spec.main_application_file);
         let spark = Spark { version, properties: &properties, main_file };

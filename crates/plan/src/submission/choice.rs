@@ -117,8 +117,9 @@ pub fn choose(
     now: Timestamp,
 ) -> Result<Chosen, String> {
     let submitter = submitter(application, policy)?;
+    let SubmissionEnvironment { pod_groups, defaults, .. } = submission_environment;
     let Gang { application, objects: group, placeholders } =
-        gang::of(application, run.id.as_str(), submission_environment.pod_groups, policy)?;
+        gang::of(application, run.id.as_str(), *pod_groups, defaults, policy)?;
     let application = &*application;
     let validated = validate(application).map_err(|refusal| refusal.brief())?;
     let chosen = |mut by: By, mut notes: Vec<String>| {

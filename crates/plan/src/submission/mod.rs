@@ -174,9 +174,8 @@ pub fn spark_submit(
             files.insert(file::template(role), pod_templates::text(&template(&context, role, policy)?));
         }
     }
-    let mut all = read;
-    all.extend(properties.into_map());
-    Ok(SparkSubmit { arguments, files, properties: all })
+    let properties = properties.over(read).into_map();
+    Ok(SparkSubmit { arguments, files, properties })
 }
 
 /// Returns the pod template of the driver or the executors, to which all changes that the contract's annotations ask
@@ -211,13 +210,16 @@ fn properties(context: &Context) -> Properties {
     properties
 }
 
-/// Returns the properties and, for each role, the pod template from which Spark creates its pods in the next run of a
-/// valid application.
-pub(super) fn starting_point(application: &SparkApplication) -> (Properties, [Value; 2]) {
+/// Returns the properties that Spark has in the next run of a valid application, those of `defaults`, the text of a
+/// `spark-defaults.conf`, among them; and for each role the pod template from which Spark creates its pods.
+pub(super) fn starting_point(application: &SparkApplication, defaults: &str) -> (Properties, [Value; 2]) {
+    // A file that cannot be parsed is ignored here: the submission is refused because of it.
+    let defaults = read_properties(defaults).unwrap_or_default();
     let spec = with_defaults(application.spec.clone());
     let run = Run::next(application);
-    let context = Context { application, spec: &spec, run: &run, defaults: &BTreeMap::new(), ui_path: None };
-    (properties(&context), Role::ALL.map(|role| pod_templates::template(application, &spec, role)))
+    let context = Context { application, spec: &spec, run: &run, defaults: &defaults, ui_path: None };
+    let properties = properties(&context);
+    (properties.over(defaults), Role::ALL.map(|role| pod_templates::template(application, &spec, role)))
 }
 
 fn arguments(context: &Context, policy: &Policy, properties: &Properties) -> Vec<String> {

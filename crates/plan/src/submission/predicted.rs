@@ -32,7 +32,7 @@ pub fn predicted(
     let template = command.files.get(file::template(Role::Driver));
     // Without a webhook, the template contains what the webhook would add.
     submission.driver_template = template.map(|text| serde_json::from_str(text).expect("it was JSON before"));
-    let properties = starting_point(&application).0;
+    let properties = starting_point(&application, "").0;
     if has_id_in_ui_path(&application, policy) {
         // The path of the web UI contains Spark's application id. `spark-submit` chooses this id only after the
         // properties are written, so the properties cannot contain the path.

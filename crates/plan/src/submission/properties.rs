@@ -30,6 +30,12 @@ impl Properties {
         }
     }
 
+    /// Returns these properties, and those of `others` whose keys are not among them.
+    pub(super) fn over(self, mut others: BTreeMap<String, String>) -> Self {
+        others.extend(self.0);
+        Self(others)
+    }
+
     pub(super) fn into_map(self) -> BTreeMap<String, String> {
         self.0
     }

@@ -102,7 +102,7 @@ fn steps_for(mut spec: Value) -> usize {
         for check in CHECKS {
             check(&subject, &mut findings);
         }
-        let (_, templates) = starting_point(&application);
+        let (_, templates) = starting_point(&application, "");
         for (mut pod, role) in templates.into_iter().zip(Role::ALL) {
             pod["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
             // The result is ignored: the steps are counted whether the customization succeeds or is denied.

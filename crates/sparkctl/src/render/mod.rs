@@ -100,8 +100,9 @@ impl Flags {
         // As in `choose`, spark-submit is given the application as the batch scheduler wants it. The run remains that of
         // the application as it is written: the spec with the marks of the group has another hash.
         let policy = self.policy(&found.application);
-        let pod_groups = submission_environment().pod_groups;
-        let gang = gang::of(&found.application, run.id.as_str(), pod_groups, &policy).map_err(refused)?;
+        let SubmissionEnvironment { pod_groups, defaults, .. } = submission_environment();
+        let gang = gang::of(&found.application, run.id.as_str(), pod_groups, &defaults, &policy);
+        let gang = gang.map_err(refused)?;
         let application = validate(&gang.application).map_err(|refusal| refused(refusal.brief()))?;
         let prediction = || predicted(application, &run, &policy, &submission_environment(), TIME);
         match by {

@@ -176,10 +176,15 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
     {
         let namespace = Namespace::new("gang-kept").await;
         let _definitions = Definitions::begin();
-        let _operator = with_gangs(&namespace).start().await;
+        let defaults = namespace.folder.join("spark-defaults.conf");
+        fs::write(defaults, "spark.executor.memoryOverhead 1g\n").unwrap();
+        let folder = namespace.folder.to_str().unwrap();
+        let _operator = with_gangs(&namespace).env("SPARK_CONF_DIR", folder).start().await;
         namespace.apply(&of_scheduler(scheduler));
         namespace.reaches("pi", "SUBMITTED").await;
         let made = groups(&namespace, kind).remove(0);
+        let of_driver_and_two = json!({"cpu": "3", "memory": "5504Mi"});
+        assert_eq!(made["spec"]["minResources"], of_driver_and_two, "the admin's defaults count");
 
         let status = json!({"status": {"phase": "Pending", "conditions": [{
             "type": "Unschedulable", "status": "True", "reason": "NotEnoughResources",
@@ -343,7 +348,7 @@ async fn the_sums_are_those_of_the_drivers_of_all_examples() {
             let name = example["metadata"]["name"].as_str().unwrap().to_owned();
             namespace.apply(&example);
             let submitted = namespace.reaches(&name, "SUBMITTED").await;
-            let expected = PodRequests::of(&serde_json::from_value(submitted.clone()).unwrap()).unwrap();
+            let expected = PodRequests::of(&serde_json::from_value(submitted.clone()).unwrap(), "").unwrap();
             let driver = submitted["status"]["driverInfo"]["podName"].as_str().unwrap();
             let driver = namespace.pod(driver).await.expect(&name);
             let driver = PodClaim::of(serde_json::from_value(driver).unwrap());
