@@ -416,8 +416,8 @@ fn a_placeholder_holds_room_only_once_the_kubelet_has_accepted_it() {
         seat(json!({"metadata": {"labels": {"spark-role": "executor"}}, "spec": spec}))
     };
     let gate = "sparkoperator.k8s.io/gang";
-    assert!(executor("1", &[gate]).fits_into(&accepted));
-    assert!(!executor("1100m", &[gate]).fits_into(&accepted));
+    let exceeds = |cpu: &str| executor(cpu, &[gate]).exceeds(&accepted);
+    assert_eq!([exceeds("1"), exceeds("1100m")], [None, Some("1100m cpu instead of 1".to_owned())]);
     let gated = [&[gate][..], &[gate, "tenant/hold"]].map(|gates| executor("1", gates));
     assert_eq!(gated.map(|seat| (seat.is_gated, seat.has_other_gates)), [(true, false), (true, true)]);
 }

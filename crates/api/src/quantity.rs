@@ -96,16 +96,22 @@ fn parts(text: &str, digits: i32) -> Option<(i128, Form)> {
     Some((amount.div_euclid(divisor) + i128::from(amount.rem_euclid(divisor) != 0), form))
 }
 
-/// Writes an amount of cores, pods and the like, in thousandths as [`amount`] returns it: `2`, `1500m`.
+/// Writes an amount of a resource, in thousandths as [`amount`] returns it: `1408Mi` of `memory`, `1500m` of `cpu`.
+/// `resource` may also be the key of a quota: `requests.memory`.
 #[must_use]
-pub fn decimal(amount: i128) -> String {
+pub fn of_resource(resource: &str, amount: i128) -> String {
+    let is_of_bytes = ["memory", "storage", "hugepages-"].iter().any(|name| resource.contains(name));
+    if is_of_bytes { binary(amount) } else { decimal(amount) }
+}
+
+/// Writes an amount of cores, pods and the like, in thousandths as [`amount`] returns it: `2`, `1500m`.
+fn decimal(amount: i128) -> String {
     if amount % 1000 == 0 { (amount / 1000).to_string() } else { format!("{amount}m") }
 }
 
 /// Formats an amount of bytes, in thousandths as [`amount`] returns it, in the largest unit in which it is a whole
 /// number: `1408Mi`.
-#[must_use]
-pub fn binary(amount: i128) -> String {
+fn binary(amount: i128) -> String {
     let units = [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
     let unit = units.into_iter().map(|(unit, exponent)| (unit, 1000 * (1_i128 << exponent)));
     let unit = unit.into_iter().find(|(_, size)| amount != 0 && amount % size == 0);

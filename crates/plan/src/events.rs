@@ -165,6 +165,15 @@ pub(super) fn executors(pods: &[&str], state: ExecutorState, failure: Option<&st
     Event::new(severity, reason, "Follow", format!("Executors {named}{more} {}", failure.unwrap_or(several)))
 }
 
+/// Returns the event for an executor of a gang that asks for more than its placeholder holds. `what` says what for.
+pub(super) fn executor_too_large(pod: &str, what: &str) -> Event {
+    let note = format!(
+        "Executor {pod} asks for more than its placeholder: {what}. No room is reserved for such executors, which are placed \
+         wherever there is room. State in the application what a LimitRange or a webhook adds to them"
+    );
+    Event::of_pod(Severity::Warning, "SparkExecutorTooLarge", pod, note)
+}
+
 /// Returns the event for an object that belongs to a run in addition to its pods and could not be created. The run
 /// continues without the object.
 #[must_use]

@@ -246,7 +246,6 @@ impl<'a> Limit<'a> {
     }
 
     fn words(&self, amount: i128) -> String {
-        let is_of_bytes = ["memory", "storage", "hugepages-"].iter().any(|name| self.key.contains(name));
-        if is_of_bytes { quantity::binary(amount) } else { quantity::decimal(amount) }
+        quantity::of_resource(self.key, amount)
     }
 }

@@ -477,9 +477,6 @@ fn owned(mut object: Value, application: &SparkApplication, submission_id: &str)
 
 /// Returns amounts as Kubernetes quantities by the name of the resource.
 fn quantities(amounts: &Amounts) -> Map<String, Value> {
-    let text = |name: &str, amount: i128| {
-        let is_of_bytes = ["memory", "ephemeral-storage"].contains(&name) || name.starts_with("hugepages-");
-        if is_of_bytes { quantity::binary(amount) } else { quantity::decimal(amount) }
-    };
-    amounts.iter().map(|(name, amount)| (name.clone(), text(name, *amount).into())).collect()
+    let text = |name: &str, amount: &i128| quantity::of_resource(name, *amount).into();
+    amounts.iter().map(|(name, amount)| (name.clone(), text(name, amount))).collect()
 }

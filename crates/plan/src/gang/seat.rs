@@ -1,7 +1,10 @@
 //! The room of one executor, as its placeholder and the executor itself show it.
 
 use crate::pod_requests::{Amounts, PodClaim};
-use api::names::{batch_scheduler, label, role};
+use api::{
+    names::{batch_scheduler, label, role},
+    quantity,
+};
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
 
@@ -53,11 +56,14 @@ impl Seat {
         })
     }
 
-    /// Whether an executor with this seat asks for no more than `placeholder` holds. Otherwise, whoever may create pods
-    /// could make the operator reserve more room on a node than they have there.
+    /// Returns how an executor with this seat asks for more than `placeholder` holds: `2Gi memory instead of 1408Mi`;
+    /// none if it fits. If the operator reserved room for one that does not fit, whoever may
+    /// create pods would get more room on a node than they have there.
     #[must_use]
-    pub fn fits_into(&self, placeholder: &Self) -> bool {
-        let has = |name: &String| placeholder.requests.get(name).copied().unwrap_or(0);
-        self.requests.iter().all(|(name, amount)| *amount <= has(name))
+    pub fn exceeds(&self, placeholder: &Self) -> Option<String> {
+        let held = |name: &String| placeholder.requests.get(name).copied().unwrap_or(0);
+        let (name, asked) = self.requests.iter().find(|(name, asked)| **asked > held(name))?;
+        let [asked, held] = [*asked, held(name)].map(|amount| quantity::of_resource(name, amount));
+        Some(format!("{asked} {name} instead of {held}"))
     }
 }

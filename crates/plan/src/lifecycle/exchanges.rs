@@ -20,7 +20,12 @@
 //! [`LONGEST_EXCHANGE`], whatever the cluster does.
 
 use super::Pass;
-use crate::{Action, Observed, Plan, gang::Seat, pod_summary::PodSummary};
+use crate::{
+    Action, Observed, Plan,
+    events::{self, Event},
+    gang::Seat,
+    pod_summary::PodSummary,
+};
 use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -268,6 +273,7 @@ impl<'a> Exchanging<'a> {
             };
             let is_ready = self.placeholder_of(executor, seat).is_none() && !is_in(&self.own);
             if is_overdue || is_ready && !is_in(&self.pass.seen.exchanges_of_others) {
+                plan.events.extend(self.too_large(executor, seat));
                 ungated.uids.insert(&executor.uid);
                 ungated.nodes.extend(&seat.nominated);
                 plan.actions.push(Pass::ungate(executor));
@@ -315,7 +321,14 @@ impl<'a> Exchanging<'a> {
         let number =
             executor.executor_id.filter(|number| self.takers.get(number) == Some(&&*executor.uid))?;
         let placeholder = self.placeholders.get(&number).copied();
-        placeholder.filter(|pod| seat(pod).is_some_and(|seat| own.fits_into(seat)))
+        placeholder.filter(|pod| seat(pod).is_some_and(|seat| own.exceeds(seat).is_none()))
+    }
+
+    /// Returns the event for an executor that asks for more than its placeholder holds. The executors of an application
+    /// are alike, so that the first one is enough.
+    fn too_large(&self, executor: &PodSummary, own: &Seat) -> Option<Event> {
+        let placeholder = self.placeholders.get(&executor.executor_id.filter(|number| *number == 1)?)?;
+        Some(events::executor_too_large(&executor.name, &own.exceeds(seat(placeholder)?)?))
     }
 }
 
