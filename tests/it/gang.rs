@@ -272,6 +272,43 @@ fn placeholders_have_the_labels_that_the_user_gives_to_executors_in_any_way() {
     assert_eq!(placeholder["metadata"]["labels"], labels);
 }
 
+/// Spark takes the driver's scheduler from these properties, and all pods of a gang have one scheduler.
+#[test]
+fn placeholders_have_the_scheduler_that_properties_give_to_the_driver() {
+    for (property, scheduler) in [
+        ("spark.kubernetes.driver.scheduler.name", json!("other")),
+        ("spark.kubernetes.scheduler.name", json!("other")),
+        ("spark.kubernetes.executor.scheduler.name", Value::Null),
+    ] {
+        let chosen = chosen_by_kubernetes(&json!({"sparkConf": {property: "other"}}), &json!({})).unwrap();
+        let By::Native(objects) = &chosen.request.by else { panic!("{chosen:?}") };
+        let placeholder = chosen.request.placeholders.iter().next().unwrap();
+        let schedulers = [&objects.pod, &placeholder].map(|pod| &pod["spec"]["schedulerName"]);
+        assert_eq!(schedulers, [&scheduler, &scheduler], "{property}");
+    }
+}
+
+/// What is wrong in the admin's file is not said to be the application's mistake.
+#[test]
+fn sizes_that_the_admins_defaults_leave_open_are_refused_with_the_file() {
+    for (defaults, expected) in [
+        (
+            "spark.executor.memoryOverhead ${spark.x}",
+            "spark.executor.memoryOverhead in the administrator's spark-defaults.conf: `${spark.x}` is nothing that is known before Spark \
+             runs, and the sums of the batch scheduler ask for it: write it out",
+        ),
+        ("spark.executor.memoryOverhead \\u12", "spark-defaults.conf: "),
+    ] {
+        let environment =
+            SubmissionEnvironment { defaults: defaults.to_owned(), ..SubmissionEnvironment::default() };
+        let application = application(&json!({"batchScheduler": "volcano"}));
+        let run = Run::next(&application);
+        let refused = choose(&application, &run, &environment, &with_kubernetes(), Timestamp::UNIX_EPOCH);
+        let why = refused.unwrap_err();
+        assert!(why.starts_with(expected), "{why}");
+    }
+}
+
 /// What the admin's `spark-defaults.conf` sets counts exactly as if the application set it, and less than what it sets.
 #[test]
 fn the_sums_contain_what_the_admins_defaults_set() {
@@ -416,8 +453,8 @@ fn a_placeholder_holds_room_only_once_the_kubelet_has_accepted_it() {
         seat(json!({"metadata": {"labels": {"spark-role": "executor"}}, "spec": spec}))
     };
     let gate = "sparkoperator.k8s.io/gang";
-    let exceeds = |cpu: &str| executor(cpu, &[gate]).exceeds(&accepted);
-    assert_eq!([exceeds("1"), exceeds("1100m")], [None, Some("1100m cpu instead of 1".to_owned())]);
+    let excess = |cpu: &str| executor(cpu, &[gate]).excess(&accepted);
+    assert_eq!([excess("1"), excess("1100m")], [None, Some("1100m cpu instead of 1".to_owned())]);
     let gated = [&[gate][..], &[gate, "tenant/hold"]].map(|gates| executor("1", gates));
     assert_eq!(gated.map(|seat| (seat.is_gated, seat.has_other_gates)), [(true, false), (true, true)]);
 }

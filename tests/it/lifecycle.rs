@@ -554,6 +554,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         auxiliary: AuxiliaryObjects::default(),
         submission,
         submission_environment: SubmissionEnvironment::default(),
+        group_defaults: Some(String::new()),
         server_time: seen.server_time.map(|since| begin() + since),
     }
 }

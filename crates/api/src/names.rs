@@ -375,6 +375,8 @@ pub mod conf {
     pub const REQUEST_CORES: &str = "request.cores";
     /// CPU limit: a Kubernetes quantity.
     pub const LIMIT_CORES: &str = "limit.cores";
+    /// Name of the scheduler that places the pod.
+    pub const SCHEDULER: &str = "scheduler.name";
     /// Path of the file with the pod template.
     pub const POD_TEMPLATE_FILE: &str = "podTemplateFile";
     /// Name of the Spark container in the pod template.

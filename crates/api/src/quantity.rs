@@ -100,7 +100,9 @@ fn parts(text: &str, digits: i32) -> Option<(i128, Form)> {
 /// `resource` may also be the key of a quota: `requests.memory`.
 #[must_use]
 pub fn of_resource(resource: &str, amount: i128) -> String {
-    let is_of_bytes = ["memory", "storage", "hugepages-"].iter().any(|name| resource.contains(name));
+    let name =
+        ["requests.", "limits."].iter().find_map(|prefix| resource.strip_prefix(prefix)).unwrap_or(resource);
+    let is_of_bytes = ["memory", "ephemeral-storage"].contains(&name) || name.starts_with("hugepages-");
     if is_of_bytes { binary(amount) } else { decimal(amount) }
 }
 

@@ -18,6 +18,7 @@ use plan::{
     submission::SubmissionEnvironment,
     submission_pod,
 };
+use tracing::warn;
 
 /// Collects all facts on which the next decision about `application` depends.
 ///
@@ -84,8 +85,11 @@ pub(super) async fn observe(
             pod_groups: pod_group_version(context, application).await?,
             ..context.submission_environment.found().await?
         },
-        Driver::Pod { pod, .. } if pod.group.is_some() => context.submission_environment.found().await?,
         _ => SubmissionEnvironment::default(),
+    };
+    let group_defaults = match &driver {
+        Driver::Pod { pod, .. } if gang::is_mended(pod, &context.policy) => group_defaults(context).await,
+        _ => None,
     };
     let starting = match &driver {
         Driver::Pod { pod, .. } => Some(&**pod),
@@ -129,8 +133,16 @@ pub(super) async fn observe(
         auxiliary: context.auxiliary_worker.seen(&namespace, &application.name_any(), &uid),
         submission,
         submission_environment,
+        group_defaults,
         server_time: (context.server_time)(),
     })
+}
+
+/// Returns the text of the admin's `spark-defaults.conf`; none if it cannot be read. The run goes on without it: only its
+/// group is not mended.
+async fn group_defaults(context: &Context) -> Option<String> {
+    let read = context.submission_environment.defaults().await;
+    read.inspect_err(|error| warn!(%error, "the groups of batch schedulers are not mended")).ok()
 }
 
 async fn live_driver(

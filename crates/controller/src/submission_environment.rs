@@ -67,6 +67,22 @@ impl SubmissionEnvironment {
         spawn_blocking(move || this.read()).await.expect("reading files does not panic")
     }
 
+    /// Reads `spark-defaults.conf` as it is now, and nothing else; empty if there is no such file.
+    ///
+    /// # Errors
+    ///
+    /// If the file exists and cannot be read.
+    pub(super) async fn defaults(&self) -> Result<String, Unreadable> {
+        let Some(path) = self.spark_conf.as_ref().map(|directory| directory.join(DEFAULTS)) else {
+            return Ok(String::new());
+        };
+        match tokio::fs::read(&path).await {
+            Ok(bytes) => Ok(String::from_utf8(bytes).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            Err(source) => Err(Unreadable { path, source }),
+        }
+    }
+
     fn read(self) -> Result<Found, Unreadable> {
         let mut environment = self.environment;
         environment.hadoop_conf = self.hadoop_conf.as_deref().map(texts).transpose()?;

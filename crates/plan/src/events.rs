@@ -165,10 +165,11 @@ pub(super) fn executors(pods: &[&str], state: ExecutorState, failure: Option<&st
     Event::new(severity, reason, "Follow", format!("Executors {named}{more} {}", failure.unwrap_or(several)))
 }
 
-/// Returns the event for an executor of a gang that asks for more than its placeholder holds. `what` says what for.
-pub(super) fn executor_too_large(pod: &str, what: &str) -> Event {
+/// Returns the event for an executor of a gang that asks for more than its placeholder holds: `excess`, as
+/// `gang::Seat` returns it.
+pub(super) fn executor_too_large(pod: &str, excess: &str) -> Event {
     let note = format!(
-        "Executor {pod} asks for more than its placeholder: {what}. No room is reserved for such executors, which are placed \
+        "Executor {pod} asks for more than its placeholder: {excess}. No room is reserved for such executors, which are placed \
          wherever there is room. State in the application what a LimitRange or a webhook adds to them"
     );
     Event::of_pod(Severity::Warning, "SparkExecutorTooLarge", pod, note)

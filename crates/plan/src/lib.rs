@@ -70,9 +70,11 @@ pub struct Observed {
     pub auxiliary: AuxiliaryObjects,
     /// The progress of the submission that was last started for this application, as far as this process knows.
     pub submission: Option<Submission>,
-    /// The admin's settings for a submission. Looked up only if a submission is due or the driver is in a group, whose
-    /// size depends on them.
+    /// The admin's settings for a submission; empty if no submission is due.
     pub submission_environment: SubmissionEnvironment,
+    /// The text of the admin's `spark-defaults.conf` as it is now: the size of the driver's group depends on it. None if
+    /// the driver is in no group, or if the file cannot be read.
+    pub group_defaults: Option<String>,
     /// The time by the API server's clock, rounded down to the second; none before the first answer of the API server.
     pub server_time: Option<Timestamp>,
 }

@@ -91,12 +91,12 @@ pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
     )
 }
 
-/// Returns the message that no application is admitted because the admin's settings for submissions cannot be read, on
-/// which the size of its pods depends.
+/// Returns the message that no application is admitted because the admin's settings for submissions, on which the size of
+/// its pods depends, cannot be read. `problem` continues a sentence: `cannot read …`.
 #[must_use]
-pub fn unknown(namespace: &str, why: &str) -> String {
+pub fn unknown(namespace: &str, problem: &str) -> String {
     format!(
-        "nobody knows whether the ResourceQuotas of namespace {namespace} have room, because the operator {why}; have the \
+        "nobody knows whether the ResourceQuotas of namespace {namespace} have room, because the operator {problem}; have the \
          administrator mend that, or run the operator without --enable-resource-quota-enforcement"
     )
 }

@@ -104,8 +104,8 @@ fn scheduling(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     if !secrets.is_empty() {
         list(spec, "imagePullSecrets").extend(secrets.into_iter().map(|name| json!({"name": name})));
     }
-    let scheduler = [submit_conf::DRIVER_SCHEDULER_NAME, submit_conf::SCHEDULER_NAME];
-    if let Some(key) = context.conf.first_set(&scheduler) {
+    let own = conf::kubernetes(Role::Driver, conf::SCHEDULER);
+    if let Some(key) = context.conf.first_set(&[&own, submit_conf::SCHEDULER_NAME]) {
         spec["schedulerName"] = context.conf.text(key)?.into();
     }
     Ok(())

@@ -501,6 +501,7 @@ impl Oracle {
                 },
             }),
             submission_environment: SubmissionEnvironment::default(),
+            group_defaults: Some(String::new()),
             server_time: None,
         }
     }

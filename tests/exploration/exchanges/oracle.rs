@@ -190,6 +190,7 @@ fn observed(known: &Known) -> Observed {
         auxiliary: AuxiliaryObjects::default(),
         submission: None,
         submission_environment: SubmissionEnvironment::default(),
+        group_defaults: Some(String::new()),
         server_time: None,
     }
 }

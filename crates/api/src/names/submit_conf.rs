@@ -61,8 +61,6 @@ pub const SUBMIT_IN_DRIVER: &str = "spark.kubernetes.submitInDriver";
 pub const RESOURCE_TYPE: &str = "spark.kubernetes.resource.type";
 /// Name of the scheduler that places the pods of both roles.
 pub const SCHEDULER_NAME: &str = "spark.kubernetes.scheduler.name";
-/// Name of the scheduler that places the driver.
-pub const DRIVER_SCHEDULER_NAME: &str = "spark.kubernetes.driver.scheduler.name";
 /// The directory in a Hadoop file system to which `spark-submit` uploads local files.
 pub const UPLOAD_PATH: &str = "spark.kubernetes.file.upload.path";
 /// Greatest size of the driver's ConfigMap, in bytes.

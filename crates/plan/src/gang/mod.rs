@@ -279,6 +279,12 @@ pub fn needs_version(application: &SparkApplication, policy: &Policy) -> bool {
     matches!(scheduler, Some(Ok(Some((_, BatchScheduler::Kubernetes)))))
 }
 
+/// Whether the operator mends the group of `driver`, so that it has to know how large that group is.
+#[must_use]
+pub const fn is_mended(driver: &PodSummary, policy: &Policy) -> bool {
+    driver.group.is_some() && policy.batch_schedulers.is_some()
+}
+
 /// Returns the run of `application` with this submission id as the batch scheduler wants it. Without a batch scheduler,
 /// nothing changes. `version` is that of Kubernetes' own PodGroups, if the cluster has them and it matters; `defaults` is
 /// the text of the admin's `spark-defaults.conf`.

@@ -56,11 +56,11 @@ impl Seat {
         })
     }
 
-    /// Returns how an executor with this seat asks for more than `placeholder` holds: `2Gi memory instead of 1408Mi`;
-    /// none if it fits. If the operator reserved room for one that does not fit, whoever may
-    /// create pods would get more room on a node than they have there.
+    /// Returns what an executor with this seat asks for beyond what `placeholder` holds: `2Gi memory instead of 1408Mi`;
+    /// none if it fits. If the operator reserved room for one that does not fit, whoever may create pods would get more
+    /// room on a node than they have there.
     #[must_use]
-    pub fn exceeds(&self, placeholder: &Self) -> Option<String> {
+    pub fn excess(&self, placeholder: &Self) -> Option<String> {
         let held = |name: &String| placeholder.requests.get(name).copied().unwrap_or(0);
         let (name, asked) = self.requests.iter().find(|(name, asked)| **asked > held(name))?;
         let [asked, held] = [*asked, held(name)].map(|amount| quantity::of_resource(name, amount));

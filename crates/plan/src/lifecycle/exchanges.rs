@@ -321,14 +321,14 @@ impl<'a> Exchanging<'a> {
         let number =
             executor.executor_id.filter(|number| self.takers.get(number) == Some(&&*executor.uid))?;
         let placeholder = self.placeholders.get(&number).copied();
-        placeholder.filter(|pod| seat(pod).is_some_and(|seat| own.exceeds(seat).is_none()))
+        placeholder.filter(|pod| seat(pod).is_some_and(|seat| own.excess(seat).is_none()))
     }
 
     /// Returns the event for an executor that asks for more than its placeholder holds. The executors of an application
     /// are alike, so that the first one is enough.
     fn too_large(&self, executor: &PodSummary, own: &Seat) -> Option<Event> {
         let placeholder = self.placeholders.get(&executor.executor_id.filter(|number| *number == 1)?)?;
-        Some(events::executor_too_large(&executor.name, &own.exceeds(seat(placeholder)?)?))
+        Some(events::executor_too_large(&executor.name, &own.excess(seat(placeholder)?)?))
     }
 }
 

@@ -259,10 +259,11 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns the PodGroup that the run in `status` should have; none if its driver is in no group of the operator's.
+    /// Returns the PodGroup that the run in `status` should have; none if its driver is in no group of the operator's, or
+    /// the size of the group is unknown.
     fn group(&self, status: &SparkApplicationStatus) -> Option<Value> {
-        let id = status.submission_id.as_deref().unwrap_or_default();
-        let defaults = &self.seen.submission_environment.defaults;
+        let id = status.submission_id.as_deref().filter(|_| is_followed(status.application_state.state))?;
+        let defaults = self.seen.group_defaults.as_deref()?;
         gang::wanted(self.application, id, self.own_driver()?, defaults, self.policy)
     }
 

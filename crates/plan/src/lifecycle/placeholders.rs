@@ -72,11 +72,10 @@ impl Pass<'_> {
 
     /// Creates placeholders again that somebody has deleted before the gang was placed: without them, it never would be.
     fn replace_lost(&self, run: &str, plan: &mut Plan) {
-        let Some(driver) = self.own_driver() else { return };
+        let (Some(driver), Some(defaults)) = (self.own_driver(), &self.seen.group_defaults) else { return };
         if driver.phase != Phase::Pending || driver.assigned.is_some() || driver.terminating {
             return;
         }
-        let defaults = &self.seen.submission_environment.defaults;
         let placeholders = gang::placeholders(self.application, run, driver, defaults, self.policy);
         let there: BTreeSet<_> = self.seen.placeholders.iter().map(|pod| &*pod.name).collect();
         let numbers = placeholders.missing(|name| there.contains(name));

@@ -14,12 +14,13 @@ use super::{
 use api::{
     Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
-    names::{annotation, conf, label},
+    names::{annotation, conf, label, submit_conf},
 };
 use k8s_openapi::api::core::v1::Pod;
 pub use pod_claim::{Amounts, PodClaim, is_counted};
 use serde_json::{Value, json};
 use spark::Spark;
+use spark_client::read_properties;
 use std::collections::BTreeMap;
 
 /// The pods that an application will have, and how many of them.
@@ -52,7 +53,7 @@ pub enum Error {
     /// The application cannot be run at all.
     Refused(Refusal),
     /// The value of a property is not a number, or contains a reference that only Spark replaces when it runs.
-    Unknown { key: String, text: String },
+    Unknown { field: String, text: String },
     /// The pods of this role would be invalid for Kubernetes, or the webhook would deny them.
     NoPod { role: Role, why: String },
 }
@@ -66,10 +67,14 @@ impl PodRequests {
     /// When the pods cannot be determined: see [`Error`].
     pub fn of(application: &SparkApplication, defaults: &str) -> Result<Self, Error> {
         validate(application).map_err(Error::Refused)?;
+        let malformed = |problem| {
+            Error::Refused(Refusal(vec![Invalid { field: "spark-defaults.conf".to_owned(), why: problem }]))
+        };
+        let defaults = read_properties(defaults).map_err(malformed)?;
         let (properties, [driver, executor]) = starting_point(application, defaults);
         let spec = &application.spec;
         let (version, main_file) = (&spec.spark_version, &spec.main_application_file);
-        let spark = Spark { version, properties: &properties, main_file };
+        let spark = Spark { version, properties: &properties, own: &spec.spark_conf, main_file };
         Ok(Self {
             driver: planned(&spark, Role::Driver, driver)?,
             executor: planned(&spark, Role::Executor, executor)?,
@@ -124,6 +129,12 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
         }
     }
     container["resources"] = spark.resources(role, &container["resources"])?;
+    let scheduler = conf::kubernetes(role, conf::SCHEDULER);
+    let scheduler =
+        spark.properties.get(&scheduler).or_else(|| spark.properties.get(submit_conf::SCHEDULER_NAME));
+    if let Some(scheduler) = scheduler {
+        template["spec"]["schedulerName"] = scheduler.into();
+    }
     if let Some(secrets) = secrets {
         let secrets = secrets.split(',').map(str::trim).filter(|name| !name.is_empty());
         let secrets: Vec<_> = secrets.map(|name| json!({"name": name})).collect();
@@ -147,12 +158,12 @@ impl Error {
     pub fn findings(self, asker: &str) -> Vec<Invalid> {
         match self {
             Self::Refused(Refusal(invalid)) => invalid,
-            Self::Unknown { key, text } => {
+            Self::Unknown { field, text } => {
                 let text = excerpt::beginning(text, LONGEST_EXPLANATION);
                 let why = format!(
                     "`{text}` is nothing that is known before Spark runs, and {asker} ask for it: write it out"
                 );
-                vec![Invalid { field: format!("spec.sparkConf[{key}]"), why }]
+                vec![Invalid { field, why }]
             }
             Self::NoPod { role, why } => {
                 let why = excerpt::beginning(why, LONGEST_EXPLANATION);

@@ -5,14 +5,17 @@ use super::Error;
 use crate::submission::{self, Properties};
 use api::{Role, memory, names::conf};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Spark's default for the number of executors.
 const INSTANCES: i32 = 2;
 
-/// The inputs of Spark's computation: Spark's version, the properties, and `mainApplicationFile`.
+/// The inputs of Spark's computation: Spark's version, the properties, those of them that the application states in
+/// `sparkConf`, and `mainApplicationFile`.
 pub(super) struct Spark<'a> {
     pub version: &'a str,
     pub properties: &'a Properties,
+    pub own: &'a BTreeMap<String, String>,
     pub main_file: &'a str,
 }
 
@@ -164,7 +167,12 @@ impl Spark<'_> {
     /// an error.
     fn read<T>(&self, key: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, Error> {
         let Some(text) = self.properties.get(key) else { return Ok(None) };
-        let unknown = || Error::Unknown { key: key.to_owned(), text: text.to_owned() };
+        // The values of other fields have been checked.
+        let field = || match self.own.contains_key(key) {
+            true => format!("spec.sparkConf[{key}]"),
+            false => format!("{key} in the administrator's spark-defaults.conf"),
+        };
+        let unknown = || Error::Unknown { field: field(), text: text.to_owned() };
         read(text).map(Some).ok_or_else(unknown)
     }
 }

@@ -210,11 +210,12 @@ fn properties(context: &Context) -> Properties {
     properties
 }
 
-/// Returns the properties that Spark has in the next run of a valid application, those of `defaults`, the text of a
-/// `spark-defaults.conf`, among them; and for each role the pod template from which Spark creates its pods.
-pub(super) fn starting_point(application: &SparkApplication, defaults: &str) -> (Properties, [Value; 2]) {
-    // A file that cannot be parsed is ignored here: the submission is refused because of it.
-    let defaults = read_properties(defaults).unwrap_or_default();
+/// Returns the properties that Spark has in the next run of a valid application, with those of a `spark-defaults.conf`,
+/// and for each role the pod template from which Spark creates its pods.
+pub(super) fn starting_point(
+    application: &SparkApplication,
+    defaults: BTreeMap<String, String>,
+) -> (Properties, [Value; 2]) {
     let spec = with_defaults(application.spec.clone());
     let run = Run::next(application);
     let context = Context { application, spec: &spec, run: &run, defaults: &defaults, ui_path: None };

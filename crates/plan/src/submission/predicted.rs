@@ -7,7 +7,7 @@ use api::{Role, names::conf};
 use jiff::Timestamp;
 use serde_json::json;
 use spark_client::{self, NotNative, Objects, trimmed};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the objects that Spark's own client would create for `run`, before any webhook changes them: the pod, its
 /// children in the order in which Spark creates them, and as the last child the ConfigMap of monitoring, which the
@@ -32,7 +32,7 @@ pub fn predicted(
     let template = command.files.get(file::template(Role::Driver));
     // Without a webhook, the template contains what the webhook would add.
     submission.driver_template = template.map(|text| serde_json::from_str(text).expect("it was JSON before"));
-    let properties = starting_point(&application, "").0;
+    let properties = starting_point(&application, BTreeMap::new()).0;
     if has_id_in_ui_path(&application, policy) {
         // The path of the web UI contains Spark's application id. `spark-submit` chooses this id only after the
         // properties are written, so the properties cannot contain the path.

@@ -171,9 +171,10 @@ fn scheduling(pod: &mut Value, properties: &BTreeMap<String, String>) {
         }
     }
     let account = conf::service_account(Role::Driver);
+    let scheduler = conf::kubernetes(Role::Driver, conf::SCHEDULER);
     for (field, keys) in [
         ("serviceAccountName", &[account.as_str()][..]),
-        (SCHEDULER_NAME, &[submit_conf::DRIVER_SCHEDULER_NAME, submit_conf::SCHEDULER_NAME]),
+        (SCHEDULER_NAME, &[scheduler.as_str(), submit_conf::SCHEDULER_NAME]),
     ] {
         if let Some(value) = keys.iter().find_map(|key| properties.get(*key)) {
             pod[field] = value.as_str().into();

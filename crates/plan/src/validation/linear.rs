@@ -9,6 +9,7 @@ use api::{
 };
 use pod_customization::{self, borrowed_json::BorrowedJson};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// A number of entries that no real application has; that many entries still fit into a few hundred KiB.
 const MANY: usize = 10_000;
@@ -102,7 +103,7 @@ fn steps_for(mut spec: Value) -> usize {
         for check in CHECKS {
             check(&subject, &mut findings);
         }
-        let (_, templates) = starting_point(&application, "");
+        let (_, templates) = starting_point(&application, BTreeMap::new());
         for (mut pod, role) in templates.into_iter().zip(Role::ALL) {
             pod["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
             // The result is ignored: the steps are counted whether the customization succeeds or is denied.
