@@ -177,7 +177,7 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
         let namespace = Namespace::new("gang-kept").await;
         let _definitions = Definitions::begin();
         let defaults = namespace.folder.join("spark-defaults.conf");
-        fs::write(defaults, "spark.executor.memoryOverhead 1g\n").unwrap();
+        fs::write(&defaults, "spark.executor.memoryOverhead 1g\n").unwrap();
         let folder = namespace.folder.to_str().unwrap();
         let _operator = with_gangs(&namespace).env("SPARK_CONF_DIR", folder).start().await;
         namespace.apply(&of_scheduler(scheduler));
@@ -219,6 +219,9 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
         })
         .await;
 
+        // A file that cannot be read any more keeps no run from going on.
+        fs::remove_file(&defaults).unwrap();
+        fs::create_dir(&defaults).unwrap();
         kubelet::runs(&namespace, "pi-driver").await;
         namespace.reaches("pi", "RUNNING").await;
         kubelet::ends(&namespace, "pi-driver", 0).await;
