@@ -288,7 +288,7 @@ fn placeholders_have_the_scheduler_that_properties_give_to_the_driver() {
     }
 }
 
-/// What is wrong in the admin's file is not said to be the application's mistake.
+/// A mistake in the admin's file is reported with the name of the file, not as one of the application.
 #[test]
 fn sizes_that_the_admins_defaults_leave_open_are_refused_with_the_file() {
     for (defaults, expected) in [
@@ -299,17 +299,14 @@ fn sizes_that_the_admins_defaults_leave_open_are_refused_with_the_file() {
         ),
         ("spark.executor.memoryOverhead \\u12", "spark-defaults.conf: "),
     ] {
-        let environment =
-            SubmissionEnvironment { defaults: defaults.to_owned(), ..SubmissionEnvironment::default() };
         let application = application(&json!({"batchScheduler": "volcano"}));
-        let run = Run::next(&application);
-        let refused = choose(&application, &run, &environment, &with_kubernetes(), Timestamp::UNIX_EPOCH);
-        let why = refused.unwrap_err();
+        let why =
+            chosen_for(&Run::next(&application), &application, &with_kubernetes(), defaults).unwrap_err();
         assert!(why.starts_with(expected), "{why}");
     }
 }
 
-/// What the admin's `spark-defaults.conf` sets counts exactly as if the application set it, and less than what it sets.
+/// Properties of the admin's `spark-defaults.conf` count as if the application set them, unless it sets the same ones.
 #[test]
 fn the_sums_contain_what_the_admins_defaults_set() {
     let defaults = "spark.driver.memoryOverhead 1g\nspark.executor.memoryOverhead=2g\nspark.dynamicAllocation.enabled true\n\
@@ -326,15 +323,9 @@ fn the_sums_contain_what_the_admins_defaults_set() {
         let submitted = |conf: &Value, defaults: &str| {
             let executor = json!({"memory": "512m", "instances": null});
             let spec = json!({"batchScheduler": scheduler, "executor": executor, "sparkConf": conf});
-            let environment = SubmissionEnvironment {
-                pod_groups: Some(PodGroupVersion::V1beta1),
-                defaults: defaults.to_owned(),
-                ..SubmissionEnvironment::default()
-            };
-            let application = application(&spec);
             // Another spec has another submission id.
-            let run = Run::next(&self::application(&json!({})));
-            let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
+            let run = Run::next(&application(&json!({})));
+            let chosen = chosen_for(&run, &application(&spec), &policy, defaults).unwrap();
             let placeholders: Vec<_> = chosen.request.placeholders.iter().collect();
             let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
             let marks = ["driver", "executor"].map(|role| marks(&properties(&objects), role));
@@ -359,9 +350,22 @@ fn chosen_by_kubernetes(spec: &Value, labels: &Value) -> Result<Chosen, String> 
 
 /// Returns how an application is submitted in a cluster that has PodGroups of Kubernetes' own.
 fn chosen(application: &SparkApplication, policy: &Policy) -> Result<Chosen, String> {
-    let pod_groups = Some(PodGroupVersion::V1beta1);
-    let environment = SubmissionEnvironment { pod_groups, ..SubmissionEnvironment::default() };
-    choose(application, &Run::next(application), &environment, policy, Timestamp::UNIX_EPOCH)
+    chosen_for(&Run::next(application), application, policy, "")
+}
+
+/// Returns how `run` is submitted in such a cluster. `defaults` is the text of the admin's `spark-defaults.conf`.
+fn chosen_for(
+    run: &Run,
+    application: &SparkApplication,
+    policy: &Policy,
+    defaults: &str,
+) -> Result<Chosen, String> {
+    let environment = SubmissionEnvironment {
+        pod_groups: Some(PodGroupVersion::V1beta1),
+        defaults: defaults.to_owned(),
+        ..SubmissionEnvironment::default()
+    };
+    choose(application, run, &environment, policy, Timestamp::UNIX_EPOCH)
 }
 
 /// Returns the policy of an operator with Kubernetes' own gangs.

@@ -155,7 +155,7 @@ fn said_with(
     exceeded(old, new, quotas, environment, &policy).iter().map(ToString::to_string).collect()
 }
 
-/// What the admin's `spark-defaults.conf` sets counts unless the application overrides it.
+/// Properties of the admin's `spark-defaults.conf` count unless the application sets the same ones.
 #[test]
 fn the_admins_defaults_count() {
     let environment = SubmissionEnvironment {

@@ -76,11 +76,8 @@ impl SubmissionEnvironment {
         let Some(path) = self.spark_conf.as_ref().map(|directory| directory.join(DEFAULTS)) else {
             return Ok(String::new());
         };
-        match tokio::fs::read(&path).await {
-            Ok(bytes) => Ok(String::from_utf8(bytes).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-            Err(source) => Err(Unreadable { path, source }),
-        }
+        let read = spawn_blocking(move || text(&path)).await.expect("reading a file does not panic");
+        Ok(read?.unwrap_or_default())
     }
 
     fn read(self) -> Result<Found, Unreadable> {
@@ -105,15 +102,20 @@ fn texts(directory: &Path) -> Result<BTreeMap<String, String>, Unreadable> {
         let (path, name) = (entry.path(), entry.file_name());
         // In a mounted ConfigMap the entries are links, which `is_file` follows.
         let (Some(name), true) = (name.to_str(), path.is_file()) else { continue };
-        let bytes = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            bytes => bytes.map_err(|error| failed(&path, error))?,
-        };
-        if let Ok(text) = String::from_utf8(bytes) {
+        if let Some(text) = text(&path)? {
             texts.insert(name.to_owned(), text);
         }
     }
     Ok(texts)
+}
+
+/// Returns the content of a file; none if the file does not exist or is no text.
+fn text(path: &Path) -> Result<Option<String>, Unreadable> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(String::from_utf8(bytes).ok()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Unreadable { path: path.to_owned(), source }),
+    }
 }
 
 /// Returns the operating system's name for the user of this process.

@@ -483,6 +483,5 @@ fn owned(mut object: Value, application: &SparkApplication, submission_id: &str)
 
 /// Returns amounts as Kubernetes quantities by the name of the resource.
 fn quantities(amounts: &Amounts) -> Map<String, Value> {
-    let text = |name: &str, amount: &i128| quantity::of_resource(name, *amount).into();
-    amounts.iter().map(|(name, amount)| (name.clone(), text(name, amount))).collect()
+    amounts.iter().map(|(name, amount)| (name.clone(), quantity::of_resource(name, *amount).into())).collect()
 }

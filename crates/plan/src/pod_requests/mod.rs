@@ -115,8 +115,11 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
     if containers.as_array().is_none_or(Vec::is_empty) {
         *containers = json!([{"name": role.container()}]);
     }
-    let of_role = conf::kubernetes(role, conf::CONTAINER_IMAGE);
-    let image = spark.properties.get(&of_role).or_else(|| spark.properties.get(conf::IMAGE));
+    let of_role = |suffix: &str, of_both: &str| {
+        let properties = spark.properties;
+        properties.get(&conf::kubernetes(role, suffix)).or_else(|| properties.get(of_both))
+    };
+    let image = of_role(conf::CONTAINER_IMAGE, conf::IMAGE);
     let secrets = spark.properties.get(conf::IMAGE_PULL_SECRETS);
     let is_sparks = |container: &Value| container["name"] == role.container();
     let sparks = containers.as_array().and_then(|containers| containers.iter().position(is_sparks));
@@ -129,10 +132,7 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
         }
     }
     container["resources"] = spark.resources(role, &container["resources"])?;
-    let scheduler = conf::kubernetes(role, conf::SCHEDULER);
-    let scheduler =
-        spark.properties.get(&scheduler).or_else(|| spark.properties.get(submit_conf::SCHEDULER_NAME));
-    if let Some(scheduler) = scheduler {
+    if let Some(scheduler) = of_role(conf::SCHEDULER, submit_conf::SCHEDULER_NAME) {
         template["spec"]["schedulerName"] = scheduler.into();
     }
     if let Some(secrets) = secrets {

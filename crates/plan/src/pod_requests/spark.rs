@@ -168,9 +168,12 @@ impl Spark<'_> {
     fn read<T>(&self, key: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, Error> {
         let Some(text) = self.properties.get(key) else { return Ok(None) };
         // The values of other fields have been checked.
-        let field = || match self.own.contains_key(key) {
-            true => format!("spec.sparkConf[{key}]"),
-            false => format!("{key} in the administrator's spark-defaults.conf"),
+        let field = || {
+            if self.own.contains_key(key) {
+                format!("spec.sparkConf[{key}]")
+            } else {
+                format!("{key} in the administrator's spark-defaults.conf")
+            }
         };
         let unknown = || Error::Unknown { field: field(), text: text.to_owned() };
         read(text).map(Some).ok_or_else(unknown)
