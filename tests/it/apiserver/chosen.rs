@@ -122,7 +122,7 @@ async fn a_webhook_that_is_called_in_other_namespaces_is_told_of_and_left_as_it_
     ]);
     differ(1.0).await;
     let told = "MutatingWebhookConfiguration/spark-operator-webhook: mutate--v1-pod.sparkoperator.k8s.io: namespaceSelector is null, not ";
-    assert!(operator.log().contains(told), "{}", operator.log());
+    operator.has_logged(told).await;
     kubectl(&["delete", "validatingwebhookconfiguration", WEBHOOK]);
     let one = json!([{"op": "remove", "path": "/webhooks/1"}]).to_string();
     kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", &one]);

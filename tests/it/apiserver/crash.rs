@@ -229,10 +229,7 @@ async fn a_lost_reply_to_the_status_write_does_not_submit_again() {
     let status_is_written = scene.submission_is_recorded(Moment::After);
     scene.namespace.apply(&application("pi"));
     status_is_written.caught().await.close();
-    eventually("the operator is told of the failure", async || {
-        seen(operator.log().contains("write of the status failed"), operator.log())
-    })
-    .await;
+    operator.has_logged("write of the status failed").await;
     let driver = scene.is_submitted_once(&UNTOLD).await;
     scene.completes(&[&driver], 1).await;
 }

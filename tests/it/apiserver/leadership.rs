@@ -103,10 +103,7 @@ async fn a_leader_that_is_cut_off_stops_submitting_before_another_one_begins() {
     let held = driver.caught().await;
 
     proxy.line_is(Line::Silent);
-    eventually("its submission has ended", async || {
-        seen(first.log().contains("submission ended"), first.log())
-    })
-    .await;
+    first.has_logged("submission ended").await;
     second.leads().await;
     namespace.reaches("pi", "SUBMITTED").await;
     proxy.line_is(Line::Up);

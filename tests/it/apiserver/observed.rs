@@ -31,7 +31,7 @@ async fn logs_are_json_say_of_what_they_are_and_hold_no_secrets() {
     let driver = namespace.pod("pi-driver").await.unwrap();
     assert!(driver.to_string().contains("hush-env"), "it is an application with something to hide");
 
-    let log = operator.log();
+    let log = operator.has_logged("state changed").await;
     assert!(!log.contains("hush"), "{log}");
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let span_of = |target: &str, message: &str| {

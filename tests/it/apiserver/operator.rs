@@ -216,6 +216,16 @@ impl Operator {
         fs::read_to_string(&self.log).unwrap()
     }
 
+    /// Waits until the log contains `text`, and returns the log. The operator logs what it has written after the API
+    /// server has answered, so that a test can see the change before the line.
+    pub(crate) async fn has_logged(&self, text: &str) -> String {
+        eventually(&format!("{text:?} is in the log"), async || {
+            let log = self.log();
+            if log.contains(text) { Ok(log) } else { Err(log) }
+        })
+        .await
+    }
+
     /// Returns the HTTP status and the body of the operator's answer to a GET, or the reason why there is no answer.
     pub(crate) async fn get(&self, port: u16, path: &str) -> Result<(u16, String), String> {
         let answer = async {

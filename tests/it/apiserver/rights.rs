@@ -78,10 +78,8 @@ async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
     let operator = team.operator(&namespace).start().await;
     namespace.apply(&application("pi"));
     is_submitted("rights", "pi").await;
-    let log = operator.log();
-    let told = log.contains("no application is driven in a namespace without permissions")
-        && log.contains("not watched until the namespace can be listed");
-    assert!(told, "{log}");
+    operator.has_logged("no application is driven in a namespace without permissions").await;
+    operator.has_logged("not watched until the namespace can be listed").await;
 
     // The operator begins to work in the namespace when it gets the rights, without a restart.
     kubectl_with(&application("tau"), &["create", "--namespace", "rights-b", "-f", "-"]);

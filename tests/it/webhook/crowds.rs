@@ -5,9 +5,9 @@
     reason = "how much memory it takes is to be known, not only to be below a limit"
 )]
 
-use super::process::Operator;
+use super::{DEADLINE, process::Operator};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::{net::TcpStream, time::sleep};
 
 const CROWD: usize = 5000;
@@ -46,12 +46,9 @@ async fn crowds<T>(operator: &Operator, who: &str, connect: impl AsyncFn(usize) 
         }
         operator.answers().await;
         let at = operator.memory_kib();
-        let files = operator.open_files();
-        assert!(files <= KEPT + OTHER_FILES, "{files}");
+        let files = closed_to(operator, KEPT + OTHER_FILES).await;
         drop(crowd);
-        while operator.open_files() > OTHER_FILES {
-            sleep(Duration::from_millis(20)).await;
-        }
+        closed_to(operator, OTHER_FILES).await;
         operator.answers().await;
         let after = operator.memory_kib();
         println!(
@@ -69,6 +66,20 @@ async fn crowds<T>(operator: &Operator, who: &str, connect: impl AsyncFn(usize) 
     let lines = operator.logged_of_clients();
     assert_eq!(lines.len(), peaks.len(), "once for each crowd: {lines:?}");
     assert!(lines.iter().all(|line| line.contains("too many connections")), "{lines:?}");
+}
+
+/// Waits until the operator has at most `bound` open files, and returns their number. A connection that makes room for
+/// another one closes while the other one is already served.
+async fn closed_to(operator: &Operator, bound: usize) -> usize {
+    let begin = Instant::now();
+    loop {
+        let files = operator.open_files();
+        if files <= bound {
+            return files;
+        }
+        assert!(begin.elapsed() < DEADLINE, "{files} open files, not at most {bound}");
+        sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Starts an operator that has already answered reviews, and raises the limit of open files of this process.
