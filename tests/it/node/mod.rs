@@ -234,7 +234,8 @@ fn operator_pods() -> Vec<String> {
     left.map(|pod| pod["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Creates the ConfigMap `name` with the Python program in `file`.
+/// Creates the ConfigMap `name` with the Python program in `file`. Several tests may do so at the same time; without
+/// `--server-side` only one of them would succeed.
 fn make_job(name: &str, file: &str) {
     let file = Path::new(file);
     let program = fs::read_to_string(file).unwrap();
@@ -244,7 +245,7 @@ fn make_job(name: &str, file: &str) {
         "metadata": {"name": name, "namespace": "default"},
         "data": {file.file_name().unwrap().to_str().unwrap(): program},
     });
-    kubectl_with(&job, &["apply", "-f", "-"]);
+    kubectl_with(&job, &["apply", "--server-side", "-f", "-"]);
 }
 
 /// Applies `file` and follows the application `name` in it until the application ends. Returns every state that the
