@@ -23,6 +23,12 @@ pub(crate) const GANGS: usize = 3;
 /// A resource of which each pod takes one: it decides alone how many pods there is room for.
 const SLOT: &str = "example.com/slot";
 const RBAC: [&str; 2] = ["manifests/rbac/batch-scheduler.yaml", "manifests/rbac/kubernetes-gangs.yaml"];
+/// The ConfigMap with the administrator's `spark-defaults.conf`.
+const DEFAULTS: &str = "spark-defaults";
+/// The admission policy that enlarges executors.
+const ENLARGING: &str = "executors-are-enlarged";
+/// How `kubectl get` prints events.
+const OF_EVENTS: &str = "--output=jsonpath={range .items[*]}{.involvedObject.name}: {.message}{\"\\n\"}{end}";
 /// How long a gang may be half placed.
 const SOON: Duration = Duration::from_secs(10);
 /// How long the twenty applications may take. Each Spark process starts for several seconds of a core.
@@ -91,6 +97,97 @@ fn twenty_gangs_on_a_node_with_room_for_three_end_one_after_the_other() {
         completed() == 1
     });
     kubectl(&["delete", "sparkapplications", "--all"]);
+}
+
+/// The administrator's `spark-defaults.conf` sizes the placeholders of `sized` as it sizes its executors. An admission
+/// policy enlarges the executors of `enlarged` when its placeholders are already there: this is told, and they run.
+#[test]
+#[ignore = "needs a node of Kubernetes 1.36 or later: make soak"]
+fn what_others_add_to_executors_is_in_their_placeholders_or_told() {
+    let _cluster = with_room();
+    apply_all(vec![defaults_of_the_administrator(), enlarging(), binding()]);
+    let mounted = json!({"spec": {"template": {"spec": {
+        "volumes": [{"name": DEFAULTS, "configMap": {"name": DEFAULTS, "optional": true}}],
+        "containers": [{"name": "spark-operator", "volumeMounts": [{"name": DEFAULTS, "mountPath": "/conf"}]}],
+    }}}});
+    kubectl(&["-n", "spark-operator", "patch", "deployment/spark-operator", "--patch", &mounted.to_string()]);
+    let _reads = Installed::with(&["--spark-conf-dir=/conf"]);
+
+    apply_all(vec![application("sized", Some("kubernetes"))]);
+    for role in ["placeholder", "executor"] {
+        until(&format!("sized has pods of the role {role}"), || !memory_of("sized", role).is_empty());
+        let memory = memory_of("sized", role);
+        assert!(
+            memory.iter().all(|memory| memory == "812Mi"),
+            "{role}: {memory:?}, 512 MiB and 300 MiB of overhead"
+        );
+    }
+    until("sized has ended well", || {
+        let refused: Vec<_> = pods().into_values().flat_map(|app| app.refused).collect();
+        assert_eq!(refused, Vec::<String>::new(), "a placeholder had held their room");
+        completed() == 1
+    });
+
+    apply_all(vec![application("enlarged", Some("kubernetes"))]);
+    until("enlarged has ended well", || completed() == 2);
+    let told = kubectl(&["get", "events", "--field-selector=reason=SparkExecutorTooLarge", OF_EVENTS]);
+    assert!(told.starts_with("enlarged: ") && told.contains("900Mi memory instead of 812Mi"), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+    println!("soak: {told}");
+
+    let policy = "mutatingadmissionpolicy,mutatingadmissionpolicybinding";
+    kubectl(&["delete", policy, ENLARGING]);
+    kubectl(&["delete", "--namespace=spark-operator", "configmap", DEFAULTS]);
+    kubectl(&["delete", "sparkapplications", "--all"]);
+}
+
+/// Returns the memory that each pod of an application in this role requests.
+fn memory_of(name: &str, role: &str) -> Vec<String> {
+    let selector = format!("--selector=sparkoperator.k8s.io/app-name={name},spark-role={role}");
+    let memory = "--output=jsonpath={.items[*].spec.containers[*].resources.requests.memory}";
+    kubectl(&["get", "pods", &selector, memory]).split_whitespace().map(str::to_owned).collect()
+}
+
+fn defaults_of_the_administrator() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": DEFAULTS, "namespace": "spark-operator"},
+        "data": {"spark-defaults.conf": "spark.executor.memoryOverhead 300m\n"},
+    })
+}
+
+fn enlarging() -> Value {
+    let replace = |what: &str| {
+        let path = format!("/spec/containers/0/resources/{what}/memory");
+        format!("JSONPatch{{op: \"replace\", path: \"{path}\", value: \"900Mi\"}}")
+    };
+    let labels = json!({"spark-role": "executor", "sparkoperator.k8s.io/app-name": "enlarged"});
+    let pods =
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": ENLARGING},
+        "spec": {
+            "matchConstraints": {"resourceRules": [pods], "objectSelector": {"matchLabels": labels}},
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "IfNeeded",
+            "mutations": [{
+                "patchType": "JSONPatch",
+                "jsonPatch": {"expression": format!("[{}, {}]", replace("requests"), replace("limits"))},
+            }],
+        },
+    })
+}
+
+fn binding() -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": ENLARGING},
+        "spec": {"policyName": ENLARGING},
+    })
 }
 
 /// Installs the operator with gangs, in a cluster whose node has room for [`GANGS`] of them.
@@ -162,24 +259,28 @@ pub(crate) fn completed() -> usize {
 
 /// Applies the applications with these numbers at once.
 pub(crate) fn apply(numbers: RangeInclusive<usize>, batch_scheduler: Option<&str>) {
-    let example: Value = yaml(&data("../../manifests/examples/spark-pi.yaml"));
-    let applications: Vec<_> = numbers
-        .map(|number| {
-            let mut pi = example.clone();
-            pi["metadata"]["name"] = json!(format!("gang-{number}"));
-            let spec = &mut pi["spec"];
-            spec["arguments"] = json!(["4"]);
-            spec["batchScheduler"] = json!(batch_scheduler);
-            spec["executor"]["instances"] = json!(EXECUTORS);
-            for role in ["driver", "executor"] {
-                let pod = &mut spec[role];
-                pod["coreRequest"] = json!("20m");
-                pod["gpu"] = json!({"name": SLOT, "quantity": 1});
-            }
-            pi
-        })
-        .collect();
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": applications});
+    let applications = numbers.map(|number| application(&format!("gang-{number}"), batch_scheduler));
+    apply_all(applications.collect());
+}
+
+/// Returns SparkPi with [`EXECUTORS`], each of whose pods takes a [`SLOT`].
+fn application(name: &str, batch_scheduler: Option<&str>) -> Value {
+    let mut pi: Value = yaml(&data("../../manifests/examples/spark-pi.yaml"));
+    pi["metadata"]["name"] = json!(name);
+    let spec = &mut pi["spec"];
+    spec["arguments"] = json!(["4"]);
+    spec["batchScheduler"] = json!(batch_scheduler);
+    spec["executor"]["instances"] = json!(EXECUTORS);
+    for role in ["driver", "executor"] {
+        let pod = &mut spec[role];
+        pod["coreRequest"] = json!("20m");
+        pod["gpu"] = json!({"name": SLOT, "quantity": 1});
+    }
+    pi
+}
+
+fn apply_all(objects: Vec<Value>) {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
     kubectl_reads(&list.to_string(), &["apply", "-f", "-"]);
 }
 
