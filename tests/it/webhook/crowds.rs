@@ -5,10 +5,10 @@
     reason = "how much memory it takes is to be known, not only to be below a limit"
 )]
 
-use super::{DEADLINE, process::Operator};
+use super::process::Operator;
+use crate::apiserver::{eventually, seen};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::time::{Duration, Instant};
-use tokio::{net::TcpStream, time::sleep};
+use tokio::net::TcpStream;
 
 const CROWD: usize = 5000;
 /// The number of connections that the webhook keeps open.
@@ -71,15 +71,11 @@ async fn crowds<T>(operator: &Operator, who: &str, connect: impl AsyncFn(usize) 
 /// Waits until the operator has at most `bound` open files, and returns their number. A connection that makes room for
 /// another one closes while the other one is already served.
 async fn closed_to(operator: &Operator, bound: usize) -> usize {
-    let begin = Instant::now();
-    loop {
+    eventually(&format!("at most {bound} files are open"), async || {
         let files = operator.open_files();
-        if files <= bound {
-            return files;
-        }
-        assert!(begin.elapsed() < DEADLINE, "{files} open files, not at most {bound}");
-        sleep(Duration::from_millis(20)).await;
-    }
+        seen(files <= bound, files).map(|()| files)
+    })
+    .await
 }
 
 /// Starts an operator that has already answered reviews, and raises the limit of open files of this process.
