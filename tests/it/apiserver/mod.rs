@@ -117,8 +117,8 @@ pub(crate) mod namespace;
 mod neighbour;
 /// The operator's process.
 pub(crate) mod operator;
-/// A policy in the cluster that refuses pods.
-mod policy;
+/// Admission policies of the API server.
+pub(crate) mod policy;
 /// The processes of this machine.
 mod processes;
 /// A proxy that holds requests to the API server and ends connections when a test asks for it.

@@ -6,7 +6,7 @@ use super::{
     kubelet,
     namespace::Namespace,
     operator::{Operator, stand_in},
-    policy::NoPods,
+    policy::no_pods,
     proxy::{Call, Held, Moment, Proxy, Trap},
     submission_node::SubmissionNode,
 };
@@ -156,7 +156,7 @@ async fn what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left() 
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_somebody_elses_admission_refuses_is_said_in_its_words_and_nothing_is_left() {
     let namespace = Namespace::new("native-policy").await;
-    let _policy = NoPods::of_role(&namespace, "driver", "no drivers today").await;
+    let _policy = no_pods(&namespace, "driver", "no drivers today").await;
     let _operator = Operator::start(&namespace).await;
     let message = refused(&namespace).await;
     assert!(

@@ -1,54 +1,55 @@
-//! A ValidatingAdmissionPolicy that refuses all pods of one role in a namespace.
+//! Admission policies of the API server.
 
 use super::{
     eventually,
     kubectl::{kubectl, kubectl_with, try_kubectl_with},
     namespace::Namespace,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-const NAME: &str = "no-pods";
+/// A policy and its binding, which are deleted when this value is dropped.
+pub(crate) struct AdmissionPolicy {
+    kind: &'static str,
+    name: &'static str,
+}
 
-/// The policy, which is deleted when this value is dropped.
-pub(super) struct NoPods;
-
-impl NoPods {
-    /// Refuses pods with the label `spark-role=<role>` in `namespace`, for the reason `why`.
-    pub(super) async fn of_role(namespace: &Namespace, role: &str, why: &str) -> Self {
-        let api = "admissionregistration.k8s.io/v1";
-        let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
-        let here = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace.name}});
-        let labels = "object.metadata.labels";
-        let is_none =
-            format!("!has({labels}) || !('spark-role' in {labels}) || {labels}['spark-role'] != '{role}'");
-        let policy = json!({
-            "apiVersion": api,
-            "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": NAME},
-            "spec": {
-                "matchConstraints": {"resourceRules": [rule], "namespaceSelector": here},
-                "validations": [{"expression": is_none, "message": why}],
-            },
-        });
-        let binding = json!({
-            "apiVersion": api,
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": NAME},
-            "spec": {"policyName": NAME, "validationActions": ["Deny"]},
-        });
-        for object in [policy, binding] {
+impl AdmissionPolicy {
+    /// Applies a policy of the kind `ValidatingAdmissionPolicy` or `MutatingAdmissionPolicy`, and its binding. `spec` is
+    /// the policy's, `binding` the binding's without the name of the policy.
+    pub(crate) fn apply(kind: &'static str, name: &'static str, spec: &Value, mut binding: Value) -> Self {
+        binding["policyName"] = json!(name);
+        for (kind, spec) in [(kind.to_owned(), spec), (format!("{kind}Binding"), &binding)] {
+            let object = json!({
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": kind,
+                "metadata": {"name": name},
+                "spec": spec,
+            });
             kubectl_with(&object, &["apply", "-f", "-"]);
         }
-        let this = Self;
-        let refused = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "refused", "labels": {"spark-role": role}},
-            "spec": {"containers": [{"name": "spark", "image": "none"}]},
+        Self { kind, name }
+    }
+
+    /// Refuses, with the words `why`, requests in `namespace` that `rule` matches, unless `expression` is true for them.
+    /// Returns when the API server refuses to create `refused`.
+    pub(super) async fn refusing(
+        namespace: &Namespace,
+        name: &'static str,
+        rule: &Value,
+        expression: &str,
+        why: &str,
+        refused: &Value,
+    ) -> Self {
+        let here = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace.name}});
+        let spec = json!({
+            "matchConstraints": {"resourceRules": [rule], "namespaceSelector": here},
+            "validations": [{"expression": expression, "message": why}],
         });
+        let this =
+            Self::apply("ValidatingAdmissionPolicy", name, &spec, json!({"validationActions": ["Deny"]}));
         eventually("the policy is in force", async || {
             let arguments = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
-            match try_kubectl_with(&refused, &arguments) {
+            match try_kubectl_with(refused, &arguments) {
                 Err(said) if said.contains(why) => Ok(()),
                 other => Err(format!("{other:?}")),
             }
@@ -58,10 +59,29 @@ impl NoPods {
     }
 }
 
-impl Drop for NoPods {
+impl Drop for AdmissionPolicy {
     fn drop(&mut self) {
-        for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
-            kubectl(&["delete", kind, NAME, "--ignore-not-found"]);
+        for kind in [format!("{}Binding", self.kind), self.kind.to_owned()] {
+            kubectl(&["delete", &kind, self.name, "--ignore-not-found"]);
         }
     }
+}
+
+/// Returns the rule that matches the creation of pods.
+pub(crate) fn created_pods() -> Value {
+    json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]})
+}
+
+/// Refuses pods with the label `spark-role=<role>` in `namespace`, for the reason `why`.
+pub(super) async fn no_pods(namespace: &Namespace, role: &str, why: &str) -> AdmissionPolicy {
+    let labels = "object.metadata.labels";
+    let is_none =
+        format!("!has({labels}) || !('spark-role' in {labels}) || {labels}['spark-role'] != '{role}'");
+    let refused = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "refused", "labels": {"spark-role": role}},
+        "spec": {"containers": [{"name": "spark", "image": "none"}]},
+    });
+    AdmissionPolicy::refusing(namespace, "no-pods", &created_pods(), &is_none, why, &refused).await
 }

@@ -11,7 +11,7 @@ use super::{
     namespace::Namespace,
     neighbour::Neighbour,
     operator::{Operator, stand_in},
-    policy::NoPods,
+    policy::no_pods,
     proxy::{Call, Moment, Proxy},
     seen,
     submission_node::{CONTAINER, SubmissionNode},
@@ -232,7 +232,7 @@ async fn a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_se
     namespace.kubectl(&["delete", "resourcequota", "little"]);
 
     let missing = "error looking up service account: serviceaccount spark not found";
-    let _policy = NoPods::of_role(&namespace, "submission", missing).await;
+    let _policy = no_pods(&namespace, "submission", missing).await;
     is_not_let_in(&namespace, missing).await;
     assert_eq!(namespace.submission_pods_ever().await, Vec::<String>::new());
 }

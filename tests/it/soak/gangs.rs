@@ -3,7 +3,8 @@
 use crate::{
     apiserver::{
         gangs::group_scheduler::has_ended,
-        kubectl::{kubectl, kubectl_reads},
+        kubectl::{kubectl, kubectl_with},
+        policy::{AdmissionPolicy, created_pods},
     },
     golden::{data, yaml},
     node::{Alone, Installed, install_alone},
@@ -25,10 +26,6 @@ const SLOT: &str = "example.com/slot";
 const RBAC: [&str; 2] = ["manifests/rbac/batch-scheduler.yaml", "manifests/rbac/kubernetes-gangs.yaml"];
 /// The ConfigMap with the administrator's `spark-defaults.conf`.
 const DEFAULTS: &str = "spark-defaults";
-/// The admission policy that enlarges executors.
-const ENLARGING: &str = "executors-are-enlarged";
-/// How `kubectl get` prints events.
-const OF_EVENTS: &str = "--output=jsonpath={range .items[*]}{.involvedObject.name}: {.message}{\"\\n\"}{end}";
 /// How long a gang may be half placed.
 const SOON: Duration = Duration::from_secs(10);
 /// How long the twenty applications may take. Each Spark process starts for several seconds of a core.
@@ -91,11 +88,7 @@ fn twenty_gangs_on_a_node_with_room_for_three_end_one_after_the_other() {
     kubectl(&["delete", "sparkapplications", "--all"]);
 
     kubectl(&["apply", "-f", "manifests/examples/spark-pi-gang.yaml"]);
-    until("the example has ended well", || {
-        let refused: Vec<_> = pods().into_values().flat_map(|app| app.refused).collect();
-        assert_eq!(refused, Vec::<String>::new(), "no other application is on the node");
-        completed() == 1
-    });
+    until_it_has_ended_in_its_room();
     kubectl(&["delete", "sparkapplications", "--all"]);
 }
 
@@ -105,7 +98,8 @@ fn twenty_gangs_on_a_node_with_room_for_three_end_one_after_the_other() {
 #[ignore = "needs a node of Kubernetes 1.36 or later: make soak"]
 fn what_others_add_to_executors_is_in_their_placeholders_or_told() {
     let _cluster = with_room();
-    apply_all(vec![defaults_of_the_administrator(), enlarging(), binding()]);
+    let _enlarges = enlarge_executors_of("enlarged");
+    kubectl_with(&defaults_of_the_administrator(), &["apply", "-f", "-"]);
     let mounted = json!({"spec": {"template": {"spec": {
         "volumes": [{"name": DEFAULTS, "configMap": {"name": DEFAULTS, "optional": true}}],
         "containers": [{"name": "spark-operator", "volumeMounts": [{"name": DEFAULTS, "mountPath": "/conf"}]}],
@@ -113,30 +107,29 @@ fn what_others_add_to_executors_is_in_their_placeholders_or_told() {
     kubectl(&["-n", "spark-operator", "patch", "deployment/spark-operator", "--patch", &mounted.to_string()]);
     let _reads = Installed::with(&["--spark-conf-dir=/conf"]);
 
-    apply_all(vec![application("sized", Some("kubernetes"))]);
+    kubectl_with(&application("sized", Some("kubernetes")), &["apply", "-f", "-"]);
     for role in ["placeholder", "executor"] {
-        until(&format!("sized has pods of the role {role}"), || !memory_of("sized", role).is_empty());
-        let memory = memory_of("sized", role);
+        let mut memory = Vec::new();
+        until(&format!("sized has pods of the role {role}"), || {
+            memory = memory_of("sized", role);
+            !memory.is_empty()
+        });
         assert!(
             memory.iter().all(|memory| memory == "812Mi"),
             "{role}: {memory:?}, 512 MiB and 300 MiB of overhead"
         );
     }
-    until("sized has ended well", || {
-        let refused: Vec<_> = pods().into_values().flat_map(|app| app.refused).collect();
-        assert_eq!(refused, Vec::<String>::new(), "a placeholder had held their room");
-        completed() == 1
-    });
+    until_it_has_ended_in_its_room();
 
-    apply_all(vec![application("enlarged", Some("kubernetes"))]);
+    kubectl_with(&application("enlarged", Some("kubernetes")), &["apply", "-f", "-"]);
     until("enlarged has ended well", || completed() == 2);
-    let told = kubectl(&["get", "events", "--field-selector=reason=SparkExecutorTooLarge", OF_EVENTS]);
-    assert!(told.starts_with("enlarged: ") && told.contains("900Mi memory instead of 812Mi"), "{told}");
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let warnings = kubectl(&["events", "--types=Warning", "--no-headers"]);
+    let told: Vec<_> = warnings.lines().filter(|line| line.contains("SparkExecutorTooLarge")).collect();
+    let [told] = told[..] else { panic!("not told once: {warnings}") };
+    let (who, what) = ("SparkApplication/enlarged", "900Mi memory instead of 812Mi");
+    assert!(told.contains(who) && told.contains(what), "{told}");
     println!("soak: {told}");
 
-    let policy = "mutatingadmissionpolicy,mutatingadmissionpolicybinding";
-    kubectl(&["delete", policy, ENLARGING]);
     kubectl(&["delete", "--namespace=spark-operator", "configmap", DEFAULTS]);
     kubectl(&["delete", "sparkapplications", "--all"]);
 }
@@ -157,37 +150,23 @@ fn defaults_of_the_administrator() -> Value {
     })
 }
 
-fn enlarging() -> Value {
+/// Makes the API server enlarge the executors of the application `name`.
+fn enlarge_executors_of(name: &str) -> AdmissionPolicy {
     let replace = |what: &str| {
         let path = format!("/spec/containers/0/resources/{what}/memory");
         format!("JSONPatch{{op: \"replace\", path: \"{path}\", value: \"900Mi\"}}")
     };
-    let labels = json!({"spark-role": "executor", "sparkoperator.k8s.io/app-name": "enlarged"});
-    let pods =
-        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingAdmissionPolicy",
-        "metadata": {"name": ENLARGING},
-        "spec": {
-            "matchConstraints": {"resourceRules": [pods], "objectSelector": {"matchLabels": labels}},
-            "failurePolicy": "Fail",
-            "reinvocationPolicy": "IfNeeded",
-            "mutations": [{
-                "patchType": "JSONPatch",
-                "jsonPatch": {"expression": format!("[{}, {}]", replace("requests"), replace("limits"))},
-            }],
-        },
-    })
-}
-
-fn binding() -> Value {
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": {"name": ENLARGING},
-        "spec": {"policyName": ENLARGING},
-    })
+    let labels = json!({"spark-role": "executor", "sparkoperator.k8s.io/app-name": name});
+    let spec = json!({
+        "matchConstraints": {"resourceRules": [created_pods()], "objectSelector": {"matchLabels": labels}},
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "IfNeeded",
+        "mutations": [{
+            "patchType": "JSONPatch",
+            "jsonPatch": {"expression": format!("[{}, {}]", replace("requests"), replace("limits"))},
+        }],
+    });
+    AdmissionPolicy::apply("MutatingAdmissionPolicy", "executors-are-enlarged", &spec, json!({}))
 }
 
 /// Installs the operator with gangs, in a cluster whose node has room for [`GANGS`] of them.
@@ -260,7 +239,8 @@ pub(crate) fn completed() -> usize {
 /// Applies the applications with these numbers at once.
 pub(crate) fn apply(numbers: RangeInclusive<usize>, batch_scheduler: Option<&str>) {
     let applications = numbers.map(|number| application(&format!("gang-{number}"), batch_scheduler));
-    apply_all(applications.collect());
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": applications.collect::<Vec<_>>()});
+    kubectl_with(&list, &["apply", "-f", "-"]);
 }
 
 /// Returns SparkPi with [`EXECUTORS`], each of whose pods takes a [`SLOT`].
@@ -279,12 +259,17 @@ fn application(name: &str, batch_scheduler: Option<&str>) -> Value {
     pi
 }
 
-fn apply_all(objects: Vec<Value>) {
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-    kubectl_reads(&list.to_string(), &["apply", "-f", "-"]);
+/// Waits until the only application in the cluster has ended well. No executor of it may lack room meanwhile: its
+/// placeholder has held the room, and nothing else is on the node.
+fn until_it_has_ended_in_its_room() {
+    until("the application has ended well", || {
+        let refused: Vec<_> = pods().into_values().flat_map(|app| app.refused).collect();
+        assert_eq!(refused, Vec::<String>::new(), "a placeholder had held their room");
+        completed() == 1
+    });
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(

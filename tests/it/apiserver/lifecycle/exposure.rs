@@ -9,6 +9,7 @@ use crate::{
         kubectl::{kubectl, kubectl_with, try_kubectl_with},
         kubelet,
         operator::{Operator, USER},
+        policy::AdmissionPolicy,
         proxy::{Call, Fault, Moment, Proxy},
         seen,
     },
@@ -145,7 +146,7 @@ async fn what_cannot_be_made_is_told_once_and_keeps_nobody_from_running() {
     });
     namespace.apply(&others);
     let before = namespace.get::<Service>("pi-ui-svc").await;
-    let _policy = NoIngresses::begin(&namespace).await;
+    let _policy = no_ingresses(&namespace).await;
     let _operator = Operator::with(&namespace).argument(BY_PATH).start().await;
     namespace.apply(&application("pi", &json!({})));
     let running = running(&namespace, "pi", 1).await;
@@ -186,7 +187,7 @@ async fn what_cannot_be_deleted_is_told_and_goes_when_it_can() {
     namespace.apply(&application("pi", &json!({})));
     running(&namespace, "pi", 1).await;
     there::<Ingress>(&namespace, "pi-ui-ingress").await;
-    let policy = NoIngresses::begin(&namespace).await;
+    let policy = no_ingresses(&namespace).await;
     edit_spec(&namespace, "pi", &json!({"suspend": true}));
     namespace.reaches("pi", "SUSPENDED").await;
     told(&namespace, "failed to delete Ingress pi-ui-ingress: ").await;
@@ -340,60 +341,19 @@ async fn told(namespace: &Namespace, note: &str) {
     .await;
 }
 
-/// A ValidatingAdmissionPolicy that forbids to create and delete Ingresses in a namespace, while this value exists.
-struct NoIngresses;
-
-impl NoIngresses {
-    async fn begin(namespace: &Namespace) -> Self {
-        let api = "admissionregistration.k8s.io/v1";
-        let rule = json!({
-            "apiGroups": ["networking.k8s.io"],
-            "apiVersions": ["v1"],
-            "operations": ["CREATE", "DELETE"],
-            "resources": ["ingresses"],
-        });
-        let here = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace.name}});
-        let policy = json!({
-            "apiVersion": api,
-            "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": "no-ingresses"},
-            "spec": {
-                "matchConstraints": {"resourceRules": [rule], "namespaceSelector": here},
-                "validations": [{"expression": "false", "message": "no ingresses today"}],
-            },
-        });
-        let binding = json!({
-            "apiVersion": api,
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": "no-ingresses"},
-            "spec": {"policyName": "no-ingresses", "validationActions": ["Deny"]},
-        });
-        for object in [policy, binding] {
-            kubectl_with(&object, &["apply", "-f", "-"]);
-        }
-        let this = Self;
-        let ingress = json!({
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "Ingress",
-            "metadata": {"name": "refused"},
-            "spec": {"defaultBackend": {"service": {"name": "x", "port": {"number": 80}}}},
-        });
-        eventually("the policy is in force", async || {
-            let arguments = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
-            match try_kubectl_with(&ingress, &arguments) {
-                Err(why) if why.contains("no ingresses today") => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        })
-        .await;
-        this
-    }
-}
-
-impl Drop for NoIngresses {
-    fn drop(&mut self) {
-        for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
-            kubectl(&["delete", kind, "no-ingresses", "--ignore-not-found"]);
-        }
-    }
+/// Refuses to create and delete Ingresses in `namespace`.
+async fn no_ingresses(namespace: &Namespace) -> AdmissionPolicy {
+    let rule = json!({
+        "apiGroups": ["networking.k8s.io"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE", "DELETE"],
+        "resources": ["ingresses"],
+    });
+    let refused = json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": {"name": "refused"},
+        "spec": {"defaultBackend": {"service": {"name": "x", "port": {"number": 80}}}},
+    });
+    AdmissionPolicy::refusing(namespace, "no-ingresses", &rule, "false", "no ingresses today", &refused).await
 }
