@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::{fs, path::Path};
 
 const UPGRADE: &str = "docs/admin/upgrade-from-kubeflow.md";
+const WEBHOOK_SERVICE: &str = "spark-operator-webhook-svc";
 const CONFIGURATIONS: [&str; 2] = ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"];
 
 #[test]
@@ -20,6 +21,7 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
     for what in ["controller", "webhook"] {
         kubectl_with(&deployment(&format!("spark-operator-{what}")), &["apply", "-f", "-"]);
     }
+    let _service = WebhookService::like_kubeflows();
     let job = python_job("handed-over", "native-job", "tests/data/node/native/job.py");
     let kubeflows = || ["controller", "webhook"].map(|what| replicas(&format!("spark-operator-{what}")));
 
@@ -31,6 +33,8 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
         let webhooks = kubectl(&["get", kind, "spark-operator-webhook", names]);
         assert!(webhooks.split(' ').all(|name| name.ends_with(".sparkoperator.k8s.io")), "{webhooks}");
     }
+    let selector = webhook_service(&["--output=jsonpath={.spec.selector}"]);
+    assert_eq!(selector, r#"{"app.kubernetes.io/name":"spark-operator"}"#);
     kubectl_with(&job, &["apply", "-f", "-"]);
     state_is("handed-over", "RUNNING");
 
@@ -39,6 +43,8 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
     for kind in CONFIGURATIONS {
         assert_eq!(kubectl(&["get", kind, "--output=name"]), "");
     }
+    // Kubeflow's chart can create its own again.
+    assert_eq!(webhook_service(&["--ignore-not-found", "--output=name"]), "");
     assert_eq!(application("handed-over")["status"]["applicationState"]["state"], "RUNNING");
 
     does("docs/admin/install.md", "Uninstalling");
@@ -82,4 +88,46 @@ fn deployment(name: &str) -> Value {
             },
         },
     })
+}
+
+/// The Service of the webhook as Kubeflow's chart creates it. `kubectl apply -k manifests` cannot make ours of it, so it
+/// is deleted when dropped.
+struct WebhookService;
+
+impl WebhookService {
+    /// Creates it in place of the one that exists, as Helm does: without the annotation of `kubectl apply`.
+    fn like_kubeflows() -> Self {
+        delete_webhook_service();
+        let labels = json!({
+            "app.kubernetes.io/name": "spark-operator",
+            "app.kubernetes.io/instance": "spark-operator",
+            "app.kubernetes.io/component": "webhook",
+        });
+        let service = json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": WEBHOOK_SERVICE, "namespace": "spark-operator"},
+            "spec": {
+                "selector": labels,
+                "ports": [{"name": "webhook", "port": 9443, "targetPort": "webhook"}],
+            },
+        });
+        kubectl_with(&service, &["create", "-f", "-"]);
+        Self
+    }
+}
+
+impl Drop for WebhookService {
+    fn drop(&mut self) {
+        delete_webhook_service();
+    }
+}
+
+fn delete_webhook_service() {
+    kubectl(&["delete", "--ignore-not-found", "--namespace=spark-operator", "service", WEBHOOK_SERVICE]);
+}
+
+/// Returns what `kubectl get` prints of the webhook's Service.
+fn webhook_service(arguments: &[&str]) -> String {
+    kubectl(&[&["--namespace=spark-operator", "get", "service", WEBHOOK_SERVICE], arguments].concat())
 }
