@@ -6,12 +6,15 @@ use super::{
     execute::only,
     submitter::Error,
 };
-use api::names::label;
+use api::{SparkApplication, names::label};
 use backon::{ExponentialBuilder, Retryable};
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service},
-    networking::v1::{Ingress, NetworkPolicy},
-    policy::v1::PodDisruptionBudget,
+use k8s_openapi::{
+    api::{
+        core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service},
+        networking::v1::{Ingress, NetworkPolicy},
+        policy::v1::PodDisruptionBudget,
+    },
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
 use kube::{Client, Resource, ResourceExt, api::PostParams, core::Request};
 use plan::gang::{GroupApi, Obstacle};
@@ -168,8 +171,8 @@ where
 }
 
 /// Whether the object with the child's name is from an earlier attempt of the same run. An object of another run, which
-/// was never recorded, is deleted by this function, and the caller has to create the child again. A
-/// PersistentVolumeClaim may belong to any owner and is used as it is.
+/// was never recorded, or of a deleted application that had the same name, is deleted by this function, and the caller
+/// has to create the child again. A PersistentVolumeClaim may belong to any owner and is used as it is.
 async fn is_there(client: &Client, namespace: &str, owner: &str, child: &Value) -> Result<bool, Error> {
     let Some(named) = Child::of(child).filter(|child| child.kind != "PersistentVolumeClaim") else {
         return Ok(true);
@@ -177,18 +180,40 @@ async fn is_there(client: &Client, namespace: &str, owner: &str, child: &Value) 
     let there = patiently(&named.name, || metadata(client, namespace, &named)).await;
     let there = there.map_err(|error| failed("read", child, &error))?;
     let Some(there) = there else { return Ok(false) };
-    if !is_owned(&there, owner) {
+    if is_owned(&there, owner) {
+        let run = child["metadata"]["labels"][label::SUBMISSION_ID].as_str();
+        if there.labels().get(label::SUBMISSION_ID).map(String::as_str) == run {
+            return Ok(true);
+        }
+    } else if !is_of_predecessor(client, namespace, owner, &there).await? {
         return Err(Error::Failed(is_taken(&named)));
-    }
-    let run = child["metadata"]["labels"][label::SUBMISSION_ID].as_str();
-    if there.labels().get(label::SUBMISSION_ID).map(String::as_str) == run {
-        return Ok(true);
     }
     match patiently(&named.name, || delete_that(client, namespace, &named, &there)).await {
         // Another object has the name by now.
         Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
         deleted => deleted.map(|()| false).map_err(|error| failed("delete", child, &error)),
     }
+}
+
+/// Whether an object belongs to an application that was deleted, and whose name the application with the uid `owner` has
+/// now. Kubernetes deletes such objects a moment after their application.
+async fn is_of_predecessor(
+    client: &Client,
+    namespace: &str,
+    owner: &str,
+    there: &Metadata,
+) -> Result<bool, Error> {
+    let is_application = |reference: &&OwnerReference| {
+        reference.kind == SparkApplication::kind(&())
+            && reference.api_version.split('/').next() == Some(&*SparkApplication::group(&()))
+    };
+    let Some(reference) = there.owner_references().iter().find(is_application) else { return Ok(false) };
+    let path = SparkApplication::url_path(&(), Some(namespace));
+    let present = patiently(&reference.name, || metadata_at(client, &path, &reference.name)).await;
+    let present = present.map_err(|error| {
+        Error::Failed(format!("failed to read SparkApplication {}: {error}", reference.name))
+    })?;
+    Ok(present.is_some_and(|present: Metadata| present.uid().as_deref() == Some(owner)))
 }
 
 /// Returns an object's metadata; none if the object does not exist.

@@ -266,6 +266,15 @@ async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
     assert_eq!(groups(&namespace, VOLCANO).len(), 1);
     namespace.kubectl(&["delete", "sparkapplication", "pi"]);
 
+    // The group of an application that was deleted is replaced. There is no garbage collector in this cluster, and
+    // elsewhere it takes its time.
+    assert_eq!(groups(&namespace, VOLCANO).len(), 1);
+    namespace.apply(&of_scheduler("volcano"));
+    namespace.reaches("pi", "SUBMITTED").await;
+    let owner = &groups(&namespace, VOLCANO)[0]["metadata"]["ownerReferences"][0]["uid"];
+    assert_eq!(*owner, namespace.application("pi").await["metadata"]["uid"]);
+    namespace.kubectl(&["delete", "sparkapplication", "pi"]);
+
     // A group of somebody else is left alone.
     let foreign = json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "spark-pi-pg"},
