@@ -272,6 +272,60 @@ fn placeholders_have_the_labels_that_the_user_gives_to_executors_in_any_way() {
     assert_eq!(placeholder["metadata"]["labels"], labels);
 }
 
+/// What keeps executors out of a namespace, or lets them in, has to do the same with their placeholders.
+#[test]
+fn placeholders_have_image_account_annotations_and_limits_of_their_executors() {
+    let spec = json!({
+        "driver": {"serviceAccount": "spark"},
+        "executor": {
+            "annotations": {"sidecar.istio.io/inject": "false"}, "cores": 4, "coreRequest": "500m", "memory": "512m",
+            "template": {
+                "metadata": {"annotations": {"team": "data", "prometheus.io/scrape": "true"}},
+                "spec": {"containers": [
+                    {"name": "log", "image": "log", "resources": {"requests": {"cpu": "100m"}}},
+                    {"name": "spark-kubernetes-executor", "securityContext": {"runAsNonRoot": true}},
+                ]},
+            },
+        },
+        "sparkConf": {"spark.kubernetes.executor.annotation.by-property": "x"},
+    });
+    let placeholder = |spec: &Value| {
+        let chosen = chosen_by_kubernetes(spec, &json!({})).unwrap();
+        chosen.request.placeholders.iter().next().unwrap()
+    };
+    let pod = placeholder(&spec);
+    let annotations = json!({"sidecar.istio.io/inject": "false", "team": "data", "by-property": "x"});
+    assert_eq!(pod["metadata"]["annotations"], annotations);
+    assert_eq!(pod["spec"]["serviceAccountName"], "spark");
+    let container = &pod["spec"]["containers"][0];
+    assert_eq!(container["image"], "spark");
+    assert_eq!(container["securityContext"], json!({"runAsNonRoot": true}));
+    let resources = json!({"requests": {"cpu": "600m", "memory": "896Mi"}, "limits": {"memory": "896Mi"}});
+    assert_eq!(container["resources"], resources);
+
+    let limited =
+        placeholder(&json!({"executor": {"coreLimit": "2"}, "driver": {"serviceAccount": "spark"}}));
+    assert_eq!(limited["spec"]["containers"][0]["resources"]["limits"]["cpu"], "2");
+    let mut own = spec;
+    own["executor"]["serviceAccount"] = json!("other");
+    assert_eq!(placeholder(&own)["spec"]["serviceAccountName"], "other");
+}
+
+/// A StatefulSet's pods have no numbers of Spark's, by which executors find their placeholders.
+#[test]
+fn a_gang_whose_driver_does_not_create_the_executors_is_refused() {
+    let property = "spark.kubernetes.allocation.pods.allocator";
+    let of = |allocator: &str| {
+        chosen_by_kubernetes(&json!({"sparkConf": {property: allocator}}), &json!({})).map(drop)
+    };
+    assert_eq!(of("direct"), Ok(()));
+    let why = of("statefulset").unwrap_err();
+    assert!(
+        why.contains("spark.kubernetes.allocation.pods.allocator: statefulset: leave that property out"),
+        "{why}"
+    );
+}
+
 /// Spark takes the driver's scheduler from these properties, and all pods of a gang have one scheduler.
 #[test]
 fn placeholders_have_the_scheduler_that_properties_give_to_the_driver() {

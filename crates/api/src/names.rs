@@ -275,6 +275,10 @@ pub mod conf {
     pub const DRIVER_POD_NAME: &str = "spark.kubernetes.driver.pod.name";
     /// Address under which the driver reaches the API server.
     pub const DRIVER_MASTER: &str = "spark.kubernetes.driver.master";
+    /// What creates the executors' pods: [`DIRECT`], `statefulset`, or a class.
+    pub const PODS_ALLOCATOR: &str = "spark.kubernetes.allocation.pods.allocator";
+    /// Spark's default for [`PODS_ALLOCATOR`]: the driver itself.
+    pub const DIRECT: &str = "direct";
     /// Number of executors.
     pub const EXECUTOR_INSTANCES: &str = "spark.executor.instances";
     /// Whether the pods of executors that have ended are deleted: `true` or `false`.

@@ -12,7 +12,7 @@
 use crate::pod_requests::{Amounts, PlannedPod, PodRequests};
 use api::{
     SparkApplication,
-    names::{annotation, batch_scheduler, label, role},
+    names::{annotation, batch_scheduler, conf, label, role},
     quantity,
 };
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ pub(super) fn name(application: &SparkApplication, submission_id: &str) -> Strin
 ///
 /// # Errors
 ///
-/// When there would be too many placeholders.
+/// When there would be too many placeholders, or the driver does not create the executors itself.
 pub(super) fn objects(
     application: &mut SparkApplication,
     requests: &PodRequests,
@@ -114,6 +114,14 @@ pub(super) fn objects(
             "spec.batchScheduler: kubernetes: holds room for at most {MOST} executors, and the driver creates {count} at \
              first: let it create fewer (spec.executor.instances, or spec.dynamicAllocation.initialExecutors and \
              minExecutors), or take another batch scheduler"
+        ));
+    }
+    if requests.allocator != conf::DIRECT {
+        return Err(format!(
+            "spec.batchScheduler: kubernetes: holds room for executors by their numbers, which they do not have with {}: {}: \
+             leave that property out, or take another batch scheduler",
+            conf::PODS_ALLOCATOR,
+            requests.allocator
         ));
     }
     let name = name(application, submission_id);
@@ -152,10 +160,9 @@ pub(super) fn objects(
 
 /// Returns a placeholder without its name and without its number: a pod that is placed like an executor, and as large.
 fn placeholder(group: &str, requests: &PodRequests) -> Value {
-    let PlannedPod { claim, labels, spec: executor } = &requests.executor;
+    let PlannedPod { claim, limits, labels, annotations, spec: executor, container: spark } =
+        &requests.executor;
     let driver = &requests.driver.spec;
-    let containers = executor["containers"].as_array();
-    let spark = containers.and_then(|all| all.first()).unwrap_or(&Value::Null);
     // The pod states its overhead itself.
     let overhead = |name: &str| executor["overhead"][name].as_str().and_then(quantity::amount).unwrap_or(0);
     let asked: Amounts =
@@ -163,11 +170,10 @@ fn placeholder(group: &str, requests: &PodRequests) -> Value {
     // Kubernetes requires limits of devices and huge pages, and a quota or a LimitRange those that executors have too.
     let is_limited = |name: &str| {
         let is_always = name == "memory" || name.starts_with("hugepages-") || name.contains('/');
-        is_always || claim.limits().contains_key(name)
+        is_always || limits.contains_key(name)
     };
-    let limit = |name: &str, amount: i128| {
-        amount.max(claim.limits().get(name).map_or(0, |limit| limit - overhead(name)))
-    };
+    let limit =
+        |name: &str, amount: i128| amount.max(limits.get(name).map_or(0, |limit| limit - overhead(name)));
     let limits: Amounts = asked
         .iter()
         .filter(|(name, _)| is_limited(name))
@@ -179,6 +185,11 @@ fn placeholder(group: &str, requests: &PodRequests) -> Value {
     labels.retain(|name, _| !name.starts_with(annotation::PREFIX));
     labels.insert(label::LAUNCHED_BY.to_owned(), "true".to_owned());
     labels.insert(label::SPARK_ROLE.to_owned(), role::PLACEHOLDER.to_owned());
+    // What injects sidecars into executors, or is asked not to, does the same here. Nothing can be scraped.
+    let mut annotations = annotations.clone();
+    for name in [annotation::SCRAPE, annotation::SCRAPE_PORT, annotation::SCRAPE_PATH] {
+        annotations.remove(name);
+    }
     let mut container = json!({
         "name": role::PLACEHOLDER,
         // The image of the executors, which the node needs anyway.
@@ -216,13 +227,14 @@ fn placeholder(group: &str, requests: &PodRequests) -> Value {
         ],
     );
     take(&mut spec, executor, &["securityContext", "imagePullSecrets", "hostNetwork"]);
+    // Policies and pull secrets can belong to the account.
+    take(&mut spec, executor, &["serviceAccountName", "serviceAccount"]);
     // All pods of a gang have one scheduler and one priority.
     take(&mut spec, driver, &["schedulerName", "priorityClassName"]);
     spec["containers"] = json!([container]);
-    json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"labels": labels},
-        "spec": spec,
-    })
+    let mut metadata = json!({"labels": labels});
+    if !annotations.is_empty() {
+        metadata["annotations"] = json!(annotations);
+    }
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 }

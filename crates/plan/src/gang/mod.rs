@@ -483,5 +483,14 @@ fn owned(mut object: Value, application: &SparkApplication, submission_id: &str)
 
 /// Returns amounts as Kubernetes quantities by the name of the resource.
 fn quantities(amounts: &Amounts) -> Map<String, Value> {
-    amounts.iter().map(|(name, amount)| (name.clone(), quantity::of_resource(name, *amount).into())).collect()
+    let quantity = |(name, amount): (&String, &i128)| {
+        (name.clone(), canonical(&quantity::of_resource(name, *amount)).into())
+    };
+    amounts.iter().map(quantity).collect()
+}
+
+/// Returns a quantity as Kubernetes' programs write it. The group would be mended for ever if the operator wrote another
+/// text than the scheduler, which writes the whole object whenever its status changes.
+fn canonical(quantity: &str) -> String {
+    quantity::canonical(quantity).unwrap_or_else(|| quantity.to_owned())
 }

@@ -1,9 +1,9 @@
 //! Volcano: one PodGroup for each application, which all of its pods name in an annotation.
 
-use super::{GroupApi, for_roles, quantities};
+use super::{GroupApi, canonical, for_roles, quantities};
 use crate::pod_requests::PodRequests;
 use api::{SparkApplication, names::batch_scheduler, stated};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Returns the name of the PodGroup, which is that of Kubeflow's operator.
 pub(super) fn name(application: &SparkApplication) -> String {
@@ -20,10 +20,11 @@ pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) 
         pod.annotations.insert(batch_scheduler::VOLCANO_GROUP.to_owned(), name.clone());
     });
     let options = application.spec.batch_scheduler_options.clone().unwrap_or_default();
-    let resources = if options.resources.is_empty() {
-        quantities(&requests.initial_sum()).into()
+    let resources: Map<_, Value> = if options.resources.is_empty() {
+        quantities(&requests.initial_sum())
     } else {
-        json!(options.resources)
+        let stated = options.resources.iter();
+        stated.map(|(name, quantity)| (name.clone(), canonical(&quantity.0).into())).collect()
     };
     let mut spec = json!({"minMember": 1, "minResources": resources});
     for (field, value) in [("queue", &options.queue), ("priorityClassName", &options.priority_class_name)] {

@@ -8,7 +8,7 @@ mod pod_claim;
 mod spark;
 
 use super::{
-    submission::starting_point,
+    submission::{pod_templates::sparks_container, starting_point},
     validation::{Invalid, Refusal, validate},
 };
 use api::{
@@ -18,6 +18,7 @@ use api::{
 };
 use k8s_openapi::api::core::v1::Pod;
 pub use pod_claim::{Amounts, PodClaim, is_counted};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use spark::Spark;
 use spark_client::read_properties;
@@ -35,16 +36,27 @@ pub struct PodRequests {
     pub greatest: u32,
     /// Whether dynamic allocation changes the number of executors with the work.
     pub is_dynamic: bool,
+    /// What creates the executors' pods: `direct` is the driver itself.
+    pub allocator: String,
 }
 
 /// A pod as the operator expects it.
 #[derive(Clone, Debug)]
 pub struct PlannedPod {
+    /// What quotas count. A container of Spark's without a CPU limit counts as limited to its cores, as in Kubeflow's
+    /// operator: if a quota limits `limits.cpu`, Kubernetes accepts no container without a limit, and the limit that a
+    /// LimitRange may add is not known here.
     pub claim: PodClaim,
+    /// The limits that the pod itself has.
+    pub limits: Amounts,
     /// The labels of the pod, except those that Spark adds beside `spark-role`.
     pub labels: BTreeMap<String, String>,
+    /// The annotations of the pod, except those that Spark and the operator add.
+    pub annotations: BTreeMap<String, String>,
     /// The `spec` of the pod, as far as template and customizations determine it, with the resources that Spark sets.
     pub spec: Value,
+    /// The container among those of `spec` in which Spark runs.
+    pub container: Value,
 }
 
 /// Why the resources that an application asks for cannot be determined.
@@ -81,6 +93,7 @@ impl PodRequests {
             initial: spark.initial_executors()?,
             greatest: spark.most_executors()?,
             is_dynamic: spark.is_dynamic()?,
+            allocator: properties.get(conf::PODS_ALLOCATOR).unwrap_or(conf::DIRECT).to_owned(),
         })
     }
 
@@ -121,9 +134,7 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
     };
     let image = of_role(conf::CONTAINER_IMAGE, conf::IMAGE);
     let secrets = spark.properties.get(conf::IMAGE_PULL_SECRETS);
-    let is_sparks = |container: &Value| container["name"] == role.container();
-    let sparks = containers.as_array().and_then(|containers| containers.iter().position(is_sparks));
-    let container = &mut containers[sparks.unwrap_or(0)];
+    let container = sparks_container(containers, role);
     for (field, value) in
         [("image", image), ("imagePullPolicy", spark.properties.get(conf::IMAGE_PULL_POLICY))]
     {
@@ -132,8 +143,16 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
         }
     }
     container["resources"] = spark.resources(role, &container["resources"])?;
+    // By its first argument the webhook finds Spark's container, whatever its name is.
+    container["args"] = json!([role.as_str()]);
     if let Some(scheduler) = of_role(conf::SCHEDULER, submit_conf::SCHEDULER_NAME) {
         template["spec"]["schedulerName"] = scheduler.into();
+    }
+    // Spark asks the template for the older one of the two fields.
+    if template["spec"]["serviceAccount"].is_null()
+        && let Some(account) = spark.service_account(role)
+    {
+        template["spec"]["serviceAccountName"] = account.into();
     }
     if let Some(secrets) = secrets {
         let secrets = secrets.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -141,15 +160,33 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
         template["spec"]["imagePullSecrets"] = secrets.into();
     }
     let customized = pod_customization::customized(&template);
-    let customized = customized
+    let mut customized = customized
         .map_err(|denials| failed(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))?;
     let spec = customized["spec"].clone();
-    let pod: Pod = serde_json::from_value(customized).map_err(|error| failed(error.to_string()))?;
-    let mut labels = pod.metadata.labels.clone().unwrap_or_default();
-    let prefix = conf::kubernetes(role, conf::LABEL_PREFIX);
-    let of_properties = spark.properties.prefixed(&prefix);
-    labels.extend(of_properties.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    Ok(PlannedPod { claim: PodClaim::of(pod), labels, spec })
+    let read = |pod: &Value| Pod::deserialize(pod).map_err(|error| failed(error.to_string()));
+    let Pod { metadata, spec: own, .. } = read(&customized)?;
+    let counted = sparks_container(&mut customized["spec"]["containers"], role);
+    let container = counted.clone();
+    let limit = &mut counted["resources"]["limits"]["cpu"];
+    if limit.is_null() {
+        *limit = spark.cores(role).into();
+    }
+    let with_properties = |entries: Option<BTreeMap<String, String>>, prefix: &str| {
+        let prefix = conf::kubernetes(role, prefix);
+        let of_properties = spark.properties.prefixed(&prefix);
+        let of_properties = of_properties.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        entries.into_iter().flatten().chain(of_properties).collect()
+    };
+    let mut annotations: BTreeMap<_, _> = with_properties(metadata.annotations, conf::ANNOTATION_PREFIX);
+    annotations.retain(|name, _| !name.starts_with(annotation::PREFIX));
+    Ok(PlannedPod {
+        claim: PodClaim::of(read(&customized)?),
+        limits: PodClaim::limits_of(&own.unwrap_or_default()),
+        labels: with_properties(metadata.labels, conf::LABEL_PREFIX),
+        annotations,
+        spec,
+        container,
+    })
 }
 
 impl Error {

@@ -39,8 +39,8 @@ impl PodClaim {
     pub fn of(pod: Pod) -> Self {
         let spec = pod.spec.unwrap_or_default();
         Self {
-            requests: total(&spec, requests),
-            limits: total(&spec, |resources| amounts(resources.limits.as_ref())),
+            requests: Self::requests_of(&spec),
+            limits: Self::limits_of(&spec),
             has_deadline: spec.active_deadline_seconds.is_some(),
             priority_class: spec.priority_class_name.unwrap_or_default(),
         }
@@ -48,19 +48,33 @@ impl PodClaim {
 
     /// Returns what a pod with this spec asks for, by the name of the resource.
     pub(crate) fn requests_of(spec: &PodSpec) -> Amounts {
-        total(spec, requests)
+        let mut total = of_containers(spec, requests);
+        let of_pod = spec.resources.as_ref();
+        total.extend(amounts(of_pod.and_then(|resources| resources.requests.as_ref())));
+        // The API server takes a limit of the pod as its request only where no container has a request.
+        for (name, limit) in amounts(of_pod.and_then(|resources| resources.limits.as_ref())) {
+            total.entry(name).or_insert(limit);
+        }
+        add(&mut total, &amounts(spec.overhead.as_ref()));
+        total
+    }
+
+    /// Returns the limits of a pod with this spec, by the name of the resource. A resource that one of its containers does
+    /// not limit is limited for the others alone.
+    pub(super) fn limits_of(spec: &PodSpec) -> Amounts {
+        let limits = |resources: &ResourceRequirements| amounts(resources.limits.as_ref());
+        let mut total = of_containers(spec, limits);
+        total.extend(spec.resources.as_ref().map(limits).unwrap_or_default());
+        let mut overhead = amounts(spec.overhead.as_ref());
+        overhead.retain(|name, _| total.contains_key(name));
+        add(&mut total, &overhead);
+        total
     }
 
     /// Returns what the pod asks for, by the name of the resource: what the scheduler has to find room for.
     #[must_use]
     pub const fn requests(&self) -> &Amounts {
         &self.requests
-    }
-
-    /// Returns the limits of the pod, by the name of the resource. A resource that one of its containers does not limit
-    /// is limited for the others alone.
-    pub(crate) const fn limits(&self) -> &Amounts {
-        &self.limits
     }
 
     /// Returns how much the pod uses of the resource that has the key `key` in a quota, in thousandths of a unit.
@@ -111,11 +125,11 @@ impl PodClaim {
     }
 }
 
-/// Returns the amounts of a pod, by the rules of `PodRequests` and `PodLimits` of Kubernetes' component-helpers. Its
-/// containers run at the same time. Init containers run one after the other before them, but an init container with
-/// `restartPolicy: Always` keeps running beside all later containers. What the pod states for all of its containers
-/// together replaces their sum. The overhead of the pod's runtime is added.
-fn total(spec: &PodSpec, of_resources: fn(&ResourceRequirements) -> Amounts) -> Amounts {
+/// Returns the amounts of a pod's containers, by the rules of `PodRequests` and `PodLimits` of Kubernetes'
+/// component-helpers. The containers run at the same time. Init containers run one after the other before them, but an
+/// init container with `restartPolicy: Always` keeps running beside all later containers. What the pod states for all of
+/// its containers together replaces these amounts, and the overhead of the pod's runtime is added to them.
+fn of_containers(spec: &PodSpec, of_resources: fn(&ResourceRequirements) -> Amounts) -> Amounts {
     let of = |container: &Container| container.resources.as_ref().map(of_resources).unwrap_or_default();
     let mut together = Amounts::new();
     spec.containers.iter().for_each(|container| add(&mut together, &of(container)));
@@ -138,8 +152,6 @@ fn total(spec: &PodSpec, of_resources: fn(&ResourceRequirements) -> Amounts) -> 
     for (name, amount) in before {
         at_least(&mut together, name, amount);
     }
-    together.extend(spec.resources.as_ref().map(of_resources).unwrap_or_default());
-    add(&mut together, &amounts(spec.overhead.as_ref()));
     together
 }
 

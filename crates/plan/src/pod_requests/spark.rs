@@ -20,13 +20,10 @@ pub(super) struct Spark<'a> {
 }
 
 impl Spark<'_> {
-    /// Returns the resources of Spark's container as JSON: those of `template`, overridden by those that Spark sets. A
-    /// container without a CPU limit counts as limited to its cores, as in Kubeflow's operator: if a quota limits
-    /// `limits.cpu`, Kubernetes accepts no container without a limit, and the limit that a LimitRange may add is not
-    /// known here.
+    /// Returns the resources of Spark's container as JSON: those of `template`, overridden by those that Spark sets.
     pub(super) fn resources(&self, role: Role, template: &Value) -> Result<Value, Error> {
-        let cores = self.properties.get(&conf::spark(role, conf::CORES)).unwrap_or("1").trim();
-        let request = self.properties.get(&conf::kubernetes(role, conf::REQUEST_CORES)).unwrap_or(cores);
+        let request = self.properties.get(&conf::kubernetes(role, conf::REQUEST_CORES));
+        let request = request.unwrap_or_else(|| self.cores(role));
         let mut resources = if template.is_object() { template.clone() } else { json!({}) };
         for part in ["requests", "limits"] {
             if !resources[part].is_object() {
@@ -35,15 +32,25 @@ impl Spark<'_> {
             resources[part]["memory"] = format!("{}Mi", self.memory(role)?).into();
         }
         resources["requests"]["cpu"] = request.into();
-        match self.properties.get(&conf::kubernetes(role, conf::LIMIT_CORES)) {
-            Some(limit) => resources["limits"]["cpu"] = limit.into(),
-            None if resources["limits"]["cpu"].is_null() => resources["limits"]["cpu"] = cores.into(),
-            None => {}
+        if let Some(limit) = self.properties.get(&conf::kubernetes(role, conf::LIMIT_CORES)) {
+            resources["limits"]["cpu"] = limit.into();
         }
         for (name, amount) in self.devices(role)? {
             resources["limits"][name] = amount.to_string().into();
         }
         Ok(resources)
+    }
+
+    /// Returns the number of cores that Spark uses in the role's container.
+    pub(super) fn cores(&self, role: Role) -> &str {
+        self.properties.get(&conf::spark(role, conf::CORES)).unwrap_or("1").trim()
+    }
+
+    /// Returns the service account of the role's pods, which for executors is by default that of the driver; none if the
+    /// properties name none. (Spark's `ExecutorKubernetesCredentialsFeatureStep`)
+    pub(super) fn service_account(&self, role: Role) -> Option<&str> {
+        let own = self.properties.get(&conf::service_account(role));
+        own.or_else(|| self.properties.get(&conf::service_account(Role::Driver)))
     }
 
     /// Returns the limits for GPUs and other devices: the resource name `<vendor>/<name>` and the number of devices. A

@@ -74,17 +74,22 @@ fn keeps_last_words(containers: &mut Value, role: Role) {
     if containers.as_array().is_none_or(Vec::is_empty) {
         *containers = json!([{"name": role.container()}]);
     }
-    let Some(containers) = containers.as_array_mut() else { return };
-    // Spark finds its container in the same way: by name, else the first.
-    let named = containers.iter().position(|container| container["name"] == role.container());
-    let container = &mut containers[named.unwrap_or(0)];
+    let container = sparks_container(containers, role);
     if container[POLICY].is_null() {
         container[POLICY] = "FallbackToLogsOnError".into();
     }
 }
 
+/// Returns the container in which Spark runs, in the same way as Spark finds it: by the name that the operator has it look
+/// for, else the first one. There must be one.
+pub(crate) fn sparks_container(containers: &mut Value, role: Role) -> &mut Value {
+    let is_sparks = |container: &Value| container["name"] == role.container();
+    let named = containers.as_array().and_then(|containers| containers.iter().position(is_sparks));
+    &mut containers[named.unwrap_or(0)]
+}
+
 /// Returns the pod template of `role` for the case that no webhook customizes the pods: all customizations are applied
-/// to the template itself, and the contract's annotations are removed, except the one that names the driver's group.
+/// to the template itself, and the contract's annotations are removed, except those about gangs.
 ///
 /// # Errors
 ///
