@@ -181,9 +181,10 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
     golden.finish();
 }
 
-/// The annotations of the contract are removed where no webhook reads them, but the operator reads this one.
+/// The annotations of the contract are removed where no webhook reads them, but the operator reads these.
 #[test]
-fn without_the_webhook_too_the_operator_recognises_the_group_of_a_driver_that_spark_submit_has_created() {
+fn without_the_webhook_too_the_operator_recognises_the_group_and_the_executors_of_a_driver_that_spark_submit_has_created()
+ {
     let application = application(&json!({"batchScheduler": "kubernetes"}));
     let policy = Policy { submitter: Submitter::SparkSubmit, has_webhook: false, ..with_kubernetes() };
     let SubmitRequest { run, by, .. } = chosen(&application, &policy).unwrap().request;
@@ -194,6 +195,11 @@ fn without_the_webhook_too_the_operator_recognises_the_group_of_a_driver_that_sp
         objects.children.iter().filter_map(|child| child["data"]["driver-pod-template.yaml"].as_str());
     let template: Value = serde_json::from_str(templates.next().unwrap()).unwrap();
     assert_eq!(template["metadata"]["annotations"], json!({annotation::POD_GROUP: group.name}));
+    let mut executors =
+        objects.children.iter().filter_map(|child| child["data"]["executor-pod-template.yaml"].as_str());
+    let executor: Value = serde_json::from_str(executors.next().unwrap()).unwrap();
+    let gate = json!({annotation::SCHEDULING_GATE: "sparkoperator.k8s.io/gang"});
+    assert_eq!(executor["metadata"]["annotations"], gate);
     assert_eq!(template["spec"]["schedulingGroup"], json!({"podGroupName": group.name}));
 
     // Spark keeps the annotations of the template.
@@ -515,6 +521,22 @@ fn a_placeholder_holds_room_only_once_the_kubelet_has_accepted_it() {
     assert_eq!([excess("1"), excess("1100m")], [None, Some("1100m cpu instead of 1".to_owned())]);
     let gated = [&[gate][..], &[gate, "tenant/hold"]].map(|gates| executor("1", gates));
     assert_eq!(gated.map(|seat| (seat.is_gated, seat.has_other_gates)), [(true, false), (true, true)]);
+}
+
+/// The scheduler nominates each pod whose volumes it waits for. Only an executor that had the gate is waited for.
+#[test]
+fn a_nominated_pod_takes_part_in_exchanges_only_if_it_is_a_gangs() {
+    let seat = |annotations: Value| {
+        let pod = json!({
+            "metadata": {"labels": {"spark-role": "executor"}, "annotations": annotations},
+            "spec": {"containers": [{"name": "a"}]},
+            "status": {"nominatedNodeName": "n1"},
+        });
+        Seat::of(&serde_json::from_value(pod).unwrap()).map(|seat| seat.nominated.unwrap())
+    };
+    assert_eq!(seat(json!({})), None);
+    let gated = json!({"sparkoperator.k8s.io/scheduling-gate": "sparkoperator.k8s.io/gang"});
+    assert_eq!(seat(gated).as_deref(), Some("n1"));
 }
 
 #[derive(Deserialize)]

@@ -258,7 +258,7 @@ impl<'a> Model<'a> {
 }
 
 /// The times after which timers of minutes elapse.
-const LATE: [Elapsed; 3] = [Elapsed::Patience, Elapsed::Exchange, Elapsed::Wait];
+const LATE: [Elapsed; 4] = [Elapsed::Patience, Elapsed::Turn, Elapsed::Exchange, Elapsed::Wait];
 
 /// Returns an operator that has just started.
 const fn operator(pairs: [Pairs; APPLICATIONS]) -> Operator {

@@ -102,7 +102,8 @@ impl Oracle {
             + match question.elapsed {
                 Elapsed::Nothing => SignedDuration::ZERO,
                 Elapsed::Patience => SignedDuration::from_secs(90),
-                Elapsed::Exchange => SignedDuration::from_mins(3),
+                Elapsed::Turn => SignedDuration::from_secs(150),
+                Elapsed::Exchange => SignedDuration::from_mins(4),
                 Elapsed::Wait => SignedDuration::from_mins(11),
             };
         let next = |seen: &Observed| {

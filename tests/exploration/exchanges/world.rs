@@ -104,6 +104,8 @@ pub enum Elapsed {
     Nothing,
     /// Longer than an executor waits for other applications.
     Patience,
+    /// Longer than an executor lets others on its node go first.
+    Turn,
     /// Longer than an executor waits for its room.
     Exchange,
     /// Longer than a placeholder waits for its executor.

@@ -2,7 +2,7 @@
 
 use crate::pod_requests::{Amounts, PodClaim};
 use api::{
-    names::{batch_scheduler, label, role},
+    names::{annotation, batch_scheduler, label, role},
     quantity,
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -28,8 +28,9 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// Returns the seat of a placeholder, of a gated pod, or of a pod that is nominated and not placed yet; none for any
-    /// other pod.
+    /// Returns the seat of a placeholder, of a gated pod, or of a pod that has lost its gate, is nominated and not placed
+    /// yet; none for any other pod. Pods that never had the gate are no matter of a gang: the scheduler nominates each pod
+    /// whose volumes it waits for.
     #[must_use]
     pub fn of(pod: &Pod) -> Option<Self> {
         let (spec, status) = (pod.spec.as_ref()?, pod.status.as_ref());
@@ -42,7 +43,8 @@ impl Seat {
         let gates = || spec.scheduling_gates.iter().flatten();
         let is_gated = gates().any(|gate| gate.name == batch_scheduler::GATE);
         let nominated = status.and_then(|status| status.nominated_node_name.as_ref());
-        let is_tried = nominated.is_some() && spec.node_name.is_none();
+        let was_gated = || pod.metadata.annotations.as_ref()?.get(annotation::SCHEDULING_GATE);
+        let is_tried = nominated.is_some() && spec.node_name.is_none() && was_gated().is_some();
         // The kubelet writes the time.
         let is_accepted = status.is_some_and(|status| status.start_time.is_some());
         let holds_room = is_placeholder || is_gated;

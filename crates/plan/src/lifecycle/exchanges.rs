@@ -14,7 +14,8 @@
 //! While a node has both a nominated executor and its placeholder, the scheduler counts that room twice. Any executor
 //! that it tries there finds no room and loses its nomination. So step 1 waits while another executor is to be placed on
 //! the node next (steps 3 and 4), and step 3 waits while another one is between steps 1 and 3 there. This applies to
-//! pods of other applications too, but to none of them for longer than [`PATIENCE`]: a tenant could keep it there.
+//! executors of other gangs too, but to none of them for longer than [`PATIENCE`], since a tenant could keep it there; and
+//! no executor lets others go first for longer than [`LONGEST_TURN`], since a tenant could put ever new ones there.
 //!
 //! An executor without a placeholder, such as one that replaces another, loses its gate at once, and each loses it after
 //! [`LONGEST_EXCHANGE`], whatever the cluster does.
@@ -35,8 +36,11 @@ use std::{
 /// The time for which a pod of another application keeps executors waiting, from the moment this process first saw it do
 /// so.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
+/// The time for which an executor lets others on the node of its placeholder go first, from the moment this process first
+/// saw it.
+const LONGEST_TURN: SignedDuration = SignedDuration::from_mins(2);
 /// The time that an executor waits for the room of its placeholder, from the moment this process first saw it.
-const LONGEST_EXCHANGE: SignedDuration = SignedDuration::from_mins(2);
+const LONGEST_EXCHANGE: SignedDuration = SignedDuration::from_mins(3);
 /// The pause before another look at the exchanges of other applications, which report nothing to this one.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
@@ -266,13 +270,13 @@ impl<'a> Exchanging<'a> {
     fn remove_gates(&self, plan: &mut Plan) -> Ungated<'a> {
         let mut ungated = Ungated::default();
         for (executor, seat) in self.pass.gated() {
-            let since = self.pass.wait(executor).map_or(self.pass.now, |wait| wait.since);
-            let (is_overdue, rest) = self.pass.elapsed(Some(since), LONGEST_EXCHANGE);
+            let (is_overdue, rest) = self.has_waited(executor, LONGEST_EXCHANGE);
+            let (goes_first, until_turn) = self.has_waited(executor, LONGEST_TURN);
             let is_in = |exchanges: &Exchanges| {
                 seat.nominated.as_ref().is_some_and(|node| exchanges.under_way.contains(node))
             };
             let is_ready = self.placeholder_of(executor, seat).is_none() && !is_in(&self.own);
-            if is_overdue || is_ready && !is_in(&self.pass.seen.exchanges_of_others) {
+            if is_overdue || is_ready && (goes_first || !is_in(&self.pass.seen.exchanges_of_others)) {
                 plan.events.extend(self.too_large(executor, seat));
                 ungated.uids.insert(&executor.uid);
                 ungated.nodes.extend(&seat.nominated);
@@ -280,10 +284,16 @@ impl<'a> Exchanging<'a> {
             } else {
                 // No watch event of this application reports the end of another application's exchange.
                 let soon = is_ready.then_some(A_MOMENT);
-                plan.wake = plan.wake.into_iter().chain(rest).chain(soon).min();
+                plan.wake = plan.wake.into_iter().chain(rest).chain(until_turn).chain(soon).min();
             }
         }
         ungated
+    }
+
+    /// Returns whether an executor has waited for `duration`, and how long it takes until it has.
+    fn has_waited(&self, executor: &PodSummary, duration: SignedDuration) -> (bool, Option<Duration>) {
+        let since = self.pass.wait(executor).map_or(self.pass.now, |wait| wait.since);
+        self.pass.elapsed(Some(since), duration)
     }
 
     /// Begins the exchange of each executor whose placeholder holds room on a node where no executor is to be placed.
@@ -304,7 +314,8 @@ impl<'a> Exchanging<'a> {
                 // An exchange that has begun goes on: those that wait to be placed wait for its end.
                 let has_begun =
                     self.pass.wait(executor).is_some_and(|wait| wait.nominated.as_ref() == Some(node));
-                if is_busy && !has_begun {
+                let (goes_first, _) = self.has_waited(executor, LONGEST_TURN);
+                if is_busy && !has_begun && !goes_first {
                     let soon = others.to_be_placed.contains(node).then_some(A_MOMENT);
                     plan.wake = plan.wake.into_iter().chain(soon).min();
                     continue;

@@ -108,10 +108,11 @@ pub(super) fn customized(
     let mut customized = pod_customization::customized(&template)
         .map_err(|denials| denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
     if let Some(annotations) = customized["metadata"]["annotations"].as_object_mut() {
-        // What the annotations ask for has been done, so nobody has to read them any more. Only the name of the group
-        // is more than that: by this annotation the operator recognises the group of a driver that exists, see
-        // `gang::group_of`.
-        annotations.retain(|key, _| key == annotation::POD_GROUP || !pod_customization::is_of_contract(key));
+        // What the annotations ask for has been done, so nobody has to read them any more. Only two are more than that:
+        // by them the operator recognises the group of a driver (`gang::group_of`) and the executors of gangs
+        // (`gang::Seat`).
+        let is_kept = |key: &str| [annotation::POD_GROUP, annotation::SCHEDULING_GATE].contains(&key);
+        annotations.retain(|key, _| is_kept(key) || !pod_customization::is_of_contract(key));
     }
     Ok(customized)
 }
