@@ -17,7 +17,7 @@ use plan::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, time::Duration};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 
@@ -298,6 +298,21 @@ fn all_pods_are_known_once_the_last_driver_that_was_seen_to_end_is_gone() {
 }
 
 /// The users' diagram is printed from the table in the code, which `make explore` compares with what really happens.
+/// Other applications wait while a plan is carried out.
+#[test]
+fn a_plan_deletes_some_of_many_placeholders_and_the_next_plan_goes_on() {
+    let (_, story) = stories().find(|(name, _)| name == "placeholders-are-left").unwrap();
+    let application = pi(&story.spec, story.status.clone());
+    let step = story.steps.last().unwrap();
+    let now = begin() + step.at;
+    let mut seen = observed(&step.observed, &application, now);
+    let one = seen.placeholders[0].clone();
+    let with_number = |number| PodSummary { name: format!("placeholder-{number}"), ..one.clone() };
+    seen.placeholders = (0..1000).map(with_number).collect();
+    let Plan { actions, wake, .. } = lifecycle::next(&application, &seen, now, &policy(story.policy));
+    assert_eq!((actions.len(), wake), (100, Some(Duration::from_secs(1))));
+}
+
 #[test]
 fn the_users_page_shows_the_states_as_they_are() {
     const PAGE: &str = "docs/user/applications.md";

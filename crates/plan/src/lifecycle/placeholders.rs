@@ -19,10 +19,23 @@ const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(10);
 const LOST: SignedDuration = SignedDuration::from_secs(30);
 /// The pause before placeholders that are lost are made again, if that has failed.
 const AGAIN: Duration = Duration::from_secs(30);
+/// The greatest number of actions in one plan. Applications with a thousand placeholders must not keep others waiting.
+const AT_ONCE: usize = 100;
+/// The pause before the other actions.
+const GOES_ON: Duration = Duration::from_secs(1);
 
 impl Pass<'_> {
-    /// Adds the actions about the placeholders and the gated executors of the application.
+    /// Adds the next actions about the placeholders and the gated executors of the application.
     pub(super) fn replace_placeholders(&self, plan: &mut Plan) {
+        let most = plan.actions.len() + AT_ONCE;
+        self.all_steps(plan);
+        if plan.actions.len() > most {
+            plan.actions.truncate(most);
+            plan.wake = plan.wake.into_iter().chain([GOES_ON]).min();
+        }
+    }
+
+    fn all_steps(&self, plan: &mut Plan) {
         let state = plan.status.application_state.state;
         let has_gated = self.seen.executors.iter().any(PodSummary::is_gated);
         // A run whose placeholders are all lost has only a driver that waits, in a group.
@@ -78,7 +91,8 @@ impl Pass<'_> {
         }
         let placeholders = gang::placeholders(self.application, run, driver, defaults, self.policy);
         let there: BTreeSet<_> = self.seen.placeholders.iter().map(|pod| &*pod.name).collect();
-        let numbers = placeholders.missing(|name| there.contains(name));
+        let mut numbers = placeholders.missing(|name| there.contains(name));
+        numbers.truncate(AT_ONCE);
         if numbers.is_empty() {
             return;
         }
