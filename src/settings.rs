@@ -185,7 +185,7 @@ pub struct Settings {
     #[arg(long, env = "SPARK_OPERATOR_DRIVER_POD_CREATION_GRACE_PERIOD", value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub driver_pod_creation_grace_period: Duration,
 
-    /// In which unit the time stands in the names of the applications that schedules make: nanos, micros, millis, seconds or minutes
+    /// The unit of the time in the names of the applications that schedules create: nanos, micros, millis, seconds or minutes
     #[arg(
         long,
         env = "SPARK_OPERATOR_SCHEDULED_SPARK_APPLICATION_TIMESTAMP_PRECISION",
@@ -194,7 +194,7 @@ pub struct Settings {
     )]
     pub scheduled_spark_application_timestamp_precision: Precision,
 
-    /// Of how many executors the states are recorded for each application: of those that live first
+    /// How many executors of an application have their state in its status; living ones come first
     #[arg(
         long,
         env = "SPARK_OPERATOR_MAX_TRACKED_EXECUTOR_PER_APP",

@@ -22,7 +22,7 @@ pub struct BatchSchedulerSettings {
     pub enable_batch_scheduler: bool,
 
     /// The kube-schedulers with the coscheduling plugin of scheduler-plugins that applications may name, with commas
-    /// between them; counts with --enable-batch-scheduler
+    /// between them; without effect unless --enable-batch-scheduler is set
     #[arg(
         long,
         env = "SPARK_OPERATOR_KUBE_SCHEDULER_NAMES",
@@ -33,7 +33,7 @@ pub struct BatchSchedulerSettings {
     pub kube_scheduler_names: Vec<String>,
 
     /// Whether applications may name `kubernetes`: the cluster's own scheduler places driver and executors as a gang,
-    /// for which the cluster needs the feature gate GenericWorkload; counts with --enable-batch-scheduler
+    /// for which the cluster needs the feature gate GenericWorkload; without effect unless --enable-batch-scheduler is set
     #[arg(
         long,
         env = "SPARK_OPERATOR_ENABLE_KUBERNETES_GANGS",
@@ -46,7 +46,7 @@ pub struct BatchSchedulerSettings {
     )]
     pub enable_kubernetes_gangs: bool,
 
-    /// The batch scheduler of applications that name none; counts with --enable-batch-scheduler [default: none]
+    /// The batch scheduler of applications that name none; without effect unless --enable-batch-scheduler is set [default: none]
     #[arg(
         long,
         env = "SPARK_OPERATOR_DEFAULT_BATCH_SCHEDULER",

@@ -1,6 +1,7 @@
 //! Proves that the manifests match the code.
 
 use clap::Parser;
+use json_patch::Patch;
 use serde_json::{Value, json};
 use spark_operator::{
     manifests,
@@ -84,6 +85,31 @@ fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens
     );
     let lock = settings.election.lock_name(&settings.installation.name);
     assert_eq!(lock.as_deref(), Some("spark-operator-lock"), "the name in the Role");
+}
+
+/// The page about certificates patches the Deployment for certificates that the operator does not make itself.
+#[test]
+fn the_documented_patches_fit_the_deployment() {
+    let page =
+        fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/admin/certificates.md"))
+            .unwrap();
+    let patches: Vec<Patch> = page
+        .split("--patch '")
+        .skip(1)
+        .map(|rest| serde_json::from_str(rest.split_once('\'').unwrap().0).unwrap())
+        .collect();
+    assert_eq!(patches.len(), 2);
+    for patch in &patches {
+        let mut deployment = documents("deployment/operator.yaml").remove(0);
+        json_patch::patch(&mut deployment, patch).unwrap();
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let arguments = container["args"].as_array().unwrap().iter().skip(1);
+        let arguments: Vec<_> = arguments.map(|argument| argument.as_str().unwrap()).collect();
+        let webhook = settings(&arguments).webhook;
+        let mounted = container["volumeMounts"][0]["mountPath"].as_str().map(PathBuf::from);
+        assert!(webhook.enable_cert_manager != mounted.is_some(), "{arguments:?}");
+        assert_eq!(webhook.webhook_cert_dir, mounted);
+    }
 }
 
 /// Tenants' code runs in the tenants' own pods: the operator has no Spark, no Java and no place for files.

@@ -70,7 +70,7 @@ impl SubmissionMetrics {
         );
         let help = "How long submissions took, by submitter and outcome, in seconds";
         registry.register("spark_operator_submission_duration_seconds", help, metrics.durations.clone());
-        let help = "Submissions that spark-submit had to make, by what only it can do";
+        let help = "Submissions that only spark-submit can make, by reason";
         registry.register("spark_operator_submission_fallbacks", help, metrics.fallbacks.clone());
         metrics
     }

@@ -112,7 +112,7 @@ impl ReviewMetrics {
         };
         let help = "Admission reviews, by path, kind of object, operation and result";
         registry.register("spark_operator_webhook_reviews", help, metrics.reviews.clone());
-        let help = "What objects were denied for, by kind and annotation or field";
+        let help = "Denials of objects, by kind and annotation or field";
         registry.register("spark_operator_webhook_denials", help, metrics.denials.clone());
         let help = "How long reviews took from their last byte to their answer, in seconds";
         registry.register("spark_operator_webhook_review_duration_seconds", help, metrics.durations.clone());

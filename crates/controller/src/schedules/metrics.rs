@@ -35,10 +35,10 @@ impl ScheduleMetrics {
         }
         let help = "Applications that schedules have made";
         registry.register("spark_operator_scheduled_runs_started", help, metrics.started.clone());
-        let help =
-            "Times of schedules for which no application was made though somebody was there, by reason";
+        let help = "Times of schedules that passed while an operator ran and for which it created no application, by reason";
         registry.register("spark_operator_scheduled_runs_skipped", help, metrics.skipped.clone());
-        let help = "Times of schedules for which nobody was there to make an application";
+        let help =
+            "Times of schedules that passed while no operator ran, and for which no application was created";
         registry.register("spark_operator_scheduled_runs_missed", help, metrics.missed.clone());
         let help = "How long after their times applications were made, in seconds";
         registry.register("spark_operator_scheduled_run_lag_seconds", help, metrics.lag.clone());

@@ -181,7 +181,7 @@ impl Ledger {
         for (name, help, count) in [
             (
                 "spark_application_count",
-                "Applications that the operator has begun with",
+                "New applications that the operator has begun to handle",
                 (|counts: &Applications| counts.began) as fn(&Applications) -> u64,
             ),
             (
