@@ -191,21 +191,37 @@ fn without_the_webhook_too_the_operator_recognises_the_group_and_the_executors_o
     let (By::Native(objects) | By::Pod { objects, .. }) = by;
     let group = objects.children.iter().find(|object| object["kind"] == "PodGroup").unwrap();
     let group = Child::of(group).unwrap();
-    let mut templates =
-        objects.children.iter().filter_map(|child| child["data"]["driver-pod-template.yaml"].as_str());
-    let template: Value = serde_json::from_str(templates.next().unwrap()).unwrap();
+    let template = template(&objects, "driver");
     assert_eq!(template["metadata"]["annotations"], json!({annotation::POD_GROUP: group.name}));
-    let mut executors =
-        objects.children.iter().filter_map(|child| child["data"]["executor-pod-template.yaml"].as_str());
-    let executor: Value = serde_json::from_str(executors.next().unwrap()).unwrap();
     let gate = json!({annotation::SCHEDULING_GATE: "sparkoperator.k8s.io/gang"});
-    assert_eq!(executor["metadata"]["annotations"], gate);
+    assert_eq!(self::template(&objects, "executor")["metadata"]["annotations"], gate);
     assert_eq!(template["spec"]["schedulingGroup"], json!({"podGroupName": group.name}));
 
     // Spark keeps the annotations of the template.
     let driver = PodSummary::of(&serde_json::from_value(template).unwrap());
     let children = possible(&application, run.id.as_str(), &policy, Some(&driver));
     assert!(children.contains(&group), "{children:?}");
+}
+
+/// Of a template in which no container has the name that Spark looks for, Spark takes the first one.
+#[test]
+fn without_the_webhook_too_the_container_of_spark_may_have_any_name() {
+    let containers = json!([{"name": "main", "args": ["own"]}, {"name": "logger"}]);
+    let executor = json!({"template": {"spec": {"containers": containers}}});
+    let policy = Policy { submitter: Submitter::SparkSubmit, has_webhook: false, ..with_kubernetes() };
+    let application = application(&json!({"batchScheduler": "kubernetes", "executor": executor}));
+    let by = chosen(&application, &policy).unwrap().request.by;
+    let (By::Native(objects) | By::Pod { objects, .. }) = by;
+    let spec = &template(&objects, "executor")["spec"];
+    assert_eq!(spec["schedulingGates"], json!([{"name": "sparkoperator.k8s.io/gang"}]));
+    assert_eq!(spec["containers"], containers);
+}
+
+/// Returns the template from which `spark-submit` creates pods of a role.
+fn template(objects: &Objects, role: &str) -> Value {
+    let file = format!("{role}-pod-template.yaml");
+    let text = objects.children.iter().find_map(|child| child["data"][&file].as_str());
+    serde_json::from_str(text.unwrap()).unwrap()
 }
 
 /// The submission pod is in no group. For such a pod Volcano creates a group in its default queue, which may be full.
@@ -306,15 +322,35 @@ fn placeholders_have_image_account_annotations_and_limits_of_their_executors() {
     let container = &pod["spec"]["containers"][0];
     assert_eq!(container["image"], "spark");
     assert_eq!(container["securityContext"], json!({"runAsNonRoot": true}));
-    let resources = json!({"requests": {"cpu": "600m", "memory": "896Mi"}, "limits": {"memory": "896Mi"}});
+    let resources = json!({"requests": {"cpu": "500m", "memory": "896Mi"}, "limits": {"memory": "896Mi"}});
     assert_eq!(container["resources"], resources);
-
-    let limited =
-        placeholder(&json!({"executor": {"coreLimit": "2"}, "driver": {"serviceAccount": "spark"}}));
-    assert_eq!(limited["spec"]["containers"][0]["resources"]["limits"]["cpu"], "2");
+    let sidecar = json!({
+        "name": "placeholder-1", "image": "spark", "command": ["sleep", "infinity"], "securityContext": {"runAsNonRoot": true},
+        "resources": {"requests": {"cpu": "100m"}},
+    });
+    assert_eq!(pod["spec"]["containers"].as_array().map(|all| &all[1..]), Some(&[sidecar][..]));
     let mut own = spec;
     own["executor"]["serviceAccount"] = json!("other");
     assert_eq!(placeholder(&own)["spec"]["serviceAccountName"], "other");
+}
+
+/// Init containers run before the others. One that asks for more than these decides how much room the pod needs.
+#[test]
+fn a_placeholder_asks_for_what_init_containers_of_its_executor_need() {
+    let load = json!({"name": "load", "resources": {"requests": {"cpu": "3", "memory": "64Mi"}}});
+    let mesh = json!({"name": "mesh", "restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}});
+    let executor = json!({"memory": "512m", "coreLimit": "1", "initContainers": [mesh, load]});
+    let chosen = chosen_by_kubernetes(&json!({"executor": executor}), &json!({})).unwrap();
+    let pod = chosen.request.placeholders.iter().next().unwrap();
+    let resources: Vec<_> = pod["spec"]["containers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|container| &container["resources"])
+        .collect();
+    let sparks =
+        json!({"requests": {"cpu": "3", "memory": "896Mi"}, "limits": {"cpu": "3", "memory": "896Mi"}});
+    assert_eq!(resources, [&sparks, &mesh["resources"]]);
 }
 
 /// A StatefulSet's pods have no numbers of Spark's, by which executors find their placeholders.

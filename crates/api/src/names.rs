@@ -96,7 +96,8 @@ pub mod annotation {
     /// Name of the PodGroup of `scheduling.k8s.io` that the pod belongs to, on the driver only. By this annotation the
     /// operator recognises the group that it has made for a driver, so drivers have it without the webhook too.
     pub const POD_GROUP: &str = "sparkoperator.k8s.io/pod-group";
-    /// Name of a scheduling gate: the pod is not placed before the gate is removed.
+    /// Name of a scheduling gate: the pod is not placed before the gate is removed. By this annotation the operator
+    /// recognises executors of Kubernetes' own gangs that have lost the gate, so they have it without the webhook too.
     pub const SCHEDULING_GATE: &str = "sparkoperator.k8s.io/scheduling-gate";
     /// `{label: value}`: labels that a node must have.
     pub const NODE_SELECTOR: &str = "sparkoperator.k8s.io/node-selector";
@@ -123,6 +124,8 @@ pub mod annotation {
     /// `true`: the containers of the pod see each other's processes.
     pub const SHARE_PROCESS_NAMESPACE: &str = "sparkoperator.k8s.io/share-process-namespace";
 
+    /// Not part of the contract: the prefix of Kubernetes' annotations for AppArmor; followed by the name of a container.
+    pub const APPARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
     /// Not part of the contract: Prometheus' convention for whether the metrics of a pod are read.
     pub const SCRAPE: &str = "prometheus.io/scrape";
     /// The port at which Prometheus reads the metrics of a pod with [`SCRAPE`].

@@ -9,12 +9,14 @@
 //! Executors are in no gang: the scheduler would enforce the number of members again for each executor that is replaced,
 //! and executors of an application that has shrunk would never be placed.
 
-use crate::pod_requests::{Amounts, PlannedPod, PodRequests};
+use crate::pod_requests::{Amounts, PlannedPod, PodClaim, PodRequests};
 use api::{
     SparkApplication,
     names::{annotation, batch_scheduler, conf, label, role},
     quantity,
 };
+use k8s_openapi::api::core::v1::PodSpec;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The version of `scheduling.k8s.io` in which the cluster has PodGroups and Workloads.
@@ -160,62 +162,32 @@ pub(super) fn objects(
 
 /// Returns a placeholder without its name and without its number: a pod that is placed like an executor, and as large.
 fn placeholder(group: &str, requests: &PodRequests) -> Value {
-    let PlannedPod { claim, limits, labels, annotations, spec: executor, container: spark } =
-        &requests.executor;
+    let PlannedPod { labels, annotations, spec: executor, .. } = &requests.executor;
     let driver = &requests.driver.spec;
-    // The pod states its overhead itself.
-    let overhead = |name: &str| executor["overhead"][name].as_str().and_then(quantity::amount).unwrap_or(0);
-    let asked: Amounts =
-        claim.requests().iter().map(|(name, amount)| (name.clone(), amount - overhead(name))).collect();
-    // Kubernetes requires limits of devices and huge pages, and a quota or a LimitRange those that executors have too.
-    let is_limited = |name: &str| {
-        let is_always = name == "memory" || name.starts_with("hugepages-") || name.contains('/');
-        is_always || limits.contains_key(name)
-    };
-    let limit =
-        |name: &str, amount: i128| amount.max(limits.get(name).map_or(0, |limit| limit - overhead(name)));
-    let limits: Amounts = asked
-        .iter()
-        .filter(|(name, _)| is_limited(name))
-        .map(|(name, amount)| (name.clone(), limit(name, *amount)))
-        .collect();
     // Affinities may select the user's labels. The operator's own are left out: by them it would take the placeholder for
     // an executor.
     let mut labels = labels.clone();
     labels.retain(|name, _| !name.starts_with(annotation::PREFIX));
     labels.insert(label::LAUNCHED_BY.to_owned(), "true".to_owned());
     labels.insert(label::SPARK_ROLE.to_owned(), role::PLACEHOLDER.to_owned());
-    // What injects sidecars into executors, or is asked not to, does the same here. Nothing can be scraped.
+    // What injects sidecars into executors, or is asked not to, does the same here. There is nothing to scrape, and no
+    // container with the name of one of the executor's.
     let mut annotations = annotations.clone();
-    for name in [annotation::SCRAPE, annotation::SCRAPE_PORT, annotation::SCRAPE_PATH] {
-        annotations.remove(name);
-    }
-    let mut container = json!({
-        "name": role::PLACEHOLDER,
-        // The image of the executors, which the node needs anyway.
-        "image": spark["image"],
-        "command": ["sleep", "infinity"],
-        "resources": {"requests": super::quantities(&asked), "limits": super::quantities(&limits)},
-    });
+    let is_left_out = |name: &str| {
+        [annotation::SCRAPE, annotation::SCRAPE_PORT, annotation::SCRAPE_PATH].contains(&name)
+            || name.starts_with(annotation::APPARMOR_PREFIX)
+    };
+    annotations.retain(|name, _| !is_left_out(name));
     let mut spec = json!({
         "schedulingGroup": {"podGroupName": group},
         "restartPolicy": "Never",
         // Not 0: the kubelet counts a pod until its containers have ended, and would refuse the executor.
         "terminationGracePeriodSeconds": 1,
         "activeDeadlineSeconds": LONGEST_LIFE,
-        "automountServiceAccountToken": false,
         "enableServiceLinks": false,
     });
-    let take = |to: &mut Value, from: &Value, fields: &[&str]| {
-        for field in fields {
-            if !from[field].is_null() {
-                to[field] = from[field].clone();
-            }
-        }
-    };
-    take(&mut container, spark, &["imagePullPolicy", "securityContext"]);
+    let mut take = |from: &Value, fields: &[&str]| take(&mut spec, from, fields);
     take(
-        &mut spec,
         executor,
         &[
             "nodeSelector",
@@ -224,17 +196,71 @@ fn placeholder(group: &str, requests: &PodRequests) -> Value {
             "topologySpreadConstraints",
             "runtimeClassName",
             "overhead",
+            "resources",
         ],
     );
-    take(&mut spec, executor, &["securityContext", "imagePullSecrets", "hostNetwork"]);
-    // Policies and pull secrets can belong to the account.
-    take(&mut spec, executor, &["serviceAccountName", "serviceAccount"]);
+    take(executor, &["securityContext", "imagePullSecrets", "hostNetwork"]);
+    // Policies and pull secrets can belong to the account, and what injects sidecars can need its token.
+    take(executor, &["serviceAccountName", "serviceAccount", "automountServiceAccountToken"]);
     // All pods of a gang have one scheduler and one priority.
-    take(&mut spec, driver, &["schedulerName", "priorityClassName"]);
-    spec["containers"] = json!([container]);
+    take(driver, &["schedulerName", "priorityClassName"]);
+    spec["containers"] = containers(&requests.executor).into();
+    hold_as_much(&mut spec, requests.executor.claim.requests());
     let mut metadata = json!({"labels": labels});
     if !annotations.is_empty() {
         metadata["annotations"] = json!(annotations);
     }
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+}
+
+/// Returns the containers of a placeholder, that for Spark's container first: one for each container of the executor that
+/// keeps running, because a LimitRange limits containers and not only pods.
+fn containers(PlannedPod { spec: executor, sparks_container, .. }: &PlannedPod) -> Vec<Value> {
+    let all = |field: &str| executor[field].as_array().map_or(&[][..], Vec::as_slice).iter();
+    let others = all("containers").enumerate().filter(|(index, _)| index != sparks_container);
+    let sidecars = all("initContainers").filter(|container| container["restartPolicy"] == "Always");
+    let others = others.map(|(_, container)| container).chain(sidecars);
+    let spark = &executor["containers"][*sparks_container];
+    let container = |(number, of): (usize, &Value)| {
+        let name = match number {
+            0 => role::PLACEHOLDER.to_owned(),
+            number => format!("{}-{number}", role::PLACEHOLDER),
+        };
+        // The node needs Spark's image anyway, and the images of sidecars may have no `sleep`.
+        let mut container = json!({"name": name, "image": spark["image"], "command": ["sleep", "infinity"]});
+        take(&mut container, spark, &["imagePullPolicy", "securityContext"]);
+        take(&mut container, of, &["resources"]);
+        container
+    };
+    [spark].into_iter().chain(others).enumerate().map(container).collect()
+}
+
+/// Lets the first container of a placeholder ask for what its containers lack of `requests`: init containers of the
+/// executor may ask for more than its containers.
+fn hold_as_much(spec: &mut Value, requests: &Amounts) {
+    let held = PodSpec::deserialize(&*spec).map(|spec| PodClaim::requests_of(&spec)).unwrap_or_default();
+    let resources = &mut spec["containers"][0]["resources"];
+    for (name, amount) in requests {
+        let lacking = amount - held.get(name).unwrap_or(&0);
+        if lacking <= 0 {
+            continue;
+        }
+        let stated = |part: &str| resources[part][name].as_str().and_then(quantity::amount);
+        let (request, limit) = (stated("requests"), stated("limits"));
+        let asked = request.or(limit).unwrap_or(0) + lacking;
+        let text = |amount: i128| Value::from(super::canonical(&quantity::of_resource(name, amount)));
+        resources["requests"][name] = text(asked);
+        // Kubernetes requires limits of devices and huge pages.
+        let is_limited = limit.is_some() || name.starts_with("hugepages-") || name.contains('/');
+        if is_limited {
+            resources["limits"][name] = text(limit.unwrap_or(0).max(asked));
+        }
+    }
+}
+
+/// Copies those of `fields` that `from` has.
+fn take(to: &mut Value, from: &Value, fields: &[&str]) {
+    for field in fields.iter().filter(|field| !from[**field].is_null()) {
+        to[*field] = from[*field].clone();
+    }
 }

@@ -489,8 +489,8 @@ fn quantities(amounts: &Amounts) -> Map<String, Value> {
     amounts.iter().map(quantity).collect()
 }
 
-/// Returns a quantity as Kubernetes' programs write it. The group would be mended for ever if the operator wrote another
-/// text than the scheduler, which writes the whole object whenever its status changes.
+/// Returns a quantity as Kubernetes' programs write it. Otherwise the operator would repair the group after each of its
+/// status updates, because Volcano rewrites the quantities then.
 fn canonical(quantity: &str) -> String {
     quantity::canonical(quantity).unwrap_or_else(|| quantity.to_owned())
 }

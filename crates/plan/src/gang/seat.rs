@@ -29,8 +29,8 @@ pub struct Seat {
 
 impl Seat {
     /// Returns the seat of a placeholder, of a gated pod, or of a pod that has lost its gate, is nominated and not placed
-    /// yet; none for any other pod. Pods that never had the gate are no matter of a gang: the scheduler nominates each pod
-    /// whose volumes it waits for.
+    /// yet; none for any other pod. Pods that never had the gate do not belong to a gang: the scheduler nominates every
+    /// pod whose volumes it waits for.
     #[must_use]
     pub fn of(pod: &Pod) -> Option<Self> {
         let (spec, status) = (pod.spec.as_ref()?, pod.status.as_ref());

@@ -43,20 +43,18 @@ pub struct PodRequests {
 /// A pod as the operator expects it.
 #[derive(Clone, Debug)]
 pub struct PlannedPod {
-    /// What quotas count. A container of Spark's without a CPU limit counts as limited to its cores, as in Kubeflow's
+    /// What quotas count. If Spark's container has no CPU limit, it counts as limited to its cores, as in Kubeflow's
     /// operator: if a quota limits `limits.cpu`, Kubernetes accepts no container without a limit, and the limit that a
     /// LimitRange may add is not known here.
     pub claim: PodClaim,
-    /// The limits that the pod itself has.
-    pub limits: Amounts,
     /// The labels of the pod, except those that Spark adds beside `spark-role`.
     pub labels: BTreeMap<String, String>,
     /// The annotations of the pod, except those that Spark and the operator add.
     pub annotations: BTreeMap<String, String>,
     /// The `spec` of the pod, as far as template and customizations determine it, with the resources that Spark sets.
     pub spec: Value,
-    /// The container among those of `spec` in which Spark runs.
-    pub container: Value,
+    /// The index of the container in `spec` in which Spark runs.
+    pub sparks_container: usize,
 }
 
 /// Why the resources that an application asks for cannot be determined.
@@ -134,7 +132,8 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
     };
     let image = of_role(conf::CONTAINER_IMAGE, conf::IMAGE);
     let secrets = spark.properties.get(conf::IMAGE_PULL_SECRETS);
-    let container = sparks_container(containers, role);
+    let sparks = sparks_container(containers, role);
+    let container = &mut containers[sparks];
     for (field, value) in
         [("image", image), ("imagePullPolicy", spark.properties.get(conf::IMAGE_PULL_POLICY))]
     {
@@ -164,10 +163,8 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
         .map_err(|denials| failed(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))?;
     let spec = customized["spec"].clone();
     let read = |pod: &Value| Pod::deserialize(pod).map_err(|error| failed(error.to_string()));
-    let Pod { metadata, spec: own, .. } = read(&customized)?;
-    let counted = sparks_container(&mut customized["spec"]["containers"], role);
-    let container = counted.clone();
-    let limit = &mut counted["resources"]["limits"]["cpu"];
+    let Pod { metadata, .. } = read(&customized)?;
+    let limit = &mut customized["spec"]["containers"][sparks]["resources"]["limits"]["cpu"];
     if limit.is_null() {
         *limit = spark.cores(role).into();
     }
@@ -181,11 +178,10 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
     annotations.retain(|name, _| !name.starts_with(annotation::PREFIX));
     Ok(PlannedPod {
         claim: PodClaim::of(read(&customized)?),
-        limits: PodClaim::limits_of(&own.unwrap_or_default()),
         labels: with_properties(metadata.labels, conf::LABEL_PREFIX),
         annotations,
         spec,
-        container,
+        sparks_container: sparks,
     })
 }
 

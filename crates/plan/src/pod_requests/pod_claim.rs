@@ -61,7 +61,7 @@ impl PodClaim {
 
     /// Returns the limits of a pod with this spec, by the name of the resource. A resource that one of its containers does
     /// not limit is limited for the others alone.
-    pub(super) fn limits_of(spec: &PodSpec) -> Amounts {
+    fn limits_of(spec: &PodSpec) -> Amounts {
         let limits = |resources: &ResourceRequirements| amounts(resources.limits.as_ref());
         let mut total = of_containers(spec, limits);
         total.extend(spec.resources.as_ref().map(limits).unwrap_or_default());

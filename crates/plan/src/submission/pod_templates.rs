@@ -10,7 +10,7 @@ use api::{
 };
 use pod_customization;
 use serde_json::{Value, json};
-use std::fmt::Write;
+use std::{fmt::Write, mem};
 
 /// Returns the text of the file from which Spark reads `template`: JSON, which is also valid YAML.
 ///
@@ -74,18 +74,19 @@ fn keeps_last_words(containers: &mut Value, role: Role) {
     if containers.as_array().is_none_or(Vec::is_empty) {
         *containers = json!([{"name": role.container()}]);
     }
-    let container = sparks_container(containers, role);
+    let sparks = sparks_container(containers, role);
+    let container = &mut containers[sparks];
     if container[POLICY].is_null() {
         container[POLICY] = "FallbackToLogsOnError".into();
     }
 }
 
-/// Returns the container in which Spark runs, in the same way as Spark finds it: by the name that the operator has it look
-/// for, else the first one. There must be one.
-pub(crate) fn sparks_container(containers: &mut Value, role: Role) -> &mut Value {
+/// Returns the index of the container in which Spark runs, found in the same way as Spark does: by the name that the
+/// operator has it look for, else the first one.
+pub(crate) fn sparks_container(containers: &Value, role: Role) -> usize {
     let is_sparks = |container: &Value| container["name"] == role.container();
     let named = containers.as_array().and_then(|containers| containers.iter().position(is_sparks));
-    &mut containers[named.unwrap_or(0)]
+    named.unwrap_or(0)
 }
 
 /// Returns the pod template of `role` for the case that no webhook customizes the pods: all customizations are applied
@@ -105,8 +106,16 @@ pub(super) fn customized(
         template["spec"]["containers"] = json!([{"name": role.container()}]);
     }
     template["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
+    let containers = &mut template["spec"]["containers"];
+    let sparks = sparks_container(containers, role);
+    // By its first argument, which Spark adds, its container is found whatever its name is.
+    let arguments = mem::replace(&mut containers[sparks]["args"], json!([role.as_str()]));
     let mut customized = pod_customization::customized(&template)
         .map_err(|denials| denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+    if let Some(container) = customized["spec"]["containers"][sparks].as_object_mut() {
+        container.remove("args");
+        container.extend((!arguments.is_null()).then(|| ("args".to_owned(), arguments)));
+    }
     if let Some(annotations) = customized["metadata"]["annotations"].as_object_mut() {
         // What the annotations ask for has been done, so nobody has to read them any more. Only two are more than that:
         // by them the operator recognises the group of a driver (`gang::group_of`) and the executors of gangs
