@@ -297,7 +297,6 @@ fn all_pods_are_known_once_the_last_driver_that_was_seen_to_end_is_gone() {
     assert!(!knows(&application, Some("d1")));
 }
 
-/// The users' diagram is printed from the table in the code, which `make explore` compares with what really happens.
 /// Other applications wait while a plan is carried out.
 #[test]
 fn a_plan_deletes_some_of_many_placeholders_and_the_next_plan_goes_on() {
@@ -309,10 +308,30 @@ fn a_plan_deletes_some_of_many_placeholders_and_the_next_plan_goes_on() {
     let one = seen.placeholders[0].clone();
     let with_number = |number| PodSummary { name: format!("placeholder-{number}"), ..one.clone() };
     seen.placeholders = (0..1000).map(with_number).collect();
-    let Plan { actions, wake, .. } = lifecycle::next(&application, &seen, now, &policy(story.policy));
-    assert_eq!((actions.len(), wake), (100, Some(Duration::from_secs(1))));
+    let next = |seen: &Observed| lifecycle::next(&application, seen, now, &policy(story.policy));
+    for _ in 0..10 {
+        let Plan { actions, wake, .. } = next(&seen);
+        assert_eq!((actions.len(), wake), (100, Some(Duration::from_secs(1))));
+        seen = taken_effect(seen, &actions);
+    }
+    // The executor with a gate is left.
+    assert_eq!(next(&seen).actions.len(), 1);
 }
 
+#[test]
+fn a_plan_makes_some_of_many_lost_placeholders() {
+    let (_, mut story) = stories().find(|(name, _)| name == "placeholders-are-lost").unwrap();
+    story.spec["executor"]["instances"] = json!(1000);
+    let application = pi(&story.spec, story.status.clone());
+    let step = story.steps.last().unwrap();
+    let now = begin() + step.at;
+    let seen = observed(&step.observed, &application, now);
+    let plan = lifecycle::next(&application, &seen, now, &policy(story.policy));
+    let [Action::MakePlaceholders { numbers, .. }] = &plan.actions[..] else { panic!("{plan:?}") };
+    assert_eq!(*numbers, (2..=101).collect::<Vec<_>>());
+}
+
+/// The users' diagram is printed from the table in the code, which `make explore` compares with what really happens.
 #[test]
 fn the_users_page_shows_the_states_as_they_are() {
     const PAGE: &str = "docs/user/applications.md";

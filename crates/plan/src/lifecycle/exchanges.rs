@@ -15,7 +15,8 @@
 //! that it tries there finds no room and loses its nomination. So step 1 waits while another executor is to be placed on
 //! the node next (steps 3 and 4), and step 3 waits while another one is between steps 1 and 3 there. This applies to
 //! executors of other gangs too, but to none of them for longer than [`PATIENCE`], since a tenant could keep it there; and
-//! no executor lets others go first for longer than [`LONGEST_TURN`], since a tenant could put ever new ones there.
+//! no executor waits for other gangs for longer than [`LONGEST_TURN`], since a tenant could put ever new ones there. An
+//! executor of theirs that the scheduler tries in that moment loses its nomination.
 //!
 //! An executor without a placeholder, such as one that replaces another, loses its gate at once, and each loses it after
 //! [`LONGEST_EXCHANGE`], whatever the cluster does.
@@ -36,8 +37,8 @@ use std::{
 /// The time for which a pod of another application keeps executors waiting, from the moment this process first saw it do
 /// so.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
-/// The time for which an executor lets others on the node of its placeholder go first, from the moment this process first
-/// saw it.
+/// The time for which an executor waits for those of other gangs on the node of its placeholder, from the moment this
+/// process first saw it.
 const LONGEST_TURN: SignedDuration = SignedDuration::from_mins(2);
 /// The time that an executor waits for the room of its placeholder, from the moment this process first saw it.
 const LONGEST_EXCHANGE: SignedDuration = SignedDuration::from_mins(3);
@@ -271,12 +272,12 @@ impl<'a> Exchanging<'a> {
         let mut ungated = Ungated::default();
         for (executor, seat) in self.pass.gated() {
             let (is_overdue, rest) = self.has_waited(executor, LONGEST_EXCHANGE);
-            let (goes_first, until_turn) = self.has_waited(executor, LONGEST_TURN);
+            let (is_its_turn, until_turn) = self.has_waited(executor, LONGEST_TURN);
             let is_in = |exchanges: &Exchanges| {
                 seat.nominated.as_ref().is_some_and(|node| exchanges.under_way.contains(node))
             };
             let is_ready = self.placeholder_of(executor, seat).is_none() && !is_in(&self.own);
-            if is_overdue || is_ready && (goes_first || !is_in(&self.pass.seen.exchanges_of_others)) {
+            if is_overdue || is_ready && (is_its_turn || !is_in(&self.pass.seen.exchanges_of_others)) {
                 plan.events.extend(self.too_large(executor, seat));
                 ungated.uids.insert(&executor.uid);
                 ungated.nodes.extend(&seat.nominated);
@@ -308,14 +309,14 @@ impl<'a> Exchanging<'a> {
             // The driver can run before a placeholder has its node.
             let Some(node) = self::seat(placeholder).and_then(|seat| seat.node.as_ref()) else { continue };
             if seat.nominated.as_ref() != Some(node) {
+                let (is_its_turn, _) = self.has_waited(executor, LONGEST_TURN);
                 let is_busy = self.own.to_be_placed.contains(node)
                     || ungated.nodes.contains(node)
-                    || others.to_be_placed.contains(node);
+                    || others.to_be_placed.contains(node) && !is_its_turn;
                 // An exchange that has begun goes on: those that wait to be placed wait for its end.
                 let has_begun =
                     self.pass.wait(executor).is_some_and(|wait| wait.nominated.as_ref() == Some(node));
-                let (goes_first, _) = self.has_waited(executor, LONGEST_TURN);
-                if is_busy && !has_begun && !goes_first {
+                if is_busy && !has_begun {
                     let soon = others.to_be_placed.contains(node).then_some(A_MOMENT);
                     plan.wake = plan.wake.into_iter().chain(soon).min();
                     continue;

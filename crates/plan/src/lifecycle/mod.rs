@@ -409,7 +409,11 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Ac
     // They hold room that the operator gives to nobody any more. Those of orphans may have lost their owner already.
     let placeholders =
         pods.iter().filter(|pod| pod.is_placeholder() && (pod.controller.is_none() || is_left(pod)));
-    let placeholders = placeholders.filter(|pod| !is_of_living(pod)).filter_map(Pass::delete_pod);
+    // The others follow when the watch reports the deletion of these.
+    let placeholders = placeholders
+        .filter(|pod| !is_of_living(pod))
+        .filter_map(Pass::delete_pod)
+        .take(placeholders::AT_ONCE);
     if is_orphaned {
         return kept.chain(placeholders).chain(ungate_all(pods)).collect();
     }

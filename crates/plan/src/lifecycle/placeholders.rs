@@ -19,8 +19,9 @@ const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(10);
 const LOST: SignedDuration = SignedDuration::from_secs(30);
 /// The pause before placeholders that are lost are made again, if that has failed.
 const AGAIN: Duration = Duration::from_secs(30);
-/// The greatest number of actions in one plan. Applications with a thousand placeholders must not keep others waiting.
-const AT_ONCE: usize = 100;
+/// The greatest number of actions about placeholders and gated executors in one plan, and of placeholders that one plan
+/// makes. Applications with a thousand placeholders must not keep others waiting.
+pub(super) const AT_ONCE: usize = 100;
 /// The pause before the other actions.
 const GOES_ON: Duration = Duration::from_secs(1);
 
@@ -35,6 +36,7 @@ impl Pass<'_> {
         }
     }
 
+    /// Adds all of them, however many they are.
     fn all_steps(&self, plan: &mut Plan) {
         let state = plan.status.application_state.state;
         let has_gated = self.seen.executors.iter().any(PodSummary::is_gated);

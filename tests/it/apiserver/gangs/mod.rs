@@ -275,10 +275,18 @@ async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
     assert_eq!(*owner, namespace.application("pi").await["metadata"]["uid"]);
     namespace.kubectl(&["delete", "sparkapplication", "pi"]);
 
-    // A group of somebody else is left alone.
+    // A group of somebody else is left alone, here of another application.
+    let mut other = of_scheduler("volcano");
+    other["metadata"]["name"] = json!("other");
+    other["spec"]["suspend"] = json!(true);
+    namespace.apply(&other);
+    let owner = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "name": "other",
+        "uid": namespace.application("other").await["metadata"]["uid"],
+    });
     let foreign = json!({
-        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "spark-pi-pg"},
-        "spec": {"minMember": 7},
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
+        "metadata": {"name": "spark-pi-pg", "ownerReferences": [owner]}, "spec": {"minMember": 7},
     });
     eventually("the group of the deleted application can be replaced", async || {
         // There is no garbage collector in this cluster.
