@@ -158,7 +158,11 @@ impl Workloads {
         registry.register("workqueue_work_duration_seconds", help, worked_by_queue);
         let help = "How many reconciles may run at once";
         registry.register("controller_runtime_max_concurrent_reconciles", help, most);
-        registry.register("workqueue_adds", "Objects that were added to the queue", adds);
+        registry.register(
+            "workqueue_adds",
+            "Events after which an object was to be reconciled, also if it was in the queue already",
+            adds,
+        );
         registry.register("workqueue_retries", "Reconciles that are tried again", retries);
         let help = "How long objects wait for their reconcile, in seconds";
         registry.register("workqueue_queue_duration_seconds", help, waited);
