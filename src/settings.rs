@@ -194,7 +194,7 @@ pub struct Settings {
     )]
     pub scheduled_spark_application_timestamp_precision: Precision,
 
-    /// How many executors of an application have their state in its status; living ones come first
+    /// The greatest number of executors whose states are in an application's status; running ones take precedence
     #[arg(
         long,
         env = "SPARK_OPERATOR_MAX_TRACKED_EXECUTOR_PER_APP",

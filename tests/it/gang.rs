@@ -203,7 +203,7 @@ fn without_the_webhook_too_the_operator_recognises_the_group_and_the_executors_o
     assert!(children.contains(&group), "{children:?}");
 }
 
-/// Of a template in which no container has the name that Spark looks for, Spark takes the first one.
+/// Spark takes the first container of a template if none has the name that it looks for.
 #[test]
 fn without_the_webhook_too_the_container_of_spark_may_have_any_name() {
     let containers = json!([{"name": "main", "args": ["own"]}, {"name": "logger"}]);
@@ -294,7 +294,7 @@ fn placeholders_have_the_labels_that_the_user_gives_to_executors_in_any_way() {
     assert_eq!(placeholder["metadata"]["labels"], labels);
 }
 
-/// What keeps executors out of a namespace, or lets them in, has to do the same with their placeholders.
+/// A policy that refuses or admits executors has to treat their placeholders in the same way.
 #[test]
 fn placeholders_have_image_account_annotations_and_limits_of_their_executors() {
     let spec = json!({

@@ -278,7 +278,7 @@ pub mod conf {
     pub const DRIVER_POD_NAME: &str = "spark.kubernetes.driver.pod.name";
     /// Address under which the driver reaches the API server.
     pub const DRIVER_MASTER: &str = "spark.kubernetes.driver.master";
-    /// What creates the executors' pods: [`DIRECT`], `statefulset`, or a class.
+    /// The component that creates the executors' pods: [`DIRECT`], `statefulset`, `deployment`, or the name of a class.
     pub const PODS_ALLOCATOR: &str = "spark.kubernetes.allocation.pods.allocator";
     /// Spark's default for [`PODS_ALLOCATOR`]: the driver itself.
     pub const DIRECT: &str = "direct";

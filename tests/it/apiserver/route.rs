@@ -7,7 +7,8 @@ use super::{
 };
 use serde_json::{Value, json};
 
-const SERVICE: &str = "spark-operator-webhook-svc";
+/// The name of the webhook's Service, which is in [`NAMESPACE`].
+pub(crate) const SERVICE: &str = "spark-operator-webhook-svc";
 
 /// The route; dropping this value restores the usual one.
 pub(crate) struct Route;
@@ -21,7 +22,7 @@ impl Route {
 
     /// Uses the Service. Without a kube-proxy, the Service must have an external name, which is that of this machine.
     pub(crate) fn service(port: u16) -> Self {
-        kubectl(&["delete", "service", SERVICE, "--namespace", NAMESPACE, "--ignore-not-found"]);
+        delete_service();
         let service = json!({
             "apiVersion": "v1",
             "kind": "Service",
@@ -38,9 +39,13 @@ impl Route {
 impl Drop for Route {
     fn drop(&mut self) {
         point(&json!({"url": format!("https://localhost:{WEBHOOK_PORT}/mutate")}));
-        kubectl(&["delete", "service", SERVICE, "--namespace", NAMESPACE, "--ignore-not-found"]);
+        delete_service();
         kubectl(&["apply", "-f", "manifests/webhook/service.yaml"]);
     }
+}
+
+pub(crate) fn delete_service() {
+    kubectl(&["delete", "service", SERVICE, "--namespace", NAMESPACE, "--ignore-not-found"]);
 }
 
 /// Makes the API server call `client_config`, with the same CAs as before.

@@ -3,14 +3,16 @@
 
 use super::{Installed, application, install_alone, is_installed_again, native::python_job, state_is};
 use crate::{
-    apiserver::kubectl::{kubectl, kubectl_with},
+    apiserver::{
+        kubectl::{kubectl, kubectl_with},
+        route::{SERVICE, delete_service},
+    },
     program,
 };
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
 const UPGRADE: &str = "docs/admin/upgrade-from-kubeflow.md";
-const WEBHOOK_SERVICE: &str = "spark-operator-webhook-svc";
 const CONFIGURATIONS: [&str; 2] = ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"];
 
 #[test]
@@ -97,7 +99,7 @@ struct WebhookService;
 impl WebhookService {
     /// Creates it in place of the one that exists, as Helm does: without the annotation of `kubectl apply`.
     fn like_kubeflows() -> Self {
-        delete_webhook_service();
+        delete_service();
         let labels = json!({
             "app.kubernetes.io/name": "spark-operator",
             "app.kubernetes.io/instance": "spark-operator",
@@ -106,7 +108,7 @@ impl WebhookService {
         let service = json!({
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": {"name": WEBHOOK_SERVICE, "namespace": "spark-operator"},
+            "metadata": {"name": SERVICE, "namespace": "spark-operator"},
             "spec": {
                 "selector": labels,
                 "ports": [{"name": "webhook", "port": 9443, "targetPort": "webhook"}],
@@ -119,15 +121,11 @@ impl WebhookService {
 
 impl Drop for WebhookService {
     fn drop(&mut self) {
-        delete_webhook_service();
+        delete_service();
     }
-}
-
-fn delete_webhook_service() {
-    kubectl(&["delete", "--ignore-not-found", "--namespace=spark-operator", "service", WEBHOOK_SERVICE]);
 }
 
 /// Returns what `kubectl get` prints of the webhook's Service.
 fn webhook_service(arguments: &[&str]) -> String {
-    kubectl(&[&["--namespace=spark-operator", "get", "service", WEBHOOK_SERVICE], arguments].concat())
+    kubectl(&[&["--namespace=spark-operator", "get", "service", SERVICE], arguments].concat())
 }

@@ -8,21 +8,24 @@ mod pod_claim;
 mod spark;
 
 use super::{
-    submission::{pod_templates::sparks_container, starting_point},
+    submission::{
+        pod_templates::{as_by_the_webhook, sparks_container},
+        starting_point,
+    },
     validation::{Invalid, Refusal, validate},
 };
 use api::{
     Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
-    names::{annotation, conf, label, submit_conf},
+    names::{annotation, conf, submit_conf},
 };
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::api::resource::Quantity};
 pub use pod_claim::{Amounts, PodClaim, is_counted};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use spark::Spark;
 use spark_client::read_properties;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
 /// The pods that an application will have, and how many of them.
 #[derive(Clone, Debug)]
@@ -36,14 +39,14 @@ pub struct PodRequests {
     pub greatest: u32,
     /// Whether dynamic allocation changes the number of executors with the work.
     pub is_dynamic: bool,
-    /// What creates the executors' pods: `direct` is the driver itself.
+    /// The component that creates the executors' pods; `direct` means the driver itself.
     pub allocator: String,
 }
 
 /// A pod as the operator expects it.
 #[derive(Clone, Debug)]
 pub struct PlannedPod {
-    /// What quotas count. If Spark's container has no CPU limit, it counts as limited to its cores, as in Kubeflow's
+    /// The resources of the pod as quotas count them. If Spark's container has no CPU limit, it counts as limited to its cores, as in Kubeflow's
     /// operator: if a quota limits `limits.cpu`, Kubernetes accepts no container without a limit, and the limit that a
     /// LimitRange may add is not known here.
     pub claim: PodClaim,
@@ -111,7 +114,6 @@ impl PodRequests {
 /// Returns a pod of `role` that Spark creates from `template` and that the webhook customizes.
 fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod, Error> {
     let failed = |why: String| Error::NoPod { role, why };
-    template["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
     if let Some(annotations) = template["metadata"]["annotations"].as_object_mut() {
         // The operator sets this annotation, not the user, and its value is incomplete before the application is
         // stored: the uid is missing.
@@ -123,9 +125,6 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
         }
     }
     let containers = &mut template["spec"]["containers"];
-    if containers.as_array().is_none_or(Vec::is_empty) {
-        *containers = json!([{"name": role.container()}]);
-    }
     let of_role = |suffix: &str, of_both: &str| {
         let properties = spark.properties;
         properties.get(&conf::kubernetes(role, suffix)).or_else(|| properties.get(of_both))
@@ -142,8 +141,6 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
         }
     }
     container["resources"] = spark.resources(role, &container["resources"])?;
-    // By its first argument the webhook finds Spark's container, whatever its name is.
-    container["args"] = json!([role.as_str()]);
     if let Some(scheduler) = of_role(conf::SCHEDULER, submit_conf::SCHEDULER_NAME) {
         template["spec"]["schedulerName"] = scheduler.into();
     }
@@ -158,15 +155,12 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
         let secrets: Vec<_> = secrets.map(|name| json!({"name": name})).collect();
         template["spec"]["imagePullSecrets"] = secrets.into();
     }
-    let customized = pod_customization::customized(&template);
-    let mut customized = customized
-        .map_err(|denials| failed(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))?;
-    let spec = customized["spec"].clone();
-    let read = |pod: &Value| Pod::deserialize(pod).map_err(|error| failed(error.to_string()));
-    let Pod { metadata, .. } = read(&customized)?;
-    let limit = &mut customized["spec"]["containers"][sparks]["resources"]["limits"]["cpu"];
-    if limit.is_null() {
-        *limit = spark.cores(role).into();
+    let mut customized = as_by_the_webhook(template, role, sparks).map_err(failed)?;
+    let mut pod = Pod::deserialize(&customized).map_err(|error| failed(error.to_string()))?;
+    let metadata = mem::take(&mut pod.metadata);
+    if let Some(container) = pod.spec.as_mut().and_then(|spec| spec.containers.get_mut(sparks)) {
+        let limits = container.resources.get_or_insert_default().limits.get_or_insert_default();
+        limits.entry("cpu".to_owned()).or_insert_with(|| Quantity(spark.cores(role).to_owned()));
     }
     let with_properties = |entries: Option<BTreeMap<String, String>>, prefix: &str| {
         let prefix = conf::kubernetes(role, prefix);
@@ -177,10 +171,10 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
     let mut annotations: BTreeMap<_, _> = with_properties(metadata.annotations, conf::ANNOTATION_PREFIX);
     annotations.retain(|name, _| !name.starts_with(annotation::PREFIX));
     Ok(PlannedPod {
-        claim: PodClaim::of(read(&customized)?),
+        claim: PodClaim::of(pod),
         labels: with_properties(metadata.labels, conf::LABEL_PREFIX),
         annotations,
-        spec,
+        spec: customized["spec"].take(),
         sparks_container: sparks,
     })
 }

@@ -71,9 +71,6 @@ pub(crate) fn template(application: &SparkApplication, spec: &SparkApplicationSp
 /// becomes the termination message.
 fn keeps_last_words(containers: &mut Value, role: Role) {
     const POLICY: &str = "terminationMessagePolicy";
-    if containers.as_array().is_none_or(Vec::is_empty) {
-        *containers = json!([{"name": role.container()}]);
-    }
     let sparks = sparks_container(containers, role);
     let container = &mut containers[sparks];
     if container[POLICY].is_null() {
@@ -82,11 +79,34 @@ fn keeps_last_words(containers: &mut Value, role: Role) {
 }
 
 /// Returns the index of the container in which Spark runs, found in the same way as Spark does: by the name that the
-/// operator has it look for, else the first one.
-pub(crate) fn sparks_container(containers: &Value, role: Role) -> usize {
+/// operator has it look for, else the first one. Adds it if there is no container, as Spark does.
+pub(crate) fn sparks_container(containers: &mut Value, role: Role) -> usize {
+    if containers.as_array().is_none_or(Vec::is_empty) {
+        *containers = json!([{"name": role.container()}]);
+    }
     let is_sparks = |container: &Value| container["name"] == role.container();
     let named = containers.as_array().and_then(|containers| containers.iter().position(is_sparks));
     named.unwrap_or(0)
+}
+
+/// Returns `template` with the changes that the webhook would make to the pod that Spark creates from it. `sparks` is the
+/// index of Spark's container.
+///
+/// # Errors
+///
+/// When an annotation cannot be carried out: the reason.
+pub(crate) fn as_by_the_webhook(mut template: Value, role: Role, sparks: usize) -> Result<Value, String> {
+    // The webhook finds the role by a label that Spark adds, and a container with another name than Spark's by the first
+    // argument that Spark adds.
+    template["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
+    let arguments = mem::replace(&mut template["spec"]["containers"][sparks]["args"], json!([role.as_str()]));
+    let mut customized = pod_customization::customized(&template)
+        .map_err(|denials| denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+    if let Some(container) = customized["spec"]["containers"][sparks].as_object_mut() {
+        container.remove("args");
+        container.extend((!arguments.is_null()).then(|| ("args".to_owned(), arguments)));
+    }
+    Ok(customized)
 }
 
 /// Returns the pod template of `role` for the case that no webhook customizes the pods: all customizations are applied
@@ -101,21 +121,8 @@ pub(super) fn customized(
     role: Role,
 ) -> Result<Value, String> {
     let mut template = template(application, spec, role);
-    // Spark adds a container if there is none, and labels the pod. Customization needs both, so both are added here.
-    if template["spec"]["containers"].as_array().is_none_or(Vec::is_empty) {
-        template["spec"]["containers"] = json!([{"name": role.container()}]);
-    }
-    template["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
-    let containers = &mut template["spec"]["containers"];
-    let sparks = sparks_container(containers, role);
-    // By its first argument, which Spark adds, its container is found whatever its name is.
-    let arguments = mem::replace(&mut containers[sparks]["args"], json!([role.as_str()]));
-    let mut customized = pod_customization::customized(&template)
-        .map_err(|denials| denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
-    if let Some(container) = customized["spec"]["containers"][sparks].as_object_mut() {
-        container.remove("args");
-        container.extend((!arguments.is_null()).then(|| ("args".to_owned(), arguments)));
-    }
+    let sparks = sparks_container(&mut template["spec"]["containers"], role);
+    let mut customized = as_by_the_webhook(template, role, sparks)?;
     if let Some(annotations) = customized["metadata"]["annotations"].as_object_mut() {
         // What the annotations ask for has been done, so nobody has to read them any more. Only two are more than that:
         // by them the operator recognises the group of a driver (`gang::group_of`) and the executors of gangs
