@@ -13,7 +13,7 @@
 #   cargo build --release
 #   docker build --target operator --build-context binary=target/release -t spark-operator .
 #
-# On a machine without Docker and without a registry, `tests/cluster/cluster images build` does the same.
+# On a machine without Docker and without a registry, `tests/tools/cluster/cluster images build` does the same.
 
 # The libraries that the operator is linked with, glibc and libgcc, and the files by which scanners for vulnerabilities know their
 # versions. An operator image on cc-debian12, the base image that has these libraries, is 10 MB larger.
@@ -55,8 +55,8 @@ ARG SPARK_VERSION=4.0.1
 LABEL org.opencontainers.image.title="Spark ${SPARK_VERSION}, stand-in for tests"
 # A JVM that ends after some seconds gains nothing from the second compiler: drivers and executors of tests take 40 % less CPU time without it.
 ENV JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-COPY --chmod=755 tests/images/entrypoint.sh /opt/entrypoint.sh
-COPY --chmod=755 tests/images/decom.sh /opt/decom.sh
+COPY --chmod=755 tests/tools/images/entrypoint.sh /opt/entrypoint.sh
+COPY --chmod=755 tests/tools/images/decom.sh /opt/decom.sh
 # Only this stand-in has them: SparkPi and pi.py at the public image's paths, and the jobs that tests look into.
 COPY --from=jobs . /opt/spark/examples/
 # Where the images of Kubeflow's examples have theirs.

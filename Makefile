@@ -8,7 +8,7 @@ export XDG_CACHE_HOME ?= $(HOME)/.cache
 CACHE := $(XDG_CACHE_HOME)/spark-operator
 export CARGO_TARGET_DIR ?= $(CACHE)/target
 CARGO_DENY := $(CACHE)/tools/bin/cargo-deny
-CLUSTER := tests/cluster/cluster
+CLUSTER := tests/tools/cluster/cluster
 RELEASE := $(CARGO_TARGET_DIR)/release
 export SPARK ?= 4.0.1
 # How large the operator's image may be, unpacked.
@@ -26,7 +26,7 @@ images: build ## Build the images and keep them in the cache
 	$(CLUSTER) images build --operator-binary $(RELEASE)/spark-operator --at-most $(IMAGE_MB) --spark $(SPARK)
 
 demo: build ## Local cluster, operator, SparkPi to COMPLETED, its result
-	tests/demo --operator-binary $(RELEASE)/spark-operator --spark $(SPARK)
+	tests/tools/demo --operator-binary $(RELEASE)/spark-operator --spark $(SPARK)
 
 check: fmt clippy docs deny ## Formatting, lints, documentation, dependencies (tests/it/crds.rs compares the generated manifests)
 
@@ -69,32 +69,32 @@ release: ## Write everything that is published of this commit into the folder TO
 test: test-pure test-cluster test-api test-node ## Every test level
 
 test-pure: ## Pure functions, golden files, stories, HTTPS on loopback
-	tests/level pure cargo test --locked --workspace
+	tests/tools/level pure cargo test --locked --workspace
 
 test-cluster: ## The local cluster's own unit tests, and the recorder's
-	tests/level cluster tests/cluster/test_cluster.py
-	tests/level recorder tests/record/test_record.py
+	tests/tools/level cluster tests/tools/cluster/test_cluster.py
+	tests/tools/level recorder tests/tools/record/test_record.py
 
 # Clusters of their own for each level, always new ones: whatever a killed run has left in them is gone.
 test-api: ## Against a real API server; the test plays kubelet
 	cargo test --locked --no-run
 	$(CLUSTER) build --level api
-	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level api tests/in-clusters api apiserver::
+	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/tools/level api tests/tools/in-clusters api apiserver::
 
 test-node: ## On a real node, where Spark really runs
 	cargo test --locked --no-run
 	$(CLUSTER) build --level node --watching
-	tests/level node tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=3 node::
+	tests/tools/level node tests/tools/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=3 node::
 
 # A new test counts once it has passed so often while other tests run: make repeat TEST=apiserver::budget
 repeat: ## Run tests against a real API server again and again, TEST=prefix of their names TIMES=20
 	cargo test --locked --no-run
 	$(CLUSTER) build --level api
-	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/in-clusters repeat $(TEST) $(or $(TIMES),20)
+	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/tools/in-clusters repeat $(TEST) $(or $(TIMES),20)
 
 # One trouble more than in CI: some hundred times as many states, and years of 40,000 schedules.
 explore: ## All that can happen to applications, schedules and executors of gangs, within wider bounds than in CI
-	tests/level explore cargo test --locked --profile harness --package exploration -- --ignored --nocapture
+	tests/tools/level explore cargo test --locked --profile harness --package exploration -- --ignored --nocapture
 
 # CI has the oldest one that Kubernetes' own authors still mend. The scheduler has gangs since 1.36.
 WITH_GANGS := 1.36.3 1.37.2
@@ -105,34 +105,34 @@ soak: build explore ## Fuzzing, long outages, kills at random moments, certifica
 	tests/fuzz/run
 	cargo test --locked --no-run
 	$(CLUSTER) build --level node
-	tests/level "soak: lines of Spark," cargo test --locked --test it -- --ignored --nocapture soak::spark_lines
-	LONGEST=7200 SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/level "soak: faults," tests/in-clusters soak soak::faults
+	tests/tools/level "soak: lines of Spark," cargo test --locked --test it -- --ignored --nocapture soak::spark_lines
+	LONGEST=7200 SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/tools/level "soak: faults," tests/tools/in-clusters soak soak::faults
 	SPARKCTL=$(RELEASE)/sparkctl SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
-		tests/level soak tests/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak:: \
+		tests/tools/level soak tests/tools/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak:: \
 		--skip soak::spark_lines --skip soak::faults --skip soak::upgrade --skip soak::gangs --skip soak::placeholders
-	PREVIOUS=$$(tests/previous) tests/level "soak: upgrade," tests/in-cluster soak cargo test --locked --offline --test it -- --ignored \
+	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade," tests/tools/in-cluster soak cargo test --locked --offline --test it -- --ignored \
 		--nocapture soak::upgrade::replicas
-	PREVIOUS=$$(tests/previous) tests/level "soak: upgrade on a node," tests/in-cluster node cargo test --locked --offline \
+	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade on a node," tests/tools/in-cluster node cargo test --locked --offline \
 		--test it -- --ignored --nocapture soak::upgrade::on_a_node
-	tests/level "soak: release," tests/same-release
+	tests/tools/level "soak: release," tests/tools/same-release
 	for line in 3.5.6 4.1.4; do \
-		SPARK=$$line tests/level "soak: Spark $$line on a node," tests/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=2 \
+		SPARK=$$line tests/tools/level "soak: Spark $$line on a node," tests/tools/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=2 \
 			node::native node::submission_pods; \
 	done
 	for version in $(NEWER_KUBERNETES); do \
-		KUBERNETES=$$version tests/level "soak: Kubernetes $$version," tests/in-cluster soak cargo test --locked --offline --test it -- --ignored \
+		KUBERNETES=$$version tests/tools/level "soak: Kubernetes $$version," tests/tools/in-cluster soak cargo test --locked --offline --test it -- --ignored \
 			--test-threads=1 apiserver::installation apiserver::lifecycle apiserver::native apiserver::rights; \
 	done
-	KUBERNETES=$(lastword $(NEWER_KUBERNETES)) tests/level "soak: a node of Kubernetes $(lastword $(NEWER_KUBERNETES))," tests/in-cluster node \
+	KUBERNETES=$(lastword $(NEWER_KUBERNETES)) tests/tools/level "soak: a node of Kubernetes $(lastword $(NEWER_KUBERNETES))," tests/tools/in-cluster node \
 		cargo test --locked --offline --test it -- --ignored --test-threads=2 node::native node::submission_pods node::tenants
 	for version in $(WITH_GANGS); do \
-		KUBERNETES=$$version tests/level "soak: placeholders in Kubernetes $$version," tests/in-cluster soak cargo test --locked --offline \
+		KUBERNETES=$$version tests/tools/level "soak: placeholders in Kubernetes $$version," tests/tools/in-cluster soak cargo test --locked --offline \
 			--test it -- --ignored --nocapture soak::placeholders; \
-		KUBERNETES=$$version tests/level "soak: gangs of Kubernetes $$version," tests/in-cluster node cargo test --locked --offline \
+		KUBERNETES=$$version tests/tools/level "soak: gangs of Kubernetes $$version," tests/tools/in-cluster node cargo test --locked --offline \
 			--test it -- --ignored --nocapture soak::gangs; \
 	done
 	$(CLUSTER) build --level node --watching
-	PROMETHEUS=$$($(CLUSTER) prometheus) tests/level "soak: a Prometheus that discovers pods," tests/in-cluster node \
+	PROMETHEUS=$$($(CLUSTER) prometheus) tests/tools/level "soak: a Prometheus that discovers pods," tests/tools/in-cluster node \
 		cargo test --locked --offline --test it -- --ignored --test-threads=2 node::monitoring
 
 # The operator that is measured is the released one. Results go to bench-results.json as well.
@@ -141,10 +141,10 @@ bench: build ## Measure, print a table
 	cargo test --locked --no-run
 	$(CLUSTER) build --level api
 	OPERATOR=$(RELEASE)/spark-operator SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
-		tests/level bench tests/in-cluster bench cargo test --locked --offline --profile harness --test it -- --ignored --test-threads=1 --nocapture bench:: \
+		tests/tools/level bench tests/tools/in-cluster bench cargo test --locked --offline --profile harness --test it -- --ignored --test-threads=1 --nocapture bench:: \
 			--skip bench::gangs
 	$(CLUSTER) build --level node
-	KUBERNETES=$(lastword $(WITH_GANGS)) tests/level "bench: gangs," tests/in-cluster node cargo test --locked --offline --test it -- --ignored \
+	KUBERNETES=$(lastword $(WITH_GANGS)) tests/tools/level "bench: gangs," tests/tools/in-cluster node cargo test --locked --offline --test it -- --ignored \
 		--nocapture bench::gangs
 
 # Any folder of recordings of real submissions: one folder a version with one file a case, or one file a version.
@@ -153,7 +153,7 @@ recordings: ## Compare native submission with spark-submit, DIR=folder with reco
 
 # The same cases as those of the recordings that are there, for any version on PyPI.
 record: ## Record real submissions, SPARK=version CASES='java-*,vol*' DIR=folder
-	tests/record/record --spark $(SPARK) $(if $(CASES),--only '$(CASES)') $(if $(DIR),--to '$(abspath $(DIR))')
+	tests/tools/record/record --spark $(SPARK) $(if $(CASES),--only '$(CASES)') $(if $(DIR),--to '$(abspath $(DIR))')
 
 clean: ## Stop the local clusters
 	for name in spark demo test-{api,repeat,soak}-{1..4} test-node test-soak test-bench; do $(CLUSTER) down --name $$name; done

@@ -1,4 +1,4 @@
-//! Proves that the operator has no right that it does not use. `tests/in-clusters` runs this test after all other tests
+//! Proves that the operator has no right that it does not use. `tests/tools/in-clusters` runs this test after all other tests
 //! that need an API server. The audit logs of the API servers contain every request of the operator's service account;
 //! the variable `AUDIT_LOGS` has their paths.
 //!
@@ -28,7 +28,7 @@ pub type Right = (String, String, String);
 #[test]
 #[ignore = "needs the audit logs of kube-apiserver: make test"]
 fn every_right_of_the_operator_is_used() {
-    let logs = env::var("AUDIT_LOGS").expect("tests/in-clusters sets it");
+    let logs = env::var("AUDIT_LOGS").expect("tests/tools/in-clusters sets it");
     let used: BTreeSet<Right> = logs.split(':').flat_map(used).collect();
     let mut unused: Vec<_> = granted().difference(&used).cloned().collect();
     unused.retain(|(_, resource, _)| !resource.ends_with(OF_OWNER_REFERENCES));

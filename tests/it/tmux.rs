@@ -107,7 +107,7 @@ impl Terminal {
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .env("LC_ALL", "C.UTF-8")
             .output()
-            .expect("tmux is installed by tests/cluster");
+            .expect("tmux is installed by tests/tools/cluster");
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "tmux {}: {complaint}", arguments.join(" "));
         String::from_utf8(output.stdout).unwrap()

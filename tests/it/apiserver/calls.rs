@@ -29,7 +29,7 @@ static RUNTIME: LazyLock<Runtime> =
 /// test ends with the test.
 static CLIENT: LazyLock<Client> = LazyLock::new(|| {
     waited_for(async {
-        Client::try_default().await.expect("KUBECONFIG is set by `tests/cluster/cluster exec`")
+        Client::try_default().await.expect("KUBECONFIG is set by `tests/tools/cluster/cluster exec`")
     })
 });
 
@@ -125,9 +125,9 @@ pub(crate) fn is_admitted(pod: &Value) -> Result<(), String> {
     })
 }
 
-/// The administrator's kubeconfig, which `tests/cluster/cluster` writes as JSON.
+/// The administrator's kubeconfig, which `tests/tools/cluster/cluster` writes as JSON.
 pub(crate) fn kubeconfig() -> Value {
-    let file = env::var("KUBECONFIG").expect("`tests/cluster/cluster exec` sets it");
+    let file = env::var("KUBECONFIG").expect("`tests/tools/cluster/cluster exec` sets it");
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
 

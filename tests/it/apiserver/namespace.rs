@@ -57,7 +57,7 @@ impl Namespace {
             install_once();
             *alone = true;
         }
-        let client = Client::try_default().await.expect("KUBECONFIG is set by `tests/cluster/cluster exec`");
+        let client = Client::try_default().await.expect("KUBECONFIG is set by `tests/tools/cluster/cluster exec`");
         let itself = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         applied(&client, &itself, None).await;
         clear_everywhere::<ScheduledSparkApplication>(&client).await;
@@ -72,7 +72,7 @@ impl Namespace {
         // The folder's path contains the cluster's name, because two tests with a namespace of the same name may run in
         // two clusters at once.
         let kubeconfig =
-            PathBuf::from(env::var_os("KUBECONFIG").expect("`tests/cluster/cluster exec` sets it"));
+            PathBuf::from(env::var_os("KUBECONFIG").expect("`tests/tools/cluster/cluster exec` sets it"));
         let cluster = kubeconfig.parent().and_then(Path::file_name).expect("it is in the cluster's folder");
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("apiserver").join(cluster).join(name);
         match fs::remove_dir_all(&folder) {
@@ -308,7 +308,7 @@ async fn clear_everywhere<K: Ours>(client: &Client) {
     .await;
 }
 
-/// Installs the manifests, unless another process has installed them in this cluster: `tests/in-clusters` runs each
+/// Installs the manifests, unless another process has installed them in this cluster: `tests/tools/in-clusters` runs each
 /// test in a process of its own.
 fn install_once() {
     let installed = env::var_os("MANIFESTS_INSTALLED").map(PathBuf::from);

@@ -326,7 +326,7 @@ pub(crate) fn assert_none_is_left() {
     for port in [HEALTH, METRICS, WEBHOOK_PORT] {
         if let Err(error) = TcpListener::bind(("0.0.0.0", port)) {
             panic!(
-                "port {port}: {error}. Has an aborted test left its operator behind? `tests/cluster/cluster up --level api --fresh` \
+                "port {port}: {error}. Has an aborted test left its operator behind? `tests/tools/cluster/cluster up --level api --fresh` \
                  ends it (`make test` does that)"
             );
         }
@@ -348,7 +348,7 @@ fn kubeconfig(path: &Path, account: &'static str, cluster: Option<Value>) -> Pat
 /// Returns a folder that can replace an unpacked Spark: its program `bin/spark-submit` sends the same requests to the
 /// API server as Spark's own `spark-submit`, without a JVM.
 pub(crate) fn stand_in() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-in")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/stand-in")
 }
 
 /// Returns the folder in which Spark is unpacked.
@@ -359,7 +359,7 @@ pub(crate) fn spark_home() -> &'static Path {
 }
 
 fn unpacked() -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/cluster");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/cluster/cluster");
     let output = Command::new(script).arg("spark-home").output().unwrap();
     assert!(output.status.success(), "cluster spark-home: {}", String::from_utf8_lossy(&output.stderr));
     PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())

@@ -295,7 +295,7 @@ struct ApiServer {
 
 impl ApiServer {
     async fn infer() -> Self {
-        let config = Config::infer().await.expect("KUBECONFIG is set by `tests/cluster/cluster exec`");
+        let config = Config::infer().await.expect("KUBECONFIG is set by `tests/tools/cluster/cluster exec`");
         let mut roots = RootCertStore::empty();
         for certificate in config.root_cert.unwrap() {
             roots.add(CertificateDer::from(certificate)).unwrap();

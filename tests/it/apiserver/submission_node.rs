@@ -231,7 +231,7 @@ struct Kubelet {
 
 impl Machine {
     async fn work(self) {
-        let client = Client::try_default().await.expect("KUBECONFIG is set by `tests/cluster/cluster exec`");
+        let client = Client::try_default().await.expect("KUBECONFIG is set by `tests/tools/cluster/cluster exec`");
         let kubelet = Arc::new(Kubelet {
             pods: Api::namespaced(client.clone(), self.namespace),
             config_maps: Api::namespaced(client.clone(), self.namespace),

@@ -262,7 +262,7 @@ fn followed(name: &str) -> Vec<String> {
         .args(["get", "sparkapp", name, "--watch", "-o", state, "--request-timeout", PATIENCE])
         .stdout(Stdio::piped())
         .spawn()
-        .expect("kubectl is on the PATH of `tests/cluster/cluster exec`");
+        .expect("kubectl is on the PATH of `tests/tools/cluster/cluster exec`");
     let mut watch = EndedOnDrop(watch);
     let lines = BufReader::new(watch.0.stdout.take().unwrap()).lines();
     let mut states: Vec<String> = Vec::new();

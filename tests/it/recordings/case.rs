@@ -44,7 +44,7 @@ const BINARY: &str = "<binary>";
 
 impl Case {
     /// Returns all recordings in `folder`, sorted by version and name. A file `VERSION.json` contains all cases of a
-    /// version, and a text of several lines in it may be a list of lines (`tests/record/keep` writes such files); a
+    /// version, and a text of several lines in it may be a list of lines (`tests/tools/record/keep` writes such files); a
     /// file `VERSION/CASE.json` contains one case (the recorder writes such files).
     pub fn all_in(folder: &Path) -> Vec<Self> {
         let mut cases = Vec::new();

@@ -1,7 +1,7 @@
 //! Proves that native submission creates the same objects as a real `spark-submit`, by comparison with recordings of
 //! `spark-submit` for every Spark line: the recordings in `tests/data/recordings`, or those in the folder `$RECORDINGS`
 //! (`make recordings DIR=…`). A folder contains either one folder per version with one file per case, as the recorder
-//! writes them, or one file per version, as `tests/record/keep` writes it.
+//! writes them, or one file per version, as `tests/tools/record/keep` writes it.
 
 pub mod case;
 pub mod command_line;

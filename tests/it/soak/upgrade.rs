@@ -24,7 +24,7 @@ use std::{collections::BTreeMap, env};
 
 const APPLICATIONS: usize = 200;
 
-/// Returns the folder that `tests/previous` has printed.
+/// Returns the folder that `tests/tools/previous` has printed.
 fn previous() -> String {
     env::var("PREVIOUS").expect("make soak sets PREVIOUS to the folder of an earlier commit")
 }

@@ -63,7 +63,7 @@ impl Prometheus {
         let configuration =
             |job: &Value| json!({"global": {"scrape_interval": "1s"}, "scrape_configs": [job]});
         if let Ok(program) = env::var("PROMETHEUS") {
-            let kubeconfig = env::var("KUBECONFIG").expect("`tests/cluster/cluster exec` sets it");
+            let kubeconfig = env::var("KUBECONFIG").expect("`tests/tools/cluster/cluster exec` sets it");
             job["kubernetes_sd_configs"] =
                 json!([{"role": "pod", "kubeconfig_file": kubeconfig, "namespaces": {"names": ["default"]}}]);
             return Self::run(&program, &configuration(&job));
@@ -98,7 +98,7 @@ impl Prometheus {
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
-            .unwrap_or_else(|error| panic!("{program}: {error}: tests/cluster/cluster build --watching"));
+            .unwrap_or_else(|error| panic!("{program}: {error}: tests/tools/cluster/cluster build --watching"));
         let this = Self { _process: EndedOnDrop(process), _targets: None, address };
         let deadline = Instant::now() + PATIENCE;
         while !this.ask("vector(1)").is_ok_and(|answer| answer.len() == 1) {

@@ -1,7 +1,7 @@
 """Where does Spark come from when there is neither a registry of images nor a download mirror?
 
 From its package on PyPI: the source archive holds the jars with the Kubernetes back end, the launch scripts and the
-Python examples. It lacks the container entrypoint and SparkPi; tests/images has our own. The exporters that make its
+Python examples. It lacks the container entrypoint and SparkPi; tests/tools/images has our own. The exporters that make its
 metrics Prometheus' come from Maven Central, by the Ivy among Spark's jars.
 """
 

@@ -21,7 +21,7 @@ import spark
 from layout import cache, locked
 from progress import say
 
-PROJECT = pathlib.Path(__file__).resolve().parents[2]
+PROJECT = pathlib.Path(__file__).resolve().parents[3]
 
 SLIM = "docker.io/library/debian:bookworm-slim"
 DISTROLESS = "gcr.io/distroless/static-debian12:nonroot"
@@ -80,7 +80,7 @@ def build_one(
     target: Target, image: str, contexts: dict[str, "Context"], spark_version: str, scratch: pathlib.Path
 ) -> bool:
     """Whether there was anything to do."""
-    key = digest_of(PROJECT / "Dockerfile", *sorted((PROJECT / "tests" / "images").glob("*.sh")),
+    key = digest_of(PROJECT / "Dockerfile", *sorted((PROJECT / "tests" / "tools" / "images").glob("*.sh")),
                     target.name, *(contexts[name].key for name in target.contexts))
     with image_store.store_locked():
         if image in image_store.images() and keys().get(image) == key:
@@ -157,7 +157,7 @@ def named_contexts(
         folder = spark.exporters(spark.distribution(spark_version))
         contexts["exporters"] = Context(folder, digest_of(*spark.EXPORTERS.values()))
     if "jobs" in wanted:
-        sources = PROJECT / "tests" / "images" / "jobs"
+        sources = PROJECT / "tests" / "tools" / "images" / "jobs"
         key = digest_of(spark_version, *sorted(path for path in sources.rglob("*") if path.is_file()))
         folder = cache() / "spark" / f"jobs-{spark_version}-{key[:12]}"
         if not folder.exists():
