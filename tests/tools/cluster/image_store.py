@@ -27,8 +27,8 @@ def store() -> pathlib.Path:
     return cache() / "images" / "store"
 
 
-def store_locked():
-    return locked(cache() / "images" / ".store.lock", "image store")
+def store_locked(shared: bool = False):
+    return locked(cache() / "images" / ".store.lock", "image store", shared)
 
 
 def blob(digest: str) -> pathlib.Path:
@@ -72,7 +72,7 @@ def ctr(cluster: Cluster, *arguments: str, **options) -> subprocess.CompletedPro
 
 def load(cluster: Cluster, names: list[str]) -> list[str]:
     """Brings these images into the cluster; returns those that were not there already."""
-    with store_locked():
+    with store_locked(shared=True):
         known = images()
         missing = [name for name in names if name not in known]
         if missing:

@@ -20,16 +20,17 @@ def cache() -> pathlib.Path:
 
 
 @contextmanager
-def locked(path: pathlib.Path, waiting_for: str):
-    """Holds an exclusive lock; the kernel releases it when the holder dies, so a kill -9 leaves nothing."""
+def locked(path: pathlib.Path, waiting_for: str, shared: bool = False):
+    """Holds an exclusive lock, or one shared with others that only read; the kernel releases it when the holder dies, so a kill -9 leaves nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     # Python opens files close-on-exec: a started component never inherits, and so never prolongs, the lock.
     with open(path, "w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             say(f"waiting for another run: {waiting_for}")
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, kind)
         yield
 
 

@@ -3,6 +3,9 @@
 Kubernetes, etcd, CoreDNS, Helm and Prometheus are built from their Go modules, because a registry of Go modules is reachable
 from more places than release downloads are; the rest are Debian packages. What is built is kept under the
 cache by version, so only the first run on a machine pays for it.
+
+All that a run lacks is built by one `go build`, in one module: packages that several programs have in common, most of them, are
+compiled once, and both cores have work until the last program is linked.
 """
 
 import dataclasses
@@ -14,23 +17,24 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 
+import progress
 from layout import cache, locked
-from progress import say
 
 KUBERNETES = "1.34.4"
-ETCD = "3.6.16"  # Debian's 3.4 lacks the progress notifications that this API server's watch cache asks for.
+# The versions of the next three are those that build with this Kubernetes' own versions of what they have in common with it.
+ETCD = "3.6.4"
 COREDNS = "1.12.4"
+HELM = "3.19.4"
 PROMETHEUS = "0.313.5"  # That is release 3.13.5: its module's versions begin with a zero.
-HELM = "3.22.0"
 
 LEVELS = ("api", "node")
 
-# In the order in which they are built: what the API-only level needs comes first.
-API_PROGRAMS = ("kube-apiserver", "etcd", "kubectl", "json-patch", "helm")
+API_PROGRAMS = ("kube-apiserver", "etcd", "kubectl")
 NODE_PROGRAMS = ("kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns")
-# A Prometheus that discovers pods, which Debian's does not: its build takes as long as Kubernetes'.
+# Only tests run these, so a demonstration does not build them.
+TEST_PROGRAMS = ("json-patch", "helm")
+# A Prometheus that discovers pods, which Debian's does not.
 PROMETHEUS_PROGRAMS = ("prometheus",)
 
 # Prometheus' commands have a main in its module. Of all that it can find its targets by, only Kubernetes is
@@ -40,40 +44,51 @@ PROMETHEUS_TAGS = "netgo,remove_all_sd,enable_kubernetes_sd"
 # Applies JSON patches as the API server does, for tests.
 JSON_PATCH = (pathlib.Path(__file__).resolve().parents[1] / "json-patch" / "main.go").read_text()
 
+# Without debug information, which would be stripped anyway: an eighth less work.
+WITHOUT_DEBUG_INFORMATION = "-gcflags=all=-dwarf=false"
+# Go's compiler collects garbage only when its heap has grown sixfold: packages are small, memory is what a build machine has, and it is
+# a tenth less work.
+SELDOM = "500"
+
 
 @dataclasses.dataclass(frozen=True)
-class SmallMain:
-    """A program that is a module of somebody else's and a main function of ours."""
+class Beside:
+    """A program that is built in the module of the default Kubernetes: a module of somebody else's and, mostly, a main function of ours."""
 
     module: str
     version: str
-    main: str
-    edition: str = ""  # tells a main function that changes from what it was
+    main: str | None = None
+
+    @property
+    def edition(self) -> str:
+        """Tells a main function that changes from what it was."""
+        return hashlib.sha256(self.main.encode()).hexdigest()[:8] if self.main else ""
 
 
-# Kubernetes' commands have a main of their own.
-SMALL_MAINS = {
-    "etcd": SmallMain(
+BESIDE = {
+    "etcd": Beside(
         "go.etcd.io/etcd/server/v3",
         ETCD,
         'package main\n\nimport (\n\t"os"\n\n\t"go.etcd.io/etcd/server/v3/etcdmain"\n)\n\n'
         "func main() { etcdmain.Main(os.Args) }\n",
     ),
-    "coredns": SmallMain(
+    # With the plugins that the Corefile in node.py names, and no others: they would be half of its packages.
+    "coredns": Beside(
         "github.com/coredns/coredns",
         COREDNS,
-        'package main\n\nimport (\n\t_ "github.com/coredns/coredns/core/plugin"\n'
-        '\t"github.com/coredns/coredns/coremain"\n)\n\nfunc main() { coremain.Run() }\n',
+        "package main\n\nimport (\n"
+        + "".join(f'\t_ "github.com/coredns/coredns/plugin/{name}"\n' for name in ("bind", "errors", "kubernetes", "template"))
+        + '\t"github.com/coredns/coredns/coremain"\n)\n\nfunc main() { coremain.Run() }\n',
     ),
-    "json-patch": SmallMain(
-        "gopkg.in/evanphx/json-patch.v4", "4.12.0", JSON_PATCH, hashlib.sha256(JSON_PATCH.encode()).hexdigest()[:8]
-    ),
+    "json-patch": Beside("gopkg.in/evanphx/json-patch.v4", "4.12.0", JSON_PATCH),
+    "helm": Beside("helm.sh/helm/v3", HELM),
 }
 
 # program (or file) that must exist → Debian package that brings it. Looked up by program and not by package,
 # because a machine with Docker has containerd and runc from packages of another name.
 DEBIAN = {
-    "api": {"ip": "iproute2", "openssl": "openssl", "tmux": "tmux"},
+    "api": {"ip": "iproute2", "openssl": "openssl"},
+    "tests": {"tmux": "tmux"},
     "node": {
         "containerd": "containerd",
         "runc": "runc",
@@ -101,102 +116,150 @@ DEBIAN = {
 }
 
 
-def needed(level: str) -> tuple[str, ...]:
-    return API_PROGRAMS if level == "api" else API_PROGRAMS + NODE_PROGRAMS
+def needed(level: str, tests: bool = False) -> tuple[str, ...]:
+    return API_PROGRAMS + (NODE_PROGRAMS if level == "node" else ()) + (TEST_PROGRAMS if tests else ())
 
 
 def program(name: str, kubernetes: str = KUBERNETES) -> pathlib.Path:
     """The path at which a built program is kept, whether it is there already or not."""
-    if name in SMALL_MAINS:
-        small = SMALL_MAINS[name]
-        version = "-".join(filter(None, (name, small.version, small.edition)))
+    if name in BESIDE:
+        beside = BESIDE[name]
+        version = "-".join(filter(None, (name, beside.version, beside.edition)))
     elif name in PROMETHEUS_PROGRAMS:
         version = f"prometheus-{PROMETHEUS}"
-    elif name == "helm":
-        version = f"helm-{HELM}"
     else:
         version = f"kubernetes-{kubernetes}"
     return cache() / "programs" / version / name
 
 
-def ensure(level: str, kubernetes: str = KUBERNETES) -> None:
+def missing(level: str, kubernetes: str = KUBERNETES, tests: bool = False) -> list[str]:
+    """The programs that would have to be built."""
+    return [name for name in needed(level, tests) if not program(name, kubernetes).exists()]
+
+
+def ensure(level: str, kubernetes: str = KUBERNETES, tests: bool = False) -> None:
     """Builds and installs what the level needs and the machine lacks."""
-    install(level)
-    for name in needed(level):
-        if not program(name, kubernetes).exists():
-            build(name, kubernetes)
+    install(level, *(["tests"] if tests else []))
+    if not missing(level, kubernetes, tests):
+        return
+    # One lock for all, as they share what Go keeps, which goes once all are built.
+    with locked(go_folder() / ".lock", "build of Kubernetes"):
+        lacking = missing(level, kubernetes, tests)
+        beside = [name for name in lacking if name in BESIDE]
+        own = [name for name in lacking if name not in BESIDE]
+        if kubernetes == KUBERNETES:
+            own, beside = lacking, []
+        for version, names in ((KUBERNETES, beside), (kubernetes, own)):
+            if names:
+                build_kubernetes(version, names)
+        drop_what_go_keeps()
 
 
 def ensure_prometheus() -> pathlib.Path:
     """The path of a Prometheus that discovers pods, built if it is missing."""
     (name,) = PROMETHEUS_PROGRAMS
-    if not program(name).exists():
-        build(name, KUBERNETES)
-    return program(name)
+    target = program(name)
+    with locked(go_folder() / ".lock", f"build of {name}"):
+        if not target.exists():
+            module = "github.com/prometheus/prometheus"
+            folder = go_folder() / target.parent.name
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "go.mod").write_text(f"module local/{name}\n\ngo 1.24.0\n\nrequire {module} v{PROMETHEUS}\n")
+            version = f"-X github.com/prometheus/common/version.Version={PROMETHEUS.replace('0.3', '3.', 1)}"
+            build(folder, {name: f"{module}/cmd/{name}"}, version, KUBERNETES, tags=PROMETHEUS_TAGS)
+            drop_what_go_keeps()
+    return target
 
 
-def install(level: str) -> None:
-    """Installs the Debian packages whose programs are missing; `node` includes those of `api`."""
-    wanted = DEBIAN["api"] | (DEBIAN[level] if level != "api" else {})
-    missing = [package for name, package in wanted.items() if not shutil.which(name) and not os.path.exists(name)]
-    if not missing:
+def missing_packages(*levels: str) -> list[str]:
+    """The Debian packages whose programs are missing; each level includes those of `api`."""
+    wanted = {name: package for level in ("api", *levels) for name, package in DEBIAN[level].items()}
+    return [package for name, package in wanted.items() if not shutil.which(name) and not os.path.exists(name)]
+
+
+def install(*levels: str) -> None:
+    """Installs the Debian packages whose programs are missing."""
+    lacking = missing_packages(*levels)
+    if not lacking:
         return
     if os.geteuid() != 0:
-        raise SystemExit(f"run as root, or install these packages yourself: {' '.join(missing)}")
+        raise SystemExit(f"run as root, or install these packages yourself: {' '.join(lacking)}")
     if not shutil.which("apt-get"):
-        raise SystemExit(f"there is no apt-get here; install what Debian calls: {' '.join(missing)}")
+        raise SystemExit(f"there is no apt-get here; install what Debian calls: {' '.join(lacking)}")
     with locked(cache() / "programs" / ".apt.lock", "package installation"):
-        say(f"installing {' '.join(missing)}")
-        # In this run level no package starts the service that it brings: the tests start what they need.
-        quietly = dict(os.environ, DEBIAN_FRONTEND="noninteractive", RUNLEVEL="1")
-        for command in (["update"], ["install", "-y", "--no-install-recommends", *missing]):
-            result = subprocess.run(
-                ["apt-get", "-o", "DPkg::Lock::Timeout=300", *command], env=quietly, capture_output=True, text=True
-            )
-            # A third-party source that does not answer is no reason to stop: the install says what is missing.
-            if result.returncode != 0 and command[0] == "install":
-                raise SystemExit(f"apt-get {command[0]} failed:\n{(result.stdout + result.stderr)[-3000:]}")
+        with progress.step(f"installing {' '.join(lacking)}", usual=20):
+            # In this run level no package starts the service that it brings: the tests start what they need.
+            quietly = dict(os.environ, DEBIAN_FRONTEND="noninteractive", RUNLEVEL="1")
+            for command in (["update"], ["install", "-y", "--no-install-recommends", *lacking]):
+                result = subprocess.run(
+                    ["apt-get", "-o", "DPkg::Lock::Timeout=300", *command], env=quietly, capture_output=True, text=True
+                )
+                # A third-party source that does not answer is no reason to stop: the install says what is missing.
+                if result.returncode != 0 and command[0] == "install":
+                    raise SystemExit(f"apt-get {command[0]} failed:\n{(result.stdout + result.stderr)[-3000:]}")
 
 
-def build(name: str, kubernetes: str) -> None:
-    if not shutil.which("go"):
-        raise SystemExit(f"{name} is built with Go, which is missing: install Go 1.24 or later (https://go.dev/dl)")
-    target = program(name, kubernetes)
-    sources = go_folder() / target.parent.name
-    sources.mkdir(parents=True, exist_ok=True)
-    # One lock for all, as they share what Go keeps, which goes once all are built.
-    with locked(go_folder() / ".lock", f"build of {name}"):
-        if target.exists():
-            return
-        started, tags = time.monotonic(), ""
-        say(f"building {name} ({target.parent.name})")
-        if name in SMALL_MAINS:
-            small = SMALL_MAINS[name]
-            write_go_mod(sources, small.module, small.version)
-            (sources / "main.go").write_text(small.main)
-            package, flags = ".", "-s -w"
-        elif name in PROMETHEUS_PROGRAMS:
-            module = "github.com/prometheus/prometheus"
-            write_go_mod(sources, module, PROMETHEUS)
-            package, tags = f"{module}/cmd/{name}", PROMETHEUS_TAGS
-            flags = f"-s -w -X github.com/prometheus/common/version.Version={PROMETHEUS.replace('0.3', '3.', 1)}"
-        elif name == "helm":
-            module = "helm.sh/helm/v3"
-            write_go_mod(sources, module, HELM)
-            package, flags = f"{module}/cmd/helm", helm_version_flags(module)
+def build_kubernetes(kubernetes: str, names: list[str]) -> None:
+    """Builds programs of Kubernetes and, in the module of the default version, those beside it."""
+    folder = go_folder() / f"kubernetes-{kubernetes}"
+    folder.mkdir(parents=True, exist_ok=True)
+    beside = BESIDE if kubernetes == KUBERNETES else {}
+    (folder / "go.mod").write_text(kubernetes_go_mod(kubernetes, folder, beside))
+    packages = {}
+    for name in names:
+        if name not in BESIDE:
+            packages[name] = f"k8s.io/kubernetes/cmd/{name}"
+        elif BESIDE[name].main is None:
+            packages[name] = f"{BESIDE[name].module}/cmd/{name}"
         else:
-            (sources / "go.mod").write_text(kubernetes_go_mod(kubernetes, sources))
-            package, flags = f"k8s.io/kubernetes/cmd/{name}", kubernetes_version_flags(kubernetes)
+            (folder / name).mkdir(exist_ok=True)
+            (folder / name / "main.go").write_text(BESIDE[name].main)
+            packages[name] = f"./{name}"
+    # Flags about packages that a program does not have are no mistake.
+    build(folder, packages, f"{kubernetes_version_flags(kubernetes)} {helm_version_flags()}", kubernetes)
+
+
+def build(folder: pathlib.Path, packages: dict[str, str], version: str, kubernetes: str, tags: str = "") -> None:
+    """Builds programs (name → package) of the module in the folder, by one call."""
+    unfinished = folder / "unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    first, *others = packages
+    names = f"{first} and {len(others)} more programs" if others else first
+    with progress.step(f"fetching the modules of {names}", usual=20):
+        # Fills go.mod and go.sum in, fetches the modules, and says how many packages there are to compile.
+        listed = go(folder, "list", "-deps", "-tags", tags, *packages.values())
+        if listed.returncode != 0:
+            raise SystemExit(f"fetching the modules of {names} failed:\n{listed.stderr[-3000:]}")
+    count = len(listed.stdout.splitlines())
+    # 2,900 packages take five minutes on two cores.
+    with progress.step(f"building {names} with Go", usual=count // 10 + 5, of=count) as step:
+        command = ["build", "-v", "-trimpath", "-tags", tags, WITHOUT_DEBUG_INFORMATION, "-ldflags", f"-s -w {version}"]
+        # Each package is named when its turn has come.
+        built = go(folder, *command, "-o", f"{unfinished}/", *packages.values(), each_line=lambda _: step.advance())
+        if built.returncode != 0:
+            raise SystemExit(f"building {names} failed:\n{built.stderr[-3000:]}")
+    for name in packages:
+        target = program(name, kubernetes)
         target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = target.with_name(f".{name}.unfinished")
-        command = ["go", "build", "-trimpath", "-tags", tags, "-ldflags", flags, "-o", str(unfinished), package]
-        # The build yields to whoever is compiling the operator at the same time.
-        result = subprocess.run(["nice", *command], cwd=sources, env=go_environment(), capture_output=True, text=True)
-        if result.returncode != 0:
-            raise SystemExit(f"building {name} failed:\n{result.stderr[-3000:]}")
-        unfinished.rename(target)
-        say(f"built {name} in {time.monotonic() - started:.0f} s")
-        drop_what_go_keeps()
+        (unfinished / name).rename(target)
+
+
+def go(folder: pathlib.Path, *arguments: str, each_line=None) -> subprocess.CompletedProcess:
+    """Runs Go in a module's folder; `each_line` is called with each line on standard error, as soon as it is written."""
+    if not shutil.which("go"):
+        raise SystemExit("Kubernetes is built with Go, which is missing: install Go 1.24 or later (https://go.dev/dl)")
+    # The build yields to whoever is compiling the operator at the same time.
+    with subprocess.Popen(["nice", "go", *arguments], cwd=folder, env=go_environment(), text=True,
+                          stdout=subprocess.PIPE if each_line is None else subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        if each_line is None:
+            out, error = process.communicate()
+            return subprocess.CompletedProcess(arguments, process.returncode, out, error)
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            each_line(line)
+    return subprocess.CompletedProcess(arguments, process.returncode, "", "".join(lines))
 
 
 def go_folder() -> pathlib.Path:
@@ -210,7 +273,7 @@ def go_keeps() -> dict[str, pathlib.Path]:
 
 def drop_what_go_keeps() -> None:
     """Once every program of today's versions is built: it is several gigabytes, and nothing is built with it again."""
-    if all(program(name).exists() for name in needed("node")):
+    if not missing("node", tests=True):
         for folder in go_keeps().values():
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -219,38 +282,37 @@ def go_environment() -> dict[str, str]:
     # -mod=mod fills go.mod and go.sum in; GOWORK=off keeps a workspace file above the cache out of it; modules that
     # may be written to can be deleted.
     kept = {variable: str(folder) for variable, folder in go_keeps().items()}
-    return dict(os.environ, CGO_ENABLED="0", GOFLAGS="-mod=mod -modcacherw -buildvcs=false", GOWORK="off", **kept)
+    flags = "-mod=mod -modcacherw -buildvcs=false"
+    return dict(os.environ, CGO_ENABLED="0", GOFLAGS=flags, GOGC=SELDOM, GOWORK="off", **kept)
 
 
-def write_go_mod(folder: pathlib.Path, module: str, version: str) -> None:
-    (folder / "go.mod").write_text(f"module local/{folder.name}\n\ngo 1.24.0\n\nrequire {module} v{version}\n")
-
-
-def helm_version_flags(module: str) -> str:
+def helm_version_flags() -> str:
     """Flags for Helm's own version, and for the version of Kubernetes that charts are rendered for without a cluster."""
     major, minor, _ = KUBERNETES.split(".")
+    module = BESIDE["helm"].module
     said = {f"{module}/internal/version.version": f"v{HELM}"}
     for package in (f"{module}/pkg/chartutil", f"{module}/pkg/lint/rules"):
         said |= {f"{package}.k8sVersionMajor": major, f"{package}.k8sVersionMinor": minor}
-    return "-s -w " + " ".join(f"-X {name}={value}" for name, value in said.items())
+    return " ".join(f"-X {name}={value}" for name, value in said.items())
 
 
-def kubernetes_go_mod(version: str, folder: pathlib.Path) -> str:
-    """A go.mod that can build Kubernetes' commands.
+def kubernetes_go_mod(version: str, folder: pathlib.Path, beside: dict[str, Beside]) -> str:
+    """A go.mod that can build Kubernetes' commands, and what is built beside them.
 
     Kubernetes takes its staging modules from folders of its repository, which is why it cannot simply be `go
     install`ed. The same modules are published as v0.minor.patch.
     """
-    result = subprocess.run(
-        ["go", "mod", "download", "-json", f"k8s.io/kubernetes@v{version}"],
-        cwd=folder, env=go_environment(), capture_output=True, text=True,
-    )
+    result = go(folder, "mod", "download", "-json", f"k8s.io/kubernetes@v{version}")
     if result.returncode != 0:
         raise SystemExit(f"Kubernetes {version} cannot be fetched:\n{result.stderr or result.stdout}")
     published = "v0." + version.partition(".")[2]
     staging = staging_modules(pathlib.Path(json.loads(result.stdout)["GoMod"]).read_text())
+    required = "".join(f"\t{wanted.module} v{wanted.version}\n" for wanted in beside.values())
     replaced = "".join(f"\t{module} => {module} {published}\n" for module in staging)
-    return f"module local/kubernetes\n\ngo 1.24.0\n\nrequire k8s.io/kubernetes v{version}\n\nreplace (\n{replaced})\n"
+    return (
+        f"module local/kubernetes\n\ngo 1.24.0\n\nrequire (\n\tk8s.io/kubernetes v{version}\n{required})\n\n"
+        f"replace (\n{replaced})\n"
+    )
 
 
 def staging_modules(go_mod: str) -> list[str]:
@@ -262,7 +324,7 @@ def kubernetes_version_flags(version: str) -> str:
     # Without these the server reports v0.0.0, and clients refuse or complain.
     major, minor, _ = version.split(".", 2)
     values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
-    return "-s -w " + " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in values.items())
+    return " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in values.items())
 
 
 def python_is_new_enough() -> None:
