@@ -14,14 +14,14 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-import time
 
 import image_store
+import progress
 import spark
 from layout import cache, locked
-from progress import say
 
 PROJECT = pathlib.Path(__file__).resolve().parents[3]
+JOBS = PROJECT / "tests" / "tools" / "images" / "jobs"
 
 SLIM = "docker.io/library/debian:bookworm-slim"
 DISTROLESS = "gcr.io/distroless/static-debian12:nonroot"
@@ -39,12 +39,13 @@ class Target:
     image: str  # what the result is called; {spark} stands for Spark's version
     bases: tuple[str, ...]
     contexts: tuple[str, ...]  # named build contexts that the stage needs
+    usual: int  # seconds that its build takes
 
 
 TARGETS = (
-    Target("operator", OPERATOR, (DISTROLESS, SLIM), ("binary",)),
+    Target("operator", OPERATOR, (DISTROLESS, SLIM), ("binary",), 5),
     # Exactly the public image's name, so that examples for users run unchanged.
-    Target("spark", "docker.io/apache/spark:{spark}", (SLIM,), ("distribution", "jobs", "exporters")),
+    Target("spark", "docker.io/apache/spark:{spark}", (SLIM,), ("distribution", "jobs", "exporters"), 75),
 )
 
 
@@ -85,20 +86,19 @@ def build_one(
     with image_store.store_locked():
         if image in image_store.images() and keys().get(image) == key:
             return False
-    started = time.monotonic()
     for base in target.bases:
         ensure_base(base, scratch)
     given = [f"--build-context={name}={contexts[name].folder}" for name in target.contexts]
-    # One time for all files, so that the same inputs make the same image.
-    buildah("build", "--layers", "--timestamp", "0", "--pull-never", "--quiet", "--target", target.name, "--tag", image,
-            "--build-arg", f"SPARK_VERSION={spark_version}", *given, str(PROJECT))
-    with image_store.store_locked():
-        # Compressed at the least cost: an OCI layout refuses layers as they are, and Spark's are jars anyway.
-        buildah("push", "--quiet", "--compression-format", "zstd", "--compression-level", "1",
-                image, f"oci:{image_store.store()}:{image}")
-        image_store.drop_unused_blobs()
+    with progress.step(f"building the image {image}", usual=target.usual):
+        # One time for all files, so that the same inputs make the same image.
+        buildah("build", "--layers", "--timestamp", "0", "--pull-never", "--quiet", "--target", target.name, "--tag", image,
+                "--build-arg", f"SPARK_VERSION={spark_version}", *given, str(PROJECT))
+        with image_store.store_locked():
+            # Compressed at the least cost: an OCI layout refuses layers as they are, and Spark's are jars anyway.
+            buildah("push", "--quiet", "--compression-format", "zstd", "--compression-level", "1",
+                    image, f"oci:{image_store.store()}:{image}")
+            image_store.drop_unused_blobs()
     write_keys(keys() | {image: key})
-    say(f"built {image} in {time.monotonic() - started:.1f} s")
     return True
 
 
@@ -157,12 +157,11 @@ def named_contexts(
         folder = spark.exporters(spark.distribution(spark_version))
         contexts["exporters"] = Context(folder, digest_of(*spark.EXPORTERS.values()))
     if "jobs" in wanted:
-        sources = PROJECT / "tests" / "tools" / "images" / "jobs"
-        key = digest_of(spark_version, *sorted(path for path in sources.rglob("*") if path.is_file()))
+        key = digest_of(spark_version, *sorted(path for path in JOBS.rglob("*") if path.is_file()))
         folder = cache() / "spark" / f"jobs-{spark_version}-{key[:12]}"
         if not folder.exists():
             unfinished = scratch / "jobs"
-            spark.jobs(spark.distribution(spark_version), sources, unfinished)
+            spark.jobs(spark.distribution(spark_version), JOBS, unfinished)
             unfinished.rename(folder)
         contexts["jobs"] = Context(folder, key)
     return contexts
@@ -195,7 +194,6 @@ def ensure_base(image: str, scratch: pathlib.Path) -> None:
     """Makes the stand-in of a base image unless buildah has it."""
     if try_buildah("inspect", "--type", "image", image).returncode == 0:
         return
-    say(f"making a stand-in for {image}")
     root = slim_root()
     folder = scratch / "base"
     folder.mkdir()
@@ -218,7 +216,8 @@ def slim_root() -> pathlib.Path:
         unfinished = root.with_name(".bookworm-slim.tar")
         excluded = [f"--dpkgopt=path-exclude=/{path}/*" for path in LEFT_OUT]
         command = ["mmdebstrap", "--quiet", "--variant=minbase", "--format=tar", *excluded, "bookworm", unfinished]
-        result = subprocess.run(command, capture_output=True, text=True)
+        with progress.step(f"making a stand-in for {SLIM}", usual=20):
+            result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode != 0:
             raise SystemExit(f"mmdebstrap failed:\n{result.stderr[-3000:]}")
         unfinished.rename(root)

@@ -10,9 +10,10 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 
+import progress
 from layout import cache, locked
-from progress import say
 
 VERSION = "4.0.1"
 
@@ -49,7 +50,11 @@ def distribution(version: str) -> pathlib.Path:
 
 
 def assemble(version: str, target: pathlib.Path) -> None:
-    say(f"fetching Spark {version}")
+    with progress.step(f"fetching Spark {version}", usual=25):
+        unpack(version, target)
+
+
+def unpack(version: str, target: pathlib.Path) -> None:
     target.mkdir(parents=True)
     # PyPI has no wheel of pyspark, so no other form can come; --no-binary says so for mirrors that build some.
     command = ["pip3", "download", "--quiet", "--no-deps", "--no-binary", "pyspark", f"pyspark=={version}"]
@@ -84,6 +89,24 @@ def jobs(distribution: pathlib.Path, sources: pathlib.Path, target: pathlib.Path
     shutil.copytree(sources / "python", target / "src/main/python")
 
 
+def archived_classes(version: str, sources: pathlib.Path) -> pathlib.Path:
+    """The JVM's archive of the classes that submissions with this distribution need, made on first use, beside the distribution."""
+    home = distribution(version)
+    target = home.with_name(f"classes-{version}.jsa")
+    with locked(home.with_name(f".{version}.lock"), f"classes of Spark {version}"):
+        if not target.exists():
+            with progress.step(f"archiving the classes of Spark {version}", usual=20), tempfile.TemporaryDirectory() as folder:
+                jobs(home, sources, pathlib.Path(folder) / "jobs")
+                unfinished = target.with_name(f".{target.name}")
+                unfinished.unlink(missing_ok=True)
+                run(str(home / "bin" / "spark-submit"), "--master", "local[1]", "--class", "org.apache.spark.examples.LoadClasses",
+                    "--driver-java-options", f"-XX:ArchiveClassesAtExit={unfinished} -Xlog:disable",
+                    f"{folder}/jobs/jars/spark-examples.jar",
+                    SPARK_HOME=str(home), SPARK_LOCAL_IP="127.0.0.1", SPARK_LOCAL_HOSTNAME="localhost")
+                unfinished.rename(target)
+    return target
+
+
 def exporters(distribution: pathlib.Path) -> pathlib.Path:
     """A folder with the agents of all exporters, each called as Maven Central calls it; fetched on first use."""
     target = cache() / "exporters" / "-".join(EXPORTERS)
@@ -92,8 +115,8 @@ def exporters(distribution: pathlib.Path) -> pathlib.Path:
             unfinished = target.with_name(f".{target.name}.unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
             for version, expected in EXPORTERS.items():
-                say(f"fetching the Prometheus JMX exporter {version}")
-                fetch("io.prometheus.jmx", "jmx_prometheus_javaagent", version, expected, distribution, unfinished)
+                with progress.step(f"fetching the Prometheus JMX exporter {version}", usual=5):
+                    fetch("io.prometheus.jmx", "jmx_prometheus_javaagent", version, expected, distribution, unfinished)
             unfinished.rename(target)
     return target
 
@@ -110,7 +133,7 @@ def fetch(group: str, artifact: str, version: str, expected: str, distribution: 
         raise SystemExit(f"{jar.name} from Maven Central is not the expected one: its SHA-256 is {found}")
 
 
-def run(*command: str) -> None:
-    result = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, LC_ALL="C.UTF-8"))
+def run(*command: str, **environment: str) -> None:
+    result = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, LC_ALL="C.UTF-8", **environment))
     if result.returncode != 0:
         raise SystemExit(f"{command[0]} failed:\n{(result.stdout + result.stderr)[-3000:]}")

@@ -42,10 +42,11 @@ case "$1" in
       java_options+=("${!variable}")
     done < <(compgen -e | sed -n 's/^SPARK_JAVA_OPT_\([0-9][0-9]*\)$/\1/p' | sort -n)
     export SPARK_CLASSPATH="${class_path}:${PWD}"
+    # The jars first, as the archive of classes has them (see the Dockerfile).
     exec tini -s -- "${JAVA_HOME}/bin/java" \
       "${java_options[@]}" \
       "-Xms${SPARK_EXECUTOR_MEMORY}" "-Xmx${SPARK_EXECUTOR_MEMORY}" \
-      -cp "${SPARK_CLASSPATH}:${SPARK_DIST_CLASSPATH}" \
+      -cp "$(cat "${SPARK_HOME}/class-path"):${SPARK_CLASSPATH}:${SPARK_DIST_CLASSPATH}" \
       org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
       --driver-url "${SPARK_DRIVER_URL}" \
       --executor-id "${SPARK_EXECUTOR_ID}" \
