@@ -124,6 +124,21 @@ def kill(victims: list[Identity], seconds: float = 10) -> None:
         os.close(handle)
 
 
+def kill_children() -> None:
+    """Kills all that this process has started, and what that has started."""
+    parents = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            parents[int(entry)] = int(pathlib.Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    ours = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    victims = (identity_of(pid) for pid in ours - {os.getpid()})
+    kill([victim for victim in victims if victim and victim.is_alive])
+
+
 def all_processes() -> list[Identity]:
     found = (identity_of(entry) for entry in os.listdir("/proc") if entry.isdigit())
     return [process for process in found if process]

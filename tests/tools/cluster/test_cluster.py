@@ -2,6 +2,7 @@
 """Does the tool tell its own processes from strangers, and read the formats that it reads?"""
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -11,8 +12,12 @@ import unittest.mock
 
 sys.dont_write_bytecode = True
 
+import image_builds
+import machine
+import preparation
 import processes
 import programs
+from layout import cache
 
 
 class Processes(unittest.TestCase):
@@ -59,12 +64,44 @@ class Programs(unittest.TestCase):
             kept = programs.go_keeps().values()
             for path in kept:
                 path.mkdir(parents=True)
-            for name in programs.needed("node"):
+            for name in programs.needed("node", tests=True):
                 self.assertTrue(all(path.exists() for path in kept), f"{name} is to be built")
                 programs.program(name).parent.mkdir(parents=True, exist_ok=True)
                 programs.program(name).touch()
                 programs.drop_what_go_keeps()
             self.assertFalse(any(path.exists() for path in kept))
+
+class Cost(unittest.TestCase):
+    def test_what_a_demonstration_takes_from_nothing_is_within_its_budget(self):
+        """Where this machine's cache was empty when `make demo` ran; otherwise nothing has been measured."""
+        file = preparation.cost_file()
+        if not file.exists():
+            self.skipTest("`make demo` has not begun with an empty cache on this machine")
+        budget = json.loads((image_builds.PROJECT / "tests" / "data" / "budget.json").read_text())["make demo from nothing"]
+        for name, cost in json.loads(file.read_text()).items():
+            self.assertLessEqual(cost, budget[name] * 1.2, f"{name}: {cost}, budget {budget[name]}")
+
+
+class Machine(unittest.TestCase):
+    def test_everything_that_is_missing_is_reported_at_once(self):
+        with (
+            unittest.mock.patch("shutil.which", lambda name: None if name in ("go", "cargo") else f"/bin/{name}"),
+            unittest.mock.patch("shutil.disk_usage", lambda _: unittest.mock.Mock(free=machine.GB)),
+            tempfile.TemporaryDirectory() as folder,
+            unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder),
+            self.assertRaises(SystemExit) as ended,
+        ):
+            machine.require("demo")
+        said = str(ended.exception)
+        for part in ("cargo: Rust, by rustup", "go: Go 1.24 or later", "disk: 10.3 GB are needed and 1.0 GB are free"):
+            self.assertIn(part, said)
+
+    def test_what_is_there_already_needs_no_more_of_the_disk(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            for part in machine.PARTS["demo"]:
+                (cache() / part).mkdir(parents=True)
+            with unittest.mock.patch("shutil.disk_usage", lambda _: unittest.mock.Mock(free=0)):
+                self.assertEqual(machine.missing_room("demo"), [])
 
 
 if __name__ == "__main__":

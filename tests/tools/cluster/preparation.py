@@ -1,0 +1,90 @@
+"""How is everything made that a demonstration needs? Side by side: what compiles keeps both cores busy, and what is fetched waits for the
+network meanwhile."""
+
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import threading
+from concurrent import futures
+from typing import NoReturn
+
+import image_builds
+import machine
+import processes
+import programs
+import progress
+from layout import cache
+
+# For the whole workspace, as tests are built: see tests/tools/features.
+CARGO = ("cargo", "build", "--locked", "--workspace", "--bin", "spark-operator")
+
+
+def prepare(spark_version: str) -> pathlib.Path:
+    """Builds the cluster's programs, the operator and the images; returns the path of the operator's program."""
+    machine.require("demo")
+    is_empty = not any(place.exists() for place in (cache() / "target", cache() / "programs"))
+    programs.install("node", "images")
+    signal.signal(signal.SIGTERM, lambda *_: abandon(143))
+    with futures.ThreadPoolExecutor() as pool:
+        operator = pool.submit(build_operator)
+        works = [
+            operator,
+            pool.submit(programs.ensure, "node"),
+            pool.submit(image_builds.build, ["spark"], None, spark_version),
+        ]
+        done, _ = futures.wait(works, return_when=futures.FIRST_EXCEPTION)
+        failed = next((work.exception() for work in done if work.exception()), None)
+        if failed:
+            # Nobody waits for minutes to hear of it.
+            progress.say(str(failed))
+            abandon(1)
+    if is_empty:
+        record_cost()
+    return operator.result()
+
+
+def record_cost() -> None:
+    """Keeps what it has cost to make everything from nothing; a test compares that with the budget."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = round(used.ru_utime + used.ru_stime)
+    cost_file().write_text(json.dumps({"CPU seconds": seconds}) + "\n")
+    progress.say(f"made from nothing with {seconds} CPU seconds")
+
+
+def cost_file() -> pathlib.Path:
+    return cache() / "demo-from-nothing.json"
+
+
+def abandon(code: int) -> NoReturn:
+    """Ends this process with everything that its threads have started and would wait for."""
+    processes.kill_children()
+    os._exit(code)
+
+
+def build_operator() -> pathlib.Path:
+    """Compiles the operator as tests do, and returns the path of its program."""
+    tree = ["cargo", "tree", "--locked", "--package", "spark-operator", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"]
+    listed = subprocess.run(tree, cwd=image_builds.PROJECT, capture_output=True, text=True)
+    if listed.returncode != 0:
+        raise SystemExit(f"cargo tree failed:\n{listed.stderr[-3000:]}")
+    count = len({line.removesuffix(" (*)").removesuffix(" (proc-macro)") for line in listed.stdout.splitlines()})
+    seen, path = set(), None
+    command = [*CARGO, "--quiet", "--message-format", "json-render-diagnostics"]
+    with progress.step("compiling the operator", usual=140, of=count) as step:
+        with subprocess.Popen(command, cwd=image_builds.PROJECT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as cargo:
+            errors = []
+            reader = threading.Thread(target=lambda: errors.append(cargo.stderr.read()))
+            reader.start()
+            for line in cargo.stdout:
+                message = json.loads(line)
+                if message["reason"] == "compiler-artifact":
+                    seen.add(message["package_id"])
+                    step.done = len(seen)
+                    path = message.get("executable") or path
+            reader.join()
+        if cargo.returncode != 0:
+            raise SystemExit(f"compiling the operator failed:\n{''.join(errors)[-6000:]}")
+    return pathlib.Path(path)
