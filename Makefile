@@ -11,22 +11,26 @@ CARGO_DENY := $(CACHE)/tools/bin/cargo-deny
 CLUSTER := tests/tools/cluster/cluster
 RELEASE := $(CARGO_TARGET_DIR)/release
 export SPARK ?= 4.0.1
+# Nobody goes on with these builds, and what that takes is a third of what they leave. (cargo compiles anew what it has compiled otherwise.)
+export CARGO_INCREMENTAL ?= 0
+# For the whole workspace, so that the demo's operator and every test program have the same dependencies: see tests/tools/features.
+TESTS := --locked --workspace
 # How large the operator's image may be, unpacked.
 export IMAGE_MB := 40
 
-.PHONY: help build images check fmt clippy docs deny denied manifests release test test-pure test-cluster test-api test-node repeat explore soak bench recordings record demo clean
+.PHONY: help machine build images check fmt clippy docs deny denied manifests release test test-pure test-cluster test-api test-node repeat explore soak bench recordings record demo clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 build: ## Compile the operator and sparkctl for release
-	cargo build --release --locked --bins
+	cargo build --release --locked --bins --package spark-operator --package spark-operator-sparkctl --features spark-operator-sparkctl/upload
 
 images: build ## Build the images and keep them in the cache
 	$(CLUSTER) images build --operator-binary $(RELEASE)/spark-operator --at-most $(IMAGE_MB) --spark $(SPARK)
 
-demo: build ## Local cluster, operator, SparkPi to COMPLETED, its result
-	tests/tools/demo --operator-binary $(RELEASE)/spark-operator --spark $(SPARK)
+demo: ## Local cluster, operator, SparkPi to COMPLETED, its result
+	tests/tools/demo --spark $(SPARK)
 
 check: fmt clippy docs deny ## Formatting, lints, documentation, dependencies (tests/it/crds.rs compares the generated manifests)
 
@@ -43,7 +47,7 @@ docs: ## Is the documentation without gaps and broken links?
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links -A rustdoc::bare-urls' cargo doc --locked --no-deps --lib --workspace
 
 # What cargo-deny says follows from these files alone, so that it is built and run only where they have changed since it passed.
-JUDGED := cat Cargo.lock Cargo.toml crates/*/Cargo.toml tests/exploration/Cargo.toml deny.toml | sha256sum
+JUDGED := cat Cargo.lock Cargo.toml crates/*/Cargo.toml tests/exploration/Cargo.toml tests/tools/features/Cargo.toml deny.toml | sha256sum
 deny:
 	@[ "$$($(JUDGED))" = "$$(cat .ci/denied)" ] || $(MAKE) denied
 
@@ -57,7 +61,8 @@ $(CARGO_DENY):
 CHART := manifests/helm/spark-operator
 # The chart has copies, since much that fetches charts drops links.
 manifests: ## Write the generated manifests anew
-	cargo run --locked --bin spark-operator -- crds --directory manifests/crds
+	cargo build $(TESTS) --bin spark-operator
+	$(CARGO_TARGET_DIR)/debug/spark-operator crds --directory manifests/crds
 	cp manifests/crds/*.yaml $(CHART)/crds/
 	cp manifests/rbac/*.yaml $(CHART)/files/
 	cp manifests/webhook/applications.yaml manifests/webhook/pods.yaml $(CHART)/files/webhook/
@@ -68,8 +73,12 @@ release: ## Write everything that is published of this commit into the folder TO
 
 test: test-pure test-cluster test-api test-node ## Every test level
 
+test-pure test-cluster test-api test-node repeat soak bench: machine
+machine: # Reports everything that this machine lacks, before anything is compiled.
+	@$(CLUSTER) check tests
+
 test-pure: ## Pure functions, golden files, stories, HTTPS on loopback
-	tests/tools/level pure cargo test --locked --workspace
+	tests/tools/level pure cargo test $(TESTS)
 
 test-cluster: ## The local cluster's own unit tests, and the recorder's
 	tests/tools/level cluster tests/tools/cluster/test_cluster.py
@@ -77,19 +86,19 @@ test-cluster: ## The local cluster's own unit tests, and the recorder's
 
 # Clusters of their own for each level, always new ones: whatever a killed run has left in them is gone.
 test-api: ## Against a real API server; the test plays kubelet
-	cargo test --locked --no-run
-	$(CLUSTER) build --level api
+	cargo test $(TESTS) --no-run
+	$(CLUSTER) build --tests --level api
 	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/tools/level api tests/tools/in-clusters api apiserver::
 
 test-node: ## On a real node, where Spark really runs
-	cargo test --locked --no-run
-	$(CLUSTER) build --level node --watching
-	tests/tools/level node tests/tools/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=3 node::
+	cargo test $(TESTS) --no-run
+	$(CLUSTER) build --tests --level node --watching
+	tests/tools/level node tests/tools/node-level
 
 # A new test counts once it has passed so often while other tests run: make repeat TEST=apiserver::budget
 repeat: ## Run tests against a real API server again and again, TEST=prefix of their names TIMES=20
-	cargo test --locked --no-run
-	$(CLUSTER) build --level api
+	cargo test $(TESTS) --no-run
+	$(CLUSTER) build --tests --level api
 	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/tools/in-clusters repeat $(TEST) $(or $(TIMES),20)
 
 # One trouble more than in CI: some hundred times as many states, and years of 40,000 schedules.
@@ -103,57 +112,57 @@ NEWER_KUBERNETES := 1.35.4 $(WITH_GANGS)
 # What does not fit CI; each prints its result, a line that begins with `soak:`. CI's node has one line of Spark, here are others.
 soak: build explore ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
 	tests/fuzz/run
-	cargo test --locked --no-run
-	$(CLUSTER) build --level node
-	tests/tools/level "soak: lines of Spark," cargo test --locked --test it -- --ignored --nocapture soak::spark_lines
+	cargo test $(TESTS) --no-run
+	$(CLUSTER) build --tests --level node
+	tests/tools/level "soak: lines of Spark," cargo test $(TESTS) --test it -- --ignored --nocapture soak::spark_lines
 	LONGEST=7200 SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/tools/level "soak: faults," tests/tools/in-clusters soak soak::faults
 	SPARKCTL=$(RELEASE)/sparkctl SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
-		tests/tools/level soak tests/tools/in-cluster soak cargo test --locked --offline --test it -- --ignored --test-threads=1 --nocapture soak:: \
+		tests/tools/level soak tests/tools/in-cluster soak cargo test $(TESTS) --offline --test it -- --ignored --test-threads=1 --nocapture soak:: \
 		--skip soak::spark_lines --skip soak::faults --skip soak::upgrade --skip soak::gangs --skip soak::placeholders
-	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade," tests/tools/in-cluster soak cargo test --locked --offline --test it -- --ignored \
+	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade," tests/tools/in-cluster soak cargo test $(TESTS) --offline --test it -- --ignored \
 		--nocapture soak::upgrade::replicas
-	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade on a node," tests/tools/in-cluster node cargo test --locked --offline \
+	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade on a node," tests/tools/in-cluster node cargo test $(TESTS) --offline \
 		--test it -- --ignored --nocapture soak::upgrade::on_a_node
 	tests/tools/level "soak: release," tests/tools/same-release
 	for line in 3.5.6 4.1.4; do \
-		SPARK=$$line tests/tools/level "soak: Spark $$line on a node," tests/tools/in-cluster node cargo test --locked --offline --test it -- --ignored --test-threads=2 \
+		SPARK=$$line tests/tools/level "soak: Spark $$line on a node," tests/tools/in-cluster node cargo test $(TESTS) --offline --test it -- --ignored --test-threads=2 \
 			node::native node::submission_pods; \
 	done
 	for version in $(NEWER_KUBERNETES); do \
-		KUBERNETES=$$version tests/tools/level "soak: Kubernetes $$version," tests/tools/in-cluster soak cargo test --locked --offline --test it -- --ignored \
+		KUBERNETES=$$version tests/tools/level "soak: Kubernetes $$version," tests/tools/in-cluster soak cargo test $(TESTS) --offline --test it -- --ignored \
 			--test-threads=1 apiserver::installation apiserver::lifecycle apiserver::native apiserver::rights; \
 	done
 	KUBERNETES=$(lastword $(NEWER_KUBERNETES)) tests/tools/level "soak: a node of Kubernetes $(lastword $(NEWER_KUBERNETES))," tests/tools/in-cluster node \
-		cargo test --locked --offline --test it -- --ignored --test-threads=2 node::native node::submission_pods node::tenants
+		cargo test $(TESTS) --offline --test it -- --ignored --test-threads=2 node::native node::submission_pods node::tenants
 	for version in $(WITH_GANGS); do \
-		KUBERNETES=$$version tests/tools/level "soak: placeholders in Kubernetes $$version," tests/tools/in-cluster soak cargo test --locked --offline \
+		KUBERNETES=$$version tests/tools/level "soak: placeholders in Kubernetes $$version," tests/tools/in-cluster soak cargo test $(TESTS) --offline \
 			--test it -- --ignored --nocapture soak::placeholders; \
-		KUBERNETES=$$version tests/tools/level "soak: gangs of Kubernetes $$version," tests/tools/in-cluster node cargo test --locked --offline \
+		KUBERNETES=$$version tests/tools/level "soak: gangs of Kubernetes $$version," tests/tools/in-cluster node cargo test $(TESTS) --offline \
 			--test it -- --ignored --nocapture soak::gangs; \
 	done
-	$(CLUSTER) build --level node --watching
+	$(CLUSTER) build --tests --level node --watching
 	PROMETHEUS=$$($(CLUSTER) prometheus) tests/tools/level "soak: a Prometheus that discovers pods," tests/tools/in-cluster node \
-		cargo test --locked --offline --test it -- --ignored --test-threads=2 node::monitoring
+		cargo test $(TESTS) --offline --test it -- --ignored --test-threads=2 node::monitoring
 
 # The operator that is measured is the released one. Results go to bench-results.json as well.
 bench: build ## Measure, print a table
 	cargo test --locked --profile harness --test it --no-run
-	cargo test --locked --no-run
-	$(CLUSTER) build --level api
+	cargo test $(TESTS) --no-run
+	$(CLUSTER) build --tests --level api
 	OPERATOR=$(RELEASE)/spark-operator SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
 		tests/tools/level bench tests/tools/in-cluster bench cargo test --locked --offline --profile harness --test it -- --ignored --test-threads=1 --nocapture bench:: \
 			--skip bench::gangs
-	$(CLUSTER) build --level node
-	KUBERNETES=$(lastword $(WITH_GANGS)) tests/tools/level "bench: gangs," tests/tools/in-cluster node cargo test --locked --offline --test it -- --ignored \
+	$(CLUSTER) build --tests --level node
+	KUBERNETES=$(lastword $(WITH_GANGS)) tests/tools/level "bench: gangs," tests/tools/in-cluster node cargo test $(TESTS) --offline --test it -- --ignored \
 		--nocapture bench::gangs
 
 # Any folder of recordings of real submissions: one folder a version with one file a case, or one file a version.
 recordings: ## Compare native submission with spark-submit, DIR=folder with recordings
-	RECORDINGS=$(abspath $(or $(DIR),tests/data/recordings)) cargo test --locked --test it -- --nocapture recordings::
+	RECORDINGS=$(abspath $(or $(DIR),tests/data/recordings)) cargo test $(TESTS) --test it -- --nocapture recordings::
 
 # The same cases as those of the recordings that are there, for any version on PyPI.
 record: ## Record real submissions, SPARK=version CASES='java-*,vol*' DIR=folder
 	tests/tools/record/record --spark $(SPARK) $(if $(CASES),--only '$(CASES)') $(if $(DIR),--to '$(abspath $(DIR))')
 
 clean: ## Stop the local clusters
-	for name in spark demo test-{api,repeat,soak}-{1..4} test-node test-soak test-bench; do $(CLUSTER) down --name $$name; done
+	for name in spark demo test-{api,repeat,soak}-{1..4} test-node test-node-alone test-soak test-bench; do $(CLUSTER) down --name $$name; done

@@ -2,10 +2,9 @@
 
 use crate::{
     golden::{Golden, data},
-    program::run,
+    program::{run, sparkctl_program},
 };
 use api::SparkApplication;
-use clap::CommandFactory;
 use jiff::Timestamp;
 use plan::{
     By, Policy,
@@ -525,14 +524,5 @@ fn documents(text: &str) -> Vec<Value> {
 }
 
 fn sparkctl(arguments: &[&str], input: &str) -> Output {
-    run(env!("CARGO_BIN_EXE_sparkctl"), arguments, input)
-}
-
-#[test]
-fn the_help_of_every_command_has_an_example_of_it() {
-    for command in sparkctl::Flags::command().get_subcommands() {
-        let name = command.get_name();
-        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        assert!(help.contains(&format!("sparkctl {name} ")), "{name}: {help}");
-    }
+    run(sparkctl_program(), arguments, input)
 }

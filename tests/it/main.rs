@@ -13,6 +13,7 @@ mod bench;
 mod budget;
 mod characters;
 mod choice;
+mod compilation;
 mod connections;
 mod crds;
 mod ctl;

@@ -2,8 +2,25 @@
 
 use std::{
     io::Write,
+    path::Path,
     process::{Command, Output, Stdio},
+    sync::OnceLock,
 };
+
+/// Returns the path of `sparkctl`, which cargo puts beside `spark-operator`. A package's tests are built with its own
+/// programs only, so it is the tests of the whole workspace that this program is built with.
+pub fn sparkctl_program() -> &'static str {
+    static PATH: OnceLock<String> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let path = Path::new(env!("CARGO_BIN_EXE_spark-operator")).with_file_name("sparkctl");
+        assert!(
+            path.exists(),
+            "{} is missing: cargo build --package spark-operator-sparkctl",
+            path.display()
+        );
+        path.to_str().unwrap().to_owned()
+    })
+}
 
 /// Runs `program` to its end. `input` is the text on its standard input.
 pub fn run(program: &str, arguments: &[&str], input: &str) -> Output {

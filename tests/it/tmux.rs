@@ -1,5 +1,6 @@
 //! Runs a shell in a tmux terminal, so that tests can read what a user sees on the screen.
 
+use crate::program::sparkctl_program;
 use std::{
     fs,
     path::Path,
@@ -24,7 +25,7 @@ impl Terminal {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let socket = format!("spark-operator-{}-{}", id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let terminal = Self { socket };
-        let programs = Path::new(env!("CARGO_BIN_EXE_sparkctl")).parent().unwrap().display().to_string();
+        let programs = Path::new(sparkctl_program()).parent().unwrap().display().to_string();
         let path = format!("PATH={programs}:{}", std::env::var("PATH").unwrap());
         let size = [width, height].map(|length| length.to_string());
         let shell = ["timeout", "--foreground", LONGEST, "bash", "--norc", "--noprofile"];

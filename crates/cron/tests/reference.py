@@ -21,7 +21,7 @@ import zoneinfo
 from datetime import datetime, timedelta
 
 sys.dont_write_bytecode = True  # Nothing is written into the checkout.
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "tests" / "cluster"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "tests" / "tools" / "cluster"))
 
 import programs
 from layout import cache, locked

@@ -11,7 +11,9 @@ use super::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
-    env, fs,
+    env,
+    fs::{self, File},
+    io::Write,
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -133,6 +135,7 @@ impl Setup<'_> {
 
     /// Starts the operator. Its log is appended to that of the test's earlier operator on the same ports.
     pub(crate) fn spawn(self) -> Operator {
+        count_start();
         let name = if self.beside == 0 { "operator" } else { "beside" };
         let log = self.namespace.folder.join(format!("{name}.log"));
         let output = fs::File::options().create(true).append(true).open(&log).unwrap();
@@ -343,6 +346,15 @@ fn kubeconfig(path: &Path, account: &'static str, cluster: Option<Value>) -> Pat
     }
     fs::write(path, config.to_string()).unwrap();
     path.to_owned()
+}
+
+/// Adds to the file in which `tests/tools/in-clusters` counts the operators that a level starts: each takes a second of
+/// a core.
+fn count_start() {
+    if let Some(file) = env::var_os("OPERATORS_STARTED") {
+        let mut file = File::options().append(true).create(true).open(file).unwrap();
+        file.write_all(b".").unwrap();
+    }
 }
 
 /// Returns a folder that can replace an unpacked Spark: its program `bin/spark-submit` sends the same requests to the

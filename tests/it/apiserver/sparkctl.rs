@@ -3,7 +3,7 @@
 use super::{
     applications::application, gangs::Definitions, kubectl, namespace::Namespace, operator::Operator,
 };
-use crate::program::run;
+use crate::program::{run, sparkctl_program};
 use api::SparkApplication;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ async fn what_is_rendered_can_be_created_and_arrives_as_it_was_meant() {
 
     for submitter in ["native", "spark-submit"] {
         let flags = ["render", "-f", "-", "--namespace", "rendered", "--submitter", submitter];
-        let output = run(env!("CARGO_BIN_EXE_sparkctl"), &flags, &application.to_string());
+        let output = run(sparkctl_program(), &flags, &application.to_string());
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
         let dry =
@@ -137,7 +137,7 @@ async fn what_is_rendered_of_the_examples_can_be_created() {
 
 /// Returns standard output and standard error of `sparkctl`; panics if it fails.
 fn sparkctl(arguments: &[&str]) -> (String, String) {
-    let output = run(env!("CARGO_BIN_EXE_sparkctl"), arguments, "");
+    let output = run(sparkctl_program(), arguments, "");
     let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     assert!(output.status.success(), "sparkctl {}: {stderr}", arguments.join(" "));
     (stdout, stderr)

@@ -1,7 +1,7 @@
 //! Tests what `sparkctl` shows at a terminal.
 
 use super::{applications::application, namespace::Namespace};
-use crate::tmux::Terminal;
+use crate::{program::sparkctl_program, tmux::Terminal};
 use api::SparkApplication;
 use serde_json::json;
 use std::{env, os::unix::fs::symlink, process::Command};
@@ -105,7 +105,7 @@ async fn kubectl_runs_and_completes_it_as_its_plugin() {
         namespace.apply(&application(name));
     }
     for name in ["kubectl-spark", "kubectl_complete-spark"] {
-        symlink(env!("CARGO_BIN_EXE_sparkctl"), namespace.folder.join(name)).unwrap();
+        symlink(sparkctl_program(), namespace.folder.join(name)).unwrap();
     }
     let path = format!("{}:{}", namespace.folder.display(), env::var("PATH").unwrap());
     let kubectl = |arguments: &[&str]| {

@@ -3,6 +3,7 @@
 
 use super::{applications::application, namespace::Namespace};
 use crate::{
+    program::sparkctl_program,
     tmux::Terminal,
     uploads::bucket::{Asked, Bucket},
 };
@@ -36,7 +37,7 @@ async fn an_application_names_what_was_uploaded_for_it() {
     pi["spec"]["mainApplicationFile"] = json!("main.jar");
     pi["spec"]["deps"] = json!({"jars": ["s3a://other/a.jar", "lib.jar", "local:///b.jar"]});
     let create_of = |what: &str, flags: &[&str], input: &str| {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_sparkctl"));
+        let mut program = Command::new(sparkctl_program());
         program.args(["-n", "uploads", "create", what, "--upload-to", "s3://jobs"]).args(flags);
         program.current_dir(&namespace.folder).env("HADOOP_CONF_DIR", &conf);
         bucket.admit(&mut program);

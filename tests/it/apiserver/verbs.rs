@@ -7,7 +7,7 @@ use super::{
     namespace::Namespace,
     proxy::{Call, Fault, Moment, Proxy},
 };
-use crate::program::run;
+use crate::program::{run, sparkctl_program};
 use api::{ScheduledSparkApplication, SparkApplication};
 use hyper::StatusCode;
 use k8s_openapi::api::{core::v1::Pod, events::v1::Event};
@@ -97,7 +97,7 @@ async fn what_is_no_name_never_comes_to_the_cluster() {
         assert_eq!(fails(&["delete", "--schedule", odd], "").0, WRONG_FLAGS, "{odd}");
     }
     for odd in ["../x", "verbs/sparkapplications/pi?", "Verbs"] {
-        let output = run(env!("CARGO_BIN_EXE_sparkctl"), &["--namespace", odd, "delete", "pi"], "");
+        let output = run(sparkctl_program(), &["--namespace", odd, "delete", "pi"], "");
         assert_eq!(output.status.code(), Some(WRONG_FLAGS), "{odd}");
     }
     assert!(namespace.get::<SparkApplication>("pi").await.is_some());
@@ -427,7 +427,7 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
         assert!(said.starts_with(&format!("sparkctl: {complaint}")), "{flags:?}: {said}");
     }
     kubectl(&["-n", "verbs", "delete", "serviceaccount", "powerless"]);
-    let output = Command::new(env!("CARGO_BIN_EXE_sparkctl"))
+    let output = Command::new(sparkctl_program())
         .arg("list")
         .envs([("KUBECONFIG", "/nonexistent"), ("HOME", "/nonexistent")])
         .output()
@@ -452,7 +452,7 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
     let listed = std::env::join_paths(["/nonexistent", &std::env::var("KUBECONFIG").unwrap()]).unwrap();
     let broken = variant("broken", &|config| *config = json!("no kubeconfig"));
     for (variable, code) in [(listed, Some(0)), (broken.into(), Some(FAILED))] {
-        let output = Command::new(env!("CARGO_BIN_EXE_sparkctl"))
+        let output = Command::new(sparkctl_program())
             .args(["-n", "verbs", "list"])
             .env("KUBECONFIG", variable)
             .envs([("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "9")])
@@ -498,7 +498,7 @@ async fn a_cluster_is_reached_by_the_proxy_that_its_kubeconfig_names_and_without
     let server = targets.recv().await.unwrap();
 
     let host = server.rsplit_once(':').unwrap().0;
-    let output = Command::new(env!("CARGO_BIN_EXE_sparkctl"))
+    let output = Command::new(sparkctl_program())
         .args(["-n", "verbs", "list", "-o", "name"])
         .envs([("HTTPS_PROXY", "http://127.0.0.1:9"), ("NO_PROXY", host)])
         .output()
@@ -547,12 +547,12 @@ fn fails(arguments: &[&str], input: &str) -> (i32, String) {
 }
 
 fn sparkctl(arguments: &[&str], input: &str) -> Output {
-    run(env!("CARGO_BIN_EXE_sparkctl"), &[&["--namespace", "verbs"], arguments].concat(), input)
+    run(sparkctl_program(), &[&["--namespace", "verbs"], arguments].concat(), input)
 }
 
 /// Starts `sparkctl` without waiting for its end.
 fn spawn(arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_sparkctl"))
+    Command::new(sparkctl_program())
         .args(["--namespace", "verbs"])
         .args(arguments)
         .stdin(Stdio::null())

@@ -1,15 +1,17 @@
 //! Proves that the client library's example submits an application, and sees its end.
 
 use super::{install, log};
-use crate::{apiserver::kubectl::kubectl, program::run};
+use crate::{
+    apiserver::kubectl::kubectl,
+    program::{run, sparkctl_program},
+};
 use std::path::Path;
 
 #[test]
 #[ignore = "needs a node: make test"]
 fn the_example_submits_an_application_and_sees_its_end() {
     let _shared = install();
-    let example =
-        Path::new(env!("CARGO_BIN_EXE_sparkctl")).with_file_name("examples").join("submit_and_wait");
+    let example = Path::new(sparkctl_program()).with_file_name("examples").join("submit_and_wait");
     // The example waits for as long as the application takes; a run that takes longer than this counts as never ending.
     let submit = || run("timeout", &["240", example.to_str().unwrap(), "by-a-program"], "");
     let output = submit();

@@ -14,7 +14,7 @@ use crate::{
         proxy::{Line, Proxy},
     },
     golden::{data, yaml},
-    program::run,
+    program::{run, sparkctl_program},
     tmux::Terminal,
 };
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ use std::{
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn create_follows_the_driver_and_fails_if_the_application_does() {
+fn create_follows_the_driver_and_fails_if_the_application_does_alone() {
     let _alone = install_alone();
     kubectl(&["apply", "-f", "manifests/examples/spark-pi.yaml"]);
     let said = sparkctl(&["create", "--delete", "--logs", "manifests/examples/spark-pi.yaml"], 0);
@@ -110,7 +110,7 @@ async fn each_line_of_a_followed_log_comes_once_though_connections_are_cut() {
     );
     let follow = |more: &[&str], to: &str| {
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(to);
-        let child = Command::new(env!("CARGO_BIN_EXE_sparkctl"))
+        let child = Command::new(sparkctl_program())
             .args([&["--kubeconfig", &*kubeconfig, "log", "counting", "--follow"], more].concat())
             .stdout(File::create(&file).unwrap())
             .stderr(Stdio::null())
@@ -154,7 +154,7 @@ async fn each_line_of_a_followed_log_comes_once_though_connections_are_cut() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn forward_and_ui_lead_to_the_driver_until_it_has_ended() {
+fn forward_and_ui_lead_to_the_driver_until_it_has_ended_alone() {
     let _alone = install_alone();
     runs("led-to", "webUIAddress");
     let (mut forwards, said) = spawn(&["forward", "led-to", "--local-port", "0"]);
@@ -208,7 +208,7 @@ pub(super) fn ended(process: &mut EndedOnDrop) -> (Option<i32>, String) {
 
 /// Starts `sparkctl`. Returns the process and the first line that it prints.
 pub(super) fn spawn(arguments: &[&str]) -> (EndedOnDrop, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_sparkctl"))
+    let mut child = Command::new(sparkctl_program())
         .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -224,7 +224,7 @@ pub(super) fn spawn(arguments: &[&str]) -> (EndedOnDrop, String) {
 
 /// Returns what `sparkctl` prints; asserts that it exits with this code.
 pub(super) fn sparkctl(arguments: &[&str], code: i32) -> String {
-    let output = run(env!("CARGO_BIN_EXE_sparkctl"), arguments, "");
+    let output = run(sparkctl_program(), arguments, "");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "sparkctl {}: {stderr}", arguments.join(" "));
     String::from_utf8_lossy(&output.stdout).into_owned()

@@ -3,6 +3,7 @@
 mod api;
 pub(crate) mod bucket;
 
+use crate::program::sparkctl_program;
 use api::ApiServer;
 use bucket::Bucket;
 use rustix::process::{Pid, Signal, kill_process};
@@ -46,7 +47,7 @@ impl Place {
     }
 
     fn start(&self, flags: &[&str], objects: &[Value], setup: impl FnOnce(&mut Command)) -> Child {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_sparkctl"));
+        let mut program = Command::new(sparkctl_program());
         program.args(["create", "-"]).args(flags).current_dir(&self.folder).env_clear();
         program.env("KUBECONFIG", &self.api.kubeconfig).env("HOME", &self.folder);
         setup(&mut program);

@@ -23,7 +23,7 @@ from case import BINARY, Case, recorded_cases, recordings
 PODS = "/api/v1/namespaces/default/pods"
 SERVICE = "/api/v1/namespaces/default/services/app-svc"
 APPLY = "application/apply-patch+yaml"
-RECORDINGS = HERE.parent / "data/recordings"
+RECORDINGS = HERE.parents[1] / "data/recordings"
 
 
 def case(*arguments, **rest) -> Case:

@@ -2,8 +2,8 @@
 
 use super::{Namespace, application, complaints, ended, runs, submitted};
 use crate::{
-    apiserver::{applications::owned_by, eventually, kubelet, operator::Operator, seen},
-    program,
+    apiserver::{applications::owned_by, kubelet, operator::Operator},
+    program::{self, sparkctl_program},
 };
 use api::SparkApplication;
 use k8s_openapi::api::core::v1::Pod;
@@ -106,27 +106,6 @@ async fn what_was_about_to_run_runs_once() {
     assert_eq!(namespace.drivers_ever().await.len(), states.len() + 2);
 }
 
-/// Kubeflow's operator leaves some applications without a termination time. The time of their last submission counts
-/// instead.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn the_time_to_live_of_what_has_ended_is_that_since_it_was_last_heard_of() {
-    let namespace = Namespace::new("taken-over-late").await;
-    for (name, ttl) in [("expired", json!(60)), ("kept", json!(null))] {
-        kubeflows(&namespace, name, "FAILED", &json!({"timeToLiveSeconds": ttl})).await;
-    }
-    let _operator = Operator::start(&namespace).await;
-    eventually("it has lived long enough", async || {
-        let there = namespace.get::<SparkApplication>("expired").await;
-        seen(there.is_none(), there)
-    })
-    .await;
-    let kept = namespace
-        .becomes("kept", "it has a time", |application| application["status"]["terminationTime"].is_string())
-        .await;
-    assert_eq!(kept["status"]["terminationTime"], LONG_AGO);
-}
-
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_its_executors_will_lack_is_told_before_and_after() {
@@ -148,8 +127,7 @@ async fn what_its_executors_will_lack_is_told_before_and_after() {
         kubelet::runs(&namespace, &format!("{name}-driver")).await;
     }
     let listed = || {
-        let output =
-            program::run(env!("CARGO_BIN_EXE_sparkctl"), &["list", "--needs-drain", "-n", "drained"], "");
+        let output = program::run(sparkctl_program(), &["list", "--needs-drain", "-n", "drained"], "");
         assert!(output.status.success(), "{output:?}");
         [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
     };

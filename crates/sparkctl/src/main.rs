@@ -8,7 +8,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // Completions come first, before any thread is started: a shell asks for them by an environment variable.
-    match sparkctl::complete() {
+    match spark_operator_sparkctl::complete() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => run(),
         Err(error) => failed(&error),
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
 
 #[tokio::main(flavor = "current_thread")]
 async fn run() -> ExitCode {
-    match sparkctl::run(sparkctl::Flags::of_process()).await {
+    match spark_operator_sparkctl::run(spark_operator_sparkctl::Flags::of_process()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }
@@ -26,5 +26,5 @@ async fn run() -> ExitCode {
 fn failed(error: &anyhow::Error) -> ExitCode {
     // If stderr is closed, the message has no reader, so the failure to write it is ignored.
     writeln!(std::io::stderr(), "sparkctl: {error:#}").ok();
-    sparkctl::exit_code(error).into()
+    spark_operator_sparkctl::exit_code(error).into()
 }

@@ -1,0 +1,49 @@
+//! Compares what is compiled for the operator with its budget, and for its demonstration with what is compiled for tests.
+
+use crate::budget::{Measured, keep};
+use std::{collections::BTreeSet, path::Path, process::Command};
+
+/// Returns the crates that `cargo tree` lists, each with its version and features, for the packages and kinds of
+/// dependencies that `arguments` select.
+fn compiled(arguments: &[&str]) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p} [{f}]"])
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| line.trim_end_matches(" (*)").replace(" (proc-macro)", "")).collect()
+}
+
+/// An operator took 31 minutes to compile on an empty machine, because nothing counted what it compiles.
+#[test]
+fn the_operator_is_compiled_from_no_more_crates_than_it_was() {
+    let crates = compiled(&["--package", "spark-operator", "--edges", "normal,build"]);
+    let names: BTreeSet<_> = crates.iter().map(|line| line.split(" [").next().unwrap()).collect();
+    #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
+    let measured = Measured::from([("crates".to_owned(), names.len() as f64)]);
+    keep(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/budget.json"),
+        "operator",
+        &measured,
+        |_| 0.0,
+    );
+}
+
+/// `make demo` builds the operator alone, `make test` the operator and tests: cargo compiles a crate twice if the two
+/// need different features of it.
+#[test]
+fn what_the_demo_compiles_the_tests_do_not_compile_again() {
+    let for_demo = compiled(&["--workspace", "--edges", "normal,build"]);
+    let for_tests = compiled(&["--workspace", "--edges", "normal,build,dev"]);
+    let name = |line: &String| line.split(" [").next().unwrap().to_owned();
+    let names: BTreeSet<_> = for_demo.iter().map(name).collect();
+    let compiled_again: Vec<_> =
+        for_tests.difference(&for_demo).filter(|line| names.contains(&name(line))).collect();
+    assert!(
+        compiled_again.is_empty(),
+        "tests need other features of these crates: add them to tests/tools/features/Cargo.toml: {compiled_again:#?}"
+    );
+}
