@@ -14,7 +14,7 @@ const USER: u32 = 1_000_710_000;
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn operator_submission_driver_and_executors_run_under_any_user_id() {
+fn operator_submission_driver_and_executors_run_under_any_user_id_alone() {
     let _alone = install_alone();
     let _installed = Installed;
     let user = json!({"runAsUser": USER, "runAsGroup": 0});

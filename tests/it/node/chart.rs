@@ -20,7 +20,7 @@ const IMAGE: [&str; 2] =
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn a_release_of_kubeflows_chart_becomes_one_of_this_chart_and_goes_without_a_trace() {
+fn a_release_of_kubeflows_chart_becomes_one_of_this_chart_and_goes_without_a_trace_alone() {
     let _alone = install_alone();
     let _installed = Installed;
     does("docs/admin/install.md", "Uninstalling");

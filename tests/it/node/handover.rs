@@ -17,7 +17,7 @@ const CONFIGURATIONS: [&str; 2] = ["mutatingwebhookconfiguration", "validatingwe
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_for() {
+fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_for_alone() {
     let _alone = install_alone();
     let _installed = Installed;
     for what in ["controller", "webhook"] {

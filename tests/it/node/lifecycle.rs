@@ -59,7 +59,7 @@ fn a_killed_executor_is_replaced_and_the_application_goes_on() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node() {
+fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node_alone() {
     let _alone = install_alone();
     let name = "node-drained";
     let mut job = job(name, "stay");

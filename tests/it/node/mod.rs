@@ -161,6 +161,7 @@ pub(crate) struct Alone {
 
 /// Installs the operator, unless it is installed already.
 fn install() -> Shared {
+    assert!(!is_named_alone(), "`make test-node` would run this test alone, for its name");
     install_once();
     Shared { _installation: INSTALLATION.read().unwrap_or_else(PoisonError::into_inner) }
 }
@@ -168,8 +169,16 @@ fn install() -> Shared {
 /// Installs the operator for a test that changes what other tests rely on, or that opens Spark's pages in a browser:
 /// beside two other tests and three builds, one of the fetches of a page failed through `sparkctl ui`.
 pub(crate) fn install_alone() -> Alone {
+    let is_of_this_level = thread::current().name().is_some_and(|name| name.starts_with("node::"));
+    assert!(!is_of_this_level || is_named_alone(), "a test that has to run alone is named so: … _alone");
     install_once();
     Alone { _installation: INSTALLATION.write().unwrap_or_else(PoisonError::into_inner) }
+}
+
+/// Whether `tests/tools/node-level` runs this test in the cluster where one test runs after the other. The thread of a
+/// test has its name.
+fn is_named_alone() -> bool {
+    thread::current().name().is_some_and(|name| name.ends_with("_alone"))
 }
 
 /// Installs the operator as docs/admin/install.md says.

@@ -97,7 +97,7 @@ fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn without_the_webhook_drivers_and_executors_are_customized_all_the_same() {
+fn without_the_webhook_drivers_and_executors_are_customized_all_the_same_alone() {
     let _alone = install_alone();
     // With these configurations, the API server would call a webhook that does not answer.
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {

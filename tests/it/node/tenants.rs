@@ -94,7 +94,7 @@ fn a_file_of_the_submitters_that_is_uploaded_is_one_of_the_tenants() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn the_operators_image_has_no_java_no_spark_and_no_shell() {
+fn the_operators_image_has_no_java_no_spark_and_no_shell_alone() {
     let _alone = install_alone();
     is_rolled_out();
     let in_operators = |arguments: &[&str]| kubectl(&[&["-n", "spark-operator"], arguments].concat());

@@ -47,7 +47,7 @@ const LOOK: &str = r#"(async () => {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn the_ui_is_found_through_its_service() {
+fn the_ui_is_found_through_its_service_alone() {
     let _alone = install_alone();
     let status = runs("ui-by-service", "webUIAddress");
     let driver = &status["driverInfo"];
@@ -68,7 +68,7 @@ fn the_ui_is_found_through_its_service() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn the_ui_is_found_through_an_ingress_with_a_path_and_tls() {
+fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_alone() {
     let _alone = install_alone();
     let _installed = Installed::with(&[
         "--ingress-url-format=https://{{$appNamespace}}.example.com/spark/{{ $appName }}",

@@ -98,7 +98,9 @@ impl Prometheus {
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
-            .unwrap_or_else(|error| panic!("{program}: {error}: tests/tools/cluster/cluster build --watching"));
+            .unwrap_or_else(|error| {
+                panic!("{program}: {error}: tests/tools/cluster/cluster build --watching")
+            });
         let this = Self { _process: EndedOnDrop(process), _targets: None, address };
         let deadline = Instant::now() + PATIENCE;
         while !this.ask("vector(1)").is_ok_and(|answer| answer.len() == 1) {
