@@ -74,7 +74,7 @@ fn configs() -> Vec<Config> {
     let fault = || Budget::new(1, &[(Crash, 1), (Fault, 1)]);
     let user = Budget::new(1, &[(Deletion, 1), (Eviction, 1)]);
     vec![
-        Config { name: "one node", nodes: ONE_NODE, lag: 2, budget: fault() },
+        Config { name: "one node", nodes: ONE_NODE, lag: 1, budget: fault() },
         Config { name: "two nodes", nodes: TWO_NODES, lag: 1, budget: fault() },
         Config { name: "one node, its user", nodes: ONE_NODE, lag: 1, budget: user },
     ]

@@ -1,15 +1,16 @@
 //! Proves that an application that `spark-submit` submits runs exactly once, whenever the operator is killed, its
 //! submission pod is lost, or an answer of the API server is lost.
 //!
-//! These tests use Spark's own `spark-submit`. The tests in `faults` let every second request fail. They use the
-//! stand-in, a program that sends the same requests as `spark-submit`.
+//! These tests use Spark's own `spark-submit`, for what only it can show. The tests in `faults` let other requests
+//! fail, each in its way (`make soak`: every request in every way). They use the stand-in, a program that sends the same
+//! requests as `spark-submit`.
 
 use super::{
     applications::{application, owned_by},
     eventually, kubelet,
     namespace::Namespace,
     operator::{Operator, spark_home},
-    proxy::{Call, Moment, Proxy, Trap},
+    proxy::{Call, Moment, Proxy},
     seen,
     submission_node::SubmissionNode,
 };
@@ -20,10 +21,6 @@ use serde_json::json;
 const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
 /// `spark-submit` creates the ConfigMap with Spark's configuration, as its last request.
 const CONFIGURATION_IS_MADE: Call = Call { method: "PATCH", path: "/configmaps/spark-drv-" };
-/// The operator deletes the submission pod.
-const POD_IS_DELETED: Call = Call { method: "DELETE", path: "/pods/pi-" };
-/// The operator writes the status of `pi`.
-const STATUS_IS_WRITTEN: Call = Call { method: "PATCH", path: "/sparkapplications/pi/status" };
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -43,18 +40,6 @@ async fn killed_around_the_creation_of_the_submission_pod_it_has_one() {
         let driver = scene.is_submitted_once(&TOLD).await;
         scene.completes(&[&driver], 1).await;
     }
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_lost_reply_to_the_submission_pods_creation_makes_no_other() {
-    let scene = Scene::new("lost-pod").await;
-    let _operator = scene.operator().await;
-    let pod_is_made = scene.operators.hold(POD_IS_MADE, Moment::After);
-    scene.namespace.apply(&application("pi"));
-    pod_is_made.caught().await.close();
-    let driver = scene.is_submitted_once(&TOLD).await;
-    scene.completes(&[&driver], 1).await;
 }
 
 #[tokio::test]
@@ -91,43 +76,6 @@ async fn what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tri
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn killed_while_spark_submit_works_it_records_what_the_submission_pod_has_made() {
-    let scene = Scene::new("killed-and-back").await;
-    let operator = scene.operator().await;
-    let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::Before);
-    scene.namespace.apply(&application("pi"));
-    let held = driver_is_made.caught().await;
-    operator.kill();
-
-    let _operator = scene.operator().await;
-    held.release();
-    let driver = scene.is_submitted_once(&TOLD).await;
-    assert_eq!(scene.namespace.driver_services().await.len(), 1, "the driver's");
-    scene.completes(&[&driver], 1).await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn killed_between_pod_and_configuration_it_adopts_the_driver_that_the_submission_pod_completes() {
-    let scene = Scene::new("killed-in-the-making").await;
-    let operator = scene.operator().await;
-    let configuration_is_made = scene.pods.hold(CONFIGURATION_IS_MADE, Moment::Before);
-    scene.namespace.apply(&application("pi"));
-    let held = configuration_is_made.caught().await;
-    let in_the_making = scene.driver().await;
-    operator.kill();
-    // Only the creation of the driver's pod needs the webhook, so `spark-submit` can create the rest without an
-    // operator.
-    held.release();
-    scene.node.is_idle().await;
-
-    let _operator = scene.operator().await;
-    assert_eq!(scene.is_submitted_once(&TOLD).await, in_the_making);
-    scene.completes(&[&in_the_making], 1).await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
 async fn a_submission_pod_that_is_lost_between_pod_and_configuration_is_made_anew_and_so_is_its_driver() {
     let scene = Scene::new("lost-half-made").await;
     let _operator = scene.operator().await;
@@ -139,112 +87,6 @@ async fn a_submission_pod_that_is_lost_between_pod_and_configuration_is_made_ane
     scene.namespace.kubectl(&["delete", "pod", lost["metadata"]["name"].as_str().unwrap()]);
     held.close();
 
-    let driver = scene.is_submitted_once(&TOLD).await;
-    assert_ne!(driver, half_made);
-    scene.completes(&[&half_made, &driver], 2).await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_submission_pod_that_is_lost_once_its_driver_is_whole_is_not_missed() {
-    let scene = Scene::new("lost-whole").await;
-    let operator = scene.operator().await;
-    let configuration_is_made = scene.pods.hold(CONFIGURATION_IS_MADE, Moment::Before);
-    let is_whole = scene.pods.hold(CONFIGURATION_IS_MADE, Moment::After);
-    scene.namespace.apply(&application("pi"));
-    let held = configuration_is_made.caught().await;
-    operator.kill();
-    held.release();
-    let held = is_whole.caught().await;
-    let [lost] = &scene.namespace.submission_pods().await[..] else { panic!("one submission pod") };
-    scene.namespace.kubectl(&["delete", "pod", lost["metadata"]["name"].as_str().unwrap()]);
-    held.close();
-    let whole = scene.driver().await;
-
-    let _operator = scene.operator().await;
-    assert_eq!(scene.is_submitted_once(&TOLD).await, whole);
-    scene.completes(&[&whole], 1).await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn killed_before_its_submission_is_recorded_it_adopts_the_driver() {
-    let scene = Scene::new("killed-unrecorded").await;
-    let operator = scene.operator().await;
-    let failing = scene.submission_is_recorded(Moment::Before);
-    let again = scene.submission_is_recorded(Moment::Before);
-    scene.namespace.apply(&application("pi"));
-    failing.caught().await.close();
-    let held = again.caught().await;
-    assert!(operator.log().contains("write of the status failed"), "it was told of the first one");
-    let driver = scene.driver().await;
-    operator.kill();
-    held.close();
-    let status = scene.namespace.application("pi").await["status"].take();
-    assert_eq!(status["submissionID"], json!(null));
-
-    let _operator = scene.operator().await;
-    assert_eq!(scene.is_submitted_once(&TOLD).await, driver);
-    scene.completes(&[&driver], 1).await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn killed_while_its_submission_is_recorded_it_does_not_submit_again() {
-    let scene = Scene::new("killed-recording").await;
-    let operator = scene.operator().await;
-    let status_is_written = scene.submission_is_recorded(Moment::After);
-    scene.namespace.apply(&application("pi"));
-    let held = status_is_written.caught().await;
-    operator.kill();
-    held.close();
-
-    let _operator = scene.operator().await;
-    let driver = scene.is_submitted_once(&UNTOLD).await;
-    scene.completes(&[&driver], 1).await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn killed_before_the_submission_pod_is_deleted_it_is_deleted_by_the_next() {
-    let scene = Scene::new("killed-deleting").await;
-    let operator = scene.operator().await;
-    let pod_is_deleted = scene.operators.hold(POD_IS_DELETED, Moment::Before);
-    scene.namespace.apply(&application("pi"));
-    let held = pod_is_deleted.caught().await;
-    operator.kill();
-    held.close();
-    assert_eq!(scene.namespace.submission_pods().await.len(), 1);
-
-    let _operator = scene.operator().await;
-    let driver = scene.is_submitted_once(&TOLD).await;
-    scene.completes(&[&driver], 1).await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_lost_reply_to_the_status_write_does_not_submit_again() {
-    let scene = Scene::new("lost-status-reply").await;
-    let operator = scene.operator().await;
-    let status_is_written = scene.submission_is_recorded(Moment::After);
-    scene.namespace.apply(&application("pi"));
-    status_is_written.caught().await.close();
-    operator.has_logged("write of the status failed").await;
-    let driver = scene.is_submitted_once(&UNTOLD).await;
-    scene.completes(&[&driver], 1).await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_lost_reply_to_the_drivers_creation_leaves_one_whole_driver() {
-    let scene = Scene::new("lost-driver-reply").await;
-    let _operator = scene.operator().await;
-    let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::After);
-    scene.namespace.apply(&application("pi"));
-    let held = driver_is_made.caught().await;
-    let half_made = scene.driver().await;
-    // `spark-submit` retries, finds its own pod, and gives up.
-    held.reset();
     let driver = scene.is_submitted_once(&TOLD).await;
     assert_ne!(driver, half_made);
     scene.completes(&[&half_made, &driver], 2).await;
@@ -270,10 +112,24 @@ async fn a_submission_whose_connection_is_closed_fails_and_leaves_no_half_made_d
     assert_eq!(scene.namespace.submission_pods_ever().await.len(), 1);
 }
 
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_lost_reply_to_the_drivers_creation_leaves_one_whole_driver() {
+    let scene = Scene::new("lost-driver-reply").await;
+    let _operator = scene.operator().await;
+    let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::After);
+    scene.namespace.apply(&application("pi"));
+    let held = driver_is_made.caught().await;
+    let half_made = scene.driver().await;
+    // `spark-submit` retries, finds its own pod, and gives up.
+    held.reset();
+    let driver = scene.is_submitted_once(&TOLD).await;
+    assert_ne!(driver, half_made);
+    scene.completes(&[&half_made, &driver], 2).await;
+}
+
 /// The events of a submission.
 const TOLD: [&str; 2] = ["SparkApplicationAdded", "SparkApplicationSubmitted"];
-/// The events if the reply to the status write is lost: the event that follows the write is not sent.
-const UNTOLD: [&str; 1] = ["SparkApplicationAdded"];
 
 /// The application `pi`, with the proxies and the node that its tests need.
 struct Scene {
@@ -295,11 +151,6 @@ impl Scene {
 
     async fn operator(&self) -> Operator {
         Operator::with(&self.namespace).through(&self.operators).by_spark_submit().start().await
-    }
-
-    /// Holds the status write that records `pi` as SUBMITTED. Earlier writes report on its submission pod.
-    fn submission_is_recorded(&self, moment: Moment) -> Trap {
-        self.operators.hold_saying("\"SUBMITTED\"", STATUS_IS_WRITTEN, moment)
     }
 
     /// Returns the uid of the driver's pod.

@@ -57,7 +57,8 @@ impl Namespace {
             install_once();
             *alone = true;
         }
-        let client = Client::try_default().await.expect("KUBECONFIG is set by `tests/tools/cluster/cluster exec`");
+        let client =
+            Client::try_default().await.expect("KUBECONFIG is set by `tests/tools/cluster/cluster exec`");
         let itself = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         applied(&client, &itself, None).await;
         clear_everywhere::<ScheduledSparkApplication>(&client).await;

@@ -31,33 +31,6 @@ const WRITES: [(&str, Call); 5] = [
     ("status", STATUS_IS_WRITTEN),
 ];
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn killed_at_any_write_it_makes_one_driver_and_leaves_nothing_behind() {
-    for moment in [Moment::Before, Moment::After] {
-        for (position, (write, _)) in WRITES.iter().enumerate() {
-            let namespace = Namespace::new("native-killed").await;
-            let proxy = Proxy::start().await;
-            let operator = Operator::with(&namespace).through(&proxy).start().await;
-            let trap = trap(&proxy, position, moment);
-            namespace.apply(&application("pi"));
-            let held = caught(trap).await;
-            operator.kill();
-            held.close();
-
-            let operator = Operator::with(&namespace).through(&proxy).start().await;
-            let context = format!("{moment:?} {write}");
-            namespace.reaches("pi", "SUBMITTED").await;
-            let submitted = namespace.application("pi").await;
-            let driver = namespace.pod("pi-driver").await.expect(&context);
-            is_whole(&namespace, &submitted, &driver, &context).await;
-            completes(&namespace, &context).await;
-            assert_eq!(namespace.drivers_ever().await, [driver["metadata"]["uid"].as_str().unwrap()]);
-            drop(operator);
-        }
-    }
-}
-
 /// The driver has a PersistentVolumeClaim that Spark generates, and the NetworkPolicy of all drivers since Spark 4.2.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

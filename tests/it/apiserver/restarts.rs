@@ -21,13 +21,6 @@ async fn no_pod_is_refused_while_replicas_are_restarted_behind_a_service() {
     restarted(&namespace, Route::service).await;
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn no_pod_is_refused_while_replicas_are_restarted_behind_a_url() {
-    let namespace = Namespace::new("restarts-url").await;
-    restarted(&namespace, Route::url).await;
-}
-
 /// A Service gets the address of a replica a moment after the replica is ready and its caches are filled. If the
 /// replica submitted before that, the API server could not reach the webhook and would refuse the driver.
 #[tokio::test]

@@ -100,34 +100,6 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     assert_eq!(operator.metric("spark_operator_scheduled_run_lag_seconds_count").await, Ok(2.0));
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_start_that_nobody_could_record_is_not_repeated() {
-    let namespace = Namespace::new("schedule-crash").await;
-    let proxy = Proxy::start().await;
-    let operator = Operator::with(&namespace).through(&proxy).start().await;
-    namespace.apply(&schedule("crashed", &json!({"schedule": "@every 10s", "successfulRunHistoryLimit": 0})));
-    becomes(&namespace, "crashed", "it is scheduled", |status| status["scheduleState"] == "Scheduled").await;
-    let write = Call { method: "PATCH", path: "/scheduledsparkapplications/crashed/status" };
-    let trap = proxy.hold(write, Moment::Before);
-    let held = trap.caught().await;
-    let only = nth_run(&namespace, "crashed", 1).await;
-    operator.kill();
-    held.close();
-
-    let _operator = Operator::with(&namespace).through(&proxy).start().await;
-    let is_recorded = |status: &Value| time(&status["handledUntil"]) >= slot_of(&only);
-    becomes(&namespace, "crashed", "the start is recorded", is_recorded).await;
-    let made: Vec<_> = proxy
-        .writes_in(namespace.name)
-        .into_iter()
-        .filter(|(method, path, _)| method == "POST" && path.ends_with("/sparkapplications"))
-        .collect();
-    let runs = runs(&namespace, "crashed").await.len();
-    assert_eq!(made.len(), runs, "each was created once: {made:?}");
-    is_told(&namespace, "crashed", "ScheduledRunStarted").await;
-}
-
 /// Issue 22: a `Forbid` schedule listed the namespace's pods at each due time, and thousands may be due in one minute.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -155,78 +127,6 @@ async fn a_schedule_that_runs_alone_asks_once_for_the_pods_of_applications_that_
         completes(&namespace, &last).await;
     }
     assert_eq!(lists.load(Ordering::Relaxed), 1);
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_reply_that_is_lost_starts_nothing_twice() {
-    let namespace = Namespace::new("schedule-reply").await;
-    let proxy = Proxy::start().await;
-    let operator = Operator::with(&namespace).through(&proxy).start().await;
-    let trap = proxy.hold(Call { method: "POST", path: "/sparkapplications" }, Moment::After);
-    namespace.apply(&schedule("lost", &json!({"schedule": "@every 10s"})));
-    let held = trap.caught().await;
-    held.close();
-    let only = nth_run(&namespace, "lost", 1).await;
-    becomes(&namespace, "lost", "the start is recorded", |status| status["lastRunName"] == *name(&only))
-        .await;
-    assert_eq!(runs(&namespace, "lost").await.len(), 1);
-    has_started(&operator, 1.0).await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn forbid_waits_for_the_end_of_what_runs_and_then_makes_up_for_the_last() {
-    let namespace = Namespace::new("schedule-forbid").await;
-    let operator = Operator::start(&namespace).await;
-    namespace.apply(&schedule("alone", &json!({"concurrencyPolicy": "Forbid"})));
-    let first = nth_run(&namespace, "alone", 1).await;
-    runs_now(&namespace, name(&first)).await;
-    becomes(&namespace, "alone", "the next waits", |status| !status["pendingRun"].is_null()).await;
-    let skipped = "spark_operator_scheduled_runs_skipped_total{reason=\"Forbid\"}";
-    eventually("one is passed over", async || {
-        let count = operator.metric(skipped).await?;
-        seen(count >= 1.0, count)
-    })
-    .await;
-    assert_eq!(runs(&namespace, "alone").await.len(), 1);
-    kubelet::ends(&namespace, &format!("{}-driver", name(&first)), 0).await;
-    nth_run(&namespace, "alone", 2).await;
-    becomes(&namespace, "alone", "none waits", |status| status["pendingRun"].is_null()).await;
-    for reason in ["ScheduledRunWaiting", "ScheduledRunSkipped"] {
-        is_told(&namespace, "alone", reason).await;
-    }
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn replace_waits_until_the_pods_of_what_ran_are_gone() {
-    let namespace = Namespace::new("schedule-replace").await;
-    let _operator = Operator::start(&namespace).await;
-    namespace.apply(&schedule("latest", &json!({"schedule": "@every 8s", "concurrencyPolicy": "Replace"})));
-    let first = nth_run(&namespace, "latest", 1).await;
-    runs_now(&namespace, name(&first)).await;
-    // The driver takes long to end.
-    let driver = format!("{}-driver", name(&first));
-    let finalizers = |finalizers: Value| {
-        let patch = json!({"metadata": {"finalizers": finalizers}}).to_string();
-        namespace.kubectl(&["patch", "pod", &driver, "--type=merge", "-p", &patch]);
-    };
-    finalizers(json!(["example.com/slow"]));
-    eventually("it is deleted", async || {
-        seen(namespace.get::<SparkApplication>(name(&first)).await.is_none(), "it is there")
-    })
-    .await;
-    let status =
-        becomes(&namespace, "latest", "the next waits", |status| !status["pendingRun"].is_null()).await;
-    let pending = status["pendingRun"].clone();
-    // The operator reconciles the schedule several times meanwhile.
-    sleep(Duration::from_secs(3)).await;
-    assert_eq!(runs(&namespace, "latest").await, Vec::<Value>::new(), "its driver is there");
-    finalizers(Value::Null);
-    let second = nth_run(&namespace, "latest", 1).await;
-    assert_eq!(second["metadata"]["annotations"]["sparkoperator.k8s.io/scheduled-time"], pending);
-    is_told(&namespace, "latest", "ScheduledRunReplaced").await;
 }
 
 #[tokio::test]
@@ -407,13 +307,6 @@ async fn a_run_that_ended_before_it_was_recorded_is_recorded_and_then_pruned_at_
         seen(runs.is_empty(), runs.iter().map(name).collect::<Vec<_>>())
     })
     .await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn hundreds_of_schedules_that_are_due_in_the_same_minute_are_started_once_each() {
-    // The applications are suspended; this test does not run them.
-    crowd("schedule-crowd", 300, &json!({"template": {"suspend": true}})).await;
 }
 
 /// Creates `many` schedules, with these fields in their specs, that are due at the same time. Returns how much later

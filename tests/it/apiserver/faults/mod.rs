@@ -51,7 +51,7 @@ async fn natively_an_application_runs_once_whatever_happens_to_a_call() {
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn with_the_stand_in_an_application_runs_once_whatever_happens_to_a_call() {
-    tell_all("faults-stand-in", Some(&stand_in()), |_, calls| in_turn(calls, 2)).await;
+    tell_all("faults-stand-in", Some(&stand_in()), |_, calls| in_turn(calls, 4)).await;
 }
 
 /// Returns the faults for which `make test` has time: all kinds for each request of the story `Success`, and one kind

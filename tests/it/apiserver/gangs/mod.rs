@@ -10,7 +10,6 @@ use super::{
     kubelet,
     namespace::{Granted, Namespace, Reviewed},
     operator::{Operator, Setup},
-    proxy::{Call, Moment, Proxy},
     seen,
     spark::make_executor,
 };
@@ -31,10 +30,6 @@ const COSCHEDULING_RBAC: &str = "manifests/rbac/coscheduling.yaml";
 const VOLCANO: &str = "podgroups.scheduling.volcano.sh";
 const COSCHEDULING: &str = "podgroups.scheduling.x-k8s.io";
 
-const GROUP_IS_MADE: Call = Call { method: "POST", path: "/podgroups" };
-const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
-const STATUS_IS_WRITTEN: Call = Call { method: "PATCH", path: "/sparkapplications/pi/status" };
-
 /// While this value exists, the cluster has the PodGroups of both schedulers.
 pub(crate) struct Definitions;
 
@@ -51,52 +46,6 @@ impl Definitions {
 impl Drop for Definitions {
     fn drop(&mut self) {
         kubectl(&["delete", "--ignore-not-found", "-f", Self::FILE]);
-    }
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn killed_around_any_write_of_a_submission_it_makes_one_group_before_the_driver_and_both_end_with_the_run()
- {
-    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
-    for (kind, scheduler, name) in
-        [(VOLCANO, "volcano", "spark-pi-pg"), (COSCHEDULING, "coscheduler", "pi-pg")]
-    {
-        let calls = [GROUP_IS_MADE, POD_IS_MADE, STATUS_IS_WRITTEN];
-        for (call, moment) in
-            calls.into_iter().flat_map(|call| [(call, Moment::Before), (call, Moment::After)])
-        {
-            let namespace = Namespace::new("gang-killed").await;
-            let _definitions = Definitions::begin();
-            let proxy = Proxy::start().await;
-            let operator = with_gangs(&namespace).through(&proxy).start().await;
-            let trap = proxy.hold(call, moment);
-            namespace.apply(&of_scheduler(scheduler));
-            let held = trap.caught().await;
-            operator.kill();
-            held.close();
-
-            let operator = with_gangs(&namespace).through(&proxy).start().await;
-            let submitted = namespace.reaches("pi", "SUBMITTED").await;
-            let context = format!("{kind} {moment:?} {}", call.path);
-            let groups = groups(&namespace, kind);
-            let [group] = &groups[..] else { panic!("{context}: {groups:?}") };
-            assert_eq!(group["metadata"]["name"], name, "{context}");
-            assert_eq!(group["metadata"]["ownerReferences"], owned_by(&submitted), "{context}");
-            assert_eq!(group["spec"]["minResources"], json!({"cpu": "3", "memory": "4224Mi"}), "{context}");
-            let driver = namespace.pod("pi-driver").await.expect(&context);
-            assert_eq!(driver["spec"]["schedulerName"], scheduler, "{context}");
-            let metadata = &driver["metadata"];
-            let is_named = metadata["annotations"]["scheduling.k8s.io/group-name"] == name
-                || metadata["labels"]["scheduling.x-k8s.io/pod-group"] == name;
-            assert!(is_named, "{context}: {metadata}");
-            assert_eq!(namespace.drivers_ever().await, [metadata["uid"].as_str().unwrap()], "{context}");
-
-            kubelet::ends(&namespace, "pi-driver", 0).await;
-            namespace.reaches("pi", "COMPLETED").await;
-            assert_eq!(self::groups(&namespace, kind), Vec::<Value>::new(), "{context}");
-            drop(operator);
-        }
     }
 }
 

@@ -1,32 +1,8 @@
 //! Proves that the status of an application reports whatever happens to its driver.
 
-use super::{Namespace, application, condition, running, runs, submitted, wait_for};
+use super::{Namespace, application, condition, running, runs, submitted};
 use crate::apiserver::{eventually, kubelet, operator::Operator, seen};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_driver_that_vanishes_is_a_failure_of_its_own_kind_and_tried_again() {
-    let namespace = Namespace::new("vanished").await;
-    let _operator = Operator::start(&namespace).await;
-    let policy = json!({"type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 1});
-    namespace.apply(&application("pi", &json!({"restartPolicy": policy})));
-    running(&namespace, "pi", 1).await;
-    namespace.kubectl(&["delete", "pod", "pi-driver"]);
-    running(&namespace, "pi", 2).await;
-    namespace.kubectl(&["delete", "pod", "pi-driver"]);
-    wait_for(&namespace, "pi", "Failed");
-    let failed = namespace.application("pi").await;
-    assert_eq!(condition(&failed, "Failed"), ["True", "DriverOutcomeUnknown", "driver pod not found"]);
-    assert_eq!(
-        runs(&failed),
-        [
-            json!([1, "Created", "FAILED", "DriverOutcomeUnknown", null]),
-            json!([2, "FailureRetry", "FAILED", "DriverOutcomeUnknown", null]),
-        ]
-    );
-}
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -60,25 +36,6 @@ async fn an_eviction_is_told_in_the_kubelets_words() {
     );
     assert_eq!(condition(&failed, "Failed")[..2], ["True", "Evicted"]);
     assert_eq!(runs(&failed), [json!([1, "Created", "FAILED", "Evicted", null])]);
-}
-
-/// The last status of the driver may arrive together with its deletion.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_driver_that_has_succeeded_and_is_deleted_at_once_has_succeeded() {
-    let namespace = Namespace::new("last-word").await;
-    let operator = Operator::start(&namespace).await;
-    namespace.apply(&application("pi", &json!({})));
-    running(&namespace, "pi", 1).await;
-    let process = Pid::from_raw(i32::try_from(operator.id()).unwrap()).unwrap();
-    kill_process(process, Signal::STOP).unwrap();
-    kubelet::ends(&namespace, "pi-driver", 0).await;
-    namespace.kubectl(&["delete", "pod", "pi-driver"]);
-    kill_process(process, Signal::CONT).unwrap();
-    wait_for(&namespace, "pi", "Succeeded");
-    let completed = namespace.application("pi").await;
-    assert_eq!(runs(&completed), [json!([1, "Created", "COMPLETED", "Completed", 0])]);
-    assert_eq!(namespace.drivers_ever().await.len(), 1);
 }
 
 #[tokio::test]

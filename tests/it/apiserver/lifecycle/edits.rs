@@ -95,26 +95,6 @@ async fn an_edit_while_there_is_no_operator_is_seen_when_there_is_one() {
     assert_eq!(namespace.drivers_ever().await.len(), 4);
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_driver_under_another_name_replaces_that_under_the_old_one() {
-    let namespace = Namespace::new("renamed").await;
-    let _operator = Operator::start(&namespace).await;
-    one_runs_and_one_has_completed(&namespace).await;
-    for name in ["running", "completed"] {
-        let other = format!("{name}-other");
-        edit_spec(&namespace, name, &json!({"driver": {"podName": other}}));
-        let again = submitted(&namespace, name, 2).await;
-        assert_eq!(again["status"]["driverInfo"]["podName"], other);
-        assert_eq!(namespace.pod(&format!("{name}-driver")).await, None);
-        assert!(namespace.pod(&other).await.is_some());
-        kubelet::runs(&namespace, &other).await;
-        kubelet::ends(&namespace, &other, 0).await;
-        namespace.reaches(name, "COMPLETED").await;
-    }
-    assert_eq!(namespace.drivers_ever().await.len(), 4);
-}
-
 /// When the submission is recorded, the spec is no longer the one that was submitted.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -167,31 +147,6 @@ async fn an_edit_while_a_submission_pod_works_ends_it_before_another_is_made() {
             json!([2, "SpecEdited", "COMPLETED", "Completed", 0])
         ]
     );
-    assert_eq!(namespace.drivers_ever().await.len(), 2);
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn an_edit_of_what_makes_no_other_run_runs_nothing_again() {
-    let namespace = Namespace::new("edited-in-vain").await;
-    let _operator = Operator::start(&namespace).await;
-    one_runs_and_one_has_completed(&namespace).await;
-    for (name, state) in [("running", "RUNNING"), ("completed", "COMPLETED")] {
-        edit_spec(&namespace, name, &json!({"timeToLiveSeconds": 3600, "suspend": false}));
-        let seen = namespace
-            .becomes(name, "the edit is seen", |application| application["status"]["observedGeneration"] == 2)
-            .await;
-        assert_eq!(seen["status"]["applicationState"]["state"], state);
-        assert_eq!(seen["status"]["runOrdinal"], 1);
-    }
-    // An application that has ended cannot be suspended.
-    edit_spec(&namespace, "completed", &json!({"suspend": true}));
-    let seen = namespace
-        .becomes("completed", "the edit is seen", |application| {
-            application["status"]["observedGeneration"] == 3
-        })
-        .await;
-    assert_eq!(seen["status"]["applicationState"]["state"], "COMPLETED");
     assert_eq!(namespace.drivers_ever().await.len(), 2);
 }
 

@@ -1,58 +1,13 @@
 //! Proves that the annotation `sparkoperator.k8s.io/rerun` runs a finished application again, once for each new value.
 
-use super::{Namespace, application, edit, ended, running, runs};
+use super::{Namespace, application, edit, ended};
 use crate::apiserver::{
-    kubelet,
     operator::Operator,
     proxy::{Call, Moment, Proxy},
 };
 use serde_json::{Value, json};
 
 const STATUS_IS_WRITTEN: Call = Call { method: "PATCH", path: "/sparkapplications/pi/status" };
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_finished_application_runs_again_once_for_each_new_value() {
-    let namespace = Namespace::new("rerun").await;
-    let operator = Operator::start(&namespace).await;
-    let mut pi = application("pi", &json!({}));
-    // The value at the creation of the application requests nothing.
-    pi["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/rerun": "first"});
-    namespace.apply(&pi);
-    ended(&namespace, "pi", 1, 1).await;
-    let failed = namespace.reaches("pi", "FAILED").await;
-    assert_eq!(failed["status"]["lastRerun"], "first");
-
-    ask(&namespace, "second");
-    ended(&namespace, "pi", 2, 0).await;
-    let completed = namespace.reaches("pi", "COMPLETED").await;
-    let status = &completed["status"];
-    assert_eq!([&status["lastRerun"], &status["executionAttempts"]], [&json!("second"), &json!(1)]);
-    assert_eq!(
-        runs(&completed),
-        [
-            json!([1, "Created", "FAILED", "Error", 1]),
-            json!([2, "RerunRequested", "COMPLETED", "Completed", 0])
-        ]
-    );
-    operator.stop().await;
-    let operator = Operator::start(&namespace).await;
-    operator.has_looked_at(1).await;
-    edit(&namespace, "pi", &json!({"metadata": {"annotations": {"sparkoperator.k8s.io/rerun": null}}}));
-    ask(&namespace, "second");
-    operator.has_looked_at(3).await;
-    assert_eq!(namespace.application("pi").await["status"]["runOrdinal"], 2);
-
-    // A request while the application runs is remembered, and carried out after the end.
-    ask(&namespace, "third");
-    running(&namespace, "pi", 3).await;
-    ask(&namespace, "fourth");
-    kubelet::ends(&namespace, "pi-driver", 0).await;
-    ended(&namespace, "pi", 4, 0).await;
-    let completed = namespace.reaches("pi", "COMPLETED").await;
-    assert_eq!(completed["status"]["lastRerun"], "fourth");
-    assert_eq!(namespace.drivers_ever().await.len(), 4);
-}
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -7,46 +7,7 @@ use crate::apiserver::{
     operator::Operator,
     proxy::{Call, Moment, Proxy, Trap},
 };
-use api::SparkApplication;
 use serde_json::json;
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_state_that_nobody_knows_is_put_right() {
-    let namespace = Namespace::new("unknown-state").await;
-    let _operator = Operator::start(&namespace).await;
-    namespace.apply(&application("pi", &json!({})));
-    running(&namespace, "pi", 1).await;
-    let strange = json!({"applicationState": {"state": "DANCING"}});
-    namespace.patch_status::<SparkApplication>("pi", &strange).await;
-    namespace.reaches("pi", "RUNNING").await;
-    // A known state that does not match the driver.
-    namespace
-        .patch_status::<SparkApplication>("pi", &json!({"applicationState": {"state": "SUBMITTED"}}))
-        .await;
-    namespace.reaches("pi", "RUNNING").await;
-    kubelet::ends(&namespace, "pi-driver", 0).await;
-    namespace.reaches("pi", "COMPLETED").await;
-    assert_eq!(namespace.drivers_ever().await.len(), 1);
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_state_without_a_run_gets_one() {
-    let namespace = Namespace::new("no-run").await;
-    for state in ["DANCING", "RUNNING", "SUBMITTED"] {
-        let name = state.to_lowercase();
-        namespace.apply(&application(&name, &json!({})));
-        let strange = json!({"applicationState": {"state": state}, "driverInfo": {}});
-        namespace.patch_status::<SparkApplication>(&name, &strange).await;
-    }
-    let _operator = Operator::start(&namespace).await;
-    for name in ["dancing", "running", "submitted"] {
-        ended(&namespace, name, 1, 0).await;
-        namespace.reaches(name, "COMPLETED").await;
-    }
-    assert_eq!(namespace.drivers_ever().await.len(), 3);
-}
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -1,45 +1,10 @@
 //! Proves that nothing of an application runs while it is suspended, and that it runs again when resumed.
 
-use super::{Namespace, application, condition, edit_spec, halfway, running, runs, slow_node, submitted};
+use super::{Namespace, application, edit_spec, halfway, running, runs, slow_node, submitted};
 use crate::apiserver::kubelet;
 use crate::apiserver::{eventually, operator::Operator, seen, spark};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use serde_json::{Value, json};
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn what_is_suspended_from_the_start_has_nothing_until_it_is_resumed() {
-    let namespace = Namespace::new("queued").await;
-    let _operator = Operator::start(&namespace).await;
-    namespace.apply(&application("pi", &json!({"suspend": true})));
-    let suspended = namespace.reaches("pi", "SUSPENDED").await;
-    assert_eq!(namespace.states_ever("pi").await, ["", "SUSPENDING", "SUSPENDED"]);
-    has_nothing(&namespace).await;
-    assert_eq!(suspended["status"]["submissionID"], Value::Null);
-    assert_eq!(namespace.drivers_ever().await, Vec::<String>::new());
-    assert_eq!(condition(&suspended, "Submitted")[..2], ["False", "Suspended"]);
-
-    edit_spec(&namespace, "pi", &json!({"suspend": false}));
-    let running = running(&namespace, "pi", 1).await;
-    assert_eq!(runs(&running), [json!([1, "Resumed", null, null, null])]);
-    assert_eq!(running["status"]["executionAttempts"], 1);
-    kubelet::ends(&namespace, "pi-driver", 0).await;
-    namespace.reaches("pi", "COMPLETED").await;
-    let events = namespace.events_up_to("SparkApplicationCompleted").await;
-    let told: Vec<_> = events.iter().map(|event| &*event[1]).collect();
-    assert_eq!(
-        told,
-        [
-            "SparkApplicationSuspending",
-            "SparkApplicationSuspended",
-            "SparkApplicationResuming",
-            "SparkApplicationSubmitted",
-            "SparkDriverRunning",
-            "SparkDriverCompleted",
-            "SparkApplicationCompleted",
-        ]
-    );
-}
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

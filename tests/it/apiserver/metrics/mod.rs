@@ -40,13 +40,13 @@ use stories::{Actor, Part, STORIES};
 use tokio_util::task::AbortOnDropHandle;
 
 /// The number of applications.
-const CROWD: usize = 500;
+const CROWD: usize = 200;
 /// The number of applications that the test handles at once.
 const AT_ONCE: usize = 24;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn after_a_day_of_five_hundred_applications_and_two_restarts_all_numbers_are_true() {
+async fn after_a_day_of_two_hundred_applications_and_two_restarts_all_numbers_are_true() {
     let namespace = Namespace::new("day").await;
     let begun = Instant::now();
     let kind = ApiResource::erase::<SparkApplication>(&());
