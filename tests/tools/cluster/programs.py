@@ -225,7 +225,7 @@ def build(folder: pathlib.Path, packages: dict[str, str], version: str, kubernet
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
     first, *others = packages
-    names = f"{first} and {len(others)} more programs" if others else first
+    names = f"{first} and {len(others)} more" if others else first
     with progress.step(f"fetching the modules of {names}", usual=20):
         # Fills go.mod and go.sum in, fetches the modules, and says how many packages there are to compile.
         listed = go(folder, "list", "-deps", "-tags", tags, *packages.values())
