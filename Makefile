@@ -71,10 +71,10 @@ manifests: ## Write the generated manifests anew
 release: ## Write everything that is published of this commit into the folder TO
 	.ci/release $(TO)
 
-test: test-pure test-cluster test-api test-node ## Every test level
+test: machine test-pure test-cluster test-api test-node ## Every test level
 
-test-pure test-cluster test-api test-node repeat soak bench: machine
-machine: # Reports everything that this machine lacks, before anything is compiled.
+test-api test-node repeat soak bench: machine
+machine: # Reports everything that this machine lacks for clusters, before anything is compiled.
 	@$(CLUSTER) check tests
 
 test-pure: ## Pure functions, golden files, stories, HTTPS on loopback

@@ -2,8 +2,9 @@
 //! Spark's own `spark-submit` are real; the test plays the kubelet, the node and the driver.
 //!
 //! ```text
+//! tests/tools/cluster/cluster build --level api --tests
 //! tests/tools/cluster/cluster up --level api
-//! tests/tools/cluster/cluster exec -- cargo test --test it -- --ignored apiserver::
+//! tests/tools/cluster/cluster exec -- cargo test --workspace --test it -- --ignored apiserver::
 //! ```
 
 /// Spark pods that pass the webhook.
