@@ -62,7 +62,8 @@ COPY --from=jobs . /opt/spark/examples/
 # Nor does the public image have an archive of Spark's classes, by which a JVM of these tests takes half of the processor. A JVM that
 # cannot use it (another class path, another Spark) loads its classes as it always would.
 COPY --chmod=755 tests/tools/images/class-path.sh tests/tools/images/archive-classes.sh /opt/
-RUN sed -i 's#^exec "${CMD\[@\]}"$#. /opt/class-path.sh\n&#' /opt/spark/bin/spark-class && /opt/archive-classes.sh
+RUN sed -i 's#^exec "${CMD\[@\]}"$#. /opt/class-path.sh\n&#' /opt/spark/bin/spark-class \
+ && /opt/archive-classes.sh /opt/spark/examples/jars/spark-examples.jar /opt/spark/classes.jsa >/opt/spark/class-path
 ENV JAVA_TOOL_OPTIONS="$JAVA_TOOL_OPTIONS -XX:SharedArchiveFile=/opt/spark/classes.jsa -Xlog:cds=off -Xlog:cds+dynamic=off"
 # Where the images of Kubeflow's examples have theirs.
 COPY --from=exporters . /prometheus/

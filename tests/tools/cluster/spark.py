@@ -99,11 +99,8 @@ def archived_classes(version: str, sources: pathlib.Path) -> pathlib.Path:
                 jobs(home, sources, pathlib.Path(folder) / "jobs")
                 unfinished = target.with_name(f".{target.name}")
                 unfinished.unlink(missing_ok=True)
-                run(str(home / "bin" / "spark-submit"), "--master", "local[1]", "--class", "org.apache.spark.examples.LoadClasses",
-                    "--driver-java-options", f"-XX:ArchiveClassesAtExit={unfinished} -Xlog:disable",
-                    f"{folder}/jobs/jars/spark-examples.jar",
-                    folder=folder,  # An executor copies the jar to where it runs.
-                    SPARK_HOME=str(home), SPARK_LOCAL_IP="127.0.0.1", SPARK_LOCAL_HOSTNAME="localhost")
+                script = sources.with_name("archive-classes.sh")
+                run(str(script), f"{folder}/jobs/jars/spark-examples.jar", str(unfinished), SPARK_HOME=str(home))
                 unfinished.rename(target)
     return target
 
@@ -134,7 +131,7 @@ def fetch(group: str, artifact: str, version: str, expected: str, distribution: 
         raise SystemExit(f"{jar.name} from Maven Central is not the expected one: its SHA-256 is {found}")
 
 
-def run(*command: str, folder: str | None = None, **environment: str) -> None:
-    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=dict(os.environ, LC_ALL="C.UTF-8", **environment))
+def run(*command: str, **environment: str) -> None:
+    result = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, LC_ALL="C.UTF-8", **environment))
     if result.returncode != 0:
         raise SystemExit(f"{command[0]} failed:\n{(result.stdout + result.stderr)[-3000:]}")
