@@ -28,7 +28,7 @@ async fn run(name: &str) -> Result<(), Box<dyn Error>> {
     let jar = "local:///opt/spark/examples/jars/spark-examples.jar";
     let pi = Builder::scala("org.apache.spark.examples.SparkPi", jar)
         .spark("4.0.1", "docker.io/apache/spark:4.0.1")
-        .arguments(["1000"])
+        .arguments(["100"])
         .driver(1, "512m")
         .service_account("spark")
         .executors(1, 1, "512m")

@@ -276,7 +276,7 @@ fn failed(generation: i64) -> Value {
 fn pi() -> Builder {
     Builder::scala("org.apache.spark.examples.SparkPi", "local:///opt/spark/examples/jars/spark-examples.jar")
         .spark("4.0.1", "docker.io/apache/spark:4.0.1")
-        .arguments(["1000"])
+        .arguments(["100"])
         .driver(1, "512m")
         .service_account("spark")
         .executors(1, 1, "512m")
