@@ -1,13 +1,6 @@
-//! Proves that `sparkctl` shows the output of drivers and executors, and forwards local ports to the driver.
+//! Proves that `sparkctl` shows the output of drivers and executors.
 
-use super::{
-    EndedOnDrop,
-    browser::Browser,
-    install, install_alone,
-    native::python_job,
-    state_is,
-    ui::{runs, shows_jobs},
-};
+use super::{EndedOnDrop, install, install_alone, native::python_job, state_is};
 use crate::{
     apiserver::{
         kubectl::{kubectl, kubectl_with},
@@ -20,8 +13,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},
-    io::{self, BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    io::{self, BufRead, BufReader, Read},
     path::Path,
     process::{Command, Stdio},
     thread,
@@ -32,22 +24,26 @@ use std::{
 #[ignore = "needs a node: make test"]
 fn create_follows_the_driver_and_fails_if_the_application_does_alone() {
     let _alone = install_alone();
-    kubectl(&["apply", "-f", "manifests/examples/spark-pi.yaml"]);
+    // Another application of the name, which nobody runs.
+    let mut before: Value = yaml(&data("../../manifests/examples/spark-pi.yaml"));
+    before["spec"]["suspend"] = json!(true);
+    kubectl_with(&before, &["apply", "-f", "-"]);
     let said = sparkctl(&["create", "--delete", "--logs", "manifests/examples/spark-pi.yaml"], 0);
     let made = "SparkApplication \"spark-pi\" deleted\nSparkApplication \"spark-pi\" created\n";
     assert!(said.starts_with(made), "{said}");
     assert!(said.contains("Pi is roughly 3."), "{said}");
     assert_eq!(sparkctl(&["log", "spark-pi", "--tail", "2"], 0).lines().count(), 2);
     assert!(sparkctl(&["status", "spark-pi"], 0).starts_with("spark-pi is COMPLETED\n"));
-    sparkctl(&["create", "--delete", "--logs", "tests/data/node/exit-3.yaml"], 5);
 
     let terminal = Terminal::new(110, 30);
-    terminal.types("sparkctl create --delete --logs manifests/examples/spark-pi.yaml; echo \"code $?\"");
+    terminal.types("sparkctl create --delete --logs tests/data/node/exit-3.yaml; echo \"code $?\"");
     // The line about the wait is shown, and disappears.
-    terminal.until(|screen| screen.contains(" waiting for the driver of spark-pi: "));
-    let screen = terminal.until(|screen| screen.contains("\ncode 0\n"));
+    terminal.until(|screen| screen.contains(" waiting for the driver of exit-3: "));
+    let screen = terminal.until(|screen| screen.contains("\ncode 5\n"));
     assert!(
-        !screen.contains("waiting for") && screen.contains("spark-pi is completed\ncode 0\n"),
+        !screen.contains("waiting for")
+            && screen.contains("exiting with 3\n")
+            && screen.contains("SparkApplication exit-3 is FAILED: "),
         "{screen}"
     );
     terminal.keeps("sparkctl-create.txt");
@@ -150,53 +146,6 @@ async fn each_line_of_a_followed_log_comes_once_though_connections_are_cut() {
     assert_eq!(numbers(&told), Vec::from_iter(0..=100));
     assert_eq!(numbers(&told_late), Vec::from_iter(70..=100));
     kubectl(&["delete", "sparkapp", "counting"]);
-}
-
-#[test]
-#[ignore = "needs a node: make test"]
-fn forward_and_ui_lead_to_the_driver_until_it_has_ended_alone() {
-    let _alone = install_alone();
-    runs("led-to", "webUIAddress");
-    let (mut forwards, said) = spawn(&["forward", "led-to", "--local-port", "0"]);
-    let port =
-        said.strip_prefix("forwarding from ").and_then(|said| said.strip_suffix(" -> 4040")).expect(&said);
-    let page = jobs_page(port);
-    assert!(page.starts_with("HTTP/1.1 200") && page.contains("Completed Jobs"), "{page}");
-    let (_forwards_too, taken) = spawn(&["forward", "led-to", "--local-port", "0", "--remote-port", "4041"]);
-    assert!(taken.ends_with(" -> 4041"), "{taken}");
-    let occupied = format!("--local-port={port}");
-    sparkctl(&["forward", "led-to", &occupied], 1);
-
-    let (mut shows, address) = spawn(&["ui", "led-to", "--local-port", "0"]);
-    let mut browser = Browser::start("127.0.0.1");
-    shows_jobs(&mut browser, &address, &address);
-    browser.keeps_picture("sparkctl-ui.png");
-
-    let terminal = Terminal::new(110, 12);
-    terminal.types("sparkctl top");
-    let row = |screen: &str, words: [&str; 2]| {
-        screen.lines().any(|line| line.starts_with("led-to ") && words.iter().all(|word| line.contains(word)))
-    };
-    terminal.until(|screen| row(screen, ["RUNNING", "1 running"]));
-    terminal.keeps("sparkctl-top-node.txt");
-    sparkctl(&["suspend", "led-to"], 0);
-    terminal.until(|screen| row(screen, ["SUSPENDED", ""]));
-
-    for child in [&mut forwards, &mut shows] {
-        let (code, complaint) = ended(child);
-        assert_eq!(code, Some(0), "{complaint}");
-        assert!(complaint.contains("the driver of led-to has ended"), "{complaint}");
-    }
-    kubectl(&["delete", "sparkapp", "led-to"]);
-}
-
-/// Returns the answer of a local port to a request for the page of jobs.
-fn jobs_page(port: &str) -> String {
-    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
-    stream.write_all(b"GET /jobs/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
 }
 
 /// Waits for the end of a `sparkctl`. Returns the exit code and standard error.

@@ -60,35 +60,25 @@ fn code_that_takes_part_in_the_submission_runs_in_a_pod_of_the_tenants() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn a_file_of_the_submitters_that_goes_into_a_config_map_is_one_of_the_tenants() {
-    let _shared = install();
-    let name = "reads-a-file";
-    let mut job = python_job(name, "submission-job", JOB);
-    job["spec"]["sparkConf"] = json!({"spark.kubernetes.kerberos.krb5.path": TOKEN});
-    kubectl_with(&job, &["apply", "-f", "-"]);
-    let mut subjects = Vec::new();
-    until("the file is in a ConfigMap", || {
-        subjects = subjects_in(&kubectl(&["get", "configmaps", "--output=json"]));
-        !subjects.is_empty()
-    });
-    assert!(subjects.iter().all(|subject| subject == TENANT), "{subjects:?}");
-    kubectl(&["delete", "sparkapp", name]);
-}
-
-#[test]
-#[ignore = "needs a node: make test"]
-fn a_file_of_the_submitters_that_is_uploaded_is_one_of_the_tenants() {
+fn a_file_of_the_submitters_that_is_sent_anywhere_is_one_of_the_tenants() {
     let _shared = install();
     let store = WebHdfs::start(&node_address());
-    let name = "sends-a-file";
+    let name = "sends-files";
     let mut job = python_job(name, "submission-job", JOB);
     job["spec"]["sparkConf"] = json!({
+        "spark.kubernetes.kerberos.krb5.path": TOKEN,
         "spark.files": format!("file://{TOKEN}"),
         "spark.kubernetes.file.upload.path": format!("{}/loot", store.url),
     });
     kubectl_with(&job, &["apply", "-f", "-"]);
     until("the file is uploaded", || store.files().contains_key("token"));
     assert_eq!(subjects_in(&store.files()["token"]), [TENANT]);
+    let mut subjects = Vec::new();
+    until("the file is in a ConfigMap", || {
+        subjects = subjects_in(&kubectl(&["get", "configmaps", "--output=json"]));
+        !subjects.is_empty()
+    });
+    assert!(subjects.iter().all(|subject| subject == TENANT), "{subjects:?}");
     kubectl(&["delete", "sparkapp", name]);
 }
 

@@ -1,4 +1,4 @@
-//! Proves that the Spark UI is where the status says that it is.
+//! Proves that the Spark UI is where the status says that it is, and where `sparkctl` leads.
 
 use super::{
     Installed, application,
@@ -9,10 +9,15 @@ use super::{
     sparkctl::{ended, sparkctl, spawn},
     state_is, until,
 };
-use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use crate::{
+    apiserver::kubectl::{kubectl, kubectl_with},
+    tmux::Terminal,
+};
 use certificates::Certificates;
 use serde_json::{Value, json};
 use std::{
+    io::{Read, Write},
+    net::TcpStream,
     thread,
     time::{Duration, Instant},
 };
@@ -47,23 +52,46 @@ const LOOK: &str = r#"(async () => {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn the_ui_is_found_through_its_service_alone() {
+fn the_ui_is_found_through_its_service_and_forwarded_ports_until_the_driver_has_ended_alone() {
     let _alone = install_alone();
-    let status = runs("ui-by-service", "webUIAddress");
+    let status = runs("led-to", "webUIAddress");
     let driver = &status["driverInfo"];
     let address = driver["webUIAddress"].as_str().unwrap();
-    assert_eq!(driver["webUIServiceName"], "ui-by-service-ui-svc");
+    assert_eq!(driver["webUIServiceName"], "led-to-ui-svc");
     assert!(driver["webUIIngressAddress"].is_null(), "{driver:#}");
-
     let mut browser = Browser::start("127.0.0.1");
     shows_jobs(&mut browser, &format!("http://{address}/"), &format!("http://{address}"));
     browser.keeps_picture("ui-by-service.png");
 
-    let (mut follows, _) = spawn(&["log", "ui-by-service", "--follow"]);
-    kubectl(&["delete", "sparkapp", "ui-by-service"]);
-    let (code, complaint) = ended(&mut follows);
-    assert_eq!(code, Some(3), "{complaint}");
-    assert!(complaint.contains("\"ui-by-service\" not found"), "{complaint}");
+    let (mut forwards, said) = spawn(&["forward", "led-to", "--local-port", "0"]);
+    let port =
+        said.strip_prefix("forwarding from ").and_then(|said| said.strip_suffix(" -> 4040")).expect(&said);
+    let page = jobs_page(port);
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("Completed Jobs"), "{page}");
+    let (_forwards_too, taken) = spawn(&["forward", "led-to", "--local-port", "0", "--remote-port", "4041"]);
+    assert!(taken.ends_with(" -> 4041"), "{taken}");
+    let occupied = format!("--local-port={port}");
+    sparkctl(&["forward", "led-to", &occupied], 1);
+    let (mut shows, address) = spawn(&["ui", "led-to", "--local-port", "0"]);
+    shows_jobs(&mut browser, &address, &address);
+    browser.keeps_picture("sparkctl-ui.png");
+
+    let terminal = Terminal::new(110, 12);
+    terminal.types("sparkctl top");
+    let row = |screen: &str, words: [&str; 2]| {
+        screen.lines().any(|line| line.starts_with("led-to ") && words.iter().all(|word| line.contains(word)))
+    };
+    terminal.until(|screen| row(screen, ["RUNNING", "1 running"]));
+    terminal.keeps("sparkctl-top-node.txt");
+
+    sparkctl(&["suspend", "led-to"], 0);
+    terminal.until(|screen| row(screen, ["SUSPENDED", ""]));
+    for child in [&mut forwards, &mut shows] {
+        let (code, complaint) = ended(child);
+        assert_eq!(code, Some(0), "{complaint}");
+        assert!(complaint.contains("the driver of led-to has ended"), "{complaint}");
+    }
+    kubectl(&["delete", "sparkapp", "led-to"]);
 }
 
 #[test]
@@ -90,12 +118,17 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_alone() {
     let mut browser = Browser::start(&proxy.address.to_string());
     shows_jobs(&mut browser, address, address);
     browser.keeps_picture("ui-by-ingress.png");
+
+    let (mut follows, _) = spawn(&["log", "ui-by-ingress", "--follow"]);
     kubectl(&["delete", "sparkapp", "ui-by-ingress"]);
+    let (code, complaint) = ended(&mut follows);
+    assert_eq!(code, Some(3), "{complaint}");
+    assert!(complaint.contains("\"ui-by-ingress\" not found"), "{complaint}");
     kubectl(&["delete", "secret", "example-com"]);
 }
 
 /// Starts an application that does nothing but show its UI. Returns its status, once the field `address` in it is set.
-pub(super) fn runs(name: &str, address: &str) -> Value {
+fn runs(name: &str, address: &str) -> Value {
     kubectl_with(&python_job(name, "ui-job", "tests/data/node/ui/job.py"), &["apply", "-f", "-"]);
     state_is(name, "RUNNING");
     let mut status = Value::Null;
@@ -109,7 +142,7 @@ pub(super) fn runs(name: &str, address: &str) -> Value {
 
 /// Opens the UI at `address`. Asserts that the page of jobs has its styles, and that all its links work and stay below
 /// `within`.
-pub(super) fn shows_jobs(browser: &mut Browser, address: &str, within: &str) {
+fn shows_jobs(browser: &mut Browser, address: &str, within: &str) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while let Err(why) = browser.open(address) {
         assert!(Instant::now() < deadline, "{address}: {why}");
@@ -134,6 +167,15 @@ pub(super) fn shows_jobs(browser: &mut Browser, address: &str, within: &str) {
             assert!(seen[2] == 200 && is_within(answered), "{seen}");
         }
     }
+}
+
+/// Returns the answer of a local port to a request for the page of jobs.
+fn jobs_page(port: &str) -> String {
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    stream.write_all(b"GET /jobs/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 /// Creates the Secret `example-com`, which the Ingresses name for TLS.

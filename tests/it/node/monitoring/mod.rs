@@ -3,7 +3,7 @@
 
 mod prometheus;
 
-use super::{application, followed, install, kept, operator_pods, until};
+use super::{application, followed, install, kept, native::python_job, operator_pods, until};
 use crate::{
     apiserver::kubectl::{kubectl, kubectl_with},
     golden::{data, yaml},
@@ -42,7 +42,8 @@ fn prometheus_reads_jvm_and_spark_metrics_through_the_classic_exporter() {
     kubectl(&["apply", "-f", &format!("manifests/examples/{name}.yaml")]);
     reads_all_of_it(&prometheus, name, "", "jvm_memory_bytes_used");
     shows_it(&prometheus, name);
-    ends_well(name);
+    // It would go on for minutes.
+    kubectl(&["delete", "sparkapp", name]);
 }
 
 #[test]
@@ -51,17 +52,22 @@ fn prometheus_reads_the_same_through_a_present_exporter_in_pods_of_spark_submit(
     let _shared = install();
     let name = "exported-by-1-0";
     let prometheus = Prometheus::start(name);
-    let mut job = example("spark-pi-prometheus");
-    job["metadata"]["name"] = json!(name);
+    // It goes on until it is told to end, and does nothing meanwhile.
+    let mut job = python_job(name, "waiting-job", "tests/data/node/waiting/job.py");
     job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
-    let exporter = &mut job["spec"]["monitoring"]["prometheus"];
-    exporter["jmxExporterJar"] = json!("/prometheus/jmx_prometheus_javaagent-1.0.1.jar");
-    exporter["port"] = json!(9404);
-    // The job runs long enough for Prometheus to read it several times.
-    job["spec"]["arguments"] = json!(["3000"]);
+    job["spec"]["monitoring"] = json!({
+        "exposeDriverMetrics": true,
+        "exposeExecutorMetrics": true,
+        "prometheus": {"jmxExporterJar": "/prometheus/jmx_prometheus_javaagent-1.0.1.jar", "port": 9404},
+    });
     kubectl_with(&job, &["apply", "-f", "-"]);
     reads_all_of_it(&prometheus, name, "_total", "jvm_memory_used_bytes");
-    ends_well(name);
+    kubectl(&["exec", &format!("{name}-driver"), "--", "touch", "/tmp/enough"]);
+    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
+    until("its ConfigMap is gone", || {
+        kubectl(&["get", "configmap", &format!("{name}-prom-conf"), "--ignore-not-found"]).is_empty()
+    });
+    kubectl(&["delete", "sparkapp", name]);
 }
 
 #[test]
@@ -77,7 +83,7 @@ fn prometheus_reads_what_spark_serves_itself() {
             .iter()
             .any(|name| name.ends_with("_driver_BlockManager_memory_maxMem_MB_Value"))
     });
-    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
+    // It would go on for minutes.
     kubectl(&["delete", "sparkapp", name]);
 }
 
@@ -187,15 +193,6 @@ fn reads_all_of_it(prometheus: &Prometheus, name: &str, total: &str, heap: &str)
     assert!(prometheus.largest(&of("spark_driver_dagscheduler_job_alljobs")) > 0.0);
     let executors = prometheus.ask(&of("spark_executor_jvm_heap_used")).unwrap();
     assert_eq!(executors[0]["metric"]["executor_id"], "1");
-}
-
-/// Follows an application to its end; asserts that the ConfigMap of the run is deleted.
-fn ends_well(name: &str) {
-    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
-    until("its ConfigMap is gone", || {
-        kubectl(&["get", "configmap", &format!("{name}-prom-conf"), "--ignore-not-found"]).is_empty()
-    });
-    kubectl(&["delete", "sparkapp", name]);
 }
 
 /// Shows the heap sizes on Prometheus' own page and saves a picture.
