@@ -1,4 +1,4 @@
-//! Counts what the lives of five hundred natively submitted applications cost: requests, writes, events and bytes for
+//! Counts what the lives of two hundred natively submitted applications cost: requests, writes, events and bytes for
 //! each application, and the operator's memory. The numbers are compared with `tests/data/budget.json`.
 
 use super::{
@@ -30,10 +30,10 @@ use std::{
 };
 use tokio::time::{sleep, timeout};
 
-const APPLICATIONS: usize = 500;
+const APPLICATIONS: usize = 200;
 /// The number of drivers that are on a node but have no container for longer than 15 s, after which the operator looks
 /// up what a driver waits for. A request for each such driver was the cause of issue 23.
-const WAITING: usize = 100;
+const WAITING: usize = 40;
 const WAIT: Duration = Duration::from_secs(18);
 /// The time limit for all applications together. No machine needs so long.
 const PATIENCE: Duration = Duration::from_secs(400);
