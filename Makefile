@@ -77,8 +77,9 @@ test-api test-node repeat soak bench: machine
 machine: # Reports everything that this machine lacks for clusters, before anything is compiled.
 	@$(CLUSTER) check tests
 
+# More at once than there are processors: those with sockets mostly wait.
 test-pure: ## Pure functions, golden files, stories, HTTPS on loopback
-	tests/tools/level pure cargo test $(TESTS)
+	RUST_TEST_THREADS=5 tests/tools/level pure cargo test $(TESTS)
 
 test-cluster: ## The local cluster's own unit tests, and the recorder's
 	tests/tools/level cluster tests/tools/cluster/test_cluster.py

@@ -41,6 +41,9 @@ pub const FOREIGN: u8 = 0;
 /// The highest ordinal of a run that is explored.
 const ORDINALS: u8 = 7;
 
+/// A driver that is gone: the number of its name, and its pod.
+type Departed = Option<(u8, Pod)>;
+
 type Memory<K, V> = HashMap<K, V, BuildHasherDefault<Folding>>;
 
 /// The model's form of [`Observed`].
@@ -55,7 +58,7 @@ pub struct Seen {
     /// The submission pod that the operator has read from the API server.
     pub live_submission_pod: Option<SubmissionPod>,
     pub stray_submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
-    pub departed: Option<(u8, Pod)>,
+    pub departed: Departed,
     pub has_written: bool,
     pub made: bool,
     pub submission: Option<(RunNo, Progress)>,
@@ -152,6 +155,7 @@ pub struct Oracle {
     decisions: Vec<Decision<Act>>,
     known: Memory<(Application, Seen, bool), u32>,
     asked: Memory<Application, Asked>,
+    trusted: Memory<(Application, Departed, Option<u8>), bool>,
     runs: BTreeMap<SubmissionId, RunNo>,
     pub ids: BTreeMap<RunNo, SubmissionId>,
     /// The names of ConfigMaps by the ordinals of runs: of the driver if it is made natively, otherwise of the
@@ -170,6 +174,7 @@ impl Oracle {
             decisions: Vec::new(),
             known: Memory::default(),
             asked: Memory::default(),
+            trusted: Memory::default(),
             runs: BTreeMap::new(),
             ids: BTreeMap::new(),
             config_maps: BTreeMap::new(),
@@ -234,12 +239,18 @@ impl Oracle {
     pub fn knows_all_pods(
         &mut self,
         application: &Application,
-        departed: Option<(u8, Pod)>,
+        departed: Departed,
         ended: Option<u8>,
     ) -> bool {
+        let question = (*application, departed, ended);
+        if let Some(trusted) = self.trusted.get(&question) {
+            return *trusted;
+        }
         let departed = departed.map(|(name, pod)| self.driver(pod, name));
         let ended = ended.map(|uid| format!("d{uid}"));
-        knows_all_pods(&self.real(application), departed.as_ref(), ended.as_deref())
+        let trusted = knows_all_pods(&self.real(application), departed.as_ref(), ended.as_deref());
+        self.trusted.insert(question, trusted);
+        trusted
     }
 
     /// Returns the number of the decision core's plan: see [`Self::decision`].
