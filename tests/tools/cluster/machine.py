@@ -22,8 +22,8 @@ OLDEST_GO = (1, 24)
 
 # What is kept below the cache, in GB, measured and rounded up. A part that is there already needs no more of the disk.
 PARTS = {
-    "demo": {"target": 1.5, "go": 3.5, "programs": 0.7, "images": 2, "spark": 0.6, "clusters": 2},
-    "tests": {"target": 4, "go": 4, "programs": 0.7, "images": 2, "spark": 0.6, "clusters": 4},
+    "demo": {"target": 1.5, "go": 3.5, "programs": 0.7, "images": 4, "spark": 0.6, "clusters": 0.5},
+    "tests": {"target": 4, "go": 4, "programs": 0.7, "images": 4, "spark": 0.6, "clusters": 2},
 }
 # GiB. A node with all its components and a Spark application takes 3; rustc and the linker take 2 beside Go's compilers.
 MEMORY = {"demo": 4, "tests": 6}

@@ -8,6 +8,7 @@ import subprocess
 import control_plane
 import image_store
 import network
+import unpacked_images
 from layout import Cluster
 from processes import start, wait_until
 from programs import program
@@ -43,7 +44,7 @@ def start_containerd(cluster: Cluster) -> None:
     text = json.dumps  # A JSON string is a TOML string.
     (folder / "containerd.toml").write_text(f"""
 version = 2
-root = {text(str(folder / "containerd"))}
+root = {text(str(unpacked_images.root(cluster)))}
 state = {text(str(folder / "run"))}
 # The file systems that are not there would only be warned of; `opt` would make a folder /opt/containerd.
 disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
@@ -65,6 +66,7 @@ Root = {text(str(folder / "runc"))}
 """)
     if len(str(cluster.containerd_socket)) > 100:
         raise SystemExit(f"{folder} is too long a path for a Unix socket: set XDG_CACHE_HOME to a shorter one")
+    unpacked_images.begin_with(cluster)
     start(cluster, "containerd", "containerd", "--config", folder / "containerd.toml")
 
 

@@ -4,6 +4,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import machine
 import preparation
 import processes
 import programs
+import unpacked_images
 from layout import cache
 
 
@@ -71,6 +73,39 @@ class Programs(unittest.TestCase):
                 programs.drop_what_go_keeps()
             self.assertFalse(any(path.exists() for path in kept))
 
+
+class UnpackedImages(unittest.TestCase):
+    def test_layers_are_links_and_databases_copies(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = pathlib.Path(folder, "source"), pathlib.Path(folder, "target")
+            layer = "io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/etc/passwd"
+            content = "io.containerd.content.v1.content/blobs/sha256/1"
+            for path in (layer, content, *unpacked_images.DATABASES):
+                (source / path).parent.mkdir(parents=True, exist_ok=True)
+                (source / path).write_text("before")
+            unpacked_images.link(source, target)
+            for path in (layer, content):
+                self.assertTrue((target / path).samefile(source / path))
+            for path in unpacked_images.DATABASES:
+                (source / path).write_text("after")
+                self.assertEqual((target / path).read_text(), "before")
+
+    def test_an_image_that_was_built_anew_is_unpacked_anew(self):
+        built = {"docker.io/apache/spark:4.0.1": {"digest": "sha256:2"}}
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder),
+            unittest.mock.patch("image_store.images", lambda: built),
+        ):
+            self.assertFalse(unpacked_images.is_current())
+            unpacked_images.place().mkdir(parents=True)
+            record = unpacked_images.place() / "images.json"
+            for name, digest, is_current in (("docker.io/apache/spark:4.0.1", "sha256:2", True), ("docker.io/apache/spark:4.0.1", "sha256:1", False),
+                                             ("docker.io/apache/spark:3.5.6", "sha256:2", False)):
+                record.write_text(json.dumps({name: digest}))
+                self.assertEqual(unpacked_images.is_current(), is_current, (name, digest))
+
+
 class Cost(unittest.TestCase):
     def test_what_a_demonstration_takes_from_nothing_is_within_its_budget(self):
         """Where this machine's cache was empty when `make demo` ran; otherwise nothing has been measured."""
@@ -93,7 +128,7 @@ class Machine(unittest.TestCase):
         ):
             machine.require("demo")
         said = str(ended.exception)
-        for part in ("cargo: Rust, by rustup", "go: Go 1.24 or later", "disk: 10.3 GB are needed and 1.0 GB are free"):
+        for part in ("cargo: Rust, by rustup", "go: Go 1.24 or later", "disk: 10.8 GB are needed and 1.0 GB are free"):
             self.assertIn(part, said)
 
     def test_what_is_there_already_needs_no_more_of_the_disk(self):
