@@ -167,21 +167,35 @@ async fn nothing_is_written_where_nothing_has_changed() {
     namespace.apply(&application("suspended", &json!({"suspend": true})));
     running(&namespace, "running", 1).await;
     namespace.reaches("suspended", "SUSPENDED").await;
+    // Events and the web UI's address come in any order, after the states.
     eventually("all is told", async || {
         let events = namespace.events().await;
-        let told = |reason| events.iter().any(|event| event[1] == reason);
-        seen(told("SparkDriverRunning") && told("SparkApplicationSuspended"), &events)
+        let mut told: Vec<_> = events.iter().map(|event| &*event[1]).collect();
+        told.sort_unstable();
+        let all = [
+            "SparkApplicationAdded",
+            "SparkApplicationSubmitted",
+            "SparkApplicationSuspended",
+            "SparkApplicationSuspending",
+            "SparkDriverRunning",
+        ];
+        seen(told == all, &events)
     })
     .await;
-    let before = namespace.application("running").await["status"].take();
+    let before = namespace
+        .becomes("running", "its web UI has an address", |application| {
+            application["status"]["driverInfo"]["webUIAddress"].is_string()
+        })
+        .await["status"]
+        .take();
     operator.has_looked_at(2).await;
-    let written = proxy.writes_in(namespace.name).len();
+    let written = proxy.writes_in(namespace.name);
     let looked =
         operator.metric("workqueue_queue_duration_seconds_count{controller=\"sparkapplication\",name=\"sparkapplication\"}").await.unwrap();
     for name in ["running", "suspended"] {
         namespace.kubectl(&["annotate", "sparkapplication", name, "look=again"]);
     }
     operator.has_looked_at(looked as usize + 2).await;
-    assert_eq!(proxy.writes_in(namespace.name).len(), written);
+    assert_eq!(proxy.writes_in(namespace.name), written);
     assert_eq!(namespace.application("running").await["status"], before);
 }
