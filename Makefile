@@ -18,7 +18,7 @@ TESTS := --locked --workspace
 # How large the operator's image may be, unpacked.
 export IMAGE_MB := 40
 
-.PHONY: help machine build images check fmt clippy docs deny denied manifests release test test-pure test-cluster test-api test-node repeat explore soak bench recordings record demo clean
+.PHONY: help machine programs build images check fmt clippy docs deny denied manifests release test test-pure test-cluster test-api test-node repeat explore soak bench recordings record demo clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -71,15 +71,18 @@ manifests: ## Write the generated manifests anew
 release: ## Write everything that is published of this commit into the folder TO
 	.ci/release $(TO)
 
-test: machine test-pure test-cluster test-api test-node ## Every test level
+test: machine programs test-pure test-cluster test-api test-node ## Every test level
+
+# What the levels need together, since a program more in one build takes seconds, and a build for each level as long as the first.
+programs:
+	$(CLUSTER) build --tests --level node --watching
 
 test-api test-node repeat soak bench: machine
 machine: # Reports everything that this machine lacks for clusters, before anything is compiled.
 	@$(CLUSTER) check tests
 
-# More at once than there are processors: those with sockets mostly wait.
 test-pure: ## Pure functions, golden files, stories, HTTPS on loopback
-	RUST_TEST_THREADS=5 tests/tools/level pure cargo test $(TESTS)
+	tests/tools/level pure tests/tools/pure-level
 
 test-cluster: ## The local cluster's own unit tests, and the recorder's
 	tests/tools/level cluster tests/tools/cluster/test_cluster.py
