@@ -1,6 +1,6 @@
 //! Proves that `sparkctl` shows the output of drivers and executors.
 
-use super::{EndedOnDrop, install, install_alone, native::python_job, state_is};
+use super::{EndedOnDrop, install, kept, native::python_job, state_is};
 use crate::{
     apiserver::{
         kubectl::{kubectl, kubectl_with},
@@ -22,32 +22,42 @@ use std::{
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn create_follows_the_driver_and_fails_if_the_application_does_alone() {
-    let _alone = install_alone();
+fn create_follows_the_driver_and_fails_if_the_application_does() {
+    let _shared = install();
+    // The files of this test have names that no other test's applications have.
+    let file = |name: &str, of: &str| {
+        let mut application: Value = yaml(&data(of));
+        application["metadata"]["name"] = json!(name);
+        let file = kept(&format!("{name}.json"));
+        fs::write(&file, application.to_string()).unwrap();
+        (application, file.to_str().unwrap().to_owned())
+    };
+    let (mut before, succeeds) = file("created-pi", "../../manifests/examples/spark-pi.yaml");
+    let (_, fails) = file("created-to-fail", "node/exit-3.yaml");
+
     // Another application of the name, which nobody runs.
-    let mut before: Value = yaml(&data("../../manifests/examples/spark-pi.yaml"));
     before["spec"]["suspend"] = json!(true);
     kubectl_with(&before, &["apply", "-f", "-"]);
-    let said = sparkctl(&["create", "--delete", "--logs", "manifests/examples/spark-pi.yaml"], 0);
-    let made = "SparkApplication \"spark-pi\" deleted\nSparkApplication \"spark-pi\" created\n";
+    let said = sparkctl(&["create", "--delete", "--logs", &succeeds], 0);
+    let made = "SparkApplication \"created-pi\" deleted\nSparkApplication \"created-pi\" created\n";
     assert!(said.starts_with(made), "{said}");
     assert!(said.contains("Pi is roughly 3."), "{said}");
-    assert_eq!(sparkctl(&["log", "spark-pi", "--tail", "2"], 0).lines().count(), 2);
-    assert!(sparkctl(&["status", "spark-pi"], 0).starts_with("spark-pi is COMPLETED\n"));
+    assert_eq!(sparkctl(&["log", "created-pi", "--tail", "2"], 0).lines().count(), 2);
+    assert!(sparkctl(&["status", "created-pi"], 0).starts_with("created-pi is COMPLETED\n"));
 
     let terminal = Terminal::new(110, 30);
-    terminal.types("sparkctl create --delete --logs tests/data/node/exit-3.yaml; echo \"code $?\"");
+    terminal.types(&format!("sparkctl create --delete --logs {fails}; echo \"code $?\""));
     // The line about the wait is shown, and disappears.
-    terminal.until(|screen| screen.contains(" waiting for the driver of exit-3: "));
+    terminal.until(|screen| screen.contains(" waiting for the driver of created-to-fail: "));
     let screen = terminal.until(|screen| screen.contains("\ncode 5\n"));
     assert!(
         !screen.contains("waiting for")
             && screen.contains("exiting with 3\n")
-            && screen.contains("SparkApplication exit-3 is FAILED: "),
+            && screen.contains("SparkApplication created-to-fail is FAILED: "),
         "{screen}"
     );
     terminal.keeps("sparkctl-create.txt");
-    kubectl(&["delete", "sparkapp", "spark-pi", "exit-3"]);
+    kubectl(&["delete", "sparkapp", "created-pi", "created-to-fail"]);
 }
 
 #[test]
