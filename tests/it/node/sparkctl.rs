@@ -38,7 +38,9 @@ fn create_follows_the_driver_and_fails_if_the_application_does() {
     // Another application of the name, which nobody runs.
     before["spec"]["suspend"] = json!(true);
     kubectl_with(&before, &["apply", "-f", "-"]);
-    let said = sparkctl(&["create", "--delete", "--logs", &succeeds], 0);
+    let output = run(sparkctl_program(), &["create", "--delete", "--logs", &succeeds], "");
+    let [said, complaint] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(output.status.success() && complaint.contains("created-pi is completed\n"), "{complaint}");
     let made = "SparkApplication \"created-pi\" deleted\nSparkApplication \"created-pi\" created\n";
     assert!(said.starts_with(made), "{said}");
     assert!(said.contains("Pi is roughly 3."), "{said}");

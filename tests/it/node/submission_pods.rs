@@ -135,9 +135,9 @@ fn an_image_that_there_is_not_is_named_while_the_submission_pod_waits_for_it() {
     submission_pod(name);
     job["spec"]["image"] = image;
     kubectl_with(&job, &["apply", "-f", "-"]);
-    state_is(name, "RUNNING");
-    kubectl(&["delete", "sparkapp", name]);
+    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
     nothing_is_left_of_the_submission(name);
+    kubectl(&["delete", "sparkapp", name]);
 }
 
 #[test]

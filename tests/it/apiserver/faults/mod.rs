@@ -55,8 +55,8 @@ async fn with_the_stand_in_an_application_runs_once_whatever_happens_to_a_call()
 }
 
 /// Returns the faults for which `make test` has time; `make soak` has all of them. In the story `Success` every kind
-/// happens to every third request, and every request has three kinds; in the other stories one kind happens to every
-/// second request.
+/// happens to every third request, and every request has two or three kinds; in the other stories one kind happens to
+/// every second request.
 fn slice(story: Story, calls: usize) -> Vec<Vec<(usize, Kind)>> {
     match story {
         Story::Success => singly(calls, &Kind::ALL).into_iter().step_by(3).collect(),
