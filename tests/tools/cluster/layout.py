@@ -82,6 +82,11 @@ class Cluster:
         return self.folder / "containerd.sock"
 
     @property
+    def containerd_root(self) -> pathlib.Path:
+        """What containerd keeps: images, and what containers have written."""
+        return self.folder / "containerd"
+
+    @property
     def namespace(self) -> str:
         return f"spark-{self.name}"
 

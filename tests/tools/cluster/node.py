@@ -44,7 +44,7 @@ def start_containerd(cluster: Cluster) -> None:
     text = json.dumps  # A JSON string is a TOML string.
     (folder / "containerd.toml").write_text(f"""
 version = 2
-root = {text(str(unpacked_images.root(cluster)))}
+root = {text(str(cluster.containerd_root))}
 state = {text(str(folder / "run"))}
 # The file systems that are not there would only be warned of; `opt` would make a folder /opt/containerd.
 disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",

@@ -29,16 +29,11 @@ def place_locked(shared: bool = False):
     return locked(cache() / "images" / ".unpacked.lock", "unpacked images", shared)
 
 
-def root(cluster: Cluster) -> pathlib.Path:
-    """Where the node's containerd keeps its data."""
-    return cluster.folder / "containerd"
-
-
 def begin_with(cluster: Cluster) -> None:
     """Gives a containerd that has not been started what an earlier one has unpacked."""
     with place_locked(shared=True):
         if is_current():
-            link(place(), root(cluster))
+            link(place(), cluster.containerd_root)
 
 
 def keep(cluster: Cluster, names: list[str]) -> None:
@@ -53,7 +48,7 @@ def keep(cluster: Cluster, names: list[str]) -> None:
         # What a process has written until it is stopped is what a crash would leave, after which containerd starts as well.
         os.kill(containerd, signal.SIGSTOP)
         try:
-            link(root(cluster), unfinished)
+            link(cluster.containerd_root, unfinished)
         finally:
             os.kill(containerd, signal.SIGCONT)
         known = image_store.images()
