@@ -7,7 +7,10 @@
 use super::{
     mutation::Mutation,
     records::{config_map, name_of, number_of},
-    world::{Application, EXECUTORS, Executor, NAMES, Pod, Progress, RunNo, SUBMISSION_PODS, SubmissionPod},
+    world::{
+        Application, Departed, EXECUTORS, Executor, NAMES, Pod, Progress, RunNo, SUBMISSION_PODS,
+        SubmissionPod,
+    },
 };
 use crate::{decision::Decision, explorer::Folding};
 use api::{
@@ -40,9 +43,6 @@ pub const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 pub const FOREIGN: u8 = 0;
 /// The highest ordinal of a run that is explored.
 const ORDINALS: u8 = 7;
-
-/// A driver that is gone: the number of its name, and its pod.
-type Departed = Option<(u8, Pod)>;
 
 type Memory<K, V> = HashMap<K, V, BuildHasherDefault<Folding>>;
 

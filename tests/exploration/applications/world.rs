@@ -12,6 +12,9 @@ pub const EXECUTORS: usize = 2;
 /// The largest number of submission pods at the same time: those of two consecutive runs.
 pub const SUBMISSION_PODS: usize = 2;
 
+/// A driver that is gone, if its end was seen: the number of its name, and its pod.
+pub type Departed = Option<(u8, Pod)>;
+
 /// A state of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct World {
@@ -186,8 +189,8 @@ pub struct Operator {
     pub drivers: [Option<Pod>; NAMES],
     pub executors: [Option<Executor>; EXECUTORS],
     pub submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
-    /// The latest driver that is gone, if its end was seen, with the number of its name.
-    pub departed: Option<(u8, Pod)>,
+    /// The latest driver that is gone.
+    pub departed: Departed,
     /// The uid of the last driver that has ended according to a reconcile.
     pub ended_driver: Option<u8>,
     pub submission: Option<Submission>,
