@@ -9,7 +9,6 @@ fn compiled(arguments: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p} [{f}]"])
         .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -24,12 +23,7 @@ fn the_operator_is_compiled_from_no_more_crates_than_it_was() {
     let names: BTreeSet<_> = crates.iter().map(|line| line.split(" [").next().unwrap()).collect();
     #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
     let measured = Measured::from([("crates".to_owned(), names.len() as f64)]);
-    keep(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/budget.json"),
-        "operator",
-        &measured,
-        |_| 0.0,
-    );
+    keep(Path::new("tests/data/budget.json"), "operator", &measured, |_| 0.0);
 }
 
 /// `make demo` builds the operator alone, `make test` the operator and tests: cargo compiles a crate twice if the two

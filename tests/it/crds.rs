@@ -1,7 +1,10 @@
 //! Proves that the CRDs are complete and follow Kubernetes' rules, and that the Rust types keep every field of the
 //! objects that Kubeflow's operator accepts.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use api::{ScheduledSparkApplication, SparkApplication, crds};
 use serde_json::Value;
@@ -13,7 +16,7 @@ const LARGEST_DEFINITION: usize = 200_000;
 #[test]
 fn the_committed_definitions_are_those_of_the_types() {
     for (name, yaml) in crds::files() {
-        let committed = fs::read_to_string(path("manifests/crds").join(&name)).unwrap_or_default();
+        let committed = fs::read_to_string(Path::new("manifests/crds").join(&name)).unwrap_or_default();
         assert!(
             committed == yaml,
             "manifests/crds/{name} is not what `spark-operator crds` prints: `make manifests`"
@@ -78,7 +81,7 @@ fn every_list_map_and_text_of_a_spec_has_a_limit() {
 #[test]
 fn every_field_of_ours_is_described_and_has_an_example() {
     for (schema, example) in schemas().iter().zip(["sparkapplication", "scheduledsparkapplication"]) {
-        let example = documents(&path(&format!("tests/data/api/{example}.yaml"))).remove(0);
+        let example = documents(Path::new(&format!("tests/data/api/{example}.yaml"))).remove(0);
         let missing = undemonstrated(schema, &example, "");
         // The template of a schedule is a SparkApplicationSpec, which `sparkapplication.yaml` shows in full.
         let missing: Vec<_> = missing.iter().filter(|path| !path.starts_with(".spec.template.")).collect();
@@ -184,20 +187,16 @@ fn schemas() -> [Value; 2] {
     })
 }
 
-fn documents(file: &PathBuf) -> Vec<Value> {
+fn documents(file: &Path) -> Vec<Value> {
     serde_saphyr::from_multiple(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
 fn files(folder: &str) -> Vec<PathBuf> {
-    let mut files: Vec<_> = fs::read_dir(path(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
 
-fn name(file: &std::path::Path) -> String {
+fn name(file: &Path) -> String {
     file.file_name().unwrap().to_string_lossy().into_owned()
-}
-
-fn path(inside: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(inside)
 }

@@ -40,7 +40,7 @@ fn render_shows_what_is_created_by_each_submitter_and_how_that_differs() {
 /// This test runs offline. `apiserver/sparkctl.rs` checks that the API server accepts the objects.
 #[test]
 fn every_example_becomes_objects_with_a_name_and_a_namespace_and_without_owners_that_are_not_known() {
-    for example in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(EXAMPLES)).unwrap() {
+    for example in fs::read_dir(EXAMPLES).unwrap() {
         let example = example.unwrap().path();
         let text = fs::read_to_string(&example).unwrap();
         // What a batch scheduler groups pods by is created first, natively, and placeholders before the driver.

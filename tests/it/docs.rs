@@ -24,14 +24,14 @@ const FOLDERS: [&str; 4] = [".", "docs", "certs", CHART];
 #[test]
 fn the_page_of_flags_is_what_the_operator_takes() {
     let mut golden = Golden::default();
-    golden.compare(&root().join(FLAGS), &flags());
+    golden.compare(Path::new(FLAGS), &flags());
     golden.finish();
 }
 
 #[test]
 fn the_readme_of_the_chart_lists_every_key() {
-    let values = fs::read_to_string(root().join(CHART).join("values.yaml")).unwrap();
-    let readme = root().join(CHART).join("README.md");
+    let values = fs::read_to_string(Path::new(CHART).join("values.yaml")).unwrap();
+    let readme = Path::new(CHART).join("README.md");
     let text = fs::read_to_string(&readme).unwrap();
     let (written, _) = text.split_once(KEYS).expect("the README has a heading for the keys");
     let mut golden = Golden::default();
@@ -42,15 +42,14 @@ fn the_readme_of_the_chart_lists_every_key() {
 /// Asserts that the page of metrics has a row for every metric in `served`, the metrics of a running operator in
 /// Prometheus' text format. The page may contain more, because a family without samples is not served.
 pub(crate) fn lists_metrics(served: &str) {
-    let page = fs::read_to_string(root().join(METRICS)).unwrap();
+    let page = fs::read_to_string(METRICS).unwrap();
     let missing: Vec<_> = metrics(served).into_iter().filter(|row| !page.contains(row)).collect();
     assert!(missing.is_empty(), "{METRICS} is to have:\n{}", missing.join("\n"));
 }
 
 #[test]
 fn links_between_pages_lead_somewhere() {
-    let pages: Vec<_> =
-        FOLDERS.iter().flat_map(|folder| pages(&root().join(folder), *folder != ".")).collect();
+    let pages: Vec<_> = FOLDERS.iter().flat_map(|folder| pages(Path::new(folder), *folder != ".")).collect();
     assert!(pages.len() > 20, "{pages:?}");
     let mut broken = Vec::new();
     for page in &pages {
@@ -65,10 +64,6 @@ fn links_between_pages_lead_somewhere() {
         }
     }
     assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
-}
-
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Returns the Markdown files in `folder`, and in the folders below it if `deep`.

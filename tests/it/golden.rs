@@ -9,7 +9,7 @@ use std::{
 
 /// Returns the path of `inside` in the folder of test data.
 pub fn data(inside: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(inside)
+    Path::new("tests/data").join(inside)
 }
 
 /// Returns the folders inside a folder, in order. Each folder is a case.

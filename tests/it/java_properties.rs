@@ -14,7 +14,6 @@ use std::{
     cell::RefCell,
     collections::BTreeMap,
     io::{Read, Write},
-    path::Path,
     process::{Child, Command, Stdio},
 };
 
@@ -143,8 +142,7 @@ pub struct Java(Child);
 
 impl Java {
     pub fn start() -> Self {
-        let program =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/java-properties/ReadProperties.java");
+        let program = "tests/tools/java-properties/ReadProperties.java";
         let mut java = Command::new("java");
         java.args(["-XX:TieredStopAtLevel=1", "-Xshare:auto"]).arg(program);
         Self(java.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("java can be run"))

@@ -90,9 +90,7 @@ fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens
 /// The page about certificates patches the Deployment for certificates that the operator does not make itself.
 #[test]
 fn the_documented_patches_fit_the_deployment() {
-    let page =
-        fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/admin/certificates.md"))
-            .unwrap();
+    let page = fs::read_to_string("docs/admin/certificates.md").unwrap();
     let patches: Vec<Patch> = page
         .split("--patch '")
         .skip(1)
@@ -532,6 +530,6 @@ fn settings(flags: &[&str]) -> Settings {
 }
 
 fn documents(file: &str) -> Vec<Value> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("manifests").join(file);
+    let path = format!("manifests/{file}");
     serde_saphyr::from_multiple(&fs::read_to_string(path).unwrap()).unwrap()
 }

@@ -26,7 +26,6 @@ pub fn sparkctl_program() -> &'static str {
 pub fn run(program: &str, arguments: &[&str], input: &str) -> Output {
     let mut child = Command::new(program)
         .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

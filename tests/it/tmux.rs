@@ -105,7 +105,6 @@ impl Terminal {
         let output = Command::new("tmux")
             .args(["-L", &self.socket])
             .args(arguments)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
             .env("LC_ALL", "C.UTF-8")
             .output()
             .expect("tmux is installed by tests/tools/cluster");

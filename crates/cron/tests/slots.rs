@@ -19,7 +19,6 @@ use spark_operator_cron::{Due, Rhythm, Schedule, Slots, Values, Zone};
 use std::{
     collections::BTreeSet,
     iter::successors,
-    path::Path,
     process::{Command, Stdio},
 };
 
@@ -64,7 +63,7 @@ enum Reason {
 #[test]
 #[expect(clippy::print_stdout, reason = "what was compared is a result")]
 fn slots_are_those_of_another_implementation_but_for_what_is_listed() {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference.py");
+    let script = "tests/reference.py";
     let mut reference = Command::new(script);
     reference.args(["--count", &COMPARED.to_string()]).stderr(Stdio::inherit());
     let output = reference.output().expect("Python can be run");

@@ -19,14 +19,7 @@ use spark_operator_plan::{
     submission::{SubmissionEnvironment, objects},
     validation::{examine, validate},
 };
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
-
-fn data() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data")
-}
+use std::{fs, path::Path};
 
 #[test]
 fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {
@@ -71,12 +64,12 @@ fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {
         measured.insert(format!("{name}, allocations"), counted.count_total as f64);
         measured.insert(format!("{name}, bytes"), counted.bytes_total as f64);
     }
-    keep(&data().join("budget.json"), "allocations", &measured, |_| TOLERANCE);
+    keep(Path::new("../../tests/data/budget.json"), "allocations", &measured, |_| TOLERANCE);
 }
 
 /// Returns an application that uses the fields that users commonly set.
 fn typical() -> SparkApplication {
-    let text = fs::read_to_string(data().join("budget/application.yaml")).unwrap();
+    let text = fs::read_to_string("../../tests/data/budget/application.yaml").unwrap();
     let mut object: Value = serde_saphyr::from_str(&text).unwrap();
     object["metadata"]["uid"] = json!("6c1f0b5e-0000-4000-8000-000000000001");
     // The executor gets the settings of the driver, so the file contains them only once.

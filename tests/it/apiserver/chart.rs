@@ -213,7 +213,7 @@ fn deciding(configuration: &Value) -> Vec<Value> {
 #[ignore = "needs helm: make test"]
 fn every_key_is_away_from_its_default_in_some_of_the_values() {
     let mut untouched = BTreeSet::new();
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(CHART).join("values.yaml");
+    let file = Path::new(CHART).join("values.yaml");
     leaves(&yaml(&file), "", &mut untouched);
     for name in VALUES {
         let mut touched = BTreeSet::new();
@@ -331,9 +331,7 @@ fn the_charts_files_are_those_of_the_manifests() {
         ),
         ("files/webhook", "webhook", &["applications", "pods"]),
     ];
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read =
-        |file: String| fs::read_to_string(root.join(&file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let read = |file: String| fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
     for (there, here, names) in copies {
         for name in names {
             let copy = format!("{CHART}/{there}/{name}.yaml");

@@ -15,7 +15,7 @@ use std::{
     fs::{self, File},
     io::Write,
     net::TcpListener,
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::LazyLock,
     thread,
@@ -360,7 +360,7 @@ fn count_start() {
 /// Returns a folder that can replace an unpacked Spark: its program `bin/spark-submit` sends the same requests to the
 /// API server as Spark's own `spark-submit`, without a JVM.
 pub(crate) fn stand_in() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/stand-in")
+    path::absolute("tests/tools/stand-in").unwrap()
 }
 
 /// Returns the folder in which Spark is unpacked.
@@ -371,8 +371,7 @@ pub(crate) fn spark_home() -> &'static Path {
 }
 
 fn unpacked() -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/cluster/cluster");
-    let output = Command::new(script).arg("spark-home").output().unwrap();
+    let output = Command::new("tests/tools/cluster/cluster").arg("spark-home").output().unwrap();
     assert!(output.status.success(), "cluster spark-home: {}", String::from_utf8_lossy(&output.stderr));
     PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
 }

@@ -7,7 +7,7 @@ use crate::program::{run, sparkctl_program};
 use api::SparkApplication;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
-use std::{fs, path::Path};
+use std::fs;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -116,7 +116,7 @@ async fn what_is_rendered_of_the_examples_can_be_created() {
     let namespace = Namespace::new("rendered").await;
     let _definitions = Definitions::begin();
     let _operator = Operator::start(&namespace).await;
-    let examples = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/examples")).unwrap();
+    let examples = fs::read_dir("manifests/examples").unwrap();
     let examples: Vec<_> = examples.map(|example| example.unwrap().path()).collect();
     // Three of the examples have a PodGroup, which becomes a comment where spark-submit makes the rest.
     for (submitter, groups) in [("native", 3), ("spark-submit", 0)] {

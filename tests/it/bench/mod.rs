@@ -19,7 +19,7 @@ mod webhook;
 
 use procfs::process::{Process, Stat};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{collections::BTreeMap, fs, time::Duration};
 
 fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
@@ -40,8 +40,8 @@ impl Results {
 
     /// Writes the results to `bench-results.json`; a result replaces an older one with the same key.
     fn finish(self) {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench-results.json");
-        let mut all: BTreeMap<String, Value> = match fs::read_to_string(&path) {
+        let path = "bench-results.json";
+        let mut all: BTreeMap<String, Value> = match fs::read_to_string(path) {
             Ok(text) => serde_json::from_str(&text).unwrap(),
             Err(_) => BTreeMap::new(),
         };

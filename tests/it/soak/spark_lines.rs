@@ -141,8 +141,7 @@ fn written(case: &Path) -> (SparkSubmit, PathBuf) {
 
 /// Returns the distribution of this version; fetches it if it is missing.
 fn spark_home(version: &str) -> PathBuf {
-    let cluster = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/cluster/cluster");
-    let output = Command::new(cluster)
+    let output = Command::new("tests/tools/cluster/cluster")
         .args(["spark-home", "--spark", version])
         .stderr(Stdio::inherit())
         .output()
