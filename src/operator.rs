@@ -236,10 +236,8 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         if stop.run_until_cancelled(can_begin).await.is_none() {
             return Ok(());
         }
-        let drive = || {
-            readiness.waits(CACHES, "being filled");
-            controller::run(setup.clone(), || readiness.met(CACHES), stop.clone())
-        };
+        // A replica that takes over fills its caches now. It stays ready: its webhook may be the last one of the Service.
+        let drive = || controller::run(setup.clone(), || readiness.met(CACHES), stop.clone());
         let stands_by = || {
             // A replica that does not lead has no caches and watches nothing, but it is ready to lead.
             requests.forget_watches();

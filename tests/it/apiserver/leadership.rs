@@ -39,6 +39,11 @@ async fn one_of_two_leads_and_the_other_takes_over_when_it_stops() {
     })
     .await;
     assert_eq!(changes, 2, "`before` is left alone");
+    assert_eq!(
+        second.log().matches("admin: ready").count(),
+        1,
+        "its webhook was never taken out of the Service"
+    );
 }
 
 #[tokio::test]
