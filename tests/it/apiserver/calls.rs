@@ -13,11 +13,14 @@ use kube::{
     core::{GroupVersionKind, PartialObjectMeta, Request},
     discovery::{Scope, pinned_kind},
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
     env, fs,
+    path::Path,
     sync::{LazyLock, Mutex, mpsc},
+    thread,
+    time::{Duration, Instant},
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -45,6 +48,88 @@ pub(crate) fn apply(object: &Value, namespace: Option<&str>) {
     let (client, object) = (CLIENT.clone(), object.clone());
     let namespace = namespace.map(str::to_owned);
     waited_for(async move { applied(&client, &object, namespace.as_deref()).await });
+}
+
+/// Applies the objects of a YAML file, or of every file in a folder, as `kubectl apply -f` does.
+pub(crate) fn apply_all(path: &str) {
+    objects(path).iter().for_each(|object| apply(object, object["metadata"]["namespace"].as_str()));
+}
+
+/// Deletes the objects of a YAML file, as far as they exist, and waits until they are gone.
+pub(crate) fn delete_all_of(path: &str) {
+    objects(path).into_iter().for_each(|object| delete(&path_of(object)));
+}
+
+fn objects(path: &str) -> Vec<Value> {
+    let read = |file: &Path| -> Vec<Value> {
+        serde_saphyr::from_multiple(&fs::read_to_string(file).unwrap()).unwrap()
+    };
+    let path = Path::new(path);
+    if path.is_dir() {
+        fs::read_dir(path).unwrap().flat_map(|file| read(&file.unwrap().path())).collect()
+    } else {
+        read(path)
+    }
+}
+
+/// Returns the path of an object of the API, which need not exist.
+fn path_of(object: Value) -> String {
+    let client = CLIENT.clone();
+    waited_for(async move {
+        let text = |place: &str| object.pointer(place).and_then(Value::as_str);
+        let (group, version) = text("/apiVersion").unwrap().split_once('/').unwrap_or(("", "v1"));
+        let gvk = GroupVersionKind::gvk(group, version, text("/kind").unwrap());
+        let (resource, _) = kind(&client, gvk).await;
+        let path = DynamicObject::url_path(&resource, text("/metadata/namespace"));
+        format!("{path}/{}", text("/metadata/name").unwrap())
+    })
+}
+
+/// Returns the object, or the list, at this path of the API, if it exists.
+pub(crate) fn get(path: &str) -> Option<Value> {
+    send(http::Request::get(path), Vec::new())
+}
+
+/// Applies a JSON patch (RFC 6902) to the object at this path of the API.
+pub(crate) fn patch(path: &str, patch: &Value) {
+    let request = http::Request::patch(path).header(CONTENT_TYPE, "application/json-patch+json");
+    send(request, patch.to_string().into_bytes()).unwrap_or_else(|| panic!("{path} does not exist"));
+}
+
+/// Deletes the object at this path of the API, if it exists, and waits until it is gone.
+pub(crate) fn delete(path: &str) {
+    if send(http::Request::delete(path), Vec::new()).is_some() {
+        let deadline = Instant::now() + super::DEADLINE;
+        while get(path).is_some() {
+            assert!(Instant::now() < deadline, "{path} is not deleted");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Returns whether the API server lets `user` create pods.
+pub(crate) fn may_create_pods(user: &str, namespace: &str) -> bool {
+    let pods = json!({"namespace": namespace, "verb": "create", "resource": "pods"});
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+        "spec": {"user": user, "resourceAttributes": pods},
+    });
+    let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+    let request = http::Request::post(path).header(CONTENT_TYPE, "application/json");
+    send(request, review.to_string().into_bytes()).expect(path)["status"]["allowed"] == true
+}
+
+/// Sends a request; panics if it fails, but for an object that does not exist.
+fn send(request: http::request::Builder, body: Vec<u8>) -> Option<Value> {
+    let (client, request) = (CLIENT.clone(), request.body(body).unwrap());
+    let what = format!("{} {}", request.method(), request.uri());
+    waited_for(async move {
+        match client.request(request).await {
+            Ok(answer) => Some(answer),
+            Err(kube::Error::Api(status)) if status.is_not_found() => None,
+            Err(error) => panic!("{what}: {error}"),
+        }
+    })
 }
 
 /// As [`apply`], for a caller that can await.

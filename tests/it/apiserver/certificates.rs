@@ -1,9 +1,9 @@
 //! Proves that the Secret, the caBundle and the webhook's certificate stay consistent.
 
 use super::{
-    DEADLINE, eventually,
+    DEADLINE, calls, eventually,
     kubectl::kubectl,
-    namespace::{Namespace, Reviewed},
+    namespace::{Namespace, Reviewed, webhooks},
     operator::{NAMESPACE, Operator, WEBHOOK},
     seen,
 };
@@ -12,6 +12,10 @@ use serde_json::json;
 use tokio::time::timeout;
 
 pub(crate) const SECRET: &str = "spark-operator-webhook-certs";
+/// The path of the Secret in the API.
+pub(crate) const PATH: &str = "/api/v1/namespaces/spark-operator/secrets/spark-operator-webhook-certs";
+const MUTATING: &str = "mutatingwebhookconfiguration";
+const VALIDATING: &str = "validatingwebhookconfiguration";
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -32,8 +36,8 @@ async fn a_ca_bundle_that_was_removed_is_put_back() {
     let namespace = Namespace::new("removed-bundle").await;
     Operator::start(&namespace).await.stop().await;
     let (secret, bundle) = (secret(), bundle());
-    let remove = r#"[{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]"#;
-    kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", remove]);
+    let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
+    calls::patch(&webhooks(MUTATING, WEBHOOK), &remove);
     assert_eq!(self::bundle(), "");
     let _operator = Operator::start(&namespace).await;
     assert_eq!((self::secret(), self::bundle()), (secret, bundle));
@@ -50,15 +54,8 @@ async fn a_ca_bundle_that_is_overwritten_while_the_operator_runs_is_put_back_at_
     let put_back = async {
         for other in ["bm9uc2Vuc2U=", "", "bm9uc2Vuc2U="] {
             let path = "/webhooks/0/clientConfig/caBundle";
-            let overwrite = json!([{"op": "add", "path": path, "value": other}]).to_string();
-            kubectl(&[
-                "patch",
-                "mutatingwebhookconfiguration",
-                WEBHOOK,
-                "--type=json",
-                "--patch",
-                &overwrite,
-            ]);
+            let overwrite = json!([{"op": "add", "path": path, "value": other}]);
+            calls::patch(&webhooks(MUTATING, WEBHOOK), &overwrite);
             eventually("the bundle is put back", async || seen(self::bundle() == bundle, self::bundle()))
                 .await;
         }
@@ -74,17 +71,17 @@ async fn a_ca_bundle_of_what_validates_is_put_back_at_once_as_well() {
     let _reviewed = Reviewed::begin();
     let _operator = Operator::start(&namespace).await;
     let bundles = || {
-        let path = "--output=jsonpath={.webhooks[*].clientConfig.caBundle}";
-        kubectl(&["get", "validatingwebhookconfiguration", WEBHOOK, path])
+        let configuration = calls::get(&webhooks(VALIDATING, WEBHOOK)).expect(WEBHOOK);
+        let all = configuration["webhooks"].as_array().unwrap();
+        all.iter().map(|webhook| webhook["clientConfig"]["caBundle"].clone()).collect::<Vec<_>>()
     };
-    let right = [bundle(), bundle()].join(" ");
+    let right = [bundle(), bundle()];
     assert_eq!(bundles(), right);
     let put_back = async {
         for (webhook, other) in [(0, "bm9uc2Vuc2U="), (1, "bm9uc2Vuc2U="), (1, "")] {
             let path = format!("/webhooks/{webhook}/clientConfig/caBundle");
-            let overwrite = json!([{"op": "add", "path": path, "value": other}]).to_string();
-            let patch = ["--type=json", "--patch", &overwrite];
-            kubectl(&[&["patch", "validatingwebhookconfiguration", WEBHOOK], &patch[..]].concat());
+            let overwrite = json!([{"op": "add", "path": path, "value": other}]);
+            calls::patch(&webhooks(VALIDATING, WEBHOOK), &overwrite);
             eventually("the bundle is put back", async || seen(bundles() == right, bundles())).await;
         }
     };
@@ -97,7 +94,7 @@ async fn certificates_that_were_deleted_are_made_anew() {
     let namespace = Namespace::new("deleted-certificates").await;
     Operator::start(&namespace).await.stop().await;
     let old = bundle();
-    kubectl(&["delete", "secret", SECRET, "--namespace", NAMESPACE]);
+    calls::delete(PATH);
     let _operator = Operator::start(&namespace).await;
     assert_ne!(bundle(), old);
     assert_eq!(ca(), bundle());
@@ -131,7 +128,7 @@ async fn certificates_that_were_made_by_hand_are_used() {
     let arguments =
         ["certs", "generate", "--directory", pki, "--dns-name", service, "--dns-name", "localhost"];
     assert!(program::run(env!("CARGO_BIN_EXE_spark-operator"), &arguments, "").status.success());
-    kubectl(&["delete", "secret", SECRET, "--namespace", NAMESPACE, "--ignore-not-found"]);
+    calls::delete(PATH);
     let files = format!("--from-file={pki}");
     kubectl(&["create", "secret", "generic", SECRET, &files, "--namespace", NAMESPACE]);
     let made = secret();
@@ -140,15 +137,15 @@ async fn certificates_that_were_made_by_hand_are_used() {
 }
 
 pub(crate) fn secret() -> String {
-    kubectl(&["get", "secret", SECRET, "--namespace", NAMESPACE, "--output=jsonpath={.data}"])
+    calls::get(PATH).expect(SECRET)["data"].to_string()
 }
 
 /// Returns the CA in the Secret, encoded as in caBundle.
 pub(crate) fn ca() -> String {
-    kubectl(&["get", "secret", SECRET, "--namespace", NAMESPACE, r"--output=jsonpath={.data.ca-cert\.pem}"])
+    calls::get(PATH).expect(SECRET)["data"]["ca-cert.pem"].as_str().unwrap_or_default().to_owned()
 }
 
 pub(crate) fn bundle() -> String {
-    let path = "--output=jsonpath={.webhooks[0].clientConfig.caBundle}";
-    kubectl(&["get", "mutatingwebhookconfiguration", WEBHOOK, path])
+    let configuration = calls::get(&webhooks(MUTATING, WEBHOOK)).expect(WEBHOOK);
+    configuration["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap_or_default().to_owned()
 }

@@ -2,7 +2,7 @@
 
 use super::{
     applications::application,
-    eventually,
+    calls, eventually,
     kubectl::{kubectl, kubectl_with, try_kubectl_with},
     namespace::{Namespace, beside, review_pods_only},
     operator::{Operator, WEBHOOK},
@@ -146,7 +146,7 @@ struct Installed;
 impl Installed {
     fn begin(flags: &[&str]) -> Self {
         install(flags);
-        kubectl(&["apply", "-f", RBAC]);
+        calls::apply_all(RBAC);
         Self
     }
 }
@@ -155,7 +155,7 @@ impl Drop for Installed {
     fn drop(&mut self) {
         install(&[]);
         review_pods_only();
-        kubectl(&["delete", "-f", RBAC]);
+        calls::delete_all_of(RBAC);
     }
 }
 

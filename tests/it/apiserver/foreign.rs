@@ -3,18 +3,18 @@
 
 use super::{
     arrivals::handshake,
-    certificates::{SECRET, bundle},
+    calls,
+    certificates::{PATH, SECRET, bundle},
     eventually,
     installation::{is_not_ready, is_ready},
-    kubectl::{kubectl, kubectl_with},
-    namespace::Namespace,
+    namespace::{Namespace, webhooks},
     operator::{NAMESPACE, Operator, WEBHOOK},
     seen,
 };
 use certificates::Certificates;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::{
     fs,
     os::unix::fs::symlink,
@@ -26,7 +26,7 @@ use std::{
 async fn cert_managers_secret_is_followed_and_ca_bundle_left_to_its_injector() {
     let namespace = Namespace::new("cert-manager").await;
     let _removed = Removed;
-    kubectl(&["delete", "secret", SECRET, "--namespace", NAMESPACE, "--ignore-not-found"]);
+    calls::delete(PATH);
     inject("");
     let operator = Operator::with(&namespace).argument("--enable-cert-manager").spawn();
     let missing = ["does not exist: cert-manager makes it from a Certificate"];
@@ -138,7 +138,7 @@ struct Removed;
 
 impl Drop for Removed {
     fn drop(&mut self) {
-        kubectl(&["delete", "secret", SECRET, "--namespace", NAMESPACE, "--ignore-not-found"]);
+        calls::delete(PATH);
     }
 }
 
@@ -167,20 +167,17 @@ fn issue(certificates: &Certificates) {
             "tls.key": certificates.key,
         },
     });
-    kubectl_with(&secret, &["apply", "--namespace", NAMESPACE, "-f", "-"]);
+    calls::apply(&secret, Some(NAMESPACE));
 }
 
 /// Writes caBundle into all installed webhooks, as the CA injector of cert-manager does.
 fn inject(ca: &str) {
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
-        let found = kubectl(&["get", kind, WEBHOOK, "--ignore-not-found", "--output=json"]);
-        let object: Value = serde_json::from_str(&found).unwrap_or_default();
+        let Some(object) = calls::get(&webhooks(kind, WEBHOOK)) else { continue };
         let patch: Vec<_> = (0..object["webhooks"].as_array().map_or(0, Vec::len))
             .map(|i| json!({"op": "add", "path": format!("/webhooks/{i}/clientConfig/caBundle"), "value": encoded(ca)}))
             .collect();
-        if !patch.is_empty() {
-            kubectl(&["patch", kind, WEBHOOK, "--type=json", "--patch", &json!(patch).to_string()]);
-        }
+        calls::patch(&webhooks(kind, WEBHOOK), &json!(patch));
     }
 }
 

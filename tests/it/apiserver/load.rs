@@ -2,14 +2,8 @@
 //! admission webhook is down delays only itself.
 
 use super::{
-    applications::application,
-    eventually,
-    kubectl::{kubectl, kubectl_with},
-    kubelet,
-    namespace::Namespace,
-    operator::Operator,
-    proxy::Proxy,
-    seen,
+    applications::application, calls, eventually, kubectl::kubectl, kubelet, namespace::Namespace,
+    operator::Operator, proxy::Proxy, seen,
 };
 use api::{Lenient, SparkApplication, State};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -122,10 +116,11 @@ struct Tenants {
 
 impl Tenants {
     async fn begin() -> Self {
+        let client = Client::try_default().await.unwrap();
         for tenant in 0..TENANTS {
             let namespace =
                 json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(tenant)}});
-            kubectl_with(&namespace, &["apply", "-f", "-"]);
+            calls::applied(&client, &namespace, None).await;
         }
         // No server listens at this URL.
         let webhook = json!({
@@ -141,8 +136,8 @@ impl Tenants {
                 "admissionReviewVersions": ["v1"],
             }],
         });
-        kubectl_with(&webhook, &["apply", "-f", "-"]);
-        Self { client: Client::try_default().await.unwrap() }
+        calls::applied(&client, &webhook, None).await;
+        Self { client }
     }
 
     /// Creates an application. Applications of the tenant `RETRIED` may run twice.

@@ -342,23 +342,28 @@ pub(super) fn beside(kind: &str, path: &str) {
 
 /// Makes the API server call the webhooks of the configuration `name` at this port of localhost.
 pub(super) fn call_locally(kind: &str, name: &str, port: u16, path: &str) {
-    let names = kubectl(&["get", kind, name, "--output=jsonpath={.webhooks[*].name}"]);
+    let configuration = calls::get(&webhooks(kind, name)).expect(name);
     let url = json!(format!("https://localhost:{port}{path}"));
-    let operations = names.split(' ').enumerate().flat_map(|(i, _)| {
+    let all = configuration["webhooks"].as_array().unwrap();
+    let operations = (0..all.len()).flat_map(|i| {
         let config = format!("/webhooks/{i}/clientConfig");
         [
             json!({"op": "remove", "path": format!("{config}/service")}),
             json!({"op": "add", "path": format!("{config}/url"), "value": url}),
         ]
     });
-    let patch = json!(operations.collect::<Vec<_>>()).to_string();
-    kubectl(&["patch", kind, name, "--type=json", "--patch", &patch]);
+    calls::patch(&webhooks(kind, name), &operations.collect());
+}
+
+/// Returns the path of a webhook configuration in the API.
+pub(super) fn webhooks(kind: &str, name: &str) -> String {
+    format!("/apis/admissionregistration.k8s.io/v1/{}s/{name}", kind.to_lowercase())
 }
 
 pub(super) fn review_pods_only() {
-    let remove = json!([{"op": "remove", "path": "/webhooks/1"}]).to_string();
-    kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", &remove]);
-    kubectl(&["delete", "validatingwebhookconfiguration", WEBHOOK, "--ignore-not-found"]);
+    let remove = json!([{"op": "remove", "path": "/webhooks/1"}]);
+    calls::patch(&webhooks("mutatingwebhookconfiguration", WEBHOOK), &remove);
+    calls::delete(&webhooks("validatingwebhookconfiguration", WEBHOOK));
 }
 
 /// While this value exists, the webhook also reviews applications and schedules.
@@ -366,8 +371,8 @@ pub(super) struct Reviewed;
 
 impl Reviewed {
     pub(super) fn begin() -> Self {
-        kubectl(&["delete", "mutatingwebhookconfiguration", WEBHOOK, "--ignore-not-found"]);
-        kubectl(&["apply", "-f", "manifests/webhook"]);
+        calls::delete(&webhooks("mutatingwebhookconfiguration", WEBHOOK));
+        calls::apply_all("manifests/webhook");
         beside("mutatingwebhookconfiguration", "/mutate");
         beside("validatingwebhookconfiguration", "/validate");
         Self
@@ -388,13 +393,13 @@ pub(crate) struct Granted(&'static str);
 
 impl Granted {
     pub(crate) fn begin(file: &'static str) -> Self {
-        kubectl(&["apply", "-f", file]);
+        calls::apply_all(file);
         Self(file)
     }
 }
 
 impl Drop for Granted {
     fn drop(&mut self) {
-        kubectl(&["delete", "--ignore-not-found", "-f", self.0]);
+        calls::delete_all_of(self.0);
     }
 }

@@ -3,10 +3,10 @@
 
 use super::{
     applications::application,
-    eventually,
+    calls, eventually,
     installation::is_not_ready,
     kubectl::{kubectl, kubectl_reads, kubectl_refuses, kubectl_with, try_kubectl_with},
-    namespace::{Namespace, Reviewed, call_locally, review_pods_only},
+    namespace::{Namespace, Reviewed, call_locally, review_pods_only, webhooks},
     operator::{BESIDE, HEALTH, METRICS, Operator, Setup, WEBHOOK, WEBHOOK_PORT},
     proxy::Proxy,
     seen,
@@ -333,14 +333,14 @@ pub(crate) struct OtherInstallationIsGone;
 
 impl OtherInstallationIsGone {
     pub(crate) fn begin() -> Self {
-        kubectl(&["delete", "mutatingwebhookconfiguration", WEBHOOK]);
+        calls::delete(&webhooks("mutatingwebhookconfiguration", WEBHOOK));
         Self
     }
 }
 
 impl Drop for OtherInstallationIsGone {
     fn drop(&mut self) {
-        kubectl(&["apply", "-f", "manifests/webhook"]);
+        calls::apply_all("manifests/webhook");
         call_locally("mutatingwebhookconfiguration", WEBHOOK, WEBHOOK_PORT, "/mutate");
         review_pods_only();
     }
@@ -400,15 +400,16 @@ impl Drop for Installation {
 fn exists(namespaces: &[&str]) {
     for name in namespaces {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        kubectl_with(&namespace, &["apply", "-f", "-"]);
+        calls::apply(&namespace, None);
         // The operator of an earlier test may have claimed the namespace by a Lease.
         kubectl(&["delete", "lease", "--all", "--namespace", name]);
     }
 }
 
 fn state(namespace: &str, name: &str) -> String {
-    let state = "--output=jsonpath={.status.applicationState.state}";
-    kubectl(&["get", "sparkapplication", name, "--namespace", namespace, state])
+    let path = format!("/apis/sparkoperator.k8s.io/v1beta2/namespaces/{namespace}/sparkapplications/{name}");
+    let application = calls::get(&path).expect(name);
+    application["status"]["applicationState"]["state"].as_str().unwrap_or_default().to_owned()
 }
 
 async fn is_submitted(namespace: &str, name: &str) {

@@ -3,12 +3,12 @@
 
 use super::{
     arrivals::Arrivals,
-    certificates::{SECRET, bundle, ca, secret},
+    calls,
+    certificates::{PATH, bundle, ca, secret},
     eventually,
     installation::is_ready,
-    kubectl::kubectl,
-    namespace::Namespace,
-    operator::{NAMESPACE, Operator, Setup, WEBHOOK},
+    namespace::{Namespace, webhooks},
+    operator::{Operator, Setup, WEBHOOK},
     seen,
 };
 use crate::program;
@@ -44,7 +44,7 @@ async fn pods_are_admitted_while_leaf_and_ca_are_replaced() {
 
     // Deleted certificates are replaced in the same way.
     let second_ca = bundle();
-    kubectl(&["delete", "secret", SECRET, "--namespace", NAMESPACE]);
+    calls::delete(PATH);
     eventually("the deleted CA has gone too", async || {
         let now = bundle();
         seen(cas(&now) == 1 && now != second_ca, cas(&now))
@@ -75,7 +75,7 @@ async fn a_service_of_another_name_is_in_the_next_leaf() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn two_operators_share_the_secret_without_fighting() {
     let namespace = Namespace::new("two-operators").await;
-    kubectl(&["delete", "secret", SECRET, "--namespace", NAMESPACE, "--ignore-not-found"]);
+    calls::delete(PATH);
     let second = hasty(&namespace).beside().spawn();
     let first = hasty(&namespace).start().await;
     is_ready(&second).await;
@@ -120,14 +120,14 @@ async fn an_admin_sees_who_trusts_what_and_what_does_not_go_together() {
     assert!(said.ends_with("All agree.\n"), "{said}");
     operator.stop().await;
 
-    let patch = r#"[{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]"#;
-    kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", patch]);
+    let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
+    calls::patch(&webhooks("mutatingwebhookconfiguration", WEBHOOK), &remove);
     let output = run(&["show"]);
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(complaint.contains("its caBundle does not trust the leaf"), "{complaint}");
 
-    kubectl(&["delete", "secret", SECRET, "--namespace", NAMESPACE]);
+    calls::delete(PATH);
     for command in ["show", "rotate"] {
         let output = run(&[command]);
         let complaint = String::from_utf8_lossy(&output.stderr);
@@ -148,9 +148,8 @@ fn cas(bundle: &str) -> usize {
 
 /// Returns the resourceVersion of the Secret, or of the webhook configuration.
 fn version(kind: &str) -> String {
-    let path = "--output=jsonpath={.metadata.resourceVersion}";
-    let name = if kind == "secret" { SECRET } else { WEBHOOK };
-    kubectl(&["get", kind, name, "--namespace", NAMESPACE, path])
+    let path = if kind == "secret" { PATH.to_owned() } else { webhooks(kind, WEBHOOK) };
+    calls::get(&path).expect(kind)["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }
 
 /// Returns what `spark-operator certs` prints; panics if it fails.

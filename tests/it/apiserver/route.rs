@@ -2,7 +2,10 @@
 //! Outside of tests the webhook is always reached through a Service.
 
 use super::{
+    calls,
+    certificates::bundle,
     kubectl::{kubectl, kubectl_with},
+    namespace::webhooks,
     operator::{NAMESPACE, WEBHOOK, WEBHOOK_PORT},
 };
 use serde_json::{Value, json};
@@ -40,7 +43,7 @@ impl Drop for Route {
     fn drop(&mut self) {
         point(&json!({"url": format!("https://localhost:{WEBHOOK_PORT}/mutate")}));
         delete_service();
-        kubectl(&["apply", "-f", "manifests/webhook/service.yaml"]);
+        calls::apply_all("manifests/webhook/service.yaml");
     }
 }
 
@@ -50,11 +53,9 @@ pub(crate) fn delete_service() {
 
 /// Makes the API server call `client_config`, with the same CAs as before.
 fn point(client_config: &Value) {
-    let bundle = "--output=jsonpath={.webhooks[0].clientConfig.caBundle}";
-    let bundle = kubectl(&["get", "mutatingwebhookconfiguration", WEBHOOK, bundle]);
     let mut client_config = client_config.clone();
-    client_config["caBundle"] = json!(bundle);
+    client_config["caBundle"] = json!(bundle());
     let path = "/webhooks/0/clientConfig";
-    let patch = json!([{"op": "replace", "path": path, "value": client_config}]).to_string();
-    kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", &patch]);
+    let patch = json!([{"op": "replace", "path": path, "value": client_config}]);
+    calls::patch(&webhooks("mutatingwebhookconfiguration", WEBHOOK), &patch);
 }

@@ -7,8 +7,7 @@
 //! of the container are replaced by those of this machine; everything else is as the operator has written it.
 
 use super::{
-    calls, eventually, kubectl::try_kubectl_with, kubelet, namespace::Namespace, processes::is_group_alive,
-    proxy::Proxy, seen,
+    calls, eventually, kubelet, namespace::Namespace, processes::is_group_alive, proxy::Proxy, seen,
 };
 use futures::StreamExt;
 use k8s_openapi::api::{
@@ -142,17 +141,14 @@ async fn account(namespace: &str, has_rights: bool) {
             continue;
         }
         object["metadata"]["namespace"] = json!(namespace);
-        for subject in object["subjects"].as_array_mut().into_iter().flatten() {
+        for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
             subject["namespace"] = json!(namespace);
         }
-        try_kubectl_with(&object, &["apply", "-f", "-"]).unwrap();
+        calls::apply(&object, Some(namespace));
     }
-    let account = format!("--as=system:serviceaccount:{namespace}:spark");
-    let asked = ["auth", "can-i", "create", "pods", "--namespace", namespace, &account];
+    let account = format!("system:serviceaccount:{namespace}:spark");
     eventually("the API server knows the rights of drivers", async || {
-        // The answer `no` is an error of `kubectl`.
-        let answer = try_kubectl_with(&Value::Null, &asked);
-        seen(answer.is_ok() == has_rights, answer)
+        seen(calls::may_create_pods(&account, namespace) == has_rights, &account)
     })
     .await;
 }

@@ -1,7 +1,7 @@
 //! Plays a batch scheduler: places the pods of a group once there is room for the whole group. Of pods and groups it reads
 //! what Volcano, YuniKorn and the coscheduling plugin read, and nothing else.
 
-use crate::apiserver::namespace::Namespace;
+use crate::apiserver::{calls, namespace::Namespace};
 use api::quantity;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -79,7 +79,7 @@ impl<'a> GroupScheduler<'a> {
     /// Returns what a group asks for; none while the group does not say it.
     async fn asked(&self, group: &str, pods: &[&Value]) -> Option<Asked> {
         let cpu = |resources: &Value| quantity::amount(resources["cpu"].as_str().unwrap()).unwrap();
-        let Some(path) = self.groups() else {
+        let Some(kind) = self.groups() else {
             let said = |pod: &&Value| {
                 let text = pod["metadata"]["annotations"]["yunikorn.apache.org/task-groups"].as_str()?;
                 Some(serde_json::from_str::<Vec<Value>>(text).unwrap())
@@ -92,8 +92,7 @@ impl<'a> GroupScheduler<'a> {
                 |group: &Value| cpu(&group["minResource"]) * i128::from(group["minMember"].as_u64().unwrap());
             return Some(Asked { members: 1, cpu: task_groups.iter().map(of).sum() });
         };
-        let found: Value =
-            serde_json::from_str(&self.namespace.kubectl(&["get", path, group, "-o", "json"])).ok()?;
+        let found = calls::get(&format!("{}/{group}", super::path(self.namespace, kind)))?;
         let spec = &found["spec"];
         let members = usize::try_from(spec["minMember"].as_u64()?).unwrap();
         Some(Asked { members, cpu: cpu(&spec["minResources"]) })

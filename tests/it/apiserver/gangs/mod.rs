@@ -5,7 +5,7 @@ pub(crate) mod group_scheduler;
 
 use super::{
     applications::{application, owned_by},
-    eventually,
+    calls, eventually,
     kubectl::{kubectl, kubectl_refuses, kubectl_with, try_kubectl_with},
     kubelet,
     namespace::{Granted, Namespace, Reviewed},
@@ -37,7 +37,7 @@ impl Definitions {
     const FILE: &str = "tests/data/gang/crds.yaml";
 
     pub(crate) fn begin() -> Self {
-        kubectl(&["apply", "-f", Self::FILE]);
+        calls::apply_all(Self::FILE);
         kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", Self::FILE]);
         Self
     }
@@ -45,7 +45,7 @@ impl Definitions {
 
 impl Drop for Definitions {
     fn drop(&mut self) {
-        kubectl(&["delete", "--ignore-not-found", "-f", Self::FILE]);
+        calls::delete_all_of(Self::FILE);
     }
 }
 
@@ -412,9 +412,16 @@ fn with_gangs(namespace: &Namespace) -> Setup<'_> {
     Operator::with(namespace).argument(ENABLED).argument(NAMED)
 }
 
+/// Returns the objects of a kind that is given as kubectl takes it: `podgroups.scheduling.volcano.sh`.
 pub(crate) fn groups(namespace: &Namespace, kind: &str) -> Vec<Value> {
-    let list: Value = serde_json::from_str(&namespace.kubectl(&["get", kind, "-o", "json"])).unwrap();
-    list["items"].as_array().unwrap().clone()
+    calls::get(&path(namespace, kind)).expect(kind)["items"].as_array().unwrap().clone()
+}
+
+fn path(namespace: &Namespace, kind: &str) -> String {
+    let (resource, group) = kind.split_once('.').unwrap();
+    let versions = calls::get(&format!("/apis/{group}")).expect(group);
+    let version = versions["preferredVersion"]["groupVersion"].as_str().unwrap();
+    format!("/apis/{version}/namespaces/{}/{resource}", namespace.name)
 }
 
 /// Returns the reason why the application `pi` has failed.
