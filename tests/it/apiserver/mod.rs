@@ -107,7 +107,7 @@ pub(crate) mod balancer;
 /// The cost of an application's life.
 mod budget;
 /// Requests of a test to the API server.
-mod calls;
+pub(crate) mod calls;
 /// Runs `kubectl`.
 pub(crate) mod kubectl;
 /// Plays the kubelet.

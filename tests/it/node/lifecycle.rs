@@ -1,6 +1,6 @@
 //! Proves what a user sees when pods are deleted, killed or evicted, or cannot start.
 
-use super::{application, followed, install, install_alone, native::python_job, state_is, until};
+use super::{application, followed, install, install_alone, message, native::python_job, state_is, until};
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
 
@@ -149,11 +149,6 @@ fn has_executor(name: &str) {
         let states = application(name)["status"]["executorState"].take();
         states.as_object().is_some_and(|states| states.values().any(|state| state == "RUNNING"))
     });
-}
-
-fn message(name: &str) -> String {
-    let message = application(name)["status"]["applicationState"]["errorMessage"].take();
-    message.as_str().unwrap_or_default().to_owned()
 }
 
 /// Deletes an application; asserts that Kubernetes deletes all its objects.

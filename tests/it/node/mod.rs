@@ -43,7 +43,10 @@ mod ui;
 mod web_hdfs;
 
 use crate::{
-    apiserver::kubectl::{kubectl, kubectl_with, try_kubectl_with},
+    apiserver::{
+        calls,
+        kubectl::{kubectl, kubectl_with, try_kubectl_with},
+    },
     golden::{data, yaml},
 };
 use serde_json::{Value, json};
@@ -59,6 +62,8 @@ use std::{
 
 /// A job of these tests takes about 15 s; a job that takes longer than this counts as never ending.
 const PATIENCE: &str = "240s";
+/// The path in the API of the applications of these tests.
+const APPLICATIONS: &str = "/apis/sparkoperator.k8s.io/v1beta2/namespaces/default/sparkapplications";
 
 #[test]
 #[ignore = "needs a node: make test"]
@@ -323,8 +328,26 @@ impl Drop for EndedOnDrop {
     }
 }
 
+// What tests look at again and again is read without `kubectl`, which takes as much of the processor as some seconds of a driver.
+
 fn application(name: &str) -> Value {
-    serde_json::from_str(&kubectl(&["get", "sparkapp", name, "-o", "json"])).unwrap()
+    calls::get(&format!("{APPLICATIONS}/{name}")).expect(name)
+}
+
+/// Returns the reason why the application is in its state.
+fn message(name: &str) -> String {
+    let message = application(name)["status"]["applicationState"]["errorMessage"].take();
+    message.as_str().unwrap_or_default().to_owned()
+}
+
+/// Returns the pods with these labels.
+fn pods(selector: &str) -> Vec<Value> {
+    listed(&format!("/api/v1/namespaces/default/pods?labelSelector={selector}"))
+}
+
+/// Returns the objects of a list.
+fn listed(path: &str) -> Vec<Value> {
+    calls::get(path).expect(path)["items"].as_array().unwrap().clone()
 }
 
 /// Returns the node's address, at which pods reach the servers of tests.
@@ -335,12 +358,8 @@ fn node_address() -> String {
 
 /// Returns the only pod of `role` of the application.
 fn pod(application: &str, role: &str) -> Value {
-    let selector = format!("sparkoperator.k8s.io/app-name={application},spark-role={role}");
-    let pods: Value =
-        serde_json::from_str(&kubectl(&["get", "pods", "-l", &selector, "-o", "json"])).unwrap();
-    let [pod] = &pods["items"].as_array().unwrap()[..] else {
-        panic!("not one {role} of {application}: {pods:#}")
-    };
+    let pods = pods(&format!("sparkoperator.k8s.io/app-name={application},spark-role={role}"));
+    let [pod] = &pods[..] else { panic!("not one {role} of {application}: {pods:#?}") };
     pod.clone()
 }
 

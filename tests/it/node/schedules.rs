@@ -1,6 +1,6 @@
 //! Proves that a schedule runs a job again and again, and keeps as many runs as its spec allows.
 
-use super::{followed, install, log, until};
+use super::{APPLICATIONS, followed, install, listed, log, until};
 use crate::{
     apiserver::kubectl::{kubectl, kubectl_with},
     golden::{data, yaml},
@@ -48,8 +48,6 @@ fn run_other_than(schedule: &str, other: &str) -> String {
 }
 
 fn runs(schedule: &str) -> BTreeSet<String> {
-    let selector = format!("sparkoperator.k8s.io/scheduled-app-name={schedule}");
-    let names =
-        kubectl(&["get", "sparkapp", "--selector", &selector, "--output=jsonpath={.items[*].metadata.name}"]);
-    names.split_whitespace().map(str::to_owned).collect()
+    let ours = format!("{APPLICATIONS}?labelSelector=sparkoperator.k8s.io/scheduled-app-name={schedule}");
+    listed(&ours).iter().map(|run| run["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }

@@ -2,13 +2,13 @@
 //! the application's namespace.
 
 use super::{
-    application, followed, injector::Injector, install, native::python_job, node_address, printed, state_is,
-    tenant::Tenant, until, web_hdfs::WebHdfs,
+    application, followed, injector::Injector, install, message, native::python_job, node_address, pods,
+    printed, state_is, tenant::Tenant, until, web_hdfs::WebHdfs,
 };
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
 use std::{
-    fs,
+    fs, thread,
     time::{Duration, Instant},
 };
 
@@ -161,15 +161,14 @@ fn a_volume_that_cannot_be_mounted_is_named_while_the_submission_pod_waits_for_i
 
 /// Returns the submission pod of an application, as soon as the pod exists.
 fn submission_pod(name: &str) -> Value {
-    let selector = format!("--selector=sparkoperator.k8s.io/app-name={name},spark-role=submission");
+    let submission = format!("sparkoperator.k8s.io/app-name={name},spark-role=submission");
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let pods = kubectl(&["get", "pods", &selector, "--output=json"]);
-        let mut pods: Value = serde_json::from_str(&pods).unwrap();
-        if let [pod] = &mut pods["items"].as_array_mut().unwrap()[..] {
-            return pod.take();
+        if let [pod] = &pods(&submission)[..] {
+            return pod.clone();
         }
         assert!(Instant::now() < deadline, "{}", kubectl(&["describe", "sparkapp", name]));
+        thread::sleep(Duration::from_millis(50));
     }
 }
 
@@ -179,9 +178,4 @@ fn nothing_is_left_of_the_submission(name: &str) {
         let left = kubectl(&["get", "pods,configmaps", &selector, "--output=name"]);
         !left.contains("-submission")
     });
-}
-
-pub(super) fn message(name: &str) -> String {
-    let message = application(name)["status"]["applicationState"]["errorMessage"].take();
-    message.as_str().unwrap_or_default().to_owned()
 }

@@ -3,8 +3,8 @@
 //! Debian's Prometheus is built without the discovery of pods: instead, [`write_targets`] writes a file with the labels
 //! that Prometheus would discover. `make soak` sets PROMETHEUS to a program that discovers pods itself.
 
-use super::super::{EndedOnDrop, browser::Browser, kept};
-use crate::{apiserver::kubectl::kubectl, program::run};
+use super::super::{EndedOnDrop, browser::Browser, kept, listed};
+use crate::program::run;
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeSet,
@@ -191,7 +191,7 @@ impl Drop for Targets {
 
 /// Writes each pod of the namespace `default` that has an address, with the labels of Prometheus' own discovery.
 fn write_targets(file: &Path) {
-    let pods: Value = serde_json::from_str(&kubectl(&["get", "pods", "--output=json"])).unwrap();
+    let pods = listed("/api/v1/namespaces/default/pods");
     let target = |pod: &Value| {
         let address = pod["status"]["podIP"].as_str()?;
         let labels = ["annotations", "labels"].into_iter().flat_map(|kind| {
@@ -209,7 +209,7 @@ fn write_targets(file: &Path) {
         let itself = itself.map(|(key, value)| (format!("__meta_kubernetes_pod_{key}"), value.clone()));
         Some(json!({"targets": [address], "labels": labels.chain(itself).collect::<Map<_, _>>()}))
     };
-    let targets: Vec<_> = pods["items"].as_array().unwrap().iter().filter_map(target).collect();
+    let targets: Vec<_> = pods.iter().filter_map(target).collect();
     // Prometheus reads the file when it changes, so an unfinished file is written under another name.
     let whole = file.with_extension("unfinished");
     fs::write(&whole, json!(targets).to_string()).unwrap();
