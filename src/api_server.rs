@@ -1,5 +1,4 @@
-//! Creates the client of the API server: each of its requests has a deadline and is counted, and its watches show
-//! whether they are alive.
+//! Creates the client of the API server: each of its requests has a deadline and is counted.
 
 use axum::http::{HeaderMap, Method, Request, Response, Uri, header};
 use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
@@ -14,7 +13,6 @@ use prometheus_client::{
     registry::Registry,
 };
 use std::{
-    collections::BTreeMap,
     error::Error,
     pin::Pin,
     sync::Arc,
@@ -54,14 +52,11 @@ pub fn client(mut config: Config, requests: &Requests) -> kube::Result<Client> {
 /// both ends are alive.
 pub const WATCH_SECONDS: u32 = 60;
 
-/// The record of the requests of a client: counts, durations, watches and the API server's clock.
+/// The record of the requests of a client: counts, durations and the API server's clock.
 #[derive(Clone, Debug)]
 pub struct Requests {
     answers: Family<Answer, Counter>,
     durations: Family<Verb, Histogram>,
-    /// The time of the last answer to each list or watch, where a failure counts as an answer. The key is the path of
-    /// the watched resource.
-    watches: Arc<Mutex<BTreeMap<String, Instant>>>,
     /// The `Date` header of the API server's last answer, and the time at which that answer arrived.
     time: Arc<Mutex<Option<(Timestamp, Instant)>>>,
     /// The address of the API server, kept here because requests get their address only after they have been counted.
@@ -90,7 +85,6 @@ impl Requests {
         let requests = Self {
             answers: Family::default(),
             durations: Family::new_with_constructor(buckets),
-            watches: Arc::default(),
             time: Arc::default(),
             host: Arc::default(),
         };
@@ -100,15 +94,6 @@ impl Requests {
         let help = "How long the API server took to begin its answer, in seconds";
         registry.register("rest_client_request_duration_seconds", help, requests.durations.clone());
         requests
-    }
-
-    /// Returns the watches that have had no answer for longer than `limit`: the path of the watched resource, and the
-    /// time since the last answer.
-    #[must_use]
-    pub fn silent_watches(&self, limit: Duration) -> Vec<(String, Duration)> {
-        let watches = self.watches.lock();
-        let silences = watches.iter().map(|(path, last)| (path.clone(), last.elapsed()));
-        silences.filter(|(_, silence)| *silence > limit).collect()
     }
 
     /// Returns the time by the API server's clock, or nothing before the first answer. The time can be up to a second
@@ -130,28 +115,14 @@ impl Requests {
         }
     }
 
-    /// Forgets all recorded watches. A watch that continues is recorded again with its next answer.
-    pub fn forget_watches(&self) {
-        self.watches.lock().clear();
-    }
-
     fn answered(&self, method: &Method, uri: &Uri, code: String, duration: Duration) {
-        let is_watch = has_parameter(uri, "watch");
+        let mut parameters = uri.query().into_iter().flat_map(|query| query.split('&'));
+        let is_watch = parameters.any(|parameter| parameter.starts_with("watch="));
         let host = self.host.to_string();
         let verb = if is_watch { "WATCH".to_owned() } else { method.to_string() };
         self.durations.get_or_create(&Verb { verb, host: host.clone() }).observe(duration.as_secs_f64());
         self.answers.get_or_create(&Answer { code, method: method.to_string(), host }).inc();
-        // Only watchers list in pages, so `limit` marks a list that belongs to a watch.
-        if is_watch || has_parameter(uri, "limit") {
-            let mut watches = self.watches.lock();
-            watches.insert(uri.path().to_owned(), Instant::now());
-        }
     }
-}
-
-fn has_parameter(uri: &Uri, name: &str) -> bool {
-    let parameters = uri.query().into_iter().flat_map(|query| query.split('&'));
-    parameters.filter_map(|parameter| parameter.split_once('=')).any(|(key, _)| key == name)
 }
 
 impl<S> Layer<S> for Requests {
@@ -228,7 +199,7 @@ mod tests {
     use kube::{Api, api::ListParams};
 
     #[tokio::test]
-    async fn who_does_not_answer_is_given_up_and_counted_and_a_watch_that_asks_in_vain_lives() {
+    async fn who_does_not_answer_is_given_up_and_counted() {
         let mut registry = Registry::default();
         let requests = Requests::new(&mut registry);
         let silent = tower::service_fn(|_| std::future::pending::<Result<Response<Body>, BoxError>>());
@@ -238,12 +209,7 @@ mod tests {
 
         let error = pods.get_metadata("x").await.unwrap_err();
         assert!(format!("{error:?}").contains("the API server has not answered for 0 s"), "{error:?}");
-        assert!(requests.silent_watches(Duration::ZERO).is_empty(), "nothing is watched");
-        pods.list(&ListParams::default().limit(500)).await.unwrap_err();
-        assert_eq!(requests.silent_watches(Duration::ZERO)[0].0, "/api/v1/pods");
-        assert!(requests.silent_watches(Duration::from_secs(60)).is_empty(), "it has tried just now");
-        requests.forget_watches();
-        assert!(requests.silent_watches(Duration::ZERO).is_empty(), "it was ended");
+        pods.list(&ListParams::default()).await.unwrap_err();
         let text = metrics::text(&registry);
         let counted = "rest_client_requests_total{code=\"<error>\",method=\"GET\",host=\"\"} 2\n";
         assert!(text.contains(counted), "{text}");

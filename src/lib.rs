@@ -9,10 +9,11 @@
 //! | `spark-client` | the objects that Spark's own submission client creates | `api` |
 //! | `pod-customization` | changes a pod as its annotations ask for | `api` |
 //! | `plan` | decisions: pure functions from observations to actions and a status | the ones above, without `client` |
-//! | `certificates` | the webhook's certificates: when to renew them; how to create, share and trust them | `api` |
+//! | `watches` | which watches of the API server there are, and whether each is alive | none of them |
+//! | `certificates` | the webhook's certificates: when to renew them; how to create, share and trust them | `api`, `watches` |
 //! | `leader-election` | which of several processes or operators drives applications | `api` |
 //! | `panics` | catches a panic in the work on one object | none of them |
-//! | `controller` | observe, decide, act: watches and API calls | `plan`, `leader-election`, `panics` |
+//! | `controller` | observe, decide, act: watches and API calls | `plan`, `leader-election`, `panics`, `watches` |
 //! | `webhook` | HTTPS: admission reviews | `plan`, `certificates`, `panics` |
 //! | `sparkctl` | the command line | `plan`, `client` |
 //!

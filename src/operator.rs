@@ -18,8 +18,8 @@ use crate::{
 use anyhow::{Context, anyhow};
 use certificates::{Registration, ServingCertificate, Trust};
 use controller::{
-    self, ApplicationMetrics, ClaimMetrics, ReadMetrics, ScheduleMetrics, Setup, SubmissionEnvironment,
-    SubmissionMetrics, SubmitterSettings, Workloads,
+    self, ApplicationMetrics, ClaimMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics,
+    SubmitterSettings, Watching, Workloads,
 };
 use futures::FutureExt;
 use jiff::tz::TimeZone;
@@ -39,6 +39,7 @@ use std::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use watches::Watches;
 use webhook::{
     self, ExposureRights, LargeReviews, NamedBatchSchedulers, Quotas, ReadSubmissionEnvironment,
     ReviewMetrics, Reviews,
@@ -94,6 +95,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
 
     let mut registry = metrics::registry();
     let requests = Requests::new(&mut registry);
+    let watches = Watches::default();
     let client =
         api_server::client(config, &requests).context("the Kubernetes configuration cannot be used")?;
     // Driver pods that are created before the API server trusts the webhook would be denied, and fields that are
@@ -137,7 +139,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         application_metrics: applications.clone(),
         submission_metrics: SubmissionMetrics::new(&mut registry),
         schedule_metrics: ScheduleMetrics::new(&mut registry),
-        read_metrics: ReadMetrics::new(&mut registry),
+        watching: Watching::new(&mut registry, watches.clone()),
         concurrency: settings.controller_threads,
         watch_seconds: api_server::WATCH_SECONDS,
         workloads: workloads.clone(),
@@ -186,7 +188,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let mut parts = Parts::new(stop.clone(), closing.delay);
     // Probes and metrics are served until the webhook has ended.
     let served = CancellationToken::new();
-    let mut probes = admin::probes(liveness(requests.clone(), workloads.clone()), readiness.clone());
+    let mut probes = admin::probes(liveness(watches.clone(), workloads.clone()), readiness.clone());
     let text = move || metrics::text(&registry) + &applications.text();
     let metrics = admin::metrics(&settings.metrics.metrics_endpoint, Arc::new(text));
     if let Some(tcp) = own_metrics {
@@ -200,7 +202,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     if let Some((tcp, certificate, trust, reviews)) = webhook {
         let address = tcp.local_addr().context("the webhook's socket has no address")?;
         let itself = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
-        parts.keep_trusted(&trust, itself, &readiness);
+        parts.keep_trusted(&trust, &watches, itself, &readiness);
         let stopped = stop.clone();
         let tcp = tcp.into_std().context("the webhook's socket cannot be handed on")?;
         parts.start("webhook", async move {
@@ -240,7 +242,6 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         let drive = || controller::run(setup.clone(), || readiness.met(CACHES), stop.clone());
         let stands_by = || {
             // A replica that does not lead has no caches and watches nothing, but it is ready to lead.
-            requests.forget_watches();
             workloads.forget();
             readiness.met(CACHES);
         };
@@ -279,9 +280,9 @@ async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
 }
 
 /// Returns the check behind `/healthz`: whether every watch is alive and the reconcile loops make progress.
-fn liveness(requests: Requests, workloads: Workloads) -> Liveness {
+fn liveness(watches: Watches, workloads: Workloads) -> Liveness {
     Arc::new(move || {
-        let silent = requests.silent_watches(SILENCE).into_iter();
+        let silent = watches.silent(SILENCE).into_iter();
         let silent =
             silent.map(|(path, age)| format!("the watch of {path} has been silent for {} s", age.as_secs()));
         silent.chain(workloads.stuck()).collect()

@@ -14,6 +14,7 @@ use kube::Client;
 use std::{fmt::Display, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::Notify, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
+use watches::Watches;
 use webhook::{Closing, Tls};
 
 /// The pause between two checks that certificates, caBundle and definitions are still in place. A removed certificate
@@ -149,10 +150,17 @@ impl Parts {
     }
 
     /// Starts the parts that keep the certificates and the API server's trust in them, and that test the webhook.
-    pub(crate) fn keep_trusted(&mut self, trust: &Arc<Trust>, webhook: SocketAddr, readiness: &Readiness) {
+    pub(crate) fn keep_trusted(
+        &mut self,
+        trust: &Arc<Trust>,
+        watches: &Watches,
+        webhook: SocketAddr,
+        readiness: &Readiness,
+    ) {
         let changed = Arc::new(Notify::new());
         let changes = {
-            let (changes, changed) = (trust.changes(api_server::WATCH_SECONDS), Arc::clone(&changed));
+            let (changes, changed) =
+                (trust.changes(watches, api_server::WATCH_SECONDS), Arc::clone(&changed));
             changes.take_until(self.stop.clone().cancelled_owned()).for_each(move |()| {
                 changed.notify_one();
                 std::future::ready(())

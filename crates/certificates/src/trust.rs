@@ -35,6 +35,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 use tracing::warn;
+use watches::Watches;
 
 /// How long the operator's own TLS handshake with the webhook may take: as long as the API server waits for a whole
 /// review.
@@ -233,27 +234,30 @@ impl Trust {
     }
 
     /// Yields whenever the certificates or a webhook configuration have changed, so that [`establish`](Self::establish)
-    /// should be called.
-    pub fn changes(&self, watch_seconds: u32) -> impl Stream<Item = ()> + Send + use<> {
-        let secrets = Api::namespaced(self.client.clone(), &self.places.secret_namespace);
+    /// should be called. Each watch is recorded in `watches`.
+    pub fn changes(&self, watches: &Watches, watch_seconds: u32) -> impl Stream<Item = ()> + Send + use<> {
+        let client = &self.client;
+        let Places { secret_namespace, secret, mutating_configuration, validating_configuration, .. } =
+            &self.places;
         let certificates = match &self.source {
             Source::Own(_) | Source::CertManager => {
-                changes::<Secret>(secrets, &self.places.secret, watch_seconds)
+                let client = watches.begin(client, Secret::url_path(&(), Some(secret_namespace)));
+                changes::<Secret>(Api::namespaced(client, secret_namespace), secret, watch_seconds)
             }
             Source::Files(files) => changes_of(files.clone()),
         };
-        let mutating = Api::all(self.client.clone());
-        let validating = Api::all(self.client.clone());
+        let mutating = watches.begin(client, MutatingWebhookConfiguration::url_path(&(), None));
+        let validating = watches.begin(client, ValidatingWebhookConfiguration::url_path(&(), None));
         stream::select_all([
             certificates,
             changes::<MutatingWebhookConfiguration>(
-                mutating,
-                &self.places.mutating_configuration,
+                Api::all(mutating),
+                mutating_configuration,
                 watch_seconds,
             ),
             changes::<ValidatingWebhookConfiguration>(
-                validating,
-                &self.places.validating_configuration,
+                Api::all(validating),
+                validating_configuration,
                 watch_seconds,
             ),
         ])

@@ -5,7 +5,7 @@ use super::{
     ApplicationRef,
     application_index::{ApplicationIndex, ApplicationKey, Record, references},
     pod_groups::{Coscheduling, PodGroup, Volcano},
-    watch::{self, ReadMetrics},
+    watch::{self, Watching},
 };
 use api::{Lenient, names::label};
 use futures::{Stream, StreamExt, stream};
@@ -121,15 +121,15 @@ impl AuxiliaryIndex {
         client: &Client,
         namespaces: &Namespaces,
         watch_seconds: u32,
-        metrics: &ReadMetrics,
+        watching: &Watching,
     ) -> impl Stream<Item = ApplicationRef> + Send + use<> {
         let config = |selector: &str| watch::config(watch_seconds).labels(selector);
         let created_by_operator = config(&format!("{}=true", label::CREATED_BY));
         // The label of the submission id is the only label by which the Ingresses of Kubeflow's operator differ from
         // Ingresses of other owners.
         let ingresses = config(label::SUBMISSION_ID);
-        let ingresses = watch::events::<Ingress>(client, namespaces, ingresses, metrics);
-        let services = watch::events::<Service>(client, namespaces, created_by_operator.clone(), metrics);
+        let ingresses = watch::events::<Ingress>(client, namespaces, ingresses, watching);
+        let services = watch::events::<Service>(client, namespaces, created_by_operator.clone(), watching);
         let mut changes = vec![
             changes(services, Arc::clone(&self.services)).boxed(),
             changes(ingresses, Arc::clone(&self.ingresses)).boxed(),
@@ -138,11 +138,12 @@ impl AuxiliaryIndex {
             let (kind, config) = (Arc::clone(kind), created_by_operator.clone());
             changes.push(match api {
                 GroupApi::Volcano => {
-                    let groups = watch::events::<PodGroup<Volcano>>(client, namespaces, config, metrics);
+                    let groups = watch::events::<PodGroup<Volcano>>(client, namespaces, config, watching);
                     self::changes(groups, kind).boxed()
                 }
                 GroupApi::Coscheduling => {
-                    let groups = watch::events::<PodGroup<Coscheduling>>(client, namespaces, config, metrics);
+                    let groups =
+                        watch::events::<PodGroup<Coscheduling>>(client, namespaces, config, watching);
                     self::changes(groups, kind).boxed()
                 }
                 // Not watched: the pods of these groups report what the group waits for.

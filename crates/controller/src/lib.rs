@@ -77,7 +77,7 @@ pub use submitter::SubmitterSettings;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::warn;
-pub use watch::ReadMetrics;
+pub use watch::Watching;
 pub use workload::{Workload, Workloads};
 
 /// An application as the watch delivers it. An application that cannot be decoded is an error of its own and does not
@@ -113,7 +113,7 @@ pub struct Setup {
     pub application_metrics: ApplicationMetrics,
     pub submission_metrics: SubmissionMetrics,
     pub schedule_metrics: ScheduleMetrics,
-    pub read_metrics: ReadMetrics,
+    pub watching: Watching,
     /// The number of applications reconciled at once.
     pub concurrency: u16,
     /// The longest time that one watch request lasts, in seconds; the next request continues where it ended.
@@ -162,7 +162,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         application_metrics,
         submission_metrics,
         schedule_metrics,
-        read_metrics,
+        watching,
         concurrency,
         watch_seconds,
         workloads,
@@ -177,7 +177,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let (ended, submissions_ended) = mpsc::unbounded_channel();
     let submitter = Submitter::new(client.clone(), submitter, submission_metrics, ended);
     let (reports, reported) = unreadable::reports();
-    let reporting = read_metrics.reporting_to(reports);
+    let reporting = watching.reporting_to(reports);
     let pods = Arc::new(PodIndex::default());
     let (pod_change, pods_changed) = mpsc::unbounded_channel();
     let follow_pods =
@@ -196,7 +196,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         });
     let mount_failures = Arc::new(MountFailures::default());
     let follow_mounts =
-        mount_failures.follow(&client, chosen, watch_seconds, &read_metrics, move |application| {
+        mount_failures.follow(&client, chosen, watch_seconds, &watching, move |application| {
             mount_failed.send(application).ok();
         });
     let (namespace_change, namespaces_changed) = mpsc::unbounded_channel();
@@ -206,7 +206,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         namespace_change.send(namespace).ok();
     };
     let follow_namespaces = Arc::clone(&namespaces)
-        .follow(&client, watch_seconds, &read_metrics)
+        .follow(&client, watch_seconds, &watching)
         .for_each(async |namespace| look_again_in(namespace));
     let waiting = workload.clone();
     let mark_waiting = move |application: &ApplicationRef| {
@@ -243,7 +243,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         events: events.clone(),
         memory: ReconcileMemory::default(),
         metrics: schedule_metrics,
-        reads: read_metrics.clone(),
+        watching: watching.clone(),
         workload: workloads.schedules,
     });
     let context = Arc::new(Context {
@@ -275,17 +275,15 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         futures::stream::iter(inside.collect::<Vec<_>>())
     });
     let deletions = Arc::new(Deletions::default());
-    let (watching, deleted, listing) = (Arc::clone(&context), Arc::clone(&deletions), Arc::clone(&context));
-    let applications = watch::events(&client, chosen, watch::config(watch_seconds), &read_metrics)
+    let (changed, deleted, listing) = (Arc::clone(&context), Arc::clone(&deletions), Arc::clone(&context));
+    let applications = watch::events(&client, chosen, watch::config(watch_seconds), &watching)
         .inspect_ok(move |event| children.apply(event))
         .inspect(move |event| match event {
             Ok(watcher::Event::Apply(application) | watcher::Event::InitApply(application)) => {
-                watching
-                    .workload
-                    .waits(&application.namespace().unwrap_or_default(), &application.name_any());
+                changed.workload.waits(&application.namespace().unwrap_or_default(), &application.name_any());
             }
             Ok(watcher::Event::Delete(application)) => {
-                watching.forget(&application.uid().unwrap_or_default());
+                changed.forget(&application.uid().unwrap_or_default());
                 deleted.waits(&application.namespace().unwrap_or_default(), &application.name_any());
             }
             Ok(watcher::Event::Init | watcher::Event::InitDone) => {}

@@ -4,7 +4,7 @@
 
 use super::{
     ApplicationRef,
-    watch::{self, ReadMetrics},
+    watch::{self, Watching},
 };
 use api::{
     Lenient,
@@ -95,13 +95,13 @@ impl MountFailures {
         client: &Client,
         namespaces: &Namespaces,
         watch_seconds: u32,
-        metrics: &ReadMetrics,
+        watching: &Watching,
         wake: impl Fn(ApplicationRef),
     ) {
         let config = watch::config(watch_seconds).fields("involvedObject.kind=Pod,reason=FailedMount");
         loop {
             self.asked.notified().await;
-            let mut events = pin!(watch::events(client, namespaces, config.clone(), metrics));
+            let mut events = pin!(watch::events(client, namespaces, config.clone(), watching));
             let mut listed = Failures::new();
             let mut tidy = interval(TIDY);
             loop {
@@ -202,8 +202,14 @@ fn forget(failures: &mut Failures, event: &Lenient<Event>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use prometheus_client::registry::Registry;
     use serde_json::json;
-    use std::slice::from_ref;
+    use std::{slice::from_ref, sync::Arc};
+    use tokio::time::sleep;
+    use tokio_util::task::AbortOnDropHandle;
+    use watches::Watches;
 
     fn event(name: &str, pod_uid: &str, second: u32, message: &str) -> Lenient<Event> {
         let event = json!({
@@ -250,6 +256,38 @@ mod tests {
         tokio::time::advance(WAITS).await;
         assert!(!failures.is_awaited());
         assert!(failures.known.lock().failures.is_empty() && !*failures.is_listed.borrow());
+    }
+
+    /// An API server whose lists are empty and whose watches end after a minute.
+    async fn answer(request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+        if request.uri().query().is_some_and(|query| query.contains("watch=")) {
+            sleep(Duration::from_secs(60)).await;
+            return Ok(Response::new(Body::empty()));
+        }
+        let list = json!({"kind": "EventList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []});
+        Ok(Response::new(list.to_string().into_bytes().into()))
+    }
+
+    /// A driver whose image is pulled slowly is enough to begin the watch. The liveness probe asks for silent watches.
+    #[tokio::test(start_paused = true)]
+    async fn its_watch_is_alive_while_a_pod_waits_and_none_when_no_pod_has_waited_for_long() {
+        let (failures, watches) = (Arc::new(MountFailures::default()), Watches::default());
+        let following = Arc::clone(&failures);
+        let watching = Watching::new(&mut Registry::default(), watches.clone());
+        let _follow = AbortOnDropHandle::new(tokio::spawn(async move {
+            let client = Client::new(tower::service_fn(answer), "default");
+            following.follow(&client, &Namespaces::default(), 60, &watching, |_| ()).await;
+        }));
+        failures.of(&ApplicationRef::new("pi").within("team-a"), "pod-1").await;
+        sleep(Duration::from_secs(90)).await;
+        let silent = |minutes: u64| watches.silent(Duration::from_secs(60 * minutes));
+        let [(path, _)] = &silent(0)[..] else { panic!("{watches:?}") };
+        assert_eq!(path, "/api/v1/events");
+        for _ in 0..6 {
+            assert_eq!(silent(5), []);
+            sleep(Duration::from_secs(300)).await;
+        }
+        assert_eq!(silent(0), [], "it has ended");
     }
 
     #[test]

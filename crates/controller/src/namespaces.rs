@@ -6,7 +6,7 @@ use super::{
     claim::Driven,
     events::Events,
     namespace_claims::Claims,
-    watch::{self, ReadMetrics},
+    watch::{self, Watching},
 };
 use api::Lenient;
 use futures::{Stream, StreamExt, future};
@@ -82,13 +82,13 @@ impl OurNamespaces {
         self: Arc<Self>,
         client: &Client,
         watch_seconds: u32,
-        metrics: &ReadMetrics,
+        watching: &Watching,
     ) -> impl Stream<Item = String> + Send + use<> {
         if !self.chosen.depends_on_labels() {
             return futures::stream::pending().left_stream();
         }
         let mut listed = BTreeMap::new();
-        watch::of_cluster(client, watch::config(watch_seconds), metrics)
+        watch::of_cluster(client, watch::config(watch_seconds), watching)
             .filter_map(|event| {
                 future::ready(
                     event.inspect_err(|error| warn!(%error, "the watch of namespaces is retried")).ok(),

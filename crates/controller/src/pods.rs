@@ -3,7 +3,7 @@
 use super::{
     ApplicationRef,
     application_index::{ApplicationIndex, ApplicationKey, Record, references},
-    watch::{self, ReadMetrics},
+    watch::{self, Watching},
 };
 use api::{ExecutorState, Lenient, Role, names::label};
 use futures::{Stream, StreamExt, stream};
@@ -103,11 +103,11 @@ impl PodIndex {
         client: &Client,
         namespaces: &Namespaces,
         watch_seconds: u32,
-        metrics: &ReadMetrics,
+        watching: &Watching,
     ) -> impl Stream<Item = ApplicationRef> + Send + use<> {
         let selector = format!("{}=true", label::LAUNCHED_BY);
         let config = watch::config(watch_seconds).labels(&selector);
-        watch::events(client, namespaces, config, metrics)
+        watch::events(client, namespaces, config, watching)
             .filter_map(async |event| {
                 event.inspect_err(|error| warn!(%error, "the pod watch is retried")).ok()
             })

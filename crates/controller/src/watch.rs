@@ -23,16 +23,19 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use tokio::sync::mpsc;
 use tracing::warn;
+use watches::Watches;
 
 /// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit: kube's
 /// default of 500 objects would be a single answer of 750 MB.
 const PAGE: u32 = 50;
 
-/// The metric that counts objects that cannot be read.
+/// What all watches have in common: the metric that counts objects that cannot be read, and the record of which watches
+/// there are.
 #[derive(Clone, Debug)]
-pub struct ReadMetrics {
+pub struct Watching {
     unreadable: Family<OfKind, Counter>,
     reports: Option<mpsc::Sender<Unreadable>>,
+    watches: Watches,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -40,18 +43,23 @@ struct OfKind {
     kind: String,
 }
 
-impl ReadMetrics {
-    /// Creates the metric in `registry`.
-    pub fn new(registry: &mut Registry) -> Self {
+impl Watching {
+    /// Creates the metric in `registry`; each watch is recorded in `watches`.
+    pub fn new(registry: &mut Registry, watches: Watches) -> Self {
         let unreadable = Family::default();
         let help = "Objects of which a list or a watch has told and that cannot be read, by kind";
         registry.register("spark_operator_unreadable_objects", help, unreadable.clone());
-        Self { unreadable, reports: None }
+        Self { unreadable, reports: None, watches }
     }
 
-    /// Returns the same metric, which also sends each unreadable object to `reports`, as long as the channel has room.
+    /// Returns the same, which also sends each unreadable object to `reports`, as long as the channel has room.
     pub(super) fn reporting_to(&self, reports: mpsc::Sender<Unreadable>) -> Self {
         Self { reports: Some(reports), ..self.clone() }
+    }
+
+    /// Returns the client of a watch of a kind in `namespace`, or in all namespaces: see [`Watches::begin`].
+    fn client<K: Resource<DynamicType = ()>>(&self, client: &Client, namespace: Option<&str>) -> Client {
+        self.watches.begin(client, K::url_path(&(), namespace))
     }
 
     fn unreadable<K: Resource<DynamicType = ()>>(&self, object: &Lenient<K>, error: &str) {
@@ -78,7 +86,7 @@ pub(super) fn events<K>(
     client: &Client,
     namespaces: &Namespaces,
     config: watcher::Config,
-    metrics: &ReadMetrics,
+    watching: &Watching,
 ) -> impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send + use<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -89,12 +97,12 @@ where
         + 'static,
 {
     let Some(named) = namespaces.named().cloned() else {
-        return of_cluster(client, config, metrics).left_stream();
+        return of_cluster(client, config, watching).left_stream();
     };
-    let (client, metrics) = (client.clone(), metrics.clone());
+    let (client, watching) = (client.clone(), watching.clone());
     let watch = move |namespace: &str| {
-        let api = Api::<Lenient<K>>::namespaced(client.clone(), namespace);
-        followed(api, config.clone(), &metrics).boxed()
+        let api = Api::namespaced(watching.client::<K>(&client, Some(namespace)), namespace);
+        followed(api, config.clone(), &watching).boxed()
     };
     merged(named, watch).right_stream()
 }
@@ -103,28 +111,28 @@ where
 pub(super) fn of_cluster<K>(
     client: &Client,
     config: watcher::Config,
-    metrics: &ReadMetrics,
+    watching: &Watching,
 ) -> impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send + use<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    followed(Api::all(client.clone()), config, metrics)
+    followed(Api::all(watching.client::<K>(client, None)), config, watching)
 }
 
 fn followed<K>(
     api: Api<Lenient<K>>,
     config: watcher::Config,
-    metrics: &ReadMetrics,
+    watching: &Watching,
 ) -> impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send + use<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let metrics = metrics.clone();
+    let watching = watching.clone();
     watcher(api, config).default_backoff().inspect_ok(move |event| {
         if let Event::Apply(object) | Event::InitApply(object) = event
             && let Err(invalid) = &object.0
         {
-            metrics.unreadable(object, &invalid.error);
+            watching.unreadable(object, &invalid.error);
         }
     })
 }

@@ -5,8 +5,8 @@ use super::{applications::application, eventually, namespace::Namespace, operato
 use api::ScheduledSparkApplication;
 use axum::http::Request;
 use controller::{
-    self, ApplicationMetrics, ClaimMetrics, ReadMetrics, ScheduleMetrics, Setup, SubmissionEnvironment,
-    SubmissionMetrics, SubmitterSettings, Workloads,
+    self, ApplicationMetrics, ClaimMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics,
+    SubmitterSettings, Watching, Workloads,
 };
 use futures::FutureExt;
 use jiff::tz::TimeZone;
@@ -27,6 +27,7 @@ use std::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower::{Layer, Service};
+use watches::Watches;
 
 /// Requests with one of these texts in their path, or in the body of a creation, panic: the lookup of a driver, the
 /// status of a schedule, the objects of a submission, and the Service of a web UI.
@@ -124,7 +125,7 @@ fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setu
         application_metrics: ApplicationMetrics::new(Default::default()),
         submission_metrics: SubmissionMetrics::new(registry),
         schedule_metrics: ScheduleMetrics::new(registry),
-        read_metrics: ReadMetrics::new(registry),
+        watching: Watching::new(registry, Watches::default()),
         server_time: Arc::new(|| None),
         concurrency: 4,
         watch_seconds: 60,

@@ -15,7 +15,7 @@ use super::{
     pods::PodIndex,
     reconcile_memory::ReconcileMemory,
     status, unbounded,
-    watch::{self, ReadMetrics},
+    watch::{self, Watching},
 };
 use api::{Lenient, ScheduledSparkApplication, SparkApplication, names::label, version};
 pub(super) use children::Children;
@@ -67,7 +67,7 @@ pub(super) struct Context {
     pub events: Events,
     pub memory: ReconcileMemory,
     pub metrics: ScheduleMetrics,
-    pub reads: ReadMetrics,
+    pub watching: Watching,
     pub workload: Workload,
 }
 
@@ -133,7 +133,7 @@ fn watched(
     let (watching, seeing, listing) = (Arc::clone(context), Arc::clone(context), Arc::clone(context));
     let (workload, cache) = (context.workload.clone(), writer.as_reader());
     let config = watch::config(watch_seconds);
-    watch::events(&context.client, context.namespaces.chosen(), config, &context.reads)
+    watch::events(&context.client, context.namespaces.chosen(), config, &context.watching)
         .inspect(move |event| match event {
             Ok(watcher::Event::Delete(schedule)) => watching.forget(schedule),
             Ok(_) => {}
