@@ -17,6 +17,7 @@ use std::{
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use webhook::{Closing, Limits};
 
 /// The conditions that have to be met for the process to be ready, and the reason why a condition is not met.
 #[derive(Clone, Debug)]
@@ -124,7 +125,7 @@ pub fn metrics(path: &str, metrics: Metrics) -> Router {
 ///
 /// When the socket cannot be used.
 pub async fn serve(tcp: TcpListener, router: Router, stop: CancellationToken) -> io::Result<()> {
-    axum::serve(tcp, router).with_graceful_shutdown(stop.cancelled_owned()).await
+    webhook::serve_routes(tcp, None, router, Limits::ADMIN, Closing::default(), stop).await
 }
 
 #[cfg(test)]
@@ -133,13 +134,20 @@ mod tests {
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
         net::TcpStream,
+        task::JoinHandle,
     };
 
-    async fn get(router: &Router, path: &str) -> String {
+    /// Starts a server; returns a connection to it, and what stops it.
+    async fn served(router: &Router) -> (TcpStream, CancellationToken, JoinHandle<io::Result<()>>) {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut stream = TcpStream::connect(tcp.local_addr().unwrap()).await.unwrap();
+        let stream = TcpStream::connect(tcp.local_addr().unwrap()).await.unwrap();
         let stop = CancellationToken::new();
         let server = tokio::spawn(serve(tcp, router.clone(), stop.clone()));
+        (stream, stop, server)
+    }
+
+    async fn get(router: &Router, path: &str) -> String {
+        let (mut stream, stop, server) = served(router).await;
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();

@@ -15,7 +15,7 @@ use std::{fmt::Display, future::Future, io, net::SocketAddr, sync::Arc, time::Du
 use tokio::{net::TcpListener, sync::Notify, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 use watches::Watches;
-use webhook::{Closing, Tls};
+use webhook::{Closing, Limits, Tls};
 
 /// The pause between two checks that certificates, caBundle and definitions are still in place. A removed certificate
 /// or caBundle is restored within this time, and a missing definition is reported.
@@ -144,7 +144,8 @@ impl Parts {
             }
         };
         self.start(name, async move {
-            webhook::serve_routes(tcp, certificate, &tls, metrics, Closing::default(), served).await
+            let tls = Some((certificate, &tls));
+            webhook::serve_routes(tcp, tls, metrics, Limits::ADMIN, Closing::default(), served).await
         });
         Ok(())
     }

@@ -9,7 +9,7 @@
 use super::{
     bodies::Bodies,
     connection_limit::Place,
-    graceful_close::{ReturningStream, read_to_end},
+    graceful_close::{ReturningStream, Stream, read_to_end},
 };
 use axum::{
     Router,
@@ -19,22 +19,18 @@ use axum::{
 };
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
 };
 use std::{convert::Infallible, future::pending, pin::pin, sync::Arc, time::Duration};
-use tokio::{
-    net::TcpStream,
-    time::{Instant, sleep, timeout},
-};
-use tokio_rustls::server::TlsStream;
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::{either::Either, sync::CancellationToken};
 use tower::ServiceExt;
 use tracing::debug;
 
-/// The largest head of a request over HTTP/1.1, in bytes. The head of an API server's request has a few hundred bytes.
-/// (Over HTTP/2 hyper allows 16 KiB, and 200 requests at once.)
-const LARGEST_HEAD: usize = 64 << 10;
+/// The largest head of a request over HTTP/1.1, in bytes, as hyper allows it over HTTP/2. The head of an API server's
+/// request has a few hundred bytes.
+const LARGEST_HEAD: usize = 16 << 10;
 /// How long a connection that is being closed waits for requests that have begun: as long as a body may take to arrive
 /// (10 s), and a little longer.
 const LAST_ANSWERS: Duration = Duration::from_secs(12);
@@ -52,9 +48,28 @@ pub struct Closing {
     pub delay: Duration,
 }
 
+/// What clients may take of a port.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most connections that may be open.
+    pub connections: usize,
+    /// How long a client that speaks HTTP/1.1 may be silent between two requests, and how long the head of a request may
+    /// take to arrive. None where a client keeps connections and does not send a request again that was on its way.
+    pub head: Option<Duration>,
+}
+
+impl Limits {
+    /// For reviews. An API server keeps 25 idle connections and uses one connection for each concurrent review, of which
+    /// there are a few hundred; a large cluster has seven API servers.
+    pub const REVIEWS: Self = Self { connections: 4096, head: None };
+    /// For probes and metrics. A kubelet connects anew for each probe, and Prometheus sends a request again.
+    pub const ADMIN: Self = Self { connections: 256, head: Some(Duration::from_secs(5)) };
+}
+
 /// The state that all connections share.
 pub(super) struct Host {
     pub router: Router,
+    pub limits: Limits,
     pub closing: Closing,
     pub bodies: Bodies,
     /// Cancelled when the process is asked to stop.
@@ -77,8 +92,11 @@ impl Connection {
 
     /// Answers requests until the client closes the connection, or this side closes it because of its age, because it
     /// is idle or because there are too many connections; at the latest until the process stops.
-    pub(super) async fn serve(self: Arc<Self>, stream: Box<TlsStream<TcpStream>>) {
-        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    pub(super) async fn serve(self: Arc<Self>, stream: Stream) {
+        let is_http2 = match &*stream {
+            Either::Left(_) => false,
+            Either::Right(stream) => stream.get_ref().1.alpn_protocol() == Some(b"h2"),
+        };
         let (stream, returned) = ReturningStream::new(stream);
         let is_in_order = self.converse(stream, is_http2).await;
         // Needed only for HTTP/2: over HTTP/1.1 the client knows that no further request is read.
@@ -96,6 +114,9 @@ impl Connection {
     async fn converse(self: &Arc<Self>, stream: ReturningStream, is_http2: bool) -> bool {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().max_buf_size(LARGEST_HEAD);
+        if let Some(head) = self.host.limits.head {
+            builder.http1().timer(TokioTimer::new()).header_read_timeout(head);
+        }
         let answer = service_fn(|request| Arc::clone(self).answer(request));
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
         let old = async {

@@ -14,8 +14,10 @@ use tokio::{
     sync::oneshot,
 };
 use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 
-type Stream = Box<TlsStream<TcpStream>>;
+/// The stream of a connection, without or with TLS.
+pub(super) type Stream = Box<Either<TcpStream, TlsStream<TcpStream>>>;
 
 /// A stream that is sent back to its owner when this value is dropped.
 pub(super) struct ReturningStream {
@@ -30,7 +32,7 @@ impl ReturningStream {
         (Self { stream: Some((stream, back)) }, returned)
     }
 
-    fn stream(self: Pin<&mut Self>) -> io::Result<Pin<&mut TlsStream<TcpStream>>> {
+    fn stream(self: Pin<&mut Self>) -> io::Result<Pin<&mut Either<TcpStream, TlsStream<TcpStream>>>> {
         let stream = self.get_mut().stream.as_mut();
         stream.map(|(stream, _)| Pin::new(&mut **stream)).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
@@ -47,7 +49,10 @@ impl Drop for ReturningStream {
 
 /// Reads and discards what the client still sends, until the client closes the connection.
 pub(super) async fn read_to_end(mut stream: Stream) {
-    let (socket, _) = stream.get_mut();
+    let socket = match &mut *stream {
+        Either::Left(socket) => socket,
+        Either::Right(stream) => stream.get_mut().0,
+    };
     let mut words = [0; 1024];
     while socket.read(&mut words).await.is_ok_and(|length| length > 0) {}
 }

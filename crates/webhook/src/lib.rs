@@ -25,8 +25,8 @@ use axum::{Router, extract::DefaultBodyLimit, routing::post};
 pub use batch_schedulers::NamedBatchSchedulers;
 use bodies::Bodies;
 use certificates::ServingCertificate;
-pub use connections::Closing;
 use connections::Host;
+pub use connections::{Closing, Limits};
 pub use exposure_rights::ExposureRights;
 pub use large::LargeReviews;
 pub use quotas::{Quotas, ReadSubmissionEnvironment};
@@ -82,24 +82,27 @@ pub async fn serve(
     closing: Closing,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    serve_routes(tcp, certificate, tls, router(reviews), closing, stop).await
+    serve_routes(tcp, Some((certificate, tls)), router(reviews), Limits::REVIEWS, closing, stop).await
 }
 
-/// Like [`serve`], but serves `router`.
+/// Like [`serve`], but serves `router`; without `tls`, over HTTP/1.1 that is not encrypted.
 ///
 /// # Errors
 ///
 /// If `tls` leaves no usable combination of TLS version and cipher suite.
 pub async fn serve_routes(
     tcp: TcpListener,
-    certificate: Arc<ServingCertificate>,
-    tls: &Tls,
+    tls: Option<(Arc<ServingCertificate>, &Tls)>,
     router: Router,
+    limits: Limits,
     closing: Closing,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let config = tls.config(certificate).map_err(io::Error::other)?;
-    let host = Host { router, closing, bodies: Bodies::default(), stop, closed: CancellationToken::new() };
-    listener::receive(tcp, TlsAcceptor::from(Arc::new(config)), host).await;
+    let config =
+        tls.map(|(certificate, tls)| tls.config(certificate)).transpose().map_err(io::Error::other)?;
+    let acceptor = config.map(|config| TlsAcceptor::from(Arc::new(config)));
+    let host =
+        Host { router, limits, closing, bodies: Bodies::default(), stop, closed: CancellationToken::new() };
+    listener::receive(tcp, acceptor, host).await;
     Ok(())
 }

@@ -1,9 +1,10 @@
-//! Accepts TLS connections and hands them to the routes. Each connection has a task of its own from the beginning, so
+//! Accepts connections, with or without TLS, and hands them to the routes. Each connection has a task of its own from the beginning, so
 //! slow and silent clients do not delay others.
 
 use super::{
     connection_limit::{ConnectionLimit, Place},
     connections::{Connection, Host},
+    graceful_close::Stream,
 };
 use std::{
     io::{self, ErrorKind},
@@ -15,8 +16,8 @@ use tokio::{
     net::{TcpListener, TcpStream},
     time::{sleep, timeout},
 };
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tokio_util::task::TaskTracker;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::{either::Either, task::TaskTracker};
 use tracing::{Instrument, debug, debug_span, warn};
 
 /// How long a TLS handshake may take. An API server finishes a handshake in milliseconds, and gives up after 10 s.
@@ -27,9 +28,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections on `tcp` until the host stops, and then for the delay in [`Host::closing`]. After that, answers
 /// the requests that have begun and closes all connections.
-pub(super) async fn receive(tcp: TcpListener, acceptor: TlsAcceptor, host: Host) {
+pub(super) async fn receive(tcp: TcpListener, acceptor: Option<TlsAcceptor>, host: Host) {
+    let limit = ConnectionLimit::of(host.limits.connections);
     let host = Arc::new(host);
-    let limit = ConnectionLimit::limited();
     let connections = TaskTracker::new();
     let mut is_told = false;
     let mut end = pin!(async {
@@ -44,7 +45,7 @@ pub(super) async fn receive(tcp: TcpListener, acceptor: TlsAcceptor, host: Host)
         match accepted {
             Ok((stream, peer)) => {
                 is_told = false;
-                let served = serve(stream, acceptor.clone(), Arc::clone(&host), limit.opened());
+                let served = serve(stream, acceptor.clone(), Arc::clone(&host), limit.opened(peer.ip()));
                 connections.spawn(served.instrument(debug_span!("connection", %peer)));
             }
             Err(error) if is_about_one(&error) => debug!(%error, "hung up before it was accepted"),
@@ -69,7 +70,7 @@ fn is_about_one(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn serve(tcp: TcpStream, acceptor: TlsAcceptor, host: Arc<Host>, place: Place) {
+async fn serve(tcp: TcpStream, acceptor: Option<TlsAcceptor>, host: Arc<Host>, place: Place) {
     let shaken = async {
         // A silent client costs no more than a socket and a few hundred bytes: all else is boxed, and allocated only
         // after the client has sent something.
@@ -88,8 +89,11 @@ async fn serve(tcp: TcpStream, acceptor: TlsAcceptor, host: Arc<Host>, place: Pl
     Box::pin(Connection::new(host, place).serve(stream)).await;
 }
 
-async fn shake_hands(tcp: TcpStream, acceptor: TlsAcceptor) -> io::Result<Box<TlsStream<TcpStream>>> {
+async fn shake_hands(tcp: TcpStream, acceptor: Option<TlsAcceptor>) -> io::Result<Stream> {
     // Answers are small, and no data follows them, so Nagle's algorithm would only delay them.
     tcp.set_nodelay(true)?;
-    Ok(Box::new(acceptor.accept(tcp).await?))
+    Ok(Box::new(match acceptor {
+        Some(acceptor) => Either::Right(acceptor.accept(tcp).await?),
+        None => Either::Left(tcp),
+    }))
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_util::sync::CancellationToken;
-use webhook::{Closing, Tls, serve_routes};
+use webhook::{Closing, Limits, Tls, serve_routes};
 
 /// The webhook; it and its configurations end when this value is dropped.
 pub(crate) struct Neighbour {
@@ -64,8 +64,15 @@ impl Neighbour {
         let port = tcp.local_addr().unwrap().port();
         let routes = Router::new().route("/{path}", post(answer));
         runtime.spawn(async {
-            serve_routes(tcp, shown, &Tls::default(), routes, Closing::default(), CancellationToken::new())
-                .await
+            serve_routes(
+                tcp,
+                Some((shown, &Tls::default())),
+                routes,
+                Limits::REVIEWS,
+                Closing::default(),
+                CancellationToken::new(),
+            )
+            .await
         });
 
         let ca = ByteString(certificates.ca_certificate.into_bytes());

@@ -26,7 +26,7 @@ use std::{
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
-use webhook::{Closing, ReviewMetrics, Tls, serve, serve_routes};
+use webhook::{Closing, Limits, ReviewMetrics, Tls, serve, serve_routes};
 
 const CONNECTIONS: usize = 8;
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -156,9 +156,16 @@ async fn server() {
     } else {
         let constant = post(async |_: Bytes| Json(json!({"response": {"allowed": true}})));
         let routes = Router::new().route("/mutate", constant);
-        serve_routes(tcp, certificate, &Tls::default(), routes, Closing::default(), CancellationToken::new())
-            .await
-            .unwrap();
+        serve_routes(
+            tcp,
+            Some((certificate, &Tls::default())),
+            routes,
+            Limits::REVIEWS,
+            Closing::default(),
+            CancellationToken::new(),
+        )
+        .await
+        .unwrap();
     }
 }
 

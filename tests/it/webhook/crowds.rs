@@ -5,10 +5,14 @@
     reason = "how much memory it takes is to be known, not only to be below a limit"
 )]
 
-use super::process::Operator;
+use super::process::{Operator, free_port};
 use crate::apiserver::{eventually, seen};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddr};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 const CROWD: usize = 5000;
 /// The number of connections that the webhook keeps open.
@@ -30,6 +34,46 @@ async fn thousands_that_are_idle_cost_little_and_delay_nobody() {
     let operator = ready("idle").await;
     let shaken = async |i| operator.handshake(["h2", "http/1.1"][i % 2]).await.unwrap();
     crowds(&operator, "idle", shaken).await;
+}
+
+/// The same number of connections without a limit took 1 GiB.
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_that_never_end_cost_little_at_the_ports_of_probes_and_metrics() {
+    let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+    let operator = ready_with("heads", &[&format!("--metrics-bind-address={metrics}")]).await;
+    for (port, path) in [(operator.probes, "/healthz"), (metrics, "/metrics")] {
+        for lines in [1, 49] {
+            let before = operator.memory_kib();
+            let head =
+                format!("GET {path} HTTP/1.1\r\n{}", format!("X: {}\r\n", "x".repeat(8000)).repeat(lines));
+            let mut crowd = Vec::new();
+            for _ in 0..2600 {
+                let mut stream = TcpStream::connect(port).await.unwrap();
+                // A head that is too long is refused before all of it is sent.
+                stream.write_all(head.as_bytes()).await.ok();
+                crowd.push(stream);
+            }
+            assert!(asked(port, path).await.starts_with("HTTP/1.1 200 OK\r\n"));
+            let at = operator.memory_kib();
+            println!(
+                "{} KiB of 2600 heads at {path}: {before} KiB before, {at} KiB with them",
+                head.len() >> 10
+            );
+            assert!(at < before + (16 << 10), "{before} KiB, {at} KiB");
+            // The clients do not close them.
+            closed_to(&operator, OTHER_FILES).await;
+        }
+    }
+}
+
+/// Returns the answer of a port to a request of a new client.
+async fn asked(port: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(port).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
 }
 
 /// Opens three crowds of connections, one after the other; `connect` opens each connection.
@@ -80,9 +124,13 @@ async fn closed_to(operator: &Operator, bound: usize) -> usize {
 
 /// Starts an operator that has already answered reviews, and raises the limit of open files of this process.
 async fn ready(name: &str) -> Operator {
+    ready_with(name, &["--metrics-bind-address=0"]).await
+}
+
+async fn ready_with(name: &str, arguments: &[&str]) -> Operator {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
-    let operator = Operator::start(name).await;
+    let operator = Operator::with(name, arguments).await;
     for _ in 0..20 {
         operator.answers().await;
     }

@@ -26,6 +26,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_spark-operator");
 pub(super) struct Operator {
     process: Child,
     pub address: SocketAddr,
+    /// Where /healthz and /readyz are served.
+    pub probes: SocketAddr,
     connectors: [TlsConnector; 2],
     log: PathBuf,
     _api_server: AbortOnDropHandle<()>,
@@ -61,10 +63,11 @@ impl Operator {
         fs::copy(folder.join("ca-cert.pem"), folder.join("ca.crt")).unwrap();
 
         let (api_server, kubeconfig) = api_server(&folder).await;
-        let port = free_port();
+        let (port, probes) = (free_port(), free_port());
         let log = folder.join("log");
         let process = Command::new(PROGRAM)
-            .args(["run", "--zap-encoder=json", "--health-probe-bind-address=127.0.0.1:0"])
+            .args(["run", "--zap-encoder=json"])
+            .arg(format!("--health-probe-bind-address=127.0.0.1:{probes}"))
             .args(arguments)
             .args([
                 "--webhook-cert-name=server-cert.pem",
@@ -85,7 +88,8 @@ impl Operator {
             connector(&ca, Arc::new(DefaultTimeProvider), rustls::DEFAULT_VERSIONS, &[protocol])
         });
         let address = (Ipv4Addr::LOCALHOST, port).into();
-        let mut operator = Self { process, address, connectors, log, _api_server: api_server };
+        let probes = (Ipv4Addr::LOCALHOST, probes).into();
+        let mut operator = Self { process, address, probes, connectors, log, _api_server: api_server };
         let begin = Instant::now();
         while operator.handshake("h2").await.is_err() {
             assert!(
