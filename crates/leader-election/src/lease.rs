@@ -50,7 +50,7 @@ pub fn next(
         }
         // The lease was released, or its holder is silent.
         _ => {
-            let transitions = transitions + i32::from(seen.is_some());
+            let transitions = transitions.saturating_add(i32::from(seen.is_some()));
             Step::Write(held(me, MicroTime(now), transitions, now, timing))
         }
     }
@@ -149,5 +149,11 @@ mod tests {
     fn a_released_lease_is_taken_at_once() {
         let free = released(&written(step(None, 0, "a", 0)), at(5));
         assert_eq!(written(step(Some(&free), 0, "b", 6)), held("b", MicroTime(at(6)), 1, at(6), &TIMING));
+    }
+
+    #[test]
+    fn a_lease_that_has_changed_hands_as_often_as_can_be_counted_is_taken_all_the_same() {
+        let worn = LeaseSpec { lease_transitions: Some(i32::MAX), ..LeaseSpec::default() };
+        assert_eq!(written(step(Some(&worn), 0, "a", 0)).lease_transitions, Some(i32::MAX));
     }
 }
