@@ -31,3 +31,5 @@ mod sparkctl_cost;
 mod tenants;
 /// An operator of an earlier commit is replaced by this one, and back.
 mod upgrade;
+/// A watch that is no longer needed.
+mod watches;
