@@ -134,20 +134,13 @@ mod tests {
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
         net::TcpStream,
-        task::JoinHandle,
     };
 
-    /// Starts a server; returns a connection to it, and what stops it.
-    async fn served(router: &Router) -> (TcpStream, CancellationToken, JoinHandle<io::Result<()>>) {
+    async fn get(router: &Router, path: &str) -> String {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let stream = TcpStream::connect(tcp.local_addr().unwrap()).await.unwrap();
+        let mut stream = TcpStream::connect(tcp.local_addr().unwrap()).await.unwrap();
         let stop = CancellationToken::new();
         let server = tokio::spawn(serve(tcp, router.clone(), stop.clone()));
-        (stream, stop, server)
-    }
-
-    async fn get(router: &Router, path: &str) -> String {
-        let (mut stream, stop, server) = served(router).await;
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
