@@ -29,7 +29,7 @@ use watches::Watches;
 /// default of 500 objects would be a single answer of 750 MB.
 const PAGE: u32 = 50;
 
-/// What all watches have in common: the metric that counts objects that cannot be read, and the record of which watches
+/// The parts that all watches share: the metric that counts objects that cannot be read, and the record of which watches
 /// there are.
 #[derive(Clone, Debug)]
 pub struct Watching {

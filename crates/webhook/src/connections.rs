@@ -48,13 +48,13 @@ pub struct Closing {
     pub delay: Duration,
 }
 
-/// What clients may take of a port.
+/// The limits of the clients of a port.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The most connections that may be open.
     pub connections: usize,
-    /// How long a client that speaks HTTP/1.1 may be silent between two requests, and how long the head of a request may
-    /// take to arrive. None where a client keeps connections and does not send a request again that was on its way.
+    /// The time that a client of HTTP/1.1 may be silent between two requests, and that the head of a request may take to
+    /// arrive. None where a client keeps connections and does not send a request again that was on its way.
     pub head: Option<Duration>,
 }
 

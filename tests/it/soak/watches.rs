@@ -17,9 +17,9 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// How long the driver waits for its image: longer than usual, so that the operator looks for a reason.
+/// The time that the driver waits for its image: longer than usual, so that the operator looks for a reason.
 const PULLED: Duration = Duration::from_secs(45);
-/// How long the operator is asked whether it is alive: ten minutes after the last pod has waited, it ends the watch of
+/// The minutes for which the liveness probe is sent: ten minutes after the last pod has waited, it ends the watch of
 /// events, and a watch that is dead for five minutes fails the liveness probe.
 const MINUTES: u32 = 18;
 
