@@ -1,13 +1,13 @@
 //! Proves that the CRDs are complete and follow Kubernetes' rules, and that the Rust types keep every field of the
 //! objects that Kubeflow's operator accepts.
 
+use crate::golden::documents;
+use api::{ScheduledSparkApplication, SparkApplication, crds};
+use serde_json::Value;
 use std::{
     fs,
     path::{Path, PathBuf},
 };
-
-use api::{ScheduledSparkApplication, SparkApplication, crds};
-use serde_json::Value;
 
 /// The maximum size of a CRD in bytes of JSON. `kubectl apply` stores the whole object in an annotation, and Kubernetes
 /// allows 262,144 bytes for all annotations of an object.
@@ -81,7 +81,7 @@ fn every_list_map_and_text_of_a_spec_has_a_limit() {
 #[test]
 fn every_field_of_ours_is_described_and_has_an_example() {
     for (schema, example) in schemas().iter().zip(["sparkapplication", "scheduledsparkapplication"]) {
-        let example = documents(Path::new(&format!("tests/data/api/{example}.yaml"))).remove(0);
+        let example = documents(format!("tests/data/api/{example}.yaml")).remove(0);
         let missing = undemonstrated(schema, &example, "");
         // The template of a schedule is a SparkApplicationSpec, which `sparkapplication.yaml` shows in full.
         let missing: Vec<_> = missing.iter().filter(|path| !path.starts_with(".spec.template.")).collect();
@@ -185,10 +185,6 @@ fn schemas() -> [Value; 2] {
         let validation = crd.spec.versions[0].schema.as_ref().unwrap();
         serde_json::to_value(validation.open_api_v3_schema.as_ref().unwrap()).unwrap()
     })
-}
-
-fn documents(file: &Path) -> Vec<Value> {
-    serde_saphyr::from_multiple(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
 fn files(folder: &str) -> Vec<PathBuf> {

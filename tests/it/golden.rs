@@ -2,6 +2,7 @@
 //! with the actual output.
 
 use serde::Serialize;
+use serde_json::Value;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -25,6 +26,13 @@ pub fn cases(folder: &str) -> Vec<PathBuf> {
 pub fn yaml<T: serde::de::DeserializeOwned>(file: &Path) -> T {
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// Returns all YAML documents in `file`.
+pub fn documents(file: impl AsRef<Path>) -> Vec<Value> {
+    let file = file.as_ref();
+    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
 /// The comparisons of one test. All of them are made before the test fails.

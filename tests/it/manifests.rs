@@ -1,5 +1,6 @@
 //! Proves that the manifests match the code.
 
+use crate::golden;
 use clap::Parser;
 use json_patch::Patch;
 use serde_json::{Value, json};
@@ -530,6 +531,5 @@ fn settings(flags: &[&str]) -> Settings {
 }
 
 fn documents(file: &str) -> Vec<Value> {
-    let path = format!("manifests/{file}");
-    serde_saphyr::from_multiple(&fs::read_to_string(path).unwrap()).unwrap()
+    golden::documents(format!("manifests/{file}"))
 }

@@ -3,17 +3,16 @@
 
 use super::{
     eventually,
-    operator::{HEALTH, WEBHOOK_PORT},
+    operator::{HEALTH, WEBHOOK_PORT, get},
     seen,
 };
 use std::{
     collections::BTreeMap,
-    io,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
+    io::copy_bidirectional,
     net::{TcpListener, TcpStream},
     runtime::Runtime,
     time::{sleep, timeout},
@@ -77,8 +76,8 @@ async fn look(replicas: &[u16], ready: Arc<Mutex<Vec<u16>>>) {
     let mut since = BTreeMap::new();
     loop {
         for replica in replicas {
-            match timeout(LATE, is_ready(HEALTH + replica)).await {
-                Ok(Ok(true)) => {
+            match timeout(LATE, get(HEALTH + replica, "/readyz")).await {
+                Ok(Ok((200, _))) => {
                     since.entry(*replica).or_insert_with(Instant::now);
                 }
                 Ok(_) => {
@@ -92,14 +91,6 @@ async fn look(replicas: &[u16], ready: Arc<Mutex<Vec<u16>>>) {
         *ready.lock().unwrap() = known.map(|(replica, _)| *replica).collect();
         sleep(LATE).await;
     }
-}
-
-async fn is_ready(port: u16) -> io::Result<bool> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer.starts_with("HTTP/1.1 200"))
 }
 
 async fn balance(tcp: TcpListener, ready: Arc<Mutex<Vec<u16>>>, taken: Arc<Mutex<BTreeMap<u16, usize>>>) {

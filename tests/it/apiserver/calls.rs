@@ -1,6 +1,7 @@
 //! Sends requests to the API server as the cluster's administrator, also from functions that cannot await. A request
 //! takes a tenth of the time of a `kubectl` process; only tests that check the output of `kubectl` need one.
 
+use crate::golden::documents;
 use api::Lenient;
 use axum::http::{self, header::CONTENT_TYPE};
 use k8s_openapi::api::{
@@ -51,38 +52,47 @@ pub(crate) fn apply(object: &Value, namespace: Option<&str>) {
 }
 
 /// Applies the objects of a YAML file, or of every file in a folder, as `kubectl apply -f` does.
-pub(crate) fn apply_all(path: &str) {
-    objects(path).iter().for_each(|object| apply(object, object["metadata"]["namespace"].as_str()));
+pub(crate) fn apply_manifests(path: &str) {
+    objects(path).iter().for_each(|object| apply(object, namespace(object)));
 }
 
 /// Deletes the objects of a YAML file, as far as they exist, and waits until they are gone.
-pub(crate) fn delete_all_of(path: &str) {
-    objects(path).into_iter().for_each(|object| delete(&path_of(object)));
-}
-
-fn objects(path: &str) -> Vec<Value> {
-    let read = |file: &Path| -> Vec<Value> {
-        serde_saphyr::from_multiple(&fs::read_to_string(file).unwrap()).unwrap()
-    };
-    let path = Path::new(path);
-    if path.is_dir() {
-        fs::read_dir(path).unwrap().flat_map(|file| read(&file.unwrap().path())).collect()
-    } else {
-        read(path)
+pub(crate) fn delete_manifests(path: &str) {
+    for object in objects(path) {
+        let client = CLIENT.clone();
+        delete(&waited_for(async move {
+            format!(
+                "{}/{}",
+                siblings(&client, &object, namespace(&object)).await,
+                text(&object, "/metadata/name")
+            )
+        }));
     }
 }
 
-/// Returns the path of an object of the API, which need not exist.
-fn path_of(object: Value) -> String {
-    let client = CLIENT.clone();
-    waited_for(async move {
-        let text = |place: &str| object.pointer(place).and_then(Value::as_str);
-        let (group, version) = text("/apiVersion").unwrap().split_once('/').unwrap_or(("", "v1"));
-        let gvk = GroupVersionKind::gvk(group, version, text("/kind").unwrap());
-        let (resource, _) = kind(&client, gvk).await;
-        let path = DynamicObject::url_path(&resource, text("/metadata/namespace"));
-        format!("{path}/{}", text("/metadata/name").unwrap())
-    })
+fn objects(path: &str) -> Vec<Value> {
+    if Path::new(path).is_dir() {
+        fs::read_dir(path).unwrap().flat_map(|file| documents(file.unwrap().path())).collect()
+    } else {
+        documents(path)
+    }
+}
+
+fn namespace(object: &Value) -> Option<&str> {
+    object["metadata"]["namespace"].as_str()
+}
+
+fn text<'o>(object: &'o Value, place: &str) -> &'o str {
+    object.pointer(place).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns the path in the API of all objects of the kind of `object`.
+async fn siblings(client: &Client, object: &Value, namespace: Option<&str>) -> String {
+    let api_version = text(object, "/apiVersion");
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let gvk = GroupVersionKind::gvk(group, version, text(object, "/kind"));
+    let (resource, has_namespaces) = kind(client, gvk).await;
+    DynamicObject::url_path(&resource, namespace.filter(|_| has_namespaces))
 }
 
 /// Returns the object, or the list, at this path of the API, if it exists.
@@ -136,11 +146,8 @@ fn send(request: http::request::Builder, body: Vec<u8>) -> Option<Value> {
 pub(crate) async fn applied(client: &Client, object: &Value, namespace: Option<&str>) {
     /// The object that was applied last, by path. `kubectl` keeps it in an annotation of the object.
     static LAST: LazyLock<Mutex<HashMap<String, Value>>> = LazyLock::new(Mutex::default);
-    let text = |place: &str| object.pointer(place).and_then(Value::as_str).unwrap_or_default();
-    let (group, version) = text("/apiVersion").split_once('/').unwrap_or(("", text("/apiVersion")));
-    let (resource, has_namespaces) = kind(client, GroupVersionKind::gvk(group, version, text("/kind"))).await;
-    let path = DynamicObject::url_path(&resource, namespace.filter(|_| has_namespaces));
-    let name = text("/metadata/name");
+    let path = siblings(client, object, namespace).await;
+    let name = text(object, "/metadata/name");
     let last = LAST.lock().unwrap().insert(format!("{path}/{name}"), object.clone());
 
     // kube's `PostParams` have no field validation.
@@ -154,7 +161,7 @@ pub(crate) async fn applied(client: &Client, object: &Value, namespace: Option<&
         }
         created => created,
     };
-    created.unwrap_or_else(|error| panic!("{} {name}: {error}", text("/kind")));
+    created.unwrap_or_else(|error| panic!("{} {name}: {error}", text(object, "/kind")));
 }
 
 /// Returns the merge patch (RFC 7386) that applies `next` to an object to which `last` was applied before. The patch

@@ -146,7 +146,7 @@ struct Installed;
 impl Installed {
     fn begin(flags: &[&str]) -> Self {
         install(flags);
-        calls::apply_all(RBAC);
+        calls::apply_manifests(RBAC);
         Self
     }
 }
@@ -155,7 +155,7 @@ impl Drop for Installed {
     fn drop(&mut self) {
         install(&[]);
         review_pods_only();
-        calls::delete_all_of(RBAC);
+        calls::delete_manifests(RBAC);
     }
 }
 

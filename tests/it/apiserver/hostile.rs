@@ -21,7 +21,7 @@ const LEVELS: usize = 1000;
 async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_else_is_served() {
     let namespace = Namespace::new("hostile").await;
     let _gone = Gone(&namespace);
-    calls::apply_all(RBAC);
+    calls::apply_manifests(RBAC);
     let chosen = format!("--namespace-selector=kubernetes.io/metadata.name={}", namespace.name);
 
     // The first operator creates the Secret and the Lease, which the test changes afterwards.
@@ -196,7 +196,7 @@ impl Drop for Gone<'_> {
             "--force",
             "--grace-period=0",
         ]);
-        calls::delete_all_of(RBAC);
+        calls::delete_manifests(RBAC);
         // One empty entry in managedFields makes the API server remove all entries.
         manage(&[&["namespace", self.0.name]], &json!({}));
         manage(&OF_THE_ADMIN, &json!({}));

@@ -372,7 +372,7 @@ pub(super) struct Reviewed;
 impl Reviewed {
     pub(super) fn begin() -> Self {
         calls::delete(&webhooks("mutatingwebhookconfiguration", WEBHOOK));
-        calls::apply_all("manifests/webhook");
+        calls::apply_manifests("manifests/webhook");
         beside("mutatingwebhookconfiguration", "/mutate");
         beside("validatingwebhookconfiguration", "/validate");
         Self
@@ -393,13 +393,13 @@ pub(crate) struct Granted(&'static str);
 
 impl Granted {
     pub(crate) fn begin(file: &'static str) -> Self {
-        calls::apply_all(file);
+        calls::apply_manifests(file);
         Self(file)
     }
 }
 
 impl Drop for Granted {
     fn drop(&mut self) {
-        calls::delete_all_of(self.0);
+        calls::delete_manifests(self.0);
     }
 }

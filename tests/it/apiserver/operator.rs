@@ -231,17 +231,7 @@ impl Operator {
 
     /// Returns the HTTP status and the body of the operator's answer to a GET, or the reason why there is no answer.
     pub(crate) async fn get(&self, port: u16, path: &str) -> Result<(u16, String), String> {
-        let answer = async {
-            let mut stream = TcpStream::connect(("127.0.0.1", port + self.beside)).await?;
-            let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-            stream.write_all(request.as_bytes()).await?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await.map(|_| answer)
-        };
-        let answer = answer.await.map_err(|error: std::io::Error| error.to_string())?;
-        let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| answer.clone())?;
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(head)?;
-        Ok((status, body.to_owned()))
+        get(port + self.beside, path).await
     }
 
     /// Returns the value of a metric. `name` contains the labels, as in the exposition: `name{label="value"}`.
@@ -355,6 +345,22 @@ fn count_start() {
         let mut file = File::options().append(true).create(true).open(file).unwrap();
         file.write_all(b".").unwrap();
     }
+}
+
+/// Returns the HTTP status and the body of the answer of a port of this machine to a GET without TLS, or the reason why
+/// there is no answer.
+pub(crate) async fn get(port: u16, path: &str) -> Result<(u16, String), String> {
+    let answer = async {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.map(|_| answer)
+    };
+    let answer = answer.await.map_err(|error: std::io::Error| error.to_string())?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| answer.clone())?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(head)?;
+    Ok((status, body.to_owned()))
 }
 
 /// Returns a folder that can replace an unpacked Spark: its program `bin/spark-submit` sends the same requests to the

@@ -11,13 +11,12 @@ use super::{
     proxy::Proxy,
     seen,
 };
-use crate::program::run;
+use crate::{golden::documents, program::run};
 use controller::NAMESPACE_LEASE;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
-    fs,
     sync::{Arc, Mutex},
 };
 
@@ -283,7 +282,7 @@ async fn the_strictest_level_of_pod_security_lets_everything_run() {
     let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
     assert!(kubectl_refuses(&privileged, &create).contains("violates PodSecurity"));
 
-    let deployment: Vec<Value> = yaml_of("manifests/deployment/operator.yaml");
+    let deployment: Vec<Value> = documents("manifests/deployment/operator.yaml");
     let mut pod = deployment[0]["spec"]["template"].clone();
     pod["apiVersion"] = json!("v1");
     pod["kind"] = json!("Pod");
@@ -293,7 +292,7 @@ async fn the_strictest_level_of_pod_security_lets_everything_run() {
     kubectl_with(&pod, &create);
 
     let _operator = Operator::start(&namespace).await;
-    let mut example = yaml_of("manifests/examples/spark-pi.yaml")[0].clone();
+    let mut example = documents("manifests/examples/spark-pi.yaml")[0].clone();
     example["metadata"]["namespace"] = json!(namespace.name);
     namespace.apply(&example);
     namespace.reaches("spark-pi", "SUBMITTED").await;
@@ -340,7 +339,7 @@ impl OtherInstallationIsGone {
 
 impl Drop for OtherInstallationIsGone {
     fn drop(&mut self) {
-        calls::apply_all("manifests/webhook");
+        calls::apply_manifests("manifests/webhook");
         call_locally("mutatingwebhookconfiguration", WEBHOOK, WEBHOOK_PORT, "/mutate");
         review_pods_only();
     }
@@ -418,8 +417,4 @@ async fn is_submitted(namespace: &str, name: &str) {
         seen(state == "SUBMITTED", state)
     })
     .await;
-}
-
-fn yaml_of(file: &str) -> Vec<Value> {
-    serde_saphyr::from_multiple(&fs::read_to_string(file).unwrap()).unwrap()
 }

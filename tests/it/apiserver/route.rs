@@ -43,7 +43,7 @@ impl Drop for Route {
     fn drop(&mut self) {
         point(&json!({"url": format!("https://localhost:{WEBHOOK_PORT}/mutate")}));
         delete_service();
-        calls::apply_all("manifests/webhook/service.yaml");
+        calls::apply_manifests("manifests/webhook/service.yaml");
     }
 }
 

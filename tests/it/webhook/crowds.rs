@@ -6,13 +6,10 @@
 )]
 
 use super::process::{Operator, free_port};
-use crate::apiserver::{eventually, seen};
+use crate::apiserver::{eventually, operator::get, seen};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::{Ipv4Addr, SocketAddr};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 const CROWD: usize = 5000;
 /// The number of connections that the webhook keeps open.
@@ -53,7 +50,7 @@ async fn heads_that_never_end_cost_little_at_the_ports_of_probes_and_metrics() {
                 stream.write_all(head.as_bytes()).await.ok();
                 crowd.push(stream);
             }
-            assert!(asked(port, path).await.starts_with("HTTP/1.1 200 OK\r\n"));
+            assert_eq!(get(port.port(), path).await.unwrap().0, 200);
             let at = operator.memory_kib();
             println!(
                 "{connections} heads of {} KiB at {path}: {before} KiB before, {at} KiB with them",
@@ -64,16 +61,6 @@ async fn heads_that_never_end_cost_little_at_the_ports_of_probes_and_metrics() {
             closed_to(&operator, OTHER_FILES).await;
         }
     }
-}
-
-/// Returns the answer of a port to a request of a new client.
-async fn asked(port: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(port).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
 }
 
 /// Opens three crowds of connections, one after the other; `connect` opens each connection.

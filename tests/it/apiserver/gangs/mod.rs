@@ -37,7 +37,7 @@ impl Definitions {
     const FILE: &str = "tests/data/gang/crds.yaml";
 
     pub(crate) fn begin() -> Self {
-        calls::apply_all(Self::FILE);
+        calls::apply_manifests(Self::FILE);
         kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", Self::FILE]);
         Self
     }
@@ -45,7 +45,7 @@ impl Definitions {
 
 impl Drop for Definitions {
     fn drop(&mut self) {
-        calls::delete_all_of(Self::FILE);
+        calls::delete_manifests(Self::FILE);
     }
 }
 
