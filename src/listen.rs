@@ -8,7 +8,8 @@ use std::{
 };
 use tokio::net::{TcpListener, TcpSocket};
 
-/// The number of connections that may wait to be accepted; tokio's own default.
+/// The number of connections that may wait to be accepted. With 128, what a bind without this takes, a crowd that arrives
+/// within a moment waits a second or more to try again.
 const BACKLOG: u32 = 1024;
 
 /// Returns the address of all interfaces, for IPv4 as well as for IPv6.
@@ -22,24 +23,22 @@ pub fn everywhere(port: u16) -> SocketAddr {
 /// # Errors
 ///
 /// When the address cannot be used; the error names the `flag` that has it.
-pub async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    let opened = if address.ip() == Ipv6Addr::UNSPECIFIED {
-        match dual(address) {
-            Err(error) if is_without_ipv6(&error) => {
-                TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
-            }
-            opened => opened,
+pub fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let opened = match opened(address) {
+        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && is_without_ipv6(&error) => {
+            opened((Ipv4Addr::UNSPECIFIED, address.port()).into())
         }
-    } else {
-        TcpListener::bind(address).await
+        opened => opened,
     };
     opened.with_context(|| format!("{flag}: cannot listen on {address}"))
 }
 
-fn dual(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = TcpSocket::new_v6()?;
-    // The default depends on the machine (`net.ipv6.bindv6only`).
-    set_ipv6_v6only(&socket, false)?;
+fn opened(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    if address.ip() == Ipv6Addr::UNSPECIFIED {
+        // The default depends on the machine (`net.ipv6.bindv6only`).
+        set_ipv6_v6only(&socket, false)?;
+    }
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -57,18 +56,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_port_is_open_for_both_families() {
-        let port = listen("--webhook-port", everywhere(0)).await.unwrap().local_addr().unwrap().port();
-        let listener = listen("--webhook-port", everywhere(port)).await.unwrap();
+        let port = listen("--webhook-port", everywhere(0)).unwrap().local_addr().unwrap().port();
+        let listener = listen("--webhook-port", everywhere(port)).unwrap();
         for host in ["127.0.0.1", "::1"] {
             TcpStream::connect((host, port)).unwrap_or_else(|error| panic!("{host}: {error}"));
         }
-        let taken = listen("--webhook-port", listener.local_addr().unwrap()).await.unwrap_err();
+        let taken = listen("--webhook-port", listener.local_addr().unwrap()).unwrap_err();
         assert!(format!("{taken:#}").starts_with("--webhook-port: cannot listen on [::]:"), "{taken:#}");
     }
 
     #[tokio::test]
     async fn an_address_of_one_family_stays_one() {
-        let listener = listen("--metrics-bind-address", "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let listener = listen("--metrics-bind-address", "127.0.0.1:0".parse().unwrap()).unwrap();
         assert!(listener.local_addr().unwrap().is_ipv4());
     }
 }

@@ -81,14 +81,14 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         (settings.installation.drives_applications(), settings.installation.serves_webhook());
     let has_webhook = settings.installation.webhook;
     let webhook = if serves_webhook {
-        Some(listen("--webhook-port", everywhere(settings.webhook.webhook_port)).await?)
+        Some(listen("--webhook-port", everywhere(settings.webhook.webhook_port))?)
     } else {
         None
     };
-    let admin = listen("--health-probe-bind-address", settings.health_probe_bind_address).await?;
+    let admin = listen("--health-probe-bind-address", settings.health_probe_bind_address)?;
     let own_metrics = match settings.metrics.address() {
         Some(address) if address != settings.health_probe_bind_address => {
-            Some(listen("--metrics-bind-address", address).await?)
+            Some(listen("--metrics-bind-address", address)?)
         }
         _ => None,
     };

@@ -12,7 +12,10 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tokio::time::sleep;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::sleep,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -21,19 +24,23 @@ use tracing::warn;
 /// connection while an API server sends a request. The limit also removes connections of clients that have vanished
 /// without closing them (a node that lost its power).
 const IDLE: Duration = Duration::from_secs(120);
+/// One connection may be closing for others per so many open ones; until it has closed, no further one is accepted.
+const CLOSING: usize = 8;
 
 /// All open connections, including connections whose TLS handshake is not finished.
 pub(super) struct ConnectionLimit {
     at_most: usize,
+    /// Permits for open connections and for the few more that may be closing for others at the same time.
+    room: Arc<Semaphore>,
     began: Instant,
     open: Mutex<Open>,
 }
 
 #[derive(Default)]
 struct Open {
-    by_number: HashMap<u64, Arc<Use>>,
-    /// The number of connections of each client.
-    by_peer: HashMap<IpAddr, usize>,
+    /// The connections of each client, by their numbers.
+    by_peer: HashMap<IpAddr, HashMap<u64, Arc<Use>>>,
+    connections: usize,
     last: u64,
     /// Whether the log already has the warning that there are too many connections.
     is_told: bool,
@@ -41,7 +48,6 @@ struct Open {
 
 /// The use of one connection.
 struct Use {
-    peer: IpAddr,
     /// The time at which the connection was opened or a request last began or ended, in milliseconds since the listener
     /// began.
     last: AtomicU64,
@@ -51,8 +57,10 @@ struct Use {
 /// The place of one connection in the [`ConnectionLimit`]. The connection counts as open until this value is dropped.
 pub(super) struct Place {
     all: Arc<ConnectionLimit>,
+    peer: IpAddr,
     number: u64,
     used: Arc<Use>,
+    _room: OwnedSemaphorePermit,
 }
 
 impl ConnectionLimit {
@@ -60,19 +68,37 @@ impl ConnectionLimit {
     /// the other half is left for everything else.
     pub(super) fn of(connections: usize) -> Arc<Self> {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let at_most = connections.min(usize::try_from(files / 2).unwrap_or(connections)).max(1);
-        Arc::new(Self { at_most, began: Instant::now(), open: Mutex::default() })
+        Self::new(connections.min(usize::try_from(files / 2).unwrap_or(connections)).max(1))
+    }
+
+    fn new(at_most: usize) -> Arc<Self> {
+        let room = Arc::new(Semaphore::new(at_most + at_most.div_ceil(CLOSING)));
+        Arc::new(Self { at_most, room, began: Instant::now(), open: Mutex::default() })
+    }
+
+    /// Waits until another connection may be opened.
+    ///
+    /// # Panics
+    ///
+    /// Never: the semaphore is not closed.
+    pub(super) async fn room(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.room).acquire_owned().await.expect("never closed")
     }
 
     /// Adds a connection of the client `peer`. If there are then too many, one has to close: of the client with the most
     /// connections, the one that has been idle for longest.
-    pub(super) fn opened(self: &Arc<Self>, peer: IpAddr) -> Place {
-        let used = Arc::new(Use { peer, last: self.now().into(), evicted: CancellationToken::new() });
+    pub(super) fn opened(self: &Arc<Self>, peer: IpAddr, room: OwnedSemaphorePermit) -> Place {
+        let used = Arc::new(Use { last: self.now().into(), evicted: CancellationToken::new() });
         let mut open = self.open.lock();
-        *open.by_peer.entry(peer).or_default() += 1;
-        if open.by_number.len() >= self.at_most {
-            if let Some(number) = open.to_evict()
-                && let Some(oldest) = open.remove(number)
+        open.last += 1;
+        let number = open.last;
+        // The newest connection counts when a client is chosen, and is not chosen itself.
+        let is_full = open.connections >= self.at_most;
+        open.connections += 1;
+        open.by_peer.entry(peer).or_default().insert(number, Arc::clone(&used));
+        if is_full {
+            if let Some((peer, number)) = open.to_evict()
+                && let Some(oldest) = open.remove(peer, number)
             {
                 oldest.evicted.cancel();
             }
@@ -84,10 +110,7 @@ impl ConnectionLimit {
                 );
             }
         }
-        open.last += 1;
-        let number = open.last;
-        open.by_number.insert(number, Arc::clone(&used));
-        Place { all: Arc::clone(self), number, used }
+        Place { all: Arc::clone(self), peer, number, used, _room: room }
     }
 
     fn now(&self) -> u64 {
@@ -96,21 +119,23 @@ impl ConnectionLimit {
 }
 
 impl Open {
-    /// Returns the number of the connection that has to make room for the newest one, which is counted already.
-    fn to_evict(&self) -> Option<u64> {
-        let most = self.by_peer.values().max()?;
-        let of_crowd = self.by_number.iter().filter(|(_, used)| self.by_peer.get(&used.peer) == Some(most));
-        let oldest = of_crowd.min_by_key(|(_, used)| used.last.load(Ordering::Relaxed));
-        oldest.map(|(number, _)| *number)
+    /// Returns the client and the number of the connection that has to make room for the newest one.
+    fn to_evict(&self) -> Option<(IpAddr, u64)> {
+        let most = self.by_peer.values().map(HashMap::len).max()?;
+        let crowds = self.by_peer.iter().filter(|(_, connections)| connections.len() == most);
+        let others = crowds
+            .flat_map(|(peer, connections)| connections.iter().map(|(number, used)| (*peer, *number, used)))
+            .filter(|(_, number, _)| *number != self.last);
+        let oldest = others.min_by_key(|(_, _, used)| used.last.load(Ordering::Relaxed));
+        oldest.map(|(peer, number, _)| (peer, number))
     }
 
-    fn remove(&mut self, number: u64) -> Option<Arc<Use>> {
-        let removed = self.by_number.remove(&number)?;
-        if let Entry::Occupied(mut connections) = self.by_peer.entry(removed.peer) {
-            *connections.get_mut() -= 1;
-            if *connections.get() == 0 {
-                connections.remove();
-            }
+    fn remove(&mut self, peer: IpAddr, number: u64) -> Option<Arc<Use>> {
+        let Entry::Occupied(mut connections) = self.by_peer.entry(peer) else { return None };
+        let removed = connections.get_mut().remove(&number)?;
+        self.connections -= 1;
+        if connections.get().is_empty() {
+            connections.remove();
         }
         Some(removed)
     }
@@ -142,8 +167,8 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut open = self.all.open.lock();
-        open.remove(self.number);
-        if open.by_number.len() < self.all.at_most / 2 {
+        open.remove(self.peer, self.number);
+        if open.connections < self.all.at_most / 2 {
             open.is_told = false;
         }
     }
@@ -152,14 +177,12 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn limit() -> Arc<ConnectionLimit> {
-        Arc::new(ConnectionLimit { at_most: 3, began: Instant::now(), open: Mutex::default() })
-    }
+    use futures::FutureExt;
 
     /// Opens a connection of the client whose address ends with `peer`, which was last used at `last`.
     fn opened(limit: &Arc<ConnectionLimit>, peer: u8, last: u64) -> Place {
-        let place = limit.opened([10, 0, 0, peer].into());
+        let room = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let place = limit.opened([10, 0, 0, peer].into(), room);
         place.used.last.store(last, Ordering::Relaxed);
         place
     }
@@ -170,7 +193,7 @@ mod tests {
 
     #[test]
     fn of_too_many_the_one_that_has_been_idle_for_longest_has_to_go() {
-        let limit = limit();
+        let limit = ConnectionLimit::new(3);
         let opened = |last: u64| opened(&limit, 1, last);
         let mut open = [3, 1, 2, 4].map(opened).into_iter().collect::<Vec<_>>();
         assert_eq!(evicted(&open), [false, true, false, false]);
@@ -183,8 +206,19 @@ mod tests {
     }
 
     #[test]
+    fn no_more_are_accepted_than_may_be_open_and_a_few_that_are_closing() {
+        let limit = ConnectionLimit::new(3);
+        let room = || limit.room().now_or_never();
+        let mut open: Vec<_> =
+            (0..4).map(|_| room().expect("three open ones, and one that closes")).collect();
+        assert!(room().is_none());
+        open.pop();
+        assert!(room().is_some());
+    }
+
+    #[test]
     fn who_has_the_most_connections_makes_room_for_the_others() {
-        let limit = limit();
+        let limit = ConnectionLimit::new(3);
         let open = [opened(&limit, 1, 1), opened(&limit, 2, 2), opened(&limit, 2, 3), opened(&limit, 1, 4)];
         assert_eq!(evicted(&open), [true, false, false, false]);
         let crowd: Vec<_> = (5..20).map(|last| opened(&limit, 3, last)).collect();

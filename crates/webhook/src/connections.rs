@@ -130,10 +130,11 @@ impl Connection {
                 () = old => (LAST_ANSWERS, true),
                 () = self.host.closed.cancelled() => (LAST_ANSWERS, true),
                 () = self.place.idle() => (GOODBYE, true),
-                // There are too many connections, and this one has been idle for longest.
+                // There are too many connections, and this one has been idle for longest. Its place is needed at once;
+                // only over HTTP/2 may an API server with requests on their way be told in time.
                 () = self.place.evicted() => {
                     debug!("closed for others");
-                    (GOODBYE, false)
+                    (if is_http2 { GOODBYE } else { Duration::ZERO }, false)
                 }
             }
         };

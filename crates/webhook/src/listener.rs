@@ -1,5 +1,5 @@
-//! Accepts connections, with or without TLS, and hands them to the routes. Each connection has a task of its own from the beginning, so
-//! slow and silent clients do not delay others.
+//! Accepts connections, with or without TLS, and hands them to the routes. Each connection has a task of its own from the
+//! beginning, so slow and silent clients do not delay others.
 
 use super::{
     connection_limit::{ConnectionLimit, Place},
@@ -38,14 +38,18 @@ pub(super) async fn receive(tcp: TcpListener, acceptor: Option<TlsAcceptor>, hos
         sleep(host.closing.delay).await;
     });
     loop {
+        let accepted = async {
+            let room = limit.room().await;
+            tcp.accept().await.map(|(stream, peer)| (stream, peer, limit.opened(peer.ip(), room)))
+        };
         let accepted = tokio::select! {
-            accepted = tcp.accept() => accepted,
+            accepted = accepted => accepted,
             () = &mut end => break,
         };
         match accepted {
-            Ok((stream, peer)) => {
+            Ok((stream, peer, place)) => {
                 is_told = false;
-                let served = serve(stream, acceptor.clone(), Arc::clone(&host), limit.opened(peer.ip()));
+                let served = serve(stream, acceptor.clone(), Arc::clone(&host), place);
                 connections.spawn(served.instrument(debug_span!("connection", %peer)));
             }
             Err(error) if is_about_one(&error) => debug!(%error, "hung up before it was accepted"),
