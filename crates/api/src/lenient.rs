@@ -7,6 +7,7 @@
 //! sends, including such times and such nesting. So any user who may create a Service could make a list of Services
 //! unreadable for the operator.
 
+use super::{Bounds, excerpt};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::{Resource, error_boundary::InvalidObject};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned, ser::Error as _};
@@ -25,26 +26,39 @@ pub struct Lenient<K>(pub Result<K, Box<InvalidObject>>);
 /// The greatest size of an object that is parsed, in bytes of JSON without managedFields. etcd accepts 1.5 MB including
 /// managedFields. Of a larger object only the metadata is kept in memory.
 const LONGEST: usize = 1 << 20;
+/// The greatest length of the reason why an object cannot be parsed, in bytes.
+const LONGEST_ERROR: usize = 1024;
+/// The greatest size of a field of the metadata of an object that cannot be parsed, in bytes of JSON.
+const LONGEST_METADATA: usize = 16 << 10;
 
-impl<K> Lenient<K> {
-    fn read(object: &RawValue) -> Result<K, Box<InvalidObject>>
-    where
-        K: DeserializeOwned,
-    {
-        let read = without_managed_fields(object).and_then(|object| {
+impl<K: DeserializeOwned> Lenient<K> {
+    /// Parses `object`. Returns with it the text that was parsed: the object without `metadata.managedFields`, or
+    /// nothing if that cannot be told apart.
+    #[must_use]
+    pub fn parse(object: &RawValue) -> (Self, Box<str>) {
+        let text = without_managed_fields(object);
+        let read = text.as_ref().map_err(Clone::clone).and_then(|object| {
             if object.get().len() > LONGEST {
                 return Err(format!("longer than {LONGEST} bytes of JSON"));
             }
+            if let Some(excess) = Bounds::TYPED.excess(object.get(), "") {
+                return Err(excess.to_string());
+            }
             serde_json::from_str(object.get()).map_err(|error| without_position(&error))
         });
-        read.map_err(|error| Box::new(InvalidObject { error, metadata: readable_metadata(object) }))
+        let read = read.map_err(|error| {
+            // It may quote a value of any length.
+            let error = excerpt::beginning(error, LONGEST_ERROR);
+            Box::new(InvalidObject { error, metadata: readable_metadata(object) })
+        });
+        (Self(read), text.map(Into::into).unwrap_or_default())
     }
 }
 
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Lenient<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // `RawValue` only looks for the end of the value, and needs no more stack for a value that is nested deeper.
-        Box::<RawValue>::deserialize(deserializer).map(|object| Self(Self::read(&object)))
+        Box::<RawValue>::deserialize(deserializer).map(|object| Self::parse(&object).0)
     }
 }
 
@@ -108,13 +122,16 @@ fn without_managed_fields(object: &RawValue) -> Result<Box<RawValue>, String> {
     cut().map_err(|error| without_position(&error))
 }
 
-/// Returns the metadata of `object`. A field that cannot be parsed is left out.
+/// Returns the metadata of `object`. A field that cannot be parsed is left out, and so is one that is very long: it
+/// would be kept for each of any number of objects that cannot be read.
 fn readable_metadata(object: &RawValue) -> ObjectMeta {
     let fields = |json: &str| serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json).ok();
     let metadata = fields(object.get()).and_then(|object| fields(object.get("metadata")?.get()));
     let mut readable = metadata.unwrap_or_default();
     readable.retain(|name, value| {
-        name != "managedFields" && metadata_of(&BTreeMap::from([(name, &*value)])).is_some()
+        name != "managedFields"
+            && value.get().len() <= LONGEST_METADATA
+            && metadata_of(&BTreeMap::from([(name, &*value)])).is_some()
     });
     metadata_of(&readable).unwrap_or_default()
 }
@@ -183,13 +200,15 @@ mod tests {
             service("a", "", "{}"),
             service("typed", "", r#"{"ports":"many"}"#),
             // A field that the type does not have is not parsed, so its nesting does not matter.
-            service("deep", "", &nested(100_000)),
+            service("deep", "", &nested(4_000)),
+            service("broad", "", &format!(r#"{{"ports":[{}{{}}]}}"#, "{},".repeat(5_000))),
             service("long", "", &format!(r#"{{"clusterIP":"{}"}}"#, "x".repeat(LONGEST))),
             service("z", "", "{}"),
         ]);
         let found: Vec<_> =
             list.items.iter().map(|item| (item.name_any(), item.uid().unwrap(), item.0.is_ok())).collect();
-        let expected = [("a", true), ("typed", false), ("deep", true), ("long", false), ("z", true)];
+        let expected =
+            [("a", true), ("typed", false), ("deep", true), ("broad", false), ("long", false), ("z", true)];
         assert_eq!(found, expected.map(|(name, is_read)| (name.to_owned(), format!("u-{name}"), is_read)));
         let why: Vec<_> = list
             .items
@@ -199,7 +218,12 @@ mod tests {
             .collect();
         assert_eq!(
             why,
-            [r#"invalid type: string "many", expected a sequence"#, "longer than 1048576 bytes of JSON",]
+            [
+                r#"invalid type: string "many", expected a sequence"#,
+                "spec.ports[4995]: is beyond the 5000 lists and maps that an object may have: move what is so long into \
+                 ConfigMaps or files",
+                "longer than 1048576 bytes of JSON",
+            ]
         );
     }
 
@@ -213,7 +237,7 @@ mod tests {
         };
         let application: Lenient<SparkApplication> = serde_json::from_str(&text(100)).unwrap();
         application.0.unwrap();
-        let application: Lenient<SparkApplication> = serde_json::from_str(&text(100_000)).unwrap();
+        let application: Lenient<SparkApplication> = serde_json::from_str(&text(4_000)).unwrap();
         let invalid = application.0.unwrap_err();
         assert_eq!(
             (&*invalid.error, invalid.metadata.name.as_deref()),
@@ -239,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_watch_goes_on_behind_what_cannot_be_read() {
-        let event = format!(r#"{{"type":"MODIFIED","object":{}}}"#, service("deep", "", &nested(100_000)));
+        let event = format!(r#"{{"type":"MODIFIED","object":{}}}"#, service("deep", "", &nested(4_000)));
         let event: WatchEvent<Lenient<Service>> = serde_json::from_str(&event).unwrap();
         let WatchEvent::Modified(service) = event else { panic!("{event:?}") };
         assert_eq!(

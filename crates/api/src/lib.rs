@@ -23,6 +23,8 @@ pub mod scheduled;
 /// The default values of fields that the user did not set.
 pub mod defaults;
 
+/// Bounds what it costs to read an object that somebody else has written.
+pub mod bounds;
 /// The CustomResourceDefinitions of both kinds.
 pub mod crds;
 /// Parts of the Kubernetes API inside our own types, kept as the JSON that the user wrote.
@@ -49,6 +51,7 @@ pub use application::{
     DynamicAllocation, MonitoringSpec, PrometheusSpec, RestartPolicy, RestartPolicyType, SparkApplication,
     SparkApplicationSpec, SparkUiOptions, owner_reference, stated,
 };
+pub use bounds::{Bounds, Excess};
 pub use defaults::{fill_in, with_defaults};
 pub use embedded::Embedded;
 pub use lenient::Lenient;

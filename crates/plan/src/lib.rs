@@ -12,7 +12,6 @@ pub mod gang;
 pub mod lifecycle;
 pub mod monitoring;
 pub mod namespaces;
-pub mod nesting;
 pub mod pod_requests;
 pub mod pod_summary;
 pub mod quota;

@@ -20,9 +20,8 @@ use std::{
 };
 use tokio::{sync::Notify, time::timeout};
 
-/// The largest body, in bytes. An object has at most 1.5 MiB in etcd (3 MiB as JSON, by the API server's limit), and
-/// the review of an update contains two objects.
-const LARGEST: usize = 8 << 20;
+/// The largest body, in bytes. An object has at most 1.5 MiB in etcd, and the review of an update contains two objects.
+const LARGEST: usize = 4 << 20;
 /// The most bytes that incomplete bodies may have in memory, all requests together. Only requests that begin and then
 /// stall reach this limit: usually the rest of a body arrives within milliseconds.
 const LARGEST_TOGETHER: usize = 32 << 20;

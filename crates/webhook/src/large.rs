@@ -23,7 +23,7 @@ use tracing::debug;
 pub(super) const ORDINARY: usize = 128 << 10;
 /// How many large objects are reviewed at the same time.
 const AT_ONCE: usize = 2;
-/// How many large objects may wait for their review. Each may take 8 MiB of memory.
+/// How many large objects may wait for their review. Each may take 4 MiB of memory.
 const WAITING: usize = 8;
 /// How long a review may take, including the time that it waits for its turn. With the operator's manifests the API
 /// server waits for 5 s, and within that time the answer has to arrive.

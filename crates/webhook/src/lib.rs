@@ -4,10 +4,10 @@
 
 mod applications;
 mod batch_schedulers;
+mod beyond_bounds;
 mod bodies;
 mod connection_limit;
 mod connections;
-mod deep;
 mod exposure_rights;
 mod graceful_close;
 mod large;

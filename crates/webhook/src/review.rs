@@ -4,14 +4,14 @@
 //! patch would remove them.
 
 use super::{
-    applications, deep,
+    applications, beyond_bounds,
     large::{NotReviewed, ORDINARY},
     object::Object,
     pods,
     review_metrics::{Outcome, reason},
     reviews::Reviews,
 };
-use api::excerpt;
+use api::{Bounds, Excess, excerpt};
 use axum::{
     body::Bytes,
     extract::State,
@@ -21,7 +21,7 @@ use axum::{
 use json_patch::Patch;
 use k8s_openapi::{ByteString, api::authentication::v1::UserInfo};
 use panics::caught;
-use plan::{nesting, schedule::Precision};
+use plan::schedule::Precision;
 use pod_customization::borrowed_json::BorrowedJson;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
@@ -61,9 +61,9 @@ struct Request<'t, O = Object<'t>> {
     /// The stored object, if an object is changed or deleted.
     #[serde(default)]
     old_object: O,
-    /// The path in the object that is nested too deep, if the object was not read for that reason.
+    /// What is beyond the bounds of an object, if the object was not read for that reason.
     #[serde(skip)]
-    too_deep: Option<String>,
+    excess: Option<Excess>,
 }
 
 #[derive(Deserialize)]
@@ -128,10 +128,13 @@ impl Decision {
     /// The object is admitted unchanged and without warnings.
     pub(super) const ALLOWED: Self = Self::Allowed { warnings: Vec::new() };
 
-    /// The object is refused because the value at `path` is nested too deep.
-    fn too_deep(path: &str) -> Self {
-        let message = format!("{path}: {}", nesting::too_deep());
-        Self::Refused { subjects: vec![path.to_owned()], message, warnings: Vec::new() }
+    /// The object is refused unread.
+    fn unread(excess: &Excess) -> Self {
+        Self::Refused {
+            subjects: vec![excess.path.clone()],
+            message: excess.to_string(),
+            warnings: Vec::new(),
+        }
     }
 }
 
@@ -244,7 +247,7 @@ impl Asked {
         let Request { uid, object: Object(object), old_object: Object(old), namespace, .. } = request;
 
         // After a DELETE there is no object to change or refuse, and the object of a CONNECT is a request to a pod.
-        let is_unread = request.too_deep.is_some();
+        let is_unread = request.excess.is_some();
         if ["DELETE", "CONNECT"].contains(&&*request.operation) || object.is_null() && !is_unread {
             request.log_admission(Outcome::Allowed, None);
             return (Verdict::allowed(uid), Outcome::Allowed);
@@ -260,7 +263,7 @@ impl Asked {
             return (Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message), Outcome::Denied);
         };
         let change = Change { object, old, namespace, precision: reviews.precision };
-        let mut decision = request.too_deep.as_deref().map_or_else(|| decide(&change), Decision::too_deep);
+        let mut decision = request.excess.as_ref().map_or_else(|| decide(&change), Decision::unread);
         let is_schedule = *kind == SCHEDULE;
         if let Some(schedulers) = &reviews.batch_schedulers {
             decision = schedulers.decided(decision, &change, is_schedule);
@@ -353,11 +356,8 @@ fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String>
         return Err(format!("content type `{content_type}`: must be application/json"));
     }
     // Checking the whole body for UTF-8 once takes less time than checking each text in it separately.
-    let review: Result<Review, _> = match str::from_utf8(body) {
-        Ok(text) => serde_json::from_str(text).or_else(|error| too_deep(text).ok_or(error)),
-        Err(_) => serde_json::from_slice(body),
-    };
-    let review = review.map_err(|error| format!("not an AdmissionReview: {error}"))?;
+    let text = str::from_utf8(body).map_err(|error| format!("not an AdmissionReview: {error}"))?;
+    let review = read(text).map_err(|error| format!("not an AdmissionReview: {error}"))?;
     if review.kind != "AdmissionReview" || !VERSIONS.contains(&&*review.api_version) {
         let found = format!("{} of {}", review.kind, review.api_version);
         return Err(format!("not an AdmissionReview of {} but {found}", VERSIONS.join(" or ")));
@@ -381,16 +381,22 @@ fn unanswered(body: &[u8], why: NotReviewed) -> Response {
     }
 }
 
-/// Reads a review whose objects are nested too deep, without the objects that cannot be read; none if the review could
-/// not be read for another reason.
-fn too_deep(text: &str) -> Option<Review<'_>> {
-    let review: Review<Option<&RawValue>> = serde_json::from_str(text).ok()?;
+/// Reads a review. Nothing is built of an object that is beyond its bounds.
+fn read(text: &str) -> serde_json::Result<Review<'_>> {
+    if Bounds::TYPED.excess(text, "").is_none() {
+        return serde_json::from_str(text).or_else(|error| unread(serde_json::from_str(text)?).ok_or(error));
+    }
+    unread(serde_json::from_str(text)?).map_or_else(|| serde_json::from_str(text), Ok)
+}
+
+/// Returns the review without the objects that are not to be read; none if both objects are within their bounds.
+fn unread<'t>(review: Review<'t, Option<&'t RawValue>>) -> Option<Review<'t>> {
     let Review { api_version, kind, request } = review;
     let Request { uid, kind: of, operation, name, namespace, user_info, object, old_object, .. } = request;
-    let deep::Found { object, too_deep } = deep::found(object, old_object)?;
+    let beyond_bounds::Found { object, excess } = beyond_bounds::found(object, old_object)?;
     let old_object = Object::default();
     let request =
-        Request { uid, kind: of, operation, name, namespace, user_info, object, old_object, too_deep };
+        Request { uid, kind: of, operation, name, namespace, user_info, object, old_object, excess };
     Some(Review { api_version, kind, request })
 }
 

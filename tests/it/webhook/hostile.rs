@@ -32,7 +32,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 /// The Content-Length that requests announce, in bytes: the largest that the webhook accepts. The tests send less.
-const ANNOUNCED: usize = 8 << 20;
+const ANNOUNCED: usize = 4 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_speaks_tls_badly_is_refused_without_a_word_in_the_log() {

@@ -1,7 +1,7 @@
-//! Checks that a spec is not too large to be stored and not nested too deep to be read.
+//! Checks that a spec is not too large to be stored, and within the bounds of what is read.
 
 use super::{Findings, Subject};
-use crate::nesting::{self, DEEPEST};
+use api::Bounds;
 
 /// The greatest size of a spec, in bytes of compact JSON.
 ///
@@ -14,9 +14,9 @@ const LARGEST: usize = 768 << 10;
 /// Whether the spec is within the limits. Otherwise no other check is needed: the user has to rewrite the spec.
 pub(super) fn is_bounded(subject: &Subject, findings: &mut Findings) -> bool {
     let json = serde_json::to_string(&subject.application.spec).expect("a spec is JSON");
-    let deep = nesting::path_beyond(&json, subject.root, DEEPEST);
-    if let Some(path) = &deep {
-        findings.refuse(path, nesting::too_deep());
+    let excess = Bounds::SPEC.excess(&json, subject.root);
+    if let Some(excess) = &excess {
+        findings.refuse(&excess.path, excess.why());
     }
     let is_large = json.len() > LARGEST;
     if is_large {
@@ -28,5 +28,5 @@ pub(super) fn is_bounded(subject: &Subject, findings: &mut Findings) -> bool {
             ),
         );
     }
-    deep.is_none() && !is_large
+    excess.is_none() && !is_large
 }

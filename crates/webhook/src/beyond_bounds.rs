@@ -1,38 +1,37 @@
-//! Reads reviews with objects that are nested deeper than `serde_json` allows: only the parts that the decision needs,
-//! and the path that is nested too deep.
+//! Reads reviews with objects that are beyond the bounds of what is read (or nested deeper than `serde_json` allows):
+//! only the parts that the decision needs, and the path that is too much.
 //!
 //! The user who sends such an object gets a refusal that names the mistake, as for every other mistake. If the answer
 //! were not an AdmissionReview, the API server would report to the user that the webhook failed. In this module objects
-//! stay JSON text, which `serde_json` skips at any depth.
+//! stay JSON text, which `serde_json` skips whatever it has.
 
 use super::object::Object;
-use plan::nesting::{self, DEEPEST};
+use api::{Bounds, Excess};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
 
 /// The content of a review with an object that could not be read.
 pub(super) struct Found<'t> {
-    /// The new object, if it can be read. Null if `too_deep` is set, or if the review is to be allowed without a check.
+    /// The new object, if it is read. Null if `excess` is set, or if the review is to be allowed without a check.
     pub object: Object<'t>,
-    /// The path in the new object that is nested too deep, if the object is to be refused for that.
-    pub too_deep: Option<String>,
+    /// What in the new object is beyond its bounds, if the object is to be refused for that.
+    pub excess: Option<Excess>,
 }
 
-/// Returns the content of a review with these objects; none if neither object is nested too deep, which means that the
-/// review could not be read for another reason.
+/// Returns the content of a review with these objects; none if both are within their bounds.
 pub(super) fn found<'t>(object: Option<&'t RawValue>, old: Option<&'t RawValue>) -> Option<Found<'t>> {
+    let excess = [object, old].map(|object| Bounds::OBJECT.excess(object?.get(), ""));
     let [new, old] = [object, old].map(|object| object.and_then(Outline::of));
-    let paths = [&new, &old].map(|object| object.as_ref().and_then(Outline::too_deep));
     let is_kept = new.as_ref().is_some_and(|new| new.is_deleted() || new.has_spec_of(old.as_ref()));
-    match paths {
+    match excess {
         [None, None] => None,
         // As in `applications::decided`: an object is allowed if it is being deleted or if its spec is unchanged.
-        _ if is_kept => Some(Found { object: Object::default(), too_deep: None }),
-        [Some(path), _] => Some(Found { object: Object::default(), too_deep: Some(path) }),
-        // The user corrects a stored object that is nested too deep.
+        _ if is_kept => Some(Found { object: Object::default(), excess: None }),
+        [Some(excess), _] => Some(Found { object: Object::default(), excess: Some(excess) }),
+        // The user corrects a stored object.
         [None, Some(_)] => {
             let object = object.map(|object| serde_json::from_str(object.get())).transpose().ok()?;
-            Some(Found { object: object.unwrap_or_default(), too_deep: None })
+            Some(Found { object: object.unwrap_or_default(), excess: None })
         }
     }
 }
@@ -51,16 +50,6 @@ impl<'t> Outline<'t> {
         let metadata = fields.remove("metadata");
         let metadata = metadata.and_then(|metadata| serde_json::from_str(metadata.get()).ok());
         Some(Self { fields, metadata: metadata.unwrap_or_default() })
-    }
-
-    /// Returns the path of the first value that is nested too deep. `managedFields` are skipped, because they are never
-    /// read.
-    fn too_deep(&self) -> Option<String> {
-        let of_object = self.fields.iter().map(|(name, value)| (name.to_string(), value));
-        let read = self.metadata.iter().filter(|(name, _)| *name != "managedFields");
-        let of_metadata = read.map(|(name, value)| (format!("metadata.{name}"), value));
-        let mut fields = of_object.chain(of_metadata);
-        fields.find_map(|(path, value)| nesting::path_beyond(value.get(), &path, DEEPEST))
     }
 
     fn is_deleted(&self) -> bool {

@@ -1,0 +1,251 @@
+//! Bounds what it costs to read an object that somebody else has written, by one look at its JSON text, before anything
+//! is built from it.
+//!
+//! Memory is taken by values, not by bytes: a map with one entry is 8 bytes of JSON and some 700 of a tree, and `{}` in
+//! a list of Kubernetes' volumes is 3 bytes and more than 1,000 of their type.
+
+use super::excerpt;
+use std::fmt::{self, Display};
+
+/// How many levels of objects and lists a spec may have, including the spec itself.
+///
+/// Parsers stop at 127 levels (`serde_json`'s limit, against stack overflows), and a spec is part of larger objects: it
+/// is at the fourth level of an AdmissionReview, and at the third level of a list (the fourth for a schedule's
+/// template). `managedFields` repeats the nesting of the fields four levels deeper. Half of the limit leaves room for
+/// all of that, and the deepest fields of a pod have a dozen levels.
+const LEVELS: usize = 64;
+/// How many lists and maps an object may have without `managedFields`. An application with three hundred variables from
+/// Secrets for each role has 2,000.
+const STRUCTURES: usize = 5_000;
+/// How many values an object may have without `managedFields`. The status of an application has one for each executor
+/// that is tracked, by default 1,000 (`--max-tracked-executor-per-app`).
+const VALUES: usize = 20_000;
+
+/// The most bytes of a path that are shown to a user: in all longer paths seen so far, the rest only repeats what came
+/// before.
+const LONGEST_PATH: usize = 160;
+
+/// What a JSON text may have at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Lists and maps inside one another.
+    levels: usize,
+    /// Lists and maps, all together.
+    structures: usize,
+    /// Values, lists and maps included.
+    values: usize,
+}
+
+/// The first value of a JSON text that is beyond a bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excess {
+    /// Where the value is, or the beginning of that.
+    pub path: String,
+    bound: Bound,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bound {
+    Levels,
+    Structures,
+    Values,
+}
+
+impl Bounds {
+    /// For an object that is parsed as a type: fields that the type does not have are skipped, however deep they are.
+    pub const TYPED: Self = Self { levels: usize::MAX, structures: STRUCTURES, values: VALUES };
+    /// For a spec.
+    pub const SPEC: Self = Self { levels: LEVELS, ..Self::TYPED };
+    /// For an object all of which is parsed.
+    pub const OBJECT: Self = Self { levels: LEVELS + 1, ..Self::TYPED };
+
+    /// Returns the first value in `json` that is beyond a bound; none if there is no such value. Its path begins with
+    /// `root`, which is empty for an object; its `metadata.managedFields`, which nobody reads, do not count. For a text
+    /// that is not JSON, the result is any value or none.
+    #[must_use]
+    pub fn excess(&self, json: &str, root: &str) -> Option<Excess> {
+        // A list or a map has two bytes at least, and so has a value with its comma.
+        if json.len() / 2 < self.levels.min(self.structures).min(self.values) {
+            return None;
+        }
+        let bytes = json.as_bytes();
+        let mut open: Vec<Level> = Vec::new();
+        let (mut structures, mut values) = (0, 0);
+        // How many lists and maps of managedFields are open.
+        let mut managed = 0_usize;
+        let mut at = 0;
+        while let Some(byte) = bytes.get(at) {
+            if managed > 0 || root.is_empty() && is_managed(*byte, &open) {
+                match byte {
+                    b'{' | b'[' => managed += 1,
+                    b'}' | b']' => managed -= 1,
+                    b'"' => at = end_of_text(bytes, at),
+                    _ => {}
+                }
+                at += 1;
+                continue;
+            }
+            let is_structure = matches!(byte, b'{' | b'[');
+            structures += usize::from(is_structure);
+            values += usize::from(is_structure || *byte == b',');
+            let bound = if is_structure && open.len() == self.levels {
+                Some(Bound::Levels)
+            } else if structures > self.structures {
+                Some(Bound::Structures)
+            } else if values > self.values {
+                Some(Bound::Values)
+            } else {
+                None
+            };
+            if let Some(bound) = bound {
+                return Some(Excess { path: excerpt::beginning(path(&open, root), LONGEST_PATH), bound });
+            }
+            match byte {
+                b'"' => {
+                    let end = end_of_text(bytes, at);
+                    if let Some(Level::Object { field, expects_field }) = open.last_mut()
+                        && *expects_field
+                    {
+                        (*field, *expects_field) = (json.get(at + 1..end).unwrap_or_default(), false);
+                    }
+                    at = end;
+                }
+                b'{' => open.push(Level::Object { field: "", expects_field: true }),
+                b'[' => open.push(Level::List { position: 0 }),
+                b'}' | b']' => drop(open.pop()),
+                b',' => match open.last_mut() {
+                    Some(Level::Object { expects_field, .. }) => *expects_field = true,
+                    Some(Level::List { position }) => *position += 1,
+                    None => {}
+                },
+                _ => {}
+            }
+            at += 1;
+        }
+        None
+    }
+}
+
+impl Excess {
+    /// Returns what is wrong with the value, as the end of a sentence that begins with its path.
+    #[must_use]
+    pub const fn why(&self) -> impl Display {
+        self.bound
+    }
+}
+
+impl Display for Excess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.bound)
+    }
+}
+
+impl Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Levels => write!(
+                f,
+                "is nested more than {LEVELS} levels deep, and readers of the object end soon after that: write it flatter"
+            ),
+            Self::Structures => write!(
+                f,
+                "is beyond the {STRUCTURES} lists and maps that an object may have: move what is so long into ConfigMaps or files"
+            ),
+            Self::Values => write!(
+                f,
+                "is beyond the {VALUES} values that an object may have: move what is so long into ConfigMaps or files"
+            ),
+        }
+    }
+}
+
+/// Whether managedFields begin here.
+fn is_managed(byte: u8, open: &[Level]) -> bool {
+    let [Level::Object { field: "metadata", .. }, Level::Object { field: "managedFields", .. }] = open else {
+        return false;
+    };
+    matches!(byte, b'{' | b'[')
+}
+
+/// An object or a list whose end has not been reached, and the current position in it.
+enum Level<'t> {
+    Object { field: &'t str, expects_field: bool },
+    List { position: usize },
+}
+
+/// Returns the position of the quotation mark that ends the text which begins at `begin`.
+fn end_of_text(bytes: &[u8], begin: usize) -> usize {
+    let mut at = begin + 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'\\' => at += 2,
+            b'"' => break,
+            _ => at += 1,
+        }
+    }
+    at
+}
+
+fn path(open: &[Level], root: &str) -> String {
+    let mut path = root.to_owned();
+    for level in open {
+        match level {
+            Level::Object { field, .. } if path.is_empty() => path += field,
+            Level::Object { field, .. } => path.extend([".", field]),
+            Level::List { position } => path += &format!("[{position}]"),
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn beyond_levels(json: &str, root: &str, levels: usize) -> Option<String> {
+        Bounds { levels, ..Bounds::TYPED }.excess(json, root).map(|excess| excess.path)
+    }
+
+    #[test]
+    fn the_path_of_what_is_too_deep_is_found() {
+        let json = json!({"a": "}]{[\\\"", "b": [1, {"c,\"": {"d": {}}}], "e": []}).to_string();
+        for (most, path) in [
+            (0, Some("spec")),
+            (1, Some("spec.b")),
+            (2, Some("spec.b[1]")),
+            (4, Some("spec.b[1].c,\\\".d")),
+            (5, None),
+        ] {
+            assert_eq!(beyond_levels(&json, "spec", most).as_deref(), path, "{most}");
+        }
+    }
+
+    #[test]
+    fn values_are_no_fields() {
+        assert_eq!(beyond_levels(r#"{"a": "x", "b": ["y", {}]}"#, "", 2).as_deref(), Some("b[1]"));
+    }
+
+    #[test]
+    fn any_depth_and_any_text_is_looked_through() {
+        let deep = "[".repeat(1_000_000);
+        assert_eq!(beyond_levels(&deep, "", 3).as_deref(), Some("[0][0][0]"));
+        for text in ["", "\"", "\"\\", "}", "ü{\"ü", "{\"a\\u00"] {
+            assert_eq!(beyond_levels(text, "", 10), None, "{text}");
+        }
+        let names = (0..60).fold(Value::Null, |inner, i| json!({format!("n{i}"): inner}));
+        assert_eq!(beyond_levels(&names.to_string(), "", 60), None);
+    }
+
+    #[test]
+    fn lists_and_maps_and_values_are_counted_and_texts_are_not() {
+        let bounds = Bounds { levels: 9, structures: 4, values: 9 };
+        let found = |json: &str| bounds.excess(json, "spec").map(|excess| (excess.path, excess.bound));
+        assert_eq!(found(r#"{"a":[{},{}],"b":"{[{[{[,,,,,,,,,,","c":1}"#), None);
+        assert_eq!(found(r#"{"a":[{},{},{}]}"#), Some(("spec.a[2]".to_owned(), Bound::Structures)));
+        let managed = r#"{"metadata":{"managedFields":[{"a":[[[[[[[[[["]"]]]]]]]]]]}],"name":0}}"#;
+        assert_eq!(bounds.excess(managed, ""), None);
+        assert_eq!(found(managed).unwrap().1, Bound::Structures);
+        assert_eq!(found("[0,0,0,0,0,0,0,0,0,0]"), Some(("spec[8]".to_owned(), Bound::Values)));
+    }
+}
