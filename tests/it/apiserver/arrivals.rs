@@ -42,12 +42,8 @@ impl Arrivals {
         Self::of(Stream { namespace, pause: PAUSE, handshakes: true })
     }
 
-    /// Creates pods. The test itself does no TLS handshakes, so that the webhook sees only those of the API server.
-    pub(crate) fn of_pods(namespace: &'static str) -> Self {
-        Self::of(Stream { namespace, pause: PAUSE, handshakes: false })
-    }
-
-    /// Creates nearly the same number of pods in every second.
+    /// Creates nearly the same number of pods in every second. The test itself does no TLS handshakes, so that the webhook
+    /// sees only those of the API server.
     pub(crate) fn of_steady_pods(namespace: &'static str, per_second: u32) -> Self {
         let pause = Duration::from_secs(1) * u32::try_from(AT_ONCE).unwrap() / per_second;
         Self::of(Stream { namespace, pause, handshakes: false })

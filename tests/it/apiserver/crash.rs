@@ -17,30 +17,10 @@ use super::{
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
-/// The operator creates the submission pod, or `spark-submit` creates the driver's pod.
+/// `spark-submit` creates the driver's pod.
 const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
 /// `spark-submit` creates the ConfigMap with Spark's configuration, as its last request.
 const CONFIGURATION_IS_MADE: Call = Call { method: "PATCH", path: "/configmaps/spark-drv-" };
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn killed_around_the_creation_of_the_submission_pod_it_has_one() {
-    for moment in [Moment::Before, Moment::After] {
-        let scene = Scene::new("killed-pod").await;
-        let operator = scene.operator().await;
-        let pod_is_made = scene.operators.hold(POD_IS_MADE, moment);
-        scene.namespace.apply(&application("pi"));
-        let held = pod_is_made.caught().await;
-        // This event is sent while the submission runs.
-        scene.namespace.events_up_to(TOLD[0]).await;
-        operator.kill();
-        held.close();
-
-        let _operator = scene.operator().await;
-        let driver = scene.is_submitted_once(&TOLD).await;
-        scene.completes(&[&driver], 1).await;
-    }
-}
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -131,11 +111,9 @@ async fn a_lost_reply_to_the_drivers_creation_leaves_one_whole_driver() {
 /// The events of a submission.
 const TOLD: [&str; 2] = ["SparkApplicationAdded", "SparkApplicationSubmitted"];
 
-/// The application `pi`, with the proxies and the node that its tests need.
+/// The application `pi`, with the proxy and the node that its tests need.
 struct Scene {
     namespace: Namespace,
-    /// The proxy between the operators and the API server.
-    operators: Proxy,
     /// The proxy between the submission pods and the API server.
     pods: Proxy,
     node: SubmissionNode,
@@ -144,13 +122,13 @@ struct Scene {
 impl Scene {
     async fn new(name: &'static str) -> Self {
         let namespace = Namespace::new(name).await;
-        let (operators, pods) = (Proxy::start().await, Proxy::start().await);
+        let pods = Proxy::start().await;
         let node = SubmissionNode::of(&namespace, spark_home()).through(&pods).start().await;
-        Self { namespace, operators, pods, node }
+        Self { namespace, pods, node }
     }
 
     async fn operator(&self) -> Operator {
-        Operator::with(&self.namespace).through(&self.operators).by_spark_submit().start().await
+        Operator::with(&self.namespace).by_spark_submit().start().await
     }
 
     /// Returns the uid of the driver's pod.

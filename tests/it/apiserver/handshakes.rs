@@ -2,7 +2,6 @@
 //! that the API server itself does a handshake with every new certificate.
 
 use super::{
-    PAUSE,
     arrivals::{Arrivals, Count},
     certificates::SECRET,
     eventually,
@@ -70,7 +69,7 @@ pub(crate) async fn rotated(namespace: &Namespace, route: fn(u16) -> Route, leav
     let _route = route(WEBHOOK_PORT);
     let watched = CancellationToken::new();
     let signers = tokio::spawn(signers(watched.clone()));
-    let arrivals = Arrivals::of_pods(namespace.name);
+    let arrivals = Arrivals::of_steady_pods(namespace.name, 50);
     let mut next = interval(LEAF);
     for i in 0..leaves {
         next.tick().await;
@@ -158,7 +157,7 @@ async fn signers(ended: CancellationToken) -> BTreeMap<String, String> {
         if let Some(ca) = x509::issuer(&leaf, &cas) {
             signers.insert(fingerprint(&leaf[0]), fingerprint(&cas[ca]));
         }
-        sleep(PAUSE).await;
+        sleep(LEAF / 10).await;
     }
     signers
 }
